@@ -1,5 +1,19 @@
-//! The words of Orlop: ids, quantities, resources, lifecycle state machines and hardware needs.
-//! Pure values and decisions; never any I/O, clock, randomness or global state.
+//! The words of Orlop: ids, quantities, resources, time, specs, state machines, hardware needs and ports.
+//!
+//! This crate is pure: no async runtime, no I/O, no clock, no randomness, no global state. Time and unique ids are
+//! arguments. Everything else in the workspace stands on it; it stands on nothing of the workspace.
 
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod attempt;
+pub mod backoff;
+pub mod effect;
+pub mod error;
+pub mod event;
 pub mod id;
 pub mod machine;
+pub mod name;
+pub mod ports;
+pub mod spec;
+pub mod time;

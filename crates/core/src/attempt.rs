@@ -1,0 +1,221 @@
+//! One execution of a step: how it is addressed, what it is told to do and how it ended. Owns the values that travel
+//! between a flow's host and a substrate; never starts anything.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::name;
+use crate::spec::artifact::{Archive, HttpSource};
+use crate::spec::status::{ArtifactLocation, ArtifactRecord};
+use crate::time::Time;
+
+/// A step of a plan by its index in spec order, `finally` steps after all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepIndex(pub u32);
+
+/// A step or one instance of a fan-out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Address {
+    /// The step.
+    pub step: StepIndex,
+    /// The instance, of a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+}
+
+impl Address {
+    /// A step that does not fan out, or a fan-out step as a whole.
+    #[must_use]
+    pub const fn step(index: u32) -> Self {
+        Self { step: StepIndex(index), item: None }
+    }
+
+    /// An instance of a fan-out.
+    #[must_use]
+    pub const fn instance(index: u32, item: u32) -> Self {
+        Self { step: StepIndex(index), item: Some(item) }
+    }
+}
+
+/// The key of an attempt everywhere outside the engine: flow uid, step, instance, attempt number. It is the fencing
+/// token of results and the idempotency key of starts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttemptKey {
+    /// Unique id of the flow.
+    pub flow: Arc<str>,
+    /// Name of the step.
+    pub step: Arc<str>,
+    /// The instance, of a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+}
+
+impl AttemptKey {
+    /// Name of the step, or `<step>-i<k>` of an instance.
+    #[must_use]
+    pub fn instance(&self) -> String {
+        self.item.map_or_else(|| self.step.to_string(), |item| name::instance(&self.step, item))
+    }
+}
+
+impl fmt::Display for AttemptKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.flow, self.instance(), self.attempt)
+    }
+}
+
+/// Everything a substrate needs to start an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptSpec {
+    /// What it is.
+    pub key: AttemptKey,
+    /// Name of the flow.
+    pub flow_name: String,
+    /// Namespace of the flow.
+    pub namespace: String,
+    /// Name of the Job or container (rule R8).
+    pub job_name: String,
+    /// The `batch/v1` Job: parameters substituted, claims rewritten, names, labels and annotations set. Secrets stand in
+    /// it as `secretKeyRef` only.
+    pub template: Arc<Value>,
+    /// Artifacts to deliver before the command starts.
+    pub inputs: Vec<ArtifactDelivery>,
+    /// Files whose contents are output parameters.
+    pub output_files: Vec<OutputFile>,
+    /// Artifacts to collect after success.
+    pub output_artifacts: Vec<ArtifactCollection>,
+}
+
+/// An artifact to deliver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArtifactDelivery {
+    /// Name of the input.
+    pub name: String,
+    /// Absolute path, as the container sees it.
+    pub path: String,
+    /// Whether an archive is delivered as the original file or tree.
+    pub unpack: bool,
+    /// Where it comes from.
+    pub source: ArtifactSource,
+}
+
+/// Where a delivered artifact comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArtifactSource {
+    /// The store.
+    Stored {
+        /// Where it is stored.
+        location: ArtifactLocation,
+        /// How it was packed by its producer.
+        archive: Option<Archive>,
+    },
+    /// A download by the attempt's own side.
+    Http(HttpSource),
+}
+
+/// A file whose content is an output parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Name of the output.
+    pub name: String,
+    /// Absolute path, as the container sees it.
+    pub path: String,
+}
+
+/// An artifact to collect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactCollection {
+    /// Name of the output.
+    pub name: String,
+    /// Absolute path, as the container sees it.
+    pub path: String,
+    /// Whether it may be missing.
+    pub optional: bool,
+    /// How it is packed.
+    pub archive: Option<Archive>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttemptEnd {
+    /// What became of it.
+    pub result: EndResult,
+    /// Its document: a Job with `status`, beside it `termination` (rules R28 and R30).
+    pub document: Value,
+    /// Its failed pods, in creation order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_pods: Vec<PodEnd>,
+    /// What the output files held; missing ones are absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileValue>,
+    /// Collected artifacts; missing ones are absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<ArtifactRecord>,
+    /// When it ended.
+    pub ended_at: Time,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum EndResult {
+    /// It did its work.
+    Succeeded,
+    /// It failed.
+    Failed {
+        /// One word: the Job's own reason, or NonZeroExit, Signalled, OOMKilled, DeadlineExceeded, OutputTooLarge, ….
+        reason: String,
+        /// A sentence.
+        message: String,
+    },
+    /// It was cancelled and is gone with all its children.
+    Cancelled,
+    /// Somebody else deleted it.
+    Gone,
+    /// Its host was lost, and it with it.
+    Lost,
+}
+
+/// A pod, container or process of an attempt that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodEnd {
+    /// Its containers that terminated.
+    pub containers: Vec<ContainerEnd>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerEnd {
+    /// Name of the container.
+    pub name: String,
+    /// Its exit code; 128 + n when ended by signal n.
+    pub exit_code: i32,
+}
+
+/// What an output file held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileValue {
+    /// Name of the output.
+    pub name: String,
+    /// Its content without one trailing newline, or why it cannot be a value.
+    pub content: Result<String, FileTrouble>,
+}
+
+/// Why the content of a file cannot be an output value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileTrouble {
+    /// It is larger than an output may be.
+    TooLarge,
+    /// It is not UTF-8 text.
+    NotText,
+}
+
+/// The longest output value, in bytes.
+pub const OUTPUT_VALUE_MAX: usize = 256 * 1024;

@@ -1,0 +1,138 @@
+//! Effects of a flow: what the engine wants done (section 3.2 of the flow contract). Owns the values and their
+//! idempotency keys; carrying one out twice must equal once.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::attempt::{Address, StepIndex};
+
+/// Something the engine wants done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "effect", rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum FlowEffect {
+    /// Create or verify the resource templates; answer ResourcesReady or ResourcesFailed.
+    EnsureResources,
+    /// Resolve parameters and create exactly one execution; answer Accepted, Delayed or Refused.
+    StartAttempt {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// The item of a fan-out instance.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<Box<Value>>,
+    },
+    /// End an attempt with all its children; answer CancelConfirmed, also when it is already gone.
+    CancelAttempt {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// Why: Timeout or a halt cause.
+        cause: String,
+        /// Time between asking and killing; none means the template's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace: Option<Duration>,
+    },
+    /// Stop the clock of an attempt: freeze its processes, pause its container, suspend its Job.
+    SuspendAttempt {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// Number of the suspension, part of the key.
+        epoch: u32,
+    },
+    /// Let a suspended attempt go on.
+    ResumeAttempt {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// Number of the suspension, part of the key.
+        epoch: u32,
+    },
+    /// Read the source of a fan-out; answer ItemsResolved.
+    ResolveItems {
+        /// The fan-out step.
+        step: StepIndex,
+    },
+    /// Delete a settled execution, after a durable status names its result.
+    ForgetAttempt {
+        /// Whose attempt.
+        at: Address,
+        /// Its number.
+        attempt: u32,
+        /// How long after its end; zero means at once.
+        after: Duration,
+    },
+    /// Tell people, once; loss is allowed.
+    RecordEvent(FlowNotice),
+    /// Write `view`.
+    StatusChanged {
+        /// Phase changes, approvals and the end are urgent.
+        urgent: bool,
+        /// Number of the change, part of the key.
+        revision: u64,
+    },
+    /// Delete the flow: its time to live is over.
+    DeleteFlow,
+}
+
+/// Something people want to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowNotice {
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// One word, of section 5.2.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// The step it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Address>,
+    /// The attempt it is about; 0 for none.
+    #[serde(default)]
+    pub attempt: u32,
+}
+
+impl FlowEffect {
+    /// The idempotency key within the flow: the uid of the flow stands before it.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let address = |at: &Address| at.item.map_or_else(|| at.step.0.to_string(), |k| format!("{}.{k}", at.step.0));
+        match self {
+            Self::EnsureResources => "resources".to_owned(),
+            Self::StartAttempt { at, attempt, .. } => format!("{}/{attempt}/start", address(at)),
+            Self::CancelAttempt { at, attempt, .. } => format!("{}/{attempt}/cancel", address(at)),
+            Self::SuspendAttempt { at, attempt, epoch } => format!("{}/{attempt}/suspend/{epoch}", address(at)),
+            Self::ResumeAttempt { at, attempt, epoch } => format!("{}/{attempt}/resume/{epoch}", address(at)),
+            Self::ResolveItems { step } => format!("{}/items", step.0),
+            Self::ForgetAttempt { at, attempt, .. } => format!("{}/{attempt}/forget", address(at)),
+            Self::RecordEvent(notice) => match &notice.at {
+                Some(at) => format!("{}/{}/{}", address(at), notice.attempt, notice.reason),
+                None => notice.reason.clone(),
+            },
+            Self::StatusChanged { revision, .. } => revision.to_string(),
+            Self::DeleteFlow => "delete".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_name_step_attempt_and_kind() {
+        let start =
+            |item| FlowEffect::StartAttempt { at: Address { item, ..Address::step(4) }, attempt: 2, item: None };
+        assert_eq!(start(None).key(), "4/2/start");
+        assert_eq!(start(Some(7)).key(), "4.7/2/start");
+        assert_eq!(FlowEffect::SuspendAttempt { at: Address::step(1), attempt: 1, epoch: 3 }.key(), "1/1/suspend/3");
+    }
+}

@@ -1,0 +1,40 @@
+//! Where artifact bytes are stored. Owns the contract of a content-addressed store; packing is the adapter's.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+
+use crate::error::PortError;
+use crate::spec::artifact::Archive;
+use crate::spec::status::ArtifactLocation;
+
+/// A content-addressed store of files and trees on this machine.
+#[async_trait]
+pub trait ArtifactStore: Send + Sync {
+    /// Stores a file or tree as `archive` says (absent: a file raw, a directory as tar) and says where. Equal content
+    /// gives the equal location; storing twice equals once.
+    ///
+    /// # Errors
+    /// NotFound when there is nothing at `source`; Invalid when it is larger than the store's limit; Capacity when the
+    /// disk is full.
+    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError>;
+
+    /// Delivers a stored artifact at `target`, whose parent exists and which does not: as the original file or tree when
+    /// `unpack` holds, else as the stored bytes. On error nothing is left at `target`.
+    ///
+    /// # Errors
+    /// NotFound when it is not stored; Invalid when its bytes are not those of its digest or would leave `target`.
+    async fn get(
+        &self,
+        location: &ArtifactLocation,
+        archive: Option<Archive>,
+        unpack: bool,
+        target: &Path,
+    ) -> Result<(), PortError>;
+
+    /// Whether an artifact is stored.
+    ///
+    /// # Errors
+    /// Transient when that cannot be seen now.
+    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError>;
+}

@@ -1,0 +1,121 @@
+//! Where a host writes down what happened to its flows before it acts. Owns the contract; the bytes are the engine's.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::error::PortError;
+use crate::spec::flow::JobFlow;
+use crate::time::Time;
+
+/// A durable journal of flows: per flow its object, at most one snapshot, and the events after it.
+#[async_trait]
+pub trait FlowJournal: Send + Sync {
+    /// Writes a new flow down, durably.
+    ///
+    /// # Errors
+    /// Exists when the uid is there, or its namespace and name.
+    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError>;
+
+    /// Reads a flow with its snapshot and the entries after it.
+    ///
+    /// # Errors
+    /// NotFound; Fatal when what is stored cannot be read.
+    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError>;
+
+    /// Appends entries in one durable transaction. `after` is the sequence number of the last entry the caller knows;
+    /// entries get the numbers that follow. All entries are written, or none.
+    ///
+    /// # Errors
+    /// Conflict when somebody else has appended; NotFound; Capacity when the disk is full.
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError>;
+
+    /// Replaces the snapshot by one that covers the entries up to `through`, and drops those.
+    ///
+    /// # Errors
+    /// Conflict when a later snapshot is stored; NotFound.
+    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError>;
+
+    /// Writes the summary that lists show.
+    ///
+    /// # Errors
+    /// NotFound.
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError>;
+
+    /// Every flow, in order of creation then uid, with its summary.
+    ///
+    /// # Errors
+    /// Transient when it cannot be read now.
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError>;
+
+    /// Deletes a flow with everything of it. One that is not there is fine.
+    ///
+    /// # Errors
+    /// Transient when it cannot be written now.
+    async fn delete(&self, uid: &str) -> Result<(), PortError>;
+}
+
+/// A flow as it was submitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// Unique id.
+    pub uid: String,
+    /// The object; its metadata names it.
+    pub flow: JobFlow,
+    /// When it was accepted.
+    pub created_at: Time,
+    /// What its host must know beside it to go on after a crash, as the host wrote it.
+    pub options: serde_json::Value,
+}
+
+/// One journal entry: an event and the time the engine was told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// The time.
+    pub now: Time,
+    /// The event as JSON.
+    pub event: String,
+}
+
+/// A flow as a journal holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredFlow {
+    /// The flow.
+    pub record: FlowRecord,
+    /// Sequence number the snapshot covers, and its bytes.
+    pub snapshot: Option<(u64, Vec<u8>)>,
+    /// The entries after it.
+    pub entries: Vec<JournalEntry>,
+    /// Sequence number of the last entry ever appended; 0 for none.
+    pub last: u64,
+}
+
+/// What a list shows of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowSummary {
+    /// Phase.
+    pub phase: crate::machine::flow::FlowPhase,
+    /// Progress, such as `3/10`.
+    pub progress: String,
+    /// Message.
+    pub message: String,
+    /// When it started.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+}
+
+/// A flow in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecordSummary {
+    /// Unique id.
+    pub uid: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// When it was accepted.
+    pub created_at: Time,
+    /// What is known of it.
+    pub summary: FlowSummary,
+}

@@ -1,0 +1,6 @@
+//! Ports: what the hosts need of the world, one trait a file. Adapters implement them; the in-memory doubles and the
+//! conformance suites live in `testing`.
+
+pub mod artifact;
+pub mod journal;
+pub mod substrate;

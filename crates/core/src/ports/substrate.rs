@@ -1,0 +1,98 @@
+//! Where attempts run. Owns the contract between a flow's host and a substrate; the host decides, the substrate starts,
+//! observes and ends.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::attempt::{AttemptEnd, AttemptKey, AttemptSpec};
+use crate::error::PortError;
+use crate::spec::flow::ResourceTemplates;
+use crate::spec::meta::ObjectReference;
+
+/// A place where attempts run: local processes, Docker, a fleet, Kubernetes.
+///
+/// Every call is idempotent under its key. A host may crash at any moment and call again with the same key: the
+/// substrate then adopts what exists.
+#[async_trait]
+pub trait Substrate: Send + Sync {
+    /// Creates the resource templates of a flow, or verifies that they are this flow's, and names them.
+    ///
+    /// # Errors
+    /// Exists when an object of that name belongs to somebody else; Invalid, Denied or Transient as usual.
+    async fn ensure_resources(
+        &self,
+        owner: &FlowOwner,
+        templates: &ResourceTemplates,
+    ) -> Result<Vec<ObjectReference>, PortError>;
+
+    /// Creates exactly one execution under the key, or adopts the one that exists, running or ended; its end is
+    /// reported by [`Substrate::next`] either way.
+    ///
+    /// # Errors
+    /// Transient and Capacity: not created, ask again. Invalid, Denied and Exists: can never be created as it is;
+    /// [`PortError::reason`] names the step reason.
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError>;
+
+    /// Watches an execution started by an earlier host without creating one; its end is reported by
+    /// [`Substrate::next`], as Lost when there is no trace of it. The spec tells what to collect at its end.
+    ///
+    /// # Errors
+    /// Transient when it cannot be seen now.
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError>;
+
+    /// Ends an execution with all its children. Its end is reported by [`Substrate::next`]: Cancelled, or what it came
+    /// to first; Cancelled also when there is none.
+    ///
+    /// # Errors
+    /// Transient when it cannot be reached now.
+    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError>;
+
+    /// Stops the clock of an execution. One that has ended is left alone.
+    ///
+    /// # Errors
+    /// Transient when it cannot be reached now; Invalid when this substrate cannot suspend.
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError>;
+
+    /// Lets a suspended execution go on. One that has ended is left alone.
+    ///
+    /// # Errors
+    /// As of [`Substrate::suspend`].
+    async fn resume(&self, key: &AttemptKey) -> Result<(), PortError>;
+
+    /// Deletes what is left of an ended execution, its logs excepted. Unknown keys are fine.
+    ///
+    /// # Errors
+    /// Transient when it cannot be reached now.
+    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError>;
+
+    /// Every execution of a flow that still exists, running or ended and not forgotten.
+    ///
+    /// # Errors
+    /// Transient when it cannot be seen now.
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError>;
+
+    /// The next report; waits until there is one. Dropping the future loses nothing. An end may be reported again after
+    /// an adoption, never before [`Substrate::start`] or [`Substrate::adopt`] returned.
+    async fn next(&self) -> AttemptReport;
+}
+
+/// The flow on whose behalf a substrate creates something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowOwner {
+    /// Unique id.
+    pub uid: String,
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+}
+
+/// What a substrate reports of an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptReport {
+    /// Which execution.
+    pub key: AttemptKey,
+    /// How it ended.
+    pub end: AttemptEnd,
+}

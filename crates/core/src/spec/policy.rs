@@ -1,0 +1,259 @@
+//! Flow-wide behaviour and retry policies. Owns fields, enums and defaults of `executionPolicy` and `retryPolicy`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backoff::{Backoff, Growth};
+use crate::time::GoDuration;
+
+/// Default of `ttlSecondsAfterFinished`, in seconds.
+pub const DEFAULT_TTL_SECONDS: i32 = 86_400;
+/// Default of the flow's `backoffLimit`.
+pub const DEFAULT_BACKOFF_LIMIT: i32 = 6;
+/// Default of `retryPolicy.limit` where a retry policy is given.
+pub const DEFAULT_RETRY_LIMIT: i32 = 3;
+/// Default of `lostLimit`.
+pub const DEFAULT_LOST_LIMIT: i32 = 3;
+/// Container that pod failure rules look at where they name none.
+pub const DEFAULT_CONTAINER: &str = "main";
+
+/// Flow-wide behaviour.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecutionPolicy {
+    /// What happens when another flow holds the same concurrency key; default Forbid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_policy: Option<ConcurrencyPolicy>,
+    /// The concurrency key (rule R18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// Seconds a finished flow is kept; default 86400.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i32>,
+    /// Retries summed over the flow; default 6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_limit: Option<i32>,
+    /// Wall clock limit from the start, in seconds; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
+    /// What an exit code means (rule R19).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_failure_policy: Option<PodFailurePolicy>,
+    /// What an untolerated failure does; default FailFast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<FailurePolicy>,
+    /// Whether a false condition lets dependents run; default Lenient.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_policy: Option<SkipPolicy>,
+    /// Final phase when all failures are tolerated; default Succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerated_outcome: Option<ToleratedOutcome>,
+    /// Live attempts of the flow; default the driver's limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<i32>,
+    /// Re-runs per step after losing its host; default 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_limit: Option<i32>,
+    /// Which settled executions are kept until the flow goes; default All.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_retention: Option<JobRetention>,
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $(#[$first_doc:meta])* $first:ident, $($(#[$other_doc:meta])* $other:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name {
+            $(#[$first_doc])*
+            #[default]
+            $first,
+            $($(#[$other_doc])* $other),+
+        }
+    };
+}
+
+choice! {
+    /// What happens when another flow holds the same concurrency key.
+    ConcurrencyPolicy {
+        /// Wait.
+        Forbid,
+        /// Start.
+        Allow,
+        /// Terminate the holders, then start.
+        Replace,
+    }
+}
+choice! {
+    /// What an untolerated failure does to the rest of the flow.
+    FailurePolicy {
+        /// Nothing new starts; live attempts finish.
+        FailFast,
+        /// Nothing new starts; live attempts are cancelled.
+        CancelRunning,
+        /// Every step whose dependencies are satisfied still runs.
+        Continue,
+    }
+}
+choice! {
+    /// Whether a step skipped by its own condition satisfies its dependents.
+    SkipPolicy {
+        /// It does.
+        Lenient,
+        /// It does not.
+        Strict,
+    }
+}
+choice! {
+    /// Final phase of a flow whose failures are all tolerated.
+    ToleratedOutcome {
+        /// Succeeded.
+        Succeeded,
+        /// Failed.
+        Failed,
+    }
+}
+choice! {
+    /// Which settled executions are kept until the flow goes.
+    JobRetention {
+        /// All.
+        All,
+        /// Those that failed.
+        Failed,
+        /// None.
+        None,
+    }
+}
+
+/// What exit codes mean for the flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodFailurePolicy {
+    /// Rules, the first match decides.
+    pub rules: Vec<PodFailureRule>,
+}
+
+/// One rule of a pod failure policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodFailureRule {
+    /// FailJob, Ignore or Count; anything else never matches.
+    pub action: String,
+    /// Which exit codes it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_exit_codes: Option<OnExitCodes>,
+}
+
+/// Exit codes a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OnExitCodes {
+    /// Container to look at; default `main`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_name: Option<String>,
+    /// In or NotIn; anything else never matches.
+    pub operator: String,
+    /// Exit codes, 0 to 255.
+    pub values: Vec<i32>,
+}
+
+/// How often and when a step is tried again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// Retries; default 3, 0 means none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<i32>,
+    /// Delay between attempts; default 1 s · 2ⁿ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<BackoffSpec>,
+}
+
+/// Delay between attempts as users write it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackoffSpec {
+    /// Exponential, Linear or Fixed; default Exponential.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Base, in Go syntax; default 1s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<String>,
+    /// Factor of exponential growth; default 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// Ceiling before jitter, in Go syntax; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_duration: Option<String>,
+    /// Share of the delay that jitter may add; default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+}
+
+impl RetryPolicy {
+    /// Retries allowed: the limit, 3 where none is given, never below 0.
+    #[must_use]
+    pub fn retries(&self) -> u32 {
+        u32::try_from(self.limit.unwrap_or(DEFAULT_RETRY_LIMIT)).unwrap_or(0)
+    }
+
+    /// The delay formula. Reads unvalidated input as rule R10 says: an unknown type grows by 2ⁿ, an unreadable or empty
+    /// duration is 1 s.
+    #[must_use]
+    pub fn formula(&self) -> Backoff {
+        self.backoff.as_ref().map(BackoffSpec::formula).unwrap_or_default()
+    }
+}
+
+impl BackoffSpec {
+    fn formula(&self) -> Backoff {
+        let read = |text: &Option<String>| {
+            text.as_deref()
+                .and_then(|text| text.parse::<GoDuration>().ok())
+                .map(GoDuration::get)
+                .filter(|d| !d.is_zero())
+        };
+        let (growth, factor) = match self.kind.as_deref() {
+            Some("Fixed") => (Growth::Fixed, 1.0),
+            Some("Linear") => (Growth::Linear, 1.0),
+            None | Some("" | "Exponential") => (Growth::Exponential, self.factor.unwrap_or(2.0).max(1.0)),
+            Some(_) => (Growth::Exponential, 2.0),
+        };
+        Backoff {
+            growth,
+            base: read(&self.duration).unwrap_or(Duration::from_secs(1)),
+            factor,
+            ceiling: read(&self.max_duration),
+            jitter: self.jitter.unwrap_or(0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r9_absent_limit_is_three_and_zero_is_none() {
+        assert_eq!(RetryPolicy::default().retries(), 3);
+        assert_eq!(RetryPolicy { limit: Some(0), backoff: None }.retries(), 0);
+        assert_eq!(RetryPolicy { limit: Some(-4), backoff: None }.retries(), 0);
+    }
+
+    #[test]
+    fn r10_unvalidated_input_has_a_reading() {
+        let of = |kind: &str, duration: &str| {
+            let spec = BackoffSpec {
+                kind: Some(kind.into()),
+                duration: Some(duration.into()),
+                factor: Some(5.0),
+                ..BackoffSpec::default()
+            };
+            RetryPolicy { limit: None, backoff: Some(spec) }.formula().delay(2, 0.0)
+        };
+        assert_eq!(of("Quadratic", "10s"), Duration::from_secs(40));
+        assert_eq!(of("Fixed", "soon"), Duration::from_secs(1));
+        assert_eq!(of("", ""), Duration::from_secs(25));
+        assert_eq!(of("Linear", "10s"), Duration::from_secs(30));
+    }
+}
