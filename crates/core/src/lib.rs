@@ -15,5 +15,6 @@ pub mod id;
 pub mod machine;
 pub mod name;
 pub mod ports;
+pub mod quantity;
 pub mod spec;
 pub mod time;
