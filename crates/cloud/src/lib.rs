@@ -1,1 +1,10 @@
-//! x
+//! Adapters of Orlop to everything outside Kubernetes: local processes, Docker, stores, artifacts.
+//!
+//! Each adapter implements a port of `orlop_core::ports` behind a feature. Nothing here decides what a flow does next,
+//! and nothing here knows the engines.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+#[cfg(any(feature = "process", feature = "docker"))]
+pub mod runtime;
