@@ -103,7 +103,8 @@ pub(crate) use named_impls;
 
 /// Declares an enumeration without data together with its texts.
 ///
-/// `enum Phase("flow phase") { Pending = "Pending", … }`; the `= "…"` may be left out when the text is the variant's name.
+/// `enum Phase("flow phase") { Pending = "pending", … }`. Without `= "…"` the text is the variant's name; with it, the
+/// text is also documentation, so that a guard or event which explains itself needs no comment.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $name:ident($kind:literal) {
         $($(#[$vmeta:meta])* $variant:ident $(= $text:literal)?),+ $(,)?
@@ -111,7 +112,7 @@ macro_rules! named_enum {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         $vis enum $name {
-            $($(#[$vmeta])* $variant),+
+            $($(#[$vmeta])* $(#[doc = $text])? $variant),+
         }
 
         impl $crate::machine::Named for $name {
