@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-#[cfg(any(feature = "process", feature = "docker"))]
+pub mod download;
+#[cfg(feature = "local")]
 pub mod runtime;

@@ -40,18 +40,20 @@ pub struct PodPlan {
     pub init: Vec<ContainerPlan>,
     /// The container that does the work.
     pub main: ContainerPlan,
-    /// Whether a failed container is started again in place (`restartPolicy: OnFailure`).
+    /// Whether a failed container is started again in place (`restartPolicy: OnFailure`), after
+    /// [`restart_delay`](super::job::backoff::restart_delay).
     pub restart_on_failure: bool,
+    /// How often that may happen in this pod, all containers together: what is left of the Job's `backoffLimit`. The
+    /// failure after the last restart fails the pod.
+    pub restart_limit: u32,
     /// Time between asking the pod to end and killing it.
     pub grace: Duration,
-    /// Wall clock limit of the pod.
+    /// Limit of the pod's time from its start, the time it was frozen not counted.
     pub active_deadline: Option<Duration>,
-    /// User to run as, where one is asked for.
-    pub user: Option<u32>,
-    /// Group to run as, where one is asked for.
-    pub group: Option<u32>,
-    /// Further groups, `fsGroup` among them.
+    /// Further groups of all containers: `fsGroup` and `supplementalGroups`.
     pub further_groups: Vec<u32>,
+    /// Namespaces of the host it shares; only with `--allow-privileged`.
+    pub host_namespaces: HostNamespaces,
     /// Host name inside, where one is asked for and the runtime can give it.
     pub hostname: Option<String>,
     /// Further lines of the hosts file: address and names.
@@ -60,12 +62,27 @@ pub struct PodPlan {
     pub stdout: PathBuf,
     /// Where standard error of all containers goes, likewise.
     pub stderr: PathBuf,
+    /// Absolute paths inside the main container that outputs are read from at the end. A runtime whose pods share the
+    /// machine's file system gives those outside of mounts a private place, so that two pods never write to one file.
+    pub outputs: Vec<String>,
     /// Directory of this pod for the runtime's own records; exists and is the pod's alone.
     pub directory: PathBuf,
 }
 
-/// A container of a pod, resolved.
-#[derive(Clone, Debug, PartialEq)]
+/// Namespaces of the host that a pod shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostNamespaces {
+    /// `hostNetwork`.
+    pub network: bool,
+    /// `hostPID`.
+    pub pid: bool,
+    /// `hostIPC`.
+    pub ipc: bool,
+}
+
+/// A container of a pod, resolved. Command and arguments may hold secrets that the manifest put there: every one of them
+/// is also a value of `env` marked as secret, or part of one.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerPlan {
     /// Name of the container.
     pub name: String,
@@ -91,8 +108,12 @@ pub struct ContainerPlan {
     pub cpu_request_milli: Option<u64>,
     /// Memory asked for, in bytes.
     pub memory_request_bytes: Option<u64>,
-    /// GPUs asked for.
-    pub gpus: u32,
+    /// GPUs of the machine it gets, by index; no other live pod has them.
+    pub gpus: Vec<u32>,
+    /// User to run as, where one is asked for.
+    pub user: Option<u32>,
+    /// Group to run as, where one is asked for.
+    pub group: Option<u32>,
     /// File the container may write its last words to, as it sees it.
     pub termination_message_path: String,
     /// Whether the last log lines are its last words when it fails without any (`FallbackToLogsOnError`).
@@ -223,7 +244,8 @@ pub trait PodRuntime: Send + Sync + 'static {
     async fn freeze(&self, key: &PodKey, directory: &std::path::Path, on: bool) -> Result<(), PortError>;
 
     /// A path inside the pod's main container as a path of this machine, for reading outputs after the end; the runtime
-    /// may have to copy it out below `scratch` first. NotFound when there is nothing.
+    /// may have to copy it out below `scratch` first. Only asked for paths that no mount of the plan covers. Symbolic
+    /// links are the container's: they never lead to a file of this machine that the container does not see.
     ///
     /// # Errors
     /// NotFound; Transient when it cannot be seen now.
