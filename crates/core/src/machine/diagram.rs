@@ -1,4 +1,4 @@
-//! Machines for people: Mermaid diagrams for the documentation and a matrix of every state and event.
+//! Machines for people: Mermaid diagrams for the documentation and a listing of every state and event.
 //! Owns the two text forms; decides nothing.
 
 use std::collections::BTreeSet;
@@ -38,28 +38,33 @@ impl<S: Named, E: Named, G: Named> Machine<S, E, G> {
         text
     }
 
-    /// Every (event, state) pair: the states it may lead to in the order they are tried, each with `?` if a guard
-    /// decides, `=` for a state that stays, `·` for a refused event. The first column `new` is birth.
+    /// Every event with every state: where it may lead from there in the order that is tried (`?` if a guard decides,
+    /// `=` for a state that stays), and the states that refuse it. `new` is an object that does not exist yet.
     #[must_use]
-    pub fn matrix(&self) -> String {
-        let columns: Vec<Option<S>> = std::iter::once(None).chain(S::ALL.iter().copied().map(Some)).collect();
-        let mut table = vec![
-            std::iter::once("event".to_owned())
-                .chain(columns.iter().map(|state| state.map_or("new", S::as_str).to_owned()))
-                .collect::<Vec<_>>(),
-        ];
-        for event in E::ALL.iter().copied() {
-            let cells = columns.iter().map(|from| self.cell(*from, event));
-            table.push(std::iter::once(event.as_str().to_owned()).chain(cells).collect());
-        }
-        let width =
-            |column: usize| table.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-        let widths: Vec<usize> = (0..=columns.len()).filter_map(width).collect();
+    pub fn listing(&self) -> String {
+        let starts: Vec<Option<S>> = std::iter::once(None).chain(S::ALL.iter().copied().map(Some)).collect();
         let mut text = String::new();
-        for row in &table {
-            let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            text.push_str(cells.join(" | ").trim_end());
-            text.push('\n');
+        for event in E::ALL.iter().copied() {
+            // States with equal ways share a line, in the order of their first state; refusals come last.
+            let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+            let mut refused = Vec::new();
+            for from in &starts {
+                let name = from.map_or("new", S::as_str);
+                let cell = self.cell(*from, event);
+                match lines.iter_mut().find(|(ways, _)| *ways == cell) {
+                    _ if cell.is_empty() => refused.push(name),
+                    Some((_, states)) => states.push(name),
+                    None => lines.push((cell, vec![name])),
+                }
+            }
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}", event.as_str());
+            for (ways, states) in lines {
+                let _ = writeln!(text, "  {} -> {ways}", states.join(", "));
+            }
+            if !refused.is_empty() {
+                let _ = writeln!(text, "  refused: {}", refused.join(", "));
+            }
         }
         text
     }
@@ -73,6 +78,6 @@ impl<S: Named, E: Named, G: Named> Machine<S, E, G> {
                 targets.push(target);
             }
         }
-        if targets.is_empty() { "·".to_owned() } else { targets.join(" ") }
+        targets.join(" ")
     }
 }

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn t1_to_t17_every_phase_and_event() {
         laws::hold(&MACHINE, &[]);
-        insta::assert_snapshot!(MACHINE.matrix());
+        insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]

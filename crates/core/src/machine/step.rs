@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn s1_to_s20_every_state_and_event() {
         laws::hold(&MACHINE, &[]);
-        insta::assert_snapshot!(MACHINE.matrix());
+        insta::assert_snapshot!(MACHINE.listing());
     }
 
     #[test]

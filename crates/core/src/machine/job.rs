@@ -1,0 +1,212 @@
+//! The life of a fleet job, an array element or a gang (scheduler contract, section 1.3). Owns its states, the table
+//! between them and the derived state of an array; never judges tokens, which is done before an event gets here.
+
+use super::Machine;
+use super::named::named_enum;
+use super::transition::rows;
+
+named_enum! {
+    /// The state of a job, an element or a gang.
+    #[derive(Default)]
+    pub enum JobState("job state") {
+        /// Stored, not yet allowed to start.
+        #[default]
+        Pending,
+        /// Waits in its class queue for a place.
+        Queued,
+        /// A worker was chosen and its capacity charged.
+        Assigned,
+        /// Its attempt has started.
+        Running,
+        /// Its attempt failed, the next one waits for its delay.
+        Backoff,
+        /// It was told to end while an attempt was out.
+        Cancelling,
+        /// Final: its attempt succeeded.
+        Completed,
+        /// Final: its attempt failed, it expired, or no attempt could run.
+        Failed,
+        /// Final: its attempt ran out of time.
+        TimedOut,
+        /// Final: somebody cancelled it.
+        Cancelled,
+    }
+}
+
+impl JobState {
+    /// Whether it is final, for ever.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        MACHINE.is_terminal(self)
+    }
+
+    /// Whether it holds capacity of a worker.
+    #[must_use]
+    pub fn holds_capacity(self) -> bool {
+        matches!(self, Self::Assigned | Self::Running | Self::Cancelling)
+    }
+
+    /// The state of an array, from those of its elements: Running while one is not final, else Failed, TimedOut or
+    /// Cancelled if any element is, in this order, else Completed.
+    #[must_use]
+    pub fn of_array(elements: impl IntoIterator<Item = Self>) -> Self {
+        let weight = |state: Self| match state {
+            Self::Completed => 0,
+            Self::Cancelled => 1,
+            Self::TimedOut => 2,
+            Self::Failed => 3,
+            _ => 4,
+        };
+        match elements.into_iter().map(weight).max() {
+            None | Some(0) => Self::Completed,
+            Some(1) => Self::Cancelled,
+            Some(2) => Self::TimedOut,
+            Some(3) => Self::Failed,
+            Some(_) => Self::Running,
+        }
+    }
+}
+
+named_enum! {
+    /// What happens to a job. Those about attempts have passed the fence of section 1.4.
+    pub enum Event("job event") {
+        Submitted = "submit",
+        GateOpened = "gate open",
+        Expired = "expire",
+        CancelRequested = "cancel",
+        Placed = "place",
+        Prefilled = "prefill",
+        Accepted = "accepted",
+        AcceptTimeout = "no acceptance in time",
+        Started = "started",
+        Revoked = "revoked",
+        WorkerLost = "worker lost",
+        Rejected = "rejected",
+        StartFailed = "start failed",
+        ResultSucceeded = "result succeeded",
+        ResultFailed = "result failed",
+        ResultTimedOut = "result timed out",
+        ResultCancelled = "result cancelled",
+        Preempted = "preempted",
+        Drained = "drained",
+        RetryDue = "retry due",
+    }
+}
+
+named_enum! {
+    /// What decides between transitions of a job.
+    pub enum Guard("job guard") {
+        Admitted = "it is valid and admitted",
+        NotBeforePassed = "not_before has passed",
+        NeverStarted = "it never started",
+        InfraLeft = "infrastructure losses are below max_infra and the cause is not permanent",
+        MayRetry = "retry.on matches and retries are left",
+        Newest = "the token is the newest ever issued",
+        NewestMayRun = "the token is the newest ever issued and the quota allows it",
+        NewestMayRetry = "the token is the newest ever issued, retry.on matches and retries are left",
+        NewestInfraLeft = "the token is the newest ever issued and infrastructure losses are left",
+    }
+}
+
+/// The life of a job.
+///
+/// A result implies that its attempt was accepted and started, so results in Assigned count as in Running, those of
+/// preempted and drained attempts included.
+pub static MACHINE: Machine<JobState, Event, Guard> = Machine {
+    name: "job",
+    terminal: &[JobState::Completed, JobState::Failed, JobState::TimedOut, JobState::Cancelled],
+    rows: rows! { JobState, Event, Guard;
+        "1.3 submit": [] on [Submitted] if Admitted => Pending, "store", "acknowledge after commit";
+        "1.3 gate": [Pending] on [GateOpened] if NotBeforePassed => Queued, "class queue by original sequence";
+        "1.3 expire": [Pending, Queued, Backoff] on [Expired] if NeverStarted => Failed, "reason expired";
+        "1.3 cancel": [Pending, Queued, Backoff] on [CancelRequested] => Cancelled;
+        "1.3 place": [Queued] on [Placed] => Assigned, "attempt + 1", "token", "charge capacity and quota", "store", "Assign";
+        "1.3 prefill": [Queued] on [Prefilled] => Assigned, "attempt + 1", "token", "store", "Assign to inherit";
+        "1.3 accept": [Assigned] on [Accepted] => same, "clear accept timer";
+        "1.3 accept": [Assigned] on [AcceptTimeout] => same, "Revoke";
+        "1.3 start": [Assigned] on [Started] => Running, "start time";
+        "1.3 unstarted": [Assigned] on [Revoked, WorkerLost] => Queued, "release capacity";
+        "1.3 infra": [Assigned, Running] on [Rejected, StartFailed] if InfraLeft => Queued, "infra + 1", "avoid that worker";
+        "1.3 infra": [Running] on [WorkerLost] if InfraLeft => Queued, "infra + 1", "avoid that worker";
+        "1.3 infra": [Assigned, Running] on [Rejected, StartFailed] => Failed, "reason infra_limit or the cause";
+        "1.3 infra": [Running] on [WorkerLost] => Failed, "reason infra_limit or the cause";
+        "1.3 success": [Assigned, Running] on [ResultSucceeded] => Completed, "Finished";
+        "1.3 retry": [Assigned, Running] on [ResultFailed, ResultTimedOut] if MayRetry => Backoff, "retries + 1", "prefer another worker";
+        "1.3 failure": [Assigned, Running] on [ResultFailed] => Failed, "exit code, signal, reason", "Finished";
+        "1.3 failure": [Assigned, Running] on [ResultTimedOut] => TimedOut, "exit code, signal, reason", "Finished";
+        "1.3 preempt": [Assigned, Running] on [Preempted, Drained] => Queued, "original sequence";
+        "1.3 due": [Backoff] on [RetryDue] => Queued, "original sequence";
+        "1.3 adopt": [Queued, Backoff] on [Started] if NewestMayRun => Running, "late adoption";
+        "1.3 adopt": [Queued, Backoff] on [ResultSucceeded] if Newest => Completed, "late adoption", "Finished";
+        "1.3 adopt": [Queued, Backoff] on [ResultFailed, ResultTimedOut] if NewestMayRetry => Backoff, "late adoption", "retries + 1";
+        "1.3 adopt": [Queued, Backoff] on [ResultFailed] if Newest => Failed, "late adoption", "Finished";
+        "1.3 adopt": [Queued, Backoff] on [ResultTimedOut] if Newest => TimedOut, "late adoption", "Finished";
+        "1.3 adopt": [Queued, Backoff] on [StartFailed] if NewestInfraLeft => Queued, "late adoption", "infra + 1";
+        "1.3 adopt": [Queued, Backoff] on [StartFailed] if Newest => Failed, "late adoption", "reason infra_limit or the cause";
+        "1.3 adopt": [Queued, Backoff] on [Preempted, Drained] if Newest => Queued, "late adoption";
+        "1.3 cancel": [Assigned, Running] on [CancelRequested] => Cancelling, "CancelJob, or Revoke if not started";
+        "1.3 cancelled": [Cancelling] on [ResultSucceeded] => Completed, "Finished";
+        "1.3 cancelled": [Cancelling] on [
+            ResultFailed, ResultTimedOut, ResultCancelled, StartFailed, Rejected, Revoked, WorkerLost, Preempted, Drained,
+        ] => Cancelled, "Finished";
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Named, laws};
+    use super::*;
+
+    #[test]
+    fn s1_3_every_state_and_event() {
+        laws::hold(&MACHINE, &[]);
+        insta::assert_snapshot!(MACHINE.listing());
+    }
+
+    #[test]
+    fn s1_3_terminal_states_take_nothing() {
+        for state in JobState::ALL.iter().copied().filter(|state| state.is_terminal()) {
+            for event in Event::ALL.iter().copied() {
+                let rejected = MACHINE.step(state, event, |_| true).unwrap_err();
+                assert_eq!((rejected.from, rejected.event, rejected.allowed), (Some(state), event, vec![]));
+            }
+        }
+    }
+
+    #[test]
+    fn s1_3_success_that_came_first_stands_after_a_cancel() {
+        let end = |event| MACHINE.step(JobState::Cancelling, event, |_| false);
+        assert_eq!(end(Event::ResultSucceeded), Ok(JobState::Completed));
+        assert_eq!(end(Event::ResultFailed), Ok(JobState::Cancelled));
+        assert_eq!(end(Event::WorkerLost), Ok(JobState::Cancelled));
+    }
+
+    #[test]
+    fn s1_3_a_late_result_is_adopted_only_for_the_newest_token() {
+        let late =
+            |holds: &[Guard]| MACHINE.step(JobState::Queued, Event::ResultFailed, |guard| holds.contains(&guard));
+        assert_eq!(late(&[Guard::Newest, Guard::NewestMayRetry]), Ok(JobState::Backoff));
+        assert_eq!(late(&[Guard::Newest]), Ok(JobState::Failed));
+        insta::assert_snapshot!(late(&[]).unwrap_err(), @"job: Queued takes `result failed` only if the token is the newest ever issued, retry.on matches and retries are left, or if the token is the newest ever issued");
+    }
+
+    #[test]
+    fn s1_3_a_worker_lost_before_the_start_counts_nothing() {
+        let lost = |state| MACHINE.choose(state, Event::WorkerLost, |_| true).unwrap();
+        assert_eq!(lost(JobState::Assigned).effects, ["release capacity"]);
+        assert_eq!(lost(JobState::Running).effects, ["infra + 1", "avoid that worker"]);
+        assert_eq!(MACHINE.step(JobState::Running, Event::WorkerLost, |_| false), Ok(JobState::Failed));
+    }
+
+    #[test]
+    fn s1_3_the_state_of_an_array_is_derived() {
+        use JobState::{Backoff, Cancelled, Completed, Failed, Pending, Running, TimedOut};
+        assert_eq!(JobState::of_array([Completed, Failed, Pending]), Running);
+        assert_eq!(JobState::of_array([Backoff]), Running);
+        assert_eq!(JobState::of_array([Completed, TimedOut, Failed, Cancelled]), Failed);
+        assert_eq!(JobState::of_array([Completed, TimedOut, Cancelled]), TimedOut);
+        assert_eq!(JobState::of_array([Completed, Cancelled]), Cancelled);
+        assert_eq!(JobState::of_array([Completed, Completed]), Completed);
+        assert_eq!(JobState::of_array([]), Completed);
+    }
+}

@@ -1,0 +1,141 @@
+//! The life of a compute service's server (provisioner contract, chapter 7). Owns the statuses a poll may see, the states
+//! they lead to and the table between them; what a state means for a deployment is the saga's matter.
+
+use super::named::named_enum;
+use super::transition::rows;
+use super::{Machine, NoGuard};
+
+named_enum! {
+    /// The state of a server as far as known.
+    pub enum ServerState("server state") {
+        /// It is being made.
+        Build = "BUILD",
+        /// It runs.
+        Active = "ACTIVE",
+        /// It is switched off.
+        Shutoff = "SHUTOFF",
+        /// It is being restarted.
+        Reboot = "REBOOT",
+        /// It is being made anew.
+        Rebuild = "REBUILD",
+        /// It is halted in memory.
+        Paused = "PAUSED",
+        /// It is halted on disk.
+        Suspended = "SUSPENDED",
+        /// Something went wrong; its fault says what.
+        Error = "ERROR",
+        /// It no longer exists.
+        Gone = "gone",
+    }
+}
+
+named_enum! {
+    /// What a poll sees of a server.
+    pub enum ServerStatus("server status") {
+        Build = "BUILD",
+        Active = "ACTIVE",
+        Shutoff = "SHUTOFF",
+        Reboot = "REBOOT",
+        Rebuild = "REBUILD",
+        Paused = "PAUSED",
+        Suspended = "SUSPENDED",
+        Error = "ERROR",
+        Deleted = "DELETED",
+        SoftDeleted = "SOFT_DELETED",
+        /// The service answers 404.
+        NotFound = "404",
+        /// The service does not know: the server is taken to be as it was.
+        Unknown = "UNKNOWN",
+    }
+}
+
+const EXISTING: &[ServerState] = &[
+    ServerState::Build,
+    ServerState::Active,
+    ServerState::Shutoff,
+    ServerState::Reboot,
+    ServerState::Rebuild,
+    ServerState::Paused,
+    ServerState::Suspended,
+    ServerState::Error,
+];
+
+/// The life of a server. Its events are polls; one that no row takes and no way explains is drift.
+///
+/// The chapter names no way out of REBOOT and REBUILD, and names PAUSED and SUSPENDED only in the saga: the rows named
+/// `ServerWait` let such servers come back, so that somebody's restart is not taken for drift.
+pub static MACHINE: Machine<ServerState, ServerStatus, NoGuard> = Machine {
+    name: "server",
+    terminal: &[ServerState::Gone],
+    rows: rows! { ServerState, ServerStatus, NoGuard;
+        "7 server": [] on [Build] => Build;
+        "7 server": [Build, Shutoff, Error] on [Active] => Active;
+        "7 server": [Build, Active] on [Error] => Error;
+        "7 server": [Active] on [Shutoff] => Shutoff;
+        "7 server": [Active] on [Reboot] => Reboot;
+        "7 server": [Active] on [Rebuild] => Rebuild;
+        "7 server": [Active, Shutoff, Error] on [Deleted, SoftDeleted, NotFound] => Gone;
+        "ServerWait": [Reboot, Rebuild, Paused, Suspended] on [Active] => Active;
+        "ServerWait": [Reboot, Rebuild] on [Error] => Error;
+        "ServerWait": [Active] on [Paused] => Paused;
+        "ServerWait": [Active] on [Suspended] => Suspended;
+        "7 unknown": [in EXISTING] on [Unknown] => same;
+    },
+};
+
+impl ServerStatus {
+    /// The state a server with this status is in; none if the status says nothing.
+    #[must_use]
+    pub fn state(self) -> Option<ServerState> {
+        Some(match self {
+            Self::Build => ServerState::Build,
+            Self::Active => ServerState::Active,
+            Self::Shutoff => ServerState::Shutoff,
+            Self::Reboot => ServerState::Reboot,
+            Self::Rebuild => ServerState::Rebuild,
+            Self::Paused => ServerState::Paused,
+            Self::Suspended => ServerState::Suspended,
+            Self::Error => ServerState::Error,
+            Self::Deleted | Self::SoftDeleted | Self::NotFound => ServerState::Gone,
+            Self::Unknown => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Named, Poll, laws};
+    use super::*;
+
+    #[test]
+    fn s7_every_state_and_poll() {
+        laws::hold(&MACHINE, &[]);
+        insta::assert_snapshot!(MACHINE.listing());
+    }
+
+    #[test]
+    fn s7_every_row_leads_to_the_state_its_status_says() {
+        for from in ServerState::ALL.iter().copied() {
+            for seen in ServerStatus::ALL.iter().copied() {
+                if let Ok(to) = MACHINE.step(from, seen, |guard| match guard {}) {
+                    assert_eq!(to, seen.state().unwrap_or(from));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn s7_unknown_means_stay() {
+        for state in EXISTING.iter().copied() {
+            assert_eq!(MACHINE.step(state, ServerStatus::Unknown, |guard| match guard {}), Ok(state));
+        }
+    }
+
+    #[test]
+    fn s7_a_poll_may_skip_states_and_what_no_way_explains_is_drift() {
+        assert_eq!(MACHINE.poll(ServerState::Build, ServerState::Gone), Poll::Skipped);
+        assert_eq!(MACHINE.poll(ServerState::Active, ServerState::Gone), Poll::Step);
+        assert_eq!(MACHINE.poll(ServerState::Active, ServerState::Build), Poll::Drift);
+        assert_eq!(MACHINE.poll(ServerState::Gone, ServerState::Active), Poll::Drift);
+    }
+}
