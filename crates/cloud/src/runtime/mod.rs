@@ -2,4 +2,5 @@
 //! pods: processes or containers.
 
 pub mod job;
+pub mod logs;
 pub mod pod;
