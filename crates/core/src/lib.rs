@@ -16,5 +16,6 @@ pub mod machine;
 pub mod name;
 pub mod ports;
 pub mod quantity;
+pub mod resource;
 pub mod spec;
 pub mod time;

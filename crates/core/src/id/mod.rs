@@ -13,4 +13,5 @@ pub use job::JobId;
 pub use names::{dns1123_label, dns1123_subdomain, label_key, label_value};
 pub use number::{Attempt, Epoch, Incarnation};
 pub use session::SessionId;
+pub(crate) use text::text_id;
 pub use text::{DeploymentId, FlowName, FlowUid, LeaseId, Namespace, ServerId, StepName, TenantName, WorkerId};

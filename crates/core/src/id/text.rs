@@ -15,7 +15,7 @@ macro_rules! text_id {
             ///
             /// # Errors
             /// Says what is wrong, where, and what is allowed.
-            pub fn new(text: impl AsRef<str> + Into<::std::sync::Arc<str>>) -> Result<Self, IdError> {
+            pub fn new(text: impl AsRef<str> + Into<::std::sync::Arc<str>>) -> Result<Self, $crate::id::IdError> {
                 $check(text.as_ref())?;
                 Ok(Self(text.into()))
             }
@@ -58,25 +58,25 @@ macro_rules! text_id {
         }
 
         impl ::std::str::FromStr for $name {
-            type Err = IdError;
+            type Err = $crate::id::IdError;
 
-            fn from_str(text: &str) -> Result<Self, IdError> {
+            fn from_str(text: &str) -> Result<Self, $crate::id::IdError> {
                 Self::new(text)
             }
         }
 
         impl TryFrom<&str> for $name {
-            type Error = IdError;
+            type Error = $crate::id::IdError;
 
-            fn try_from(text: &str) -> Result<Self, IdError> {
+            fn try_from(text: &str) -> Result<Self, $crate::id::IdError> {
                 Self::new(text)
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = IdError;
+            type Error = $crate::id::IdError;
 
-            fn try_from(text: String) -> Result<Self, IdError> {
+            fn try_from(text: String) -> Result<Self, $crate::id::IdError> {
                 Self::new(text)
             }
         }
@@ -101,6 +101,7 @@ macro_rules! text_id {
         }
     };
 }
+pub(crate) use text_id;
 
 text_id! {
     /// The UID of a flow: 1 to 253 printable ASCII characters without `/`, which separates the parts of effect keys.

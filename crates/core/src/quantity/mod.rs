@@ -89,16 +89,22 @@ impl Quantity {
         Self { nano, format }
     }
 
+    /// This many `step`s, written in the decimal family.
+    #[must_use]
+    pub const fn from_steps(steps: u64, step: Step) -> Self {
+        Self { nano: steps as i128 * step.nano(), format: Format::DecimalSi }
+    }
+
     /// This many thousandths, for example millicores, written like `1500m`.
     #[must_use]
     pub const fn from_milli(milli: u64) -> Self {
-        Self { nano: milli as i128 * Step::Milli.nano(), format: Format::DecimalSi }
+        Self::from_steps(milli, Step::Milli)
     }
 
     /// This many whole units, written like `2k`.
     #[must_use]
     pub const fn from_count(count: u64) -> Self {
-        Self { nano: count as i128 * NANO, format: Format::DecimalSi }
+        Self::from_steps(count, Step::One)
     }
 
     /// This many bytes, written like `512Mi`.

@@ -118,6 +118,9 @@ fn constructors_write_in_the_usual_family() {
     assert_eq!(Quantity::from_count(2000).to_string(), "2k");
     assert_eq!(Quantity::from_bytes(512 << 20).to_string(), "512Mi");
     assert_eq!(Quantity::from_bytes(u64::MAX).bytes(), Some(u64::MAX));
+    assert_eq!(Quantity::from_bytes(7 << 60).to_string(), "7Ei");
+    // 8Ei would be cut to 8Ei − 1 when it is read again.
+    assert_eq!(Quantity::from_bytes(8 << 60).to_string(), "9223372036854775808");
 }
 
 #[test]
@@ -182,6 +185,7 @@ fn any_quantity() -> impl Strategy<Value = Quantity> {
         any::<i64>().prop_map(i128::from),
         any::<i32>().prop_map(|n| i128::from(n) * 1_000_000_000),
         any::<i32>().prop_map(|n| i128::from(n) * 1024 * 1024 * 1_000_000_000),
+        any::<i32>().prop_map(|n| i128::from(n) * (1 << 53) * 1_000_000_000),
     ];
     (nano, any_format()).prop_map(|(nano, format)| Quantity::from_nano(nano, format))
 }

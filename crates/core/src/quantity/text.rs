@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Format, NANO, Quantity};
+use super::{Format, MAX_BINARY, NANO, Quantity};
 
 /// Divides by `base` as often as it goes without rest, at most `limit` times; `value` is not 0.
 fn strip(mut value: i128, base: i128, limit: u32) -> (i128, u32) {
@@ -24,12 +24,15 @@ fn suffix<'a>(suffixes: &[&'a str], index: u32) -> &'a str {
 impl fmt::Display for Quantity {
     /// The canonical form: a whole number with the largest suffix of its family that needs no fraction.
     ///
-    /// A binary amount below 1024 or with a fraction is written in the decimal family, so nothing is rounded.
+    /// A binary amount below 1024, with a fraction, or beyond what a binary text can mean is written in the decimal family,
+    /// so nothing is rounded or cut when it is read again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_zero() {
             return f.pad("0");
         }
-        let binary = self.format == Format::BinarySi && self.nano % NANO == 0 && (self.nano / NANO).abs() >= 1024;
+        let binary = self.format == Format::BinarySi
+            && self.nano % NANO == 0
+            && (1024 * NANO..=MAX_BINARY).contains(&self.nano.abs());
         let text = if binary {
             let (number, times) = strip(self.nano / NANO, 1024, 6);
             format!("{number}{}", suffix(&["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], times))
