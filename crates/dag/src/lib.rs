@@ -1,1 +1,3 @@
 //! x
+pub mod depends;
+pub mod when;

@@ -1,0 +1,150 @@
+//! The boolean join language of `depends` (R35). [`compile`] checks a text against the declared steps; [`Depends::eval`]
+//! decides it once all named steps are settled. It never skips or tolerates anything itself: the engine does.
+
+mod parser;
+
+#[cfg(test)]
+mod tests;
+
+use crate::when::{SourceError, Span, Steps};
+use std::collections::BTreeSet;
+
+/// Longest join, in bytes. Wide joins without conditions belong into `dependencies`, which has no such limit.
+pub const MAX_SOURCE: usize = 256 * 1024;
+/// Deepest nesting of parentheses.
+pub const MAX_LEVELS: usize = 64;
+
+/// What a join asks of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Satisfied,
+    Succeeded,
+    Failed,
+    Skipped,
+    Omitted,
+    Completed,
+    AnySucceeded,
+    AllFailed,
+}
+
+impl Asked {
+    const SUFFIXES: [(&'static str, Self); 7] = [
+        ("Succeeded", Self::Succeeded),
+        ("Failed", Self::Failed),
+        ("Skipped", Self::Skipped),
+        ("Omitted", Self::Omitted),
+        ("Completed", Self::Completed),
+        ("AnySucceeded", Self::AnySucceeded),
+        ("AllFailed", Self::AllFailed),
+    ];
+
+    /// Whether asking this tolerates the step's failure.
+    fn tolerates(self) -> bool {
+        matches!(self, Self::Failed | Self::Completed | Self::AllFailed)
+    }
+
+    fn answer(self, view: SettledView) -> bool {
+        match self {
+            Self::Satisfied => view.satisfied,
+            Self::Succeeded => view.succeeded,
+            Self::Failed => view.failed,
+            Self::Skipped => view.skipped,
+            Self::Omitted => view.omitted,
+            Self::Completed => view.completed,
+            Self::AnySucceeded => view.any_succeeded,
+            Self::AllFailed => view.all_failed,
+        }
+    }
+}
+
+/// What is known of a settled step; for a fan-out step, of the group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SettledView {
+    /// Lets dependents proceed (R1): `<step>`
+    pub satisfied: bool,
+    /// `<step>.Succeeded`
+    pub succeeded: bool,
+    /// `<step>.Failed`, tolerated or not
+    pub failed: bool,
+    /// Skipped by its own condition: `<step>.Skipped`
+    pub skipped: bool,
+    /// Skipped for any other reason: `<step>.Omitted`
+    pub omitted: bool,
+    /// Settled with an attempt: `<step>.Completed`
+    pub completed: bool,
+    /// An instance of the fan-out succeeded: `<step>.AnySucceeded`
+    pub any_succeeded: bool,
+    /// All instances of the fan-out failed: `<step>.AllFailed`
+    pub all_failed: bool,
+}
+
+/// A node; parentheses nest at most [`MAX_LEVELS`] deep and chains are flat, so walking and dropping it is safe.
+#[derive(Debug, Clone)]
+enum Node {
+    /// The index of a named step, and what is asked of it.
+    Term(usize, Asked),
+    Not(Box<Node>),
+    All(Vec<Node>),
+    Any(Vec<Node>),
+}
+
+/// A checked join.
+///
+/// ```
+/// use orlop_dag::depends::{SettledView, compile};
+/// use orlop_dag::when::Steps;
+/// let steps: Steps<'_> = [("build", []), ("scan", [])].into_iter().collect();
+/// let join = compile("build && scan.Failed", &steps)?;
+/// assert_eq!(join.tolerates().collect::<Vec<_>>(), ["scan"]);
+/// let both = |_: &str| SettledView { satisfied: true, failed: true, ..SettledView::default() };
+/// assert!(join.eval(&both));
+/// # Ok::<(), orlop_dag::when::SourceError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Depends {
+    root: Node,
+    /// Each named step once, in the order of first mention.
+    steps: Vec<Box<str>>,
+    tolerated: BTreeSet<Box<str>>,
+}
+
+/// Checks the text of a `depends` field.
+///
+/// # Errors
+///
+/// The first thing that is wrong: text outside the language, an unknown step or suffix, or a limit ([`MAX_SOURCE`],
+/// [`MAX_LEVELS`]).
+pub fn compile(source: &str, steps: &Steps<'_>) -> Result<Depends, SourceError> {
+    if source.len() > MAX_SOURCE {
+        let message = format!("a join of {} bytes, {MAX_SOURCE} are allowed", source.len());
+        return Err(SourceError::new(Span::new(MAX_SOURCE, source.len()), message)
+            .with_help("list steps that must all be satisfied under dependencies"));
+    }
+    parser::parse(source, steps)
+}
+
+impl Depends {
+    /// The named steps, each once, in the order of first mention. All must be settled before [`eval`](Self::eval).
+    pub fn references(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.steps.iter().map(AsRef::as_ref)
+    }
+
+    /// The steps whose failure this join tolerates, in name order: those asked for Failed, Completed or AllFailed.
+    pub fn tolerates(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.tolerated.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether the step may run.
+    pub fn eval(&self, settled: &dyn Fn(&str) -> SettledView) -> bool {
+        self.holds(&self.root, settled)
+    }
+
+    fn holds(&self, node: &Node, settled: &dyn Fn(&str) -> SettledView) -> bool {
+        match node {
+            Node::Term(step, asked) => self.steps.get(*step).is_some_and(|name| asked.answer(settled(name))),
+            Node::Not(inner) => !self.holds(inner, settled),
+            Node::All(nodes) => nodes.iter().all(|node| self.holds(node, settled)),
+            Node::Any(nodes) => nodes.iter().any(|node| self.holds(node, settled)),
+        }
+    }
+}

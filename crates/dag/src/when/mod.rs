@@ -1,0 +1,136 @@
+//! The `when` language (jobflow 2.4): constants, a CEL subset with placeholders, and a template subset. [`compile`]
+//! checks a text against a [`Scope`] at validation; [`Condition::eval`] decides it against [`Facts`]. Everything is
+//! pure and bounded, and no input makes it panic. It never orders steps and never keeps a decision: the engine does.
+//!
+//! Parser and evaluator are our own. The `cel` crate, which serves as the oracle of the tests, cannot hold the rules:
+//! its parser needs 8 MiB of stack for 60 nested parentheses and overflows 512 KiB at 20, and its evaluator recurses
+//! once per operator of a chain; it shares prediction caches through global state; it has no static types, so a
+//! comparison of a string with a number would be silently false; and names with dashes and placeholders would need a
+//! lexer of our own in front of it anyway.
+
+mod build;
+mod call;
+mod error;
+mod escape;
+mod eval;
+mod expression;
+mod facts;
+mod lexer;
+mod mention;
+mod names;
+mod operand;
+mod parser;
+mod pattern;
+mod placeholder;
+mod reference;
+mod scope;
+mod suggest;
+mod template;
+mod types;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{EvalError, SourceError};
+pub use facts::Facts;
+pub use reference::{FlowField, References};
+pub use scope::{Parameters, Scope, Secrecy, Steps};
+
+pub(crate) use error::{Span, printable};
+pub(crate) use names::{readings, run, shortened, unknown_step};
+pub(crate) use suggest::did_you_mean;
+
+use expression::Expression;
+use template::Template;
+
+/// Longest condition, in bytes.
+pub const MAX_SOURCE: usize = 4096;
+/// Deepest nesting of parentheses, brackets, calls, operators and template blocks.
+pub const MAX_LEVELS: usize = 64;
+/// Longest text that a condition may build, in bytes.
+pub const MAX_TEXT: usize = 1024 * 1024;
+/// Most text that `matches` may search in one evaluation, in bytes.
+pub const MAX_SEARCHED: usize = 256 * 1024;
+
+/// A checked condition.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    kind: Kind,
+    references: References,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Constant(bool),
+    Expression(Expression),
+    Template(Template),
+}
+
+/// Checks the text of a `when` field.
+///
+/// ```
+/// use orlop_dag::when::{Scope, Steps, compile};
+/// let steps: Steps<'_> = [("build", ["digest"])].into_iter().collect();
+/// let condition = compile("steps.build.phase == 'Succeeded'", &Scope::new(&steps))?;
+/// assert_eq!(condition.references().steps().collect::<Vec<_>>(), ["build"]);
+/// # Ok::<(), orlop_dag::when::SourceError>(())
+/// ```
+///
+/// # Errors
+///
+/// The first thing that is wrong: text outside the language, an unknown or secret name, a type that does not fit, or
+/// a limit ([`MAX_SOURCE`], [`MAX_LEVELS`]).
+pub fn compile(source: &str, scope: &Scope<'_>) -> Result<Condition, SourceError> {
+    if source.len() > MAX_SOURCE {
+        let message = format!("a condition of {} bytes, {MAX_SOURCE} are allowed", source.len());
+        let span = Span::new(MAX_SOURCE, source.len());
+        return Err(SourceError::new(span, message).with_help("let a step compute it and compare its output"));
+    }
+    let (kind, references) = match source.trim() {
+        "" | "always" | "true" => (Kind::Constant(true), References::default()),
+        "never" | "false" => (Kind::Constant(false), References::default()),
+        _ if placeholder::is_template(source)? => {
+            let (template, references) = template::parse(source, scope)?;
+            (Kind::Template(template), references)
+        }
+        _ => {
+            let (expression, references) = parser::parse(source, scope)?;
+            (Kind::Expression(expression), references)
+        }
+    };
+    Ok(Condition { kind, references })
+}
+
+impl Condition {
+    /// What the condition reads.
+    pub fn references(&self) -> &References {
+        &self.references
+    }
+
+    /// Decides the condition. The engine calls it once, when the dependencies are satisfied and every step of
+    /// [`references`](Self::references) is settled.
+    ///
+    /// # Errors
+    ///
+    /// A run-time error that no deciding operand of `&&` or `||` hides, or a template whose text is not a truth value.
+    pub fn eval(&self, facts: &dyn Facts) -> Result<bool, EvalError> {
+        match &self.kind {
+            Kind::Constant(value) => Ok(*value),
+            Kind::Expression(expression) => eval::Evaluator::new(facts).condition(expression),
+            Kind::Template(template) => template.eval(facts),
+        }
+    }
+
+    /// The raw text of a template; `true` or `false` for other conditions.
+    ///
+    /// # Errors
+    ///
+    /// As for [`eval`](Self::eval), except that a template may give any text.
+    pub fn text(&self, facts: &dyn Facts) -> Result<String, EvalError> {
+        match &self.kind {
+            Kind::Template(template) => template.text(facts),
+            _ => self.eval(facts).map(|value| value.to_string()),
+        }
+    }
+}
