@@ -18,4 +18,6 @@ pub mod ports;
 pub mod quantity;
 pub mod resource;
 pub mod spec;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;

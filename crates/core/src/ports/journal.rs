@@ -32,7 +32,7 @@ pub trait FlowJournal: Send + Sync {
     /// Replaces the snapshot by one that covers the entries up to `through`, and drops those.
     ///
     /// # Errors
-    /// Conflict when a later snapshot is stored; NotFound.
+    /// Conflict when a later snapshot is stored; Invalid when no entry has the number `through` (which may be 0); NotFound.
     async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError>;
 
     /// Writes the summary that lists show.
@@ -65,6 +65,14 @@ pub struct FlowRecord {
     pub created_at: Time,
     /// What its host must know beside it to go on after a crash, as the host wrote it.
     pub options: serde_json::Value,
+}
+
+impl FlowRecord {
+    /// Namespace of the flow; `default` where its metadata names none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.flow.metadata.namespace.as_deref().unwrap_or("default")
+    }
 }
 
 /// One journal entry: an event and the time the engine was told it.

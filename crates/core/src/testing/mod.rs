@@ -1,0 +1,23 @@
+//! In-memory doubles of the ports and the conformance suites that doubles and adapters both run, so that a double cannot
+//! drift from the real thing. Owns no I/O, clock or runtime: a double waits with wakers, its time is told to it.
+//!
+//! A suite is one public async function. It takes a way to open fresh subjects, runs every check on its own subject and
+//! gives the names of the checks that passed, or every failure at once:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use orlop_core::testing::{MemoryJournals, journal_suite};
+//! let journals = MemoryJournals::default();
+//! let passed = journal_suite(async |number| journals.open(number)).await.unwrap();
+//! assert!(passed.len() >= 40);
+//! # }
+//! ```
+
+pub mod journal;
+pub mod substrate;
+mod suite;
+mod wait;
+
+pub use journal::{MemoryJournal, MemoryJournals, journal_suite};
+pub use substrate::{ScriptedSubstrate, substrate_suite};
+pub use suite::{Broken, SuiteFailure};
