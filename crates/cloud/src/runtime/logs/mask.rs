@@ -1,0 +1,197 @@
+//! Masking of secrets in text and in streams. Owns which parts of a secret are recognised and that a secret cut in two
+//! by a read is still found; never stores a secret anywhere but in memory.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// What stands where a secret stood.
+pub const MASK: &str = "***";
+/// Secrets shorter than this many bytes are not masked: they are words of every log.
+pub const SECRET_MIN: usize = 4;
+/// Lines of a secret of several lines count as secrets of their own from this many bytes on.
+const SECRET_LINE_MIN: usize = 8;
+
+/// Replaces the secrets of a pod by [`MASK`] (rule R29).
+///
+/// A secret is found as it is, without the blanks around it, and, when it has several lines, line by line.
+///
+/// ```
+/// use orlop_cloud::runtime::logs::Masker;
+/// let masker = Masker::new(["hunter22", "abc"]);
+/// assert_eq!(masker.mask_text("password hunter22, abc"), "password ***, abc");
+/// ```
+#[derive(Clone, Default)]
+pub struct Masker {
+    /// Longest first, without duplicates.
+    secrets: Vec<Vec<u8>>,
+    finder: Option<AhoCorasick>,
+}
+
+impl fmt::Debug for Masker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Masker({} secrets)", self.secrets.len())
+    }
+}
+
+impl Masker {
+    /// Masks these values; those shorter than [`SECRET_MIN`] are left.
+    #[must_use]
+    pub fn new<I>(values: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        for secret in values {
+            let secret = secret.as_ref();
+            let whole = [secret, secret.trim()].into_iter().filter(|s| s.len() >= SECRET_MIN);
+            let several = secret.trim().contains('\n');
+            let lines = secret.lines().map(str::trim).filter(|line| several && line.len() >= SECRET_LINE_MIN);
+            found.extend(whole.chain(lines).map(|secret| secret.as_bytes().to_vec()));
+        }
+        found.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        found.dedup();
+        if found.is_empty() {
+            return Self::default();
+        }
+        // The finder cannot be built only beyond billions of bytes of secrets; then nothing at all passes.
+        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&found).ok();
+        Self { secrets: found, finder }
+    }
+
+    /// The bytes with every secret in them masked.
+    #[must_use]
+    pub fn mask<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.secrets.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        let mut out = Vec::with_capacity(bytes.len());
+        self.cut(bytes, bytes.len(), &mut out);
+        Cow::Owned(out)
+    }
+
+    /// The text with every secret in it masked.
+    #[must_use]
+    pub fn mask_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.mask(text.as_bytes())).into_owned()
+    }
+
+    /// Masks a stream that arrives in pieces: appends what is certain to `out` and keeps in `held` what may be the
+    /// beginning of a secret. Whatever the pieces are, the output is that of the whole stream masked at once.
+    pub(super) fn push(&self, held: &mut Vec<u8>, piece: &[u8], out: &mut Vec<u8>) {
+        if self.secrets.is_empty() {
+            out.extend_from_slice(piece);
+            return;
+        }
+        held.extend_from_slice(piece);
+        let from = self.cut(held, self.open(held), out);
+        held.drain(..from);
+    }
+
+    /// The end of a stream: appends what was held to `out`.
+    pub(super) fn finish(&self, held: &mut Vec<u8>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.mask(held));
+        held.clear();
+    }
+
+    /// Where the longest end of `bytes` begins that may be the beginning of a secret; the length when there is none.
+    fn open(&self, bytes: &[u8]) -> usize {
+        let begins = |secret: &Vec<u8>| {
+            let from = bytes.len().saturating_sub(secret.len().saturating_sub(1));
+            (from..bytes.len()).find(|start| bytes.get(*start..).is_some_and(|end| secret.starts_with(end)))
+        };
+        self.secrets.iter().filter_map(begins).min().unwrap_or(bytes.len())
+    }
+
+    /// Masks `bytes` up to `hold`, where a secret may begin that ends later, and returns how far it came: a secret that
+    /// began earlier may reach beyond `hold`.
+    fn cut(&self, bytes: &[u8], mut hold: usize, out: &mut Vec<u8>) -> usize {
+        let Some(finder) = &self.finder else {
+            out.extend_from_slice(MASK.as_bytes());
+            return bytes.len();
+        };
+        let mut at = 0;
+        loop {
+            let found = finder.find(bytes.get(at..).unwrap_or_default());
+            match found.map(|found| (at + found.start(), at + found.end())) {
+                Some((start, end)) if start < hold => {
+                    out.extend_from_slice(bytes.get(at..start).unwrap_or_default());
+                    out.extend_from_slice(MASK.as_bytes());
+                    at = end;
+                    if at > hold {
+                        hold = at + self.open(bytes.get(at..).unwrap_or_default());
+                    }
+                }
+                _ => {
+                    out.extend_from_slice(bytes.get(at..hold).unwrap_or_default());
+                    return hold;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn in_pieces(masker: &Masker, pieces: &[&[u8]]) -> String {
+        let (mut held, mut out) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            masker.push(&mut held, piece, &mut out);
+        }
+        masker.finish(&mut held, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn r29_secret_split_over_reads_is_masked() {
+        let mask = Masker::new(["s3cret-value"]);
+        assert_eq!(in_pieces(&mask, &[b"a s3c", b"ret-", b"value b"]), "a *** b");
+        assert_eq!(in_pieces(&mask, &[b"a s3c", b"ret-nothing"]), "a s3cret-nothing");
+        assert_eq!(in_pieces(&mask, &[b"ends with s3cret-val"]), "ends with s3cret-val");
+    }
+
+    #[test]
+    fn r29_the_longer_secret_wins_also_across_reads() {
+        let mask = Masker::new(["abcd", "abcdef"]);
+        assert_eq!(in_pieces(&mask, &[b"abcd", b"efg"]), "***g");
+        assert_eq!(in_pieces(&mask, &[b"abcd", b"xyz"]), "***xyz");
+    }
+
+    #[test]
+    fn r29_secrets_of_several_lines_and_with_blanks_around() {
+        let mask = Masker::new(["-----BEGIN-----\nMIIEvQIBADAN\nx\n-----END-----\n", "token-1\n"]);
+        assert_eq!(mask.mask_text("key MIIEvQIBADAN token-1 x"), "key *** *** x");
+    }
+
+    #[test]
+    fn r29_short_secrets_are_left() {
+        assert_eq!(Masker::new(["abc", "", "\n"]).mask_text("abc"), "abc");
+    }
+
+    #[test]
+    fn r29_debug_shows_no_secret() {
+        assert_eq!(format!("{:?}", Masker::new(["hunter22"])), "Masker(1 secrets)");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(
+            secrets in proptest::collection::vec("[ab]{4,7}", 0..4),
+            pieces in proptest::collection::vec("[abc]{0,9}", 0..12),
+        ) {
+            let mask = Masker::new(&secrets);
+            let bytes: Vec<&[u8]> = pieces.iter().map(String::as_bytes).collect();
+            let out = in_pieces(&mask, &bytes);
+            prop_assert_eq!(&out, &mask.mask_text(&pieces.concat()));
+            for secret in &secrets {
+                prop_assert!(!out.contains(secret.as_str()), "{secret} is in {out}");
+            }
+        }
+    }
+}
