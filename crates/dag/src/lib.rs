@@ -1,3 +1,4 @@
 //! x
 pub mod depends;
+pub mod params;
 pub mod when;

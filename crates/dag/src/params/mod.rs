@@ -1,0 +1,37 @@
+//! Parameters: placeholders and their substitution, JSONPath into documents of steps, placement of secrets, fan-out
+//! values (rules R27 to R30, R34, V6 to V9, V13 of the flow contract).
+//!
+//! All of it is pure and bounded: trees, paths, documents and texts may be hostile. Planner, engine and drivers share it,
+//! so that a manifest means the same everywhere.
+
+mod config_map;
+mod document;
+mod expansion;
+mod fan_out;
+mod job_status;
+mod name;
+mod path;
+mod placeholder;
+mod scope;
+mod secret;
+mod source;
+mod substitute;
+mod text;
+mod tree;
+
+pub use self::config_map::{ConfigMapFault, config_map_value};
+pub use self::document::Document;
+pub use self::fan_out::{Counters, ITEMS_MAX, ItemsError, ItemsSource, gather, items_of};
+pub use self::job_status::{JobStatus, MESSAGE_JSON_MAX, Termination, Verdict};
+pub use self::name::{INDEX, ITEM, NAME_MAX, NameFault, check_name, is_reserved};
+pub use self::path::{
+    FUNCTIONS_MAX, JsonPathRef, NESTING_MAX, PATH_MAX, Path, PathError, QueryError, STEPS_MAX, TypeFault,
+};
+pub use self::placeholder::{Notation, Placeholder, scan, sole};
+pub use self::scope::{Lookup, Scope};
+pub use self::secret::{VARIABLE_PREFIX, misplaced_secrets};
+pub use self::source::{
+    FlowSource, InputSource, NO_STEP_WARNING, OutputSource, SourceFault, flow_source, input_source, output_source,
+};
+pub use self::substitute::{Fault, INSERTED_MAX, SubstituteError, Use, names_in, names_in_text, uses_in};
+pub use self::text::{TEXT_MAX, TextTooLarge, text_of};
