@@ -170,6 +170,15 @@ fn r26_references_of_templates_include_both_branches() {
 }
 
 #[test]
+fn r26_references_of_templates_include_placeholders_in_texts_and_strings() {
+    let source = r#"{{if eq "${parameters.env}" "x"}}{{.parameters.replicas}}{{end}}${parameters.my-flag}"#;
+    let condition = compiled(source).expect("a template");
+    assert_eq!(condition.references().parameters().collect::<Vec<_>>(), ["env", "my-flag", "replicas"]);
+    let condition = compiled("{{if true}}true{{end}}${parameters.item.name}").expect("a template");
+    assert!(condition.references().is_per_instance());
+}
+
+#[test]
 fn r34_item_and_index_exist_only_in_a_fan_out_and_make_the_condition_per_instance() {
     assert_decides(&[
         ("parameters.item.name == 'x'", true),

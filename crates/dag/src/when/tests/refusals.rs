@@ -81,6 +81,7 @@ const UNBALANCED: &[&str] = &[
     "b'abc' == 'abc'",
     "'\\q' == 'q'",
     "'\\ud800' == 'q'",
+    "'\\477' == 'q'",
     "true }}",
     "{'a': 1} == 1",
     "true ?",
@@ -122,6 +123,7 @@ fn w6_unknown_signs_and_unbalanced_pairs_are_refused() {
     "b'abc' == 'abc'": string prefixes are not part of conditions at byte 0; write \\ for one backslash
     "'\\q' == 'q'": unknown escape sequence `\q` at byte 1; write \\ for one backslash
     "'\\ud800' == 'q'": unknown escape sequence `\u` at byte 1; write \\ for one backslash
+    "'\\477' == 'q'": unknown escape sequence `\4` at byte 1; write \\ for one backslash
     "true }}": unknown sign `}` at byte 5; braces come in pairs, as in {{.parameters.NAME}}
     "{'a': 1} == 1": unknown sign `{` at byte 0; maps are not part of conditions; placeholders are {{.parameters.NAME}}
     "true ?": the condition ends where a value is needed at byte 6
