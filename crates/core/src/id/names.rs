@@ -4,26 +4,26 @@
 use super::error::{IdError, IdFault};
 
 /// A rule for one text: how long, which characters, which at the ends of every part.
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// What the text is called in errors.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// Bytes allowed.
-    pub(super) max: usize,
+    pub(crate) max: usize,
     /// Characters allowed inside.
-    pub(super) inner: fn(char) -> bool,
+    pub(crate) inner: fn(char) -> bool,
     /// Characters allowed at both ends of a part.
-    pub(super) edge: fn(char) -> bool,
+    pub(crate) edge: fn(char) -> bool,
     /// `inner` in words.
-    pub(super) allowed: &'static str,
+    pub(crate) allowed: &'static str,
     /// `edge` in words.
-    pub(super) edges: &'static str,
+    pub(crate) edges: &'static str,
     /// What separates parts, if the rule holds per part.
-    pub(super) separator: Option<char>,
+    pub(crate) separator: Option<char>,
 }
 
 impl Rule {
     /// Whether `text` keeps the rule.
-    pub(super) fn check(&self, text: &str) -> Result<(), IdError> {
+    pub(crate) fn check(&self, text: &str) -> Result<(), IdError> {
         self.fault(text).map_or(Ok(()), |fault| Err(IdError::new(self.what, text, fault)))
     }
 

@@ -2,8 +2,8 @@
 //! whether a message counts at all is judged by the verdict first.
 
 use super::Machine;
-use super::named::named_enum;
 use super::transition::rows;
+use crate::named::named_enum;
 
 named_enum! {
     /// The state of an attempt.

@@ -1,9 +1,9 @@
 //! The life of a `HourglassExecutor` (Hourglass contract, section 4.2). Owns its detailed states, the phases they show as
 //! and the table between them; never looks at a cluster.
 
-use super::named::named_enum;
 use super::transition::rows;
 use super::{Machine, NoGuard};
+use crate::named::named_enum;
 
 named_enum! {
     /// The phase of an executor as the API shows it (`status.phase`).

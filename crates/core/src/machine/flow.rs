@@ -2,8 +2,8 @@
 //! them; never decides which guard holds (that is the flow engine's work).
 
 use super::Machine;
-use super::named::named_enum;
 use super::transition::rows;
+use crate::named::named_enum;
 
 named_enum! {
     /// The phase of a flow as the API shows it (`status.phase`).

@@ -2,8 +2,8 @@
 //! between them and the derived state of an array; never judges tokens, which is done before an event gets here.
 
 use super::Machine;
-use super::named::named_enum;
 use super::transition::rows;
+use crate::named::named_enum;
 
 named_enum! {
     /// The state of a job, an element or a gang.

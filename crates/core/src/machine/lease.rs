@@ -1,9 +1,9 @@
 //! The lives of a reservation service's leases and reservations (provisioner contract, chapter 7). Owns their statuses
 //! and the tables between them; what a status means for a deployment is the saga's matter.
 
-use super::named::named_enum;
 use super::transition::rows;
 use super::{Machine, NoGuard};
+use crate::named::named_enum;
 
 named_enum! {
     /// The status of a lease. As an event it is a poll that sees this status; 404 is `gone`.

@@ -10,7 +10,6 @@ pub mod job;
 mod laws;
 pub mod lease;
 mod lifecycle;
-pub(crate) mod named;
 pub mod performer;
 pub mod saga;
 pub mod server;
@@ -20,6 +19,6 @@ pub(crate) mod transition;
 pub mod verdict;
 pub mod worker;
 
+pub use crate::named::{Named, UnknownName};
 pub use lifecycle::{Machine, Poll};
-pub use named::{Named, UnknownName};
 pub use transition::{NoGuard, Rejected, Row, Transition};

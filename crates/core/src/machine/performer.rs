@@ -1,9 +1,9 @@
 //! The life of a `Performer` (Hourglass contract, section 5.2). Owns its detailed states, the phases they show as and the
 //! table between them; the plan of section 5.3 decides what is done.
 
-use super::named::named_enum;
 use super::transition::rows;
 use super::{Machine, NoGuard};
+use crate::named::named_enum;
 
 named_enum! {
     /// The phase of a performer as the API shows it (`status.phase`).

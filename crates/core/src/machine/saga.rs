@@ -2,8 +2,8 @@
 //! between them; never sends a request, writes a journal or counts a budget.
 
 use super::Machine;
-use super::named::named_enum;
 use super::transition::rows;
+use crate::named::named_enum;
 
 named_enum! {
     /// The state of a deployment.

@@ -1,9 +1,9 @@
 //! The life of a compute service's server (provisioner contract, chapter 7). Owns the statuses a poll may see, the states
 //! they lead to and the table between them; what a state means for a deployment is the saga's matter.
 
-use super::named::named_enum;
 use super::transition::rows;
 use super::{Machine, NoGuard};
+use crate::named::named_enum;
 
 named_enum! {
     /// The state of a server as far as known.

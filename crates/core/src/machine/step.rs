@@ -2,8 +2,8 @@
 //! show as and the table between them; never counts retries or dependencies.
 
 use super::Machine;
-use super::named::{Named, named_enum, named_impls};
 use super::transition::rows;
+use crate::named::{Named, named_enum, named_impls};
 
 named_enum! {
     /// The phase of a step as the API shows it (`status.steps[].phase`).

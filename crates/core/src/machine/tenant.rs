@@ -1,9 +1,9 @@
 //! The life of a tenant (scheduler contract, sections 1.2 and 5.5). Owns its states and the table between them; knows no
 //! quota.
 
-use super::named::named_enum;
 use super::transition::rows;
 use super::{Machine, NoGuard};
+use crate::named::named_enum;
 
 named_enum! {
     /// The state of a tenant, with its text in the API.

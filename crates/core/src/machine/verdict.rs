@@ -2,7 +2,7 @@
 //! never looks a token up and never answers anybody.
 
 use super::job::JobState;
-use super::named::named_enum;
+use crate::named::named_enum;
 
 named_enum! {
     /// The worth of a message about an attempt; every message gets one.

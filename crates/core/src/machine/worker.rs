@@ -2,8 +2,8 @@
 //! never measures a heartbeat. Cordon is a flag beside the state, not a state.
 
 use super::Machine;
-use super::named::named_enum;
 use super::transition::rows;
+use crate::named::named_enum;
 
 named_enum! {
     /// The state of a worker.

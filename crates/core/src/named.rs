@@ -1,5 +1,5 @@
-//! Enumerations whose every value has one exact text: states, phases, events, effects.
-//! Owns the `Named` trait and the macro that implements it with text, parsing and serde. Never holds a state machine itself.
+//! Enumerations whose every value has one exact text: states, phases, events, vendors.
+//! Owns the `Named` trait and the macro that implements it with text, parsing and serde; declares no enumeration itself.
 
 use std::fmt;
 
@@ -73,28 +73,28 @@ macro_rules! named_impls {
     ($name:ident) => {
         impl ::std::fmt::Display for $name {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                f.pad($crate::machine::Named::as_str(*self))
+                f.pad($crate::named::Named::as_str(*self))
             }
         }
 
         impl ::std::str::FromStr for $name {
-            type Err = $crate::machine::UnknownName;
+            type Err = $crate::named::UnknownName;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                <Self as $crate::machine::Named>::from_name(text)
-                    .ok_or_else(|| $crate::machine::UnknownName::of::<Self>(text))
+                <Self as $crate::named::Named>::from_name(text)
+                    .ok_or_else(|| $crate::named::UnknownName::of::<Self>(text))
             }
         }
 
         impl ::serde::Serialize for $name {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str($crate::machine::Named::as_str(*self))
+                serializer.serialize_str($crate::named::Named::as_str(*self))
             }
         }
 
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::machine::named::deserialize(deserializer)
+                $crate::named::deserialize(deserializer)
             }
         }
     };
@@ -115,18 +115,18 @@ macro_rules! named_enum {
             $($(#[$vmeta])* $(#[doc = $text])? $variant),+
         }
 
-        impl $crate::machine::Named for $name {
+        impl $crate::named::Named for $name {
             const KIND: &'static str = $kind;
             const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $crate::machine::named::named_enum!(@text $variant $($text)?)),+
+                    $(Self::$variant => $crate::named::named_enum!(@text $variant $($text)?)),+
                 }
             }
         }
 
-        $crate::machine::named::named_impls!($name);
+        $crate::named::named_impls!($name);
     };
     (@text $variant:ident $text:literal) => { $text };
     (@text $variant:ident) => { stringify!($variant) };

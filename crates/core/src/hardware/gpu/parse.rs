@@ -1,0 +1,181 @@
+//! Reading device names, as users write them and as machines report them (Hourglass contract, section 1.1). Owns the five
+//! steps; the words it looks up are data elsewhere.
+
+use super::models::{MODELS, Model, Product, model};
+use super::{Form, GpuType, MigProfile, ModelKey, Vendor};
+use crate::hardware::HardwareError;
+use crate::named::Named;
+
+/// Bytes allowed.
+const MAX: usize = 128;
+
+/// Words that say nothing.
+const DROPPED: [&str; 9] =
+    ["gpu", "data", "center", "graphics", "accelerator", "tensor", "core", "generation", "series"];
+
+fn vendor_word(word: &str) -> Option<Vendor> {
+    match word {
+        "nvidia" | "tesla" | "quadro" | "geforce" => Some(Vendor::Nvidia),
+        "amd" | "radeon" | "instinct" => Some(Vendor::Amd),
+        "intel" | "arc" => Some(Vendor::Intel),
+        _ => None,
+    }
+}
+
+/// `40g`, `40gb`, `40gib`: the digits.
+fn size_word(word: &str) -> Option<&str> {
+    let digits = ["gib", "gb", "g"].iter().find_map(|unit| word.strip_suffix(unit))?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
+}
+
+/// Step 1: lower case words, split at blanks and separators.
+fn words(text: &str) -> Vec<String> {
+    let lower = text.trim().to_ascii_lowercase();
+    lower.split(['-', '_', ' ', '/', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// Words without the brand and without those that say nothing, sorted and each once, to compare names.
+fn telling(words: &[String]) -> Vec<&str> {
+    let mut telling: Vec<&str> = words.iter().map(String::as_str).collect();
+    telling.retain(|word| vendor_word(word).is_none() && !DROPPED.contains(word));
+    telling.sort_unstable();
+    telling.dedup();
+    telling
+}
+
+/// The product with exactly this name; brand, order and repetition of words aside.
+fn product(given: &[String]) -> Option<(&'static Model, &'static Product)> {
+    let given = telling(given);
+    let all = MODELS.iter().flat_map(|model| model.products.iter().map(move |product| (model, product)));
+    all.into_iter().find(|(_, product)| telling(&words(product.name)) == given)
+}
+
+/// Reads a device name, at most 128 bytes: a vendor, a model, a product or any words of it.
+///
+/// ```
+/// use orlop_core::hardware::gpu::parse_gpu_type;
+/// assert_eq!(parse_gpu_type("A100-SXM4-40GB")?.to_string(), "nvidia-a100-sxm4-40gb");
+/// assert_eq!(parse_gpu_type("mig-1g.5gb")?.to_string(), "nvidia-mig-1g.5gb");
+/// # Ok::<(), orlop_core::hardware::HardwareError>(())
+/// ```
+///
+/// # Errors
+/// The text is empty, too long or no text of a device name; it names two vendors or sizes, a broken MIG profile, an
+/// unknown model or one of another vendor.
+pub fn parse_gpu_type(text: &str) -> Result<GpuType, HardwareError> {
+    if text.len() > MAX {
+        return Err(HardwareError::GpuTypeTooLong { len: text.len(), max: MAX });
+    }
+    if let Some((ch, at)) = text.chars().zip(1..).find(|(ch, _)| !ch.is_ascii() || ch.is_ascii_control()) {
+        return Err(HardwareError::IllegalCharacter { ch, at });
+    }
+    let words = words(text);
+    if words.is_empty() {
+        return Err(HardwareError::EmptyGpuType);
+    }
+    let mut reading = Reading::default();
+    for word in &words {
+        reading.take(word)?;
+    }
+    reading.finish(product(&words))
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    gpu: GpuType,
+    rest: String,
+    mig_open: bool,
+}
+
+impl Reading {
+    /// Steps 2 to 4: one word.
+    fn take(&mut self, word: &str) -> Result<(), HardwareError> {
+        let bad_profile = || HardwareError::BadMigProfile { given: word.to_owned() };
+        if word == "mig" {
+            self.mig_open = true;
+        } else if let Ok(profile) = word.parse::<MigProfile>() {
+            self.mig_open = false;
+            if self.gpu.partition.replace(profile).is_some() {
+                return Err(bad_profile());
+            }
+        } else if self.mig_open {
+            return Err(bad_profile());
+        } else if let Some(second) = vendor_word(word) {
+            match self.gpu.vendor.replace(second) {
+                Some(first) if first != second => return Err(HardwareError::MixedVendors { first, second }),
+                _ => {}
+            }
+        } else if let Some(digits) = size_word(word) {
+            let size = digits.parse().ok().filter(|gib| (1..=4096).contains(gib));
+            let second = size.ok_or_else(|| HardwareError::MemoryOutOfRange { given: word.to_owned() })?;
+            if let Some(first) = self.gpu.memory_gib.replace(second) {
+                return Err(HardwareError::AmbiguousMemory { first, second });
+            }
+        } else if word == "nvlink" {
+            self.gpu.nvlink = true;
+        } else if let Some(form) = Form::from_name(word) {
+            self.gpu.form.insert(form);
+        } else if !DROPPED.contains(&word) {
+            self.rest.push_str(word);
+        }
+        Ok(())
+    }
+
+    /// Step 5: the model, what it implies, and what the name of a whole product says besides.
+    fn finish(mut self, product: Option<(&'static Model, &'static Product)>) -> Result<GpuType, HardwareError> {
+        if self.mig_open {
+            return Err(HardwareError::BadMigProfile { given: "mig".to_owned() });
+        }
+        let found = match product {
+            Some((model, product)) => {
+                self.gpu.memory_gib = Some(product.memory_gib);
+                Some(model)
+            }
+            None if self.rest.is_empty() => None,
+            None => Some(model(&self.rest).ok_or_else(|| unknown(&self.rest))?),
+        };
+        if let Some(model) = found {
+            let made_by = model.vendor;
+            match self.gpu.vendor.replace(made_by) {
+                Some(asked) if asked != made_by => {
+                    return Err(HardwareError::VendorMismatch { model: model.key, made_by, asked });
+                }
+                _ => {}
+            }
+            self.gpu.model = ModelKey::new(model.key).ok();
+        }
+        if self.gpu.partition.is_some() {
+            match self.gpu.vendor.replace(Vendor::Nvidia) {
+                Some(vendor) if vendor != Vendor::Nvidia => return Err(HardwareError::MigNotSupported { vendor }),
+                _ => {}
+            }
+        }
+        Ok(self.gpu)
+    }
+}
+
+/// At most three known names that need the fewest changes, none that would be mostly another word.
+fn unknown(input: &str) -> HardwareError {
+    let close = input.len().div_ceil(2);
+    let keys = MODELS.iter().map(|model| (changes(input, model.key), model.key));
+    let mut nearest: Vec<(usize, &'static str)> = keys.filter(|(changes, _)| *changes <= close).collect();
+    nearest.sort_by_key(|(changes, _)| *changes);
+    let nearest = nearest.into_iter().take(3).map(|(_, key)| key).collect();
+    HardwareError::UnknownGpuModel { input: input.to_owned(), nearest }
+}
+
+/// Characters to insert, remove or replace to make one text of the other (Levenshtein distance).
+fn changes(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (removed, have) in (1..).zip(from.bytes()) {
+        let (mut left, mut above_left) = (removed, removed - 1);
+        for (cell, want) in row.iter_mut().skip(1).zip(to.bytes()) {
+            let replaced = above_left + usize::from(have != want);
+            above_left = *cell;
+            left = replaced.min(left + 1).min(above_left + 1);
+            *cell = left;
+        }
+    }
+    row.last().copied().filter(|_| !to.is_empty()).unwrap_or(from.len())
+}
