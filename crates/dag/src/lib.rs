@@ -1,4 +1,14 @@
-//! x
+//! The flow engine of Orlop: plans a DAG of steps and decides what may run.
+//!
+//! Pure: no async runtime, no I/O, no clock, no randomness, no global state. [`plan::Plan`] is made once from a spec;
+//! [`engine::apply`] takes the state, an event and the time and gives effects. Substrates (local processes, Docker, a
+//! fleet, Kubernetes) are adapters elsewhere that carry the effects out.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
 pub mod depends;
+pub mod engine;
 pub mod params;
+pub mod plan;
 pub mod when;

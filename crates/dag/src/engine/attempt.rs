@@ -1,0 +1,255 @@
+//! Events about attempts. Owns the fence: an event whose attempt is not current, or whose step is settled, changes
+//! nothing and is counted.
+
+use std::time::Duration;
+
+use orlop_core::attempt::Address;
+use orlop_core::effect::FlowEffect;
+use orlop_core::event::{AttemptResult, FlowEvent};
+use orlop_core::machine::step::{StepOutcome, StepState};
+use orlop_core::spec::flow::SuspendMode;
+use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::policy::JobRetention;
+use orlop_core::time::Time;
+
+use super::fault::{Fault, fault};
+use super::state::Text;
+use super::{Call, failure, reason};
+
+impl Call<'_> {
+    pub(super) fn attempt_event(&mut self, event: &FlowEvent, at: Address, attempt: u32) {
+        let current = self.state.node(at).map(|node| (node.state, node.attempt()));
+        let Some((state, number)) = current else { return self.fence() };
+        let fresh = number == attempt || fault(Fault::NoFence);
+        if !fresh || !state.is_live() {
+            return self.fence();
+        }
+        match (state, event) {
+            (StepState::Starting, FlowEvent::AttemptAccepted { reference, .. }) => self.accepted(at, reference),
+            (StepState::Starting, FlowEvent::AttemptDelayed { reason, message, retry_at, .. }) => {
+                self.delayed(at, reason, message, *retry_at);
+            }
+            (StepState::Starting, FlowEvent::AttemptRefused { reason, message, retryable, .. }) => {
+                self.refused(at, reason, message, *retryable);
+            }
+            (StepState::Cancelling, _) => self.cancelling(event, at),
+            (_, FlowEvent::AttemptSucceeded { result, ended_at, .. }) => {
+                self.ended(at, *ended_at);
+                self.succeeded(at, result);
+            }
+            (_, FlowEvent::AttemptFailed { ended_at, .. }) => {
+                self.ended(at, *ended_at);
+                self.attempt_failed(event, at);
+            }
+            (_, FlowEvent::AttemptGone { ended_at, .. }) => {
+                self.ended(at, *ended_at);
+                let message = "its job was deleted by somebody else".to_owned();
+                self.fail(at, reason::JOB_MISSING.into(), message, true);
+            }
+            (_, FlowEvent::AttemptLost { message, ended_at, .. }) => self.lost(at, message, *ended_at),
+            _ => self.fence(),
+        }
+    }
+
+    fn fence(&mut self) {
+        self.state.flow.fenced = self.state.flow.fenced.saturating_add(1);
+    }
+
+    fn accepted(&mut self, at: Address, reference: &ObjectReference) {
+        let now = self.now;
+        let timeout = self.plan.get(at.step.0).and_then(|step| step.timeout);
+        let Some(node) = self.state.node_mut(at) else { return };
+        node.started = Some(now);
+        node.job = Some(Box::new(reference.clone()));
+        node.reason = None;
+        node.message = None;
+        node.due = None;
+        node.ran = true;
+        self.set_state(at, StepState::Active);
+        self.notice_created(at, reference);
+        if let Some(timeout) = timeout
+            && !fault(Fault::NoTimeout)
+        {
+            self.arm(at, now.plus(timeout));
+        }
+        let cancel = if self.is_finally(at) { self.state.flow.final_halt.clone() } else { self.state.flow.cancel.clone() };
+        if let Some(cause) = cancel {
+            self.begin_cancel(at, cause);
+        } else if self.state.flow.suspended && self.state.flow.mode == SuspendMode::Suspend {
+            self.freeze(at);
+        }
+    }
+
+    fn delayed(&mut self, at: Address, reason: &str, message: &str, retry_at: Time) {
+        if let Some(cause) = self.state.halted(self.is_finally(at)).cloned() {
+            self.settle(at, StepOutcome::Skipped, Some(cause), None);
+            return;
+        }
+        let Some(node) = self.state.node_mut(at) else { return };
+        node.reason = Some(Text::Owned(reason.to_owned()));
+        node.message = Some(orlop_core::spec::status::cut_message(message).into_boxed_str());
+        self.changed = true;
+        self.notice_delayed(at, reason, message);
+        self.arm(at, retry_at.max(self.now));
+    }
+
+    fn refused(&mut self, at: Address, reason: &str, message: &str, retryable: bool) {
+        if let Some(cause) = self.state.halted(self.is_finally(at)).cloned() {
+            self.settle(at, StepOutcome::Skipped, Some(cause), None);
+            return;
+        }
+        let now = self.now;
+        self.ended(at, now);
+        self.fail(at, Text::Owned(reason.to_owned()), message.to_owned(), retryable);
+    }
+
+    /// Notes the end of an attempt: its time, its share of the mean, what is kept of it.
+    fn ended(&mut self, at: Address, ended_at: Time) {
+        let now = self.now;
+        let Some(node) = self.state.node_mut(at) else { return };
+        let started = *node.started.get_or_insert(ended_at.min(now));
+        let ended = ended_at.min(now).max(started);
+        node.ended = Some(ended);
+        node.due = None;
+        node.frozen = None;
+        let ran = node.ran;
+        if ran {
+            let flow = &mut self.state.flow;
+            flow.attempts_ended = flow.attempts_ended.saturating_add(1);
+            let millis = u64::try_from(ended.since(started).as_millis()).unwrap_or(u64::MAX);
+            flow.attempt_millis = flow.attempt_millis.saturating_add(millis);
+        }
+    }
+
+    fn succeeded(&mut self, at: Address, result: &AttemptResult) {
+        if let Some(node) = self.state.node_mut(at) {
+            node.ran = true;
+        }
+        match self.record_outputs(at, result, true) {
+            Ok(()) => {
+                self.retain(at, true);
+                self.settle(at, StepOutcome::Succeeded, None, None);
+            }
+            Err((why, message)) => {
+                let retryable = why != reason::OUTPUT_TOO_LARGE;
+                self.fail(at, why.into(), message, retryable);
+            }
+        }
+    }
+
+    fn attempt_failed(&mut self, event: &FlowEvent, at: Address) {
+        let FlowEvent::AttemptFailed { reason: why, message, pods, result, .. } = event else { return };
+        if let Some(node) = self.state.node_mut(at) {
+            node.ran = true;
+        }
+        let tolerated = match failure::verdict(&self.plan.policy().rules, pods) {
+            failure::Verdict::Ignore => reason::FAILURE_IGNORED,
+            failure::Verdict::Count => reason::FAILURE_COUNTED,
+            failure::Verdict::FailJob => {
+                return self.fail(at, Text::Owned(why.clone()), message.clone(), false);
+            }
+            failure::Verdict::None => {
+                let retryable = failure::is_retryable(why);
+                return self.fail(at, Text::Owned(why.clone()), message.clone(), retryable);
+            }
+        };
+        if let Err((why, message)) = self.record_outputs(at, result, false) {
+            return self.fail(at, why.into(), message, false);
+        }
+        self.retain(at, false);
+        if tolerated == reason::FAILURE_COUNTED {
+            if let Some(node) = self.state.node_mut(at) {
+                node.counted = node.counted.saturating_add(1);
+            }
+            self.state.flow.retries = self.state.flow.retries.saturating_add(1);
+        }
+        self.settle(at, StepOutcome::Succeeded, Some(tolerated.into()), Some(message.clone()));
+        let over = self.state.flow.retries > self.plan.policy().backoff_limit;
+        if tolerated == reason::FAILURE_COUNTED && over {
+            self.halt_over_budget(at);
+        }
+    }
+
+    /// An event about an attempt that was told to end. A success that came first stands unless it came too late.
+    fn cancelling(&mut self, event: &FlowEvent, at: Address) {
+        let cause = self.state.node(at).and_then(|node| node.reason.clone()).unwrap_or(reason::TERMINATED.into());
+        let timed_out = cause == reason::TIMEOUT;
+        match event {
+            FlowEvent::AttemptSucceeded { result, ended_at, .. } if !timed_out => {
+                self.ended(at, *ended_at);
+                self.succeeded(at, result);
+            }
+            FlowEvent::AttemptSucceeded { ended_at, .. }
+            | FlowEvent::AttemptFailed { ended_at, .. }
+            | FlowEvent::AttemptGone { ended_at, .. }
+            | FlowEvent::AttemptLost { ended_at, .. }
+            | FlowEvent::CancelConfirmed { ended_at, .. } => {
+                self.ended(at, *ended_at);
+                self.cancelled(at, cause, timed_out);
+            }
+            _ => self.fence(),
+        }
+    }
+
+    fn cancelled(&mut self, at: Address, cause: Text, timed_out: bool) {
+        if timed_out {
+            let limit = self.plan.get(at.step.0).and_then(|step| step.timeout).unwrap_or_default();
+            let message = format!("the attempt took longer than {}", orlop_core::time::GoDuration::new(limit));
+            self.fail(at, cause, message, true);
+            return;
+        }
+        self.state.flow.cut_off = true;
+        self.retain(at, false);
+        let message = "its attempt was cancelled".to_owned();
+        self.settle(at, StepOutcome::Failed, Some(cause), Some(message));
+    }
+
+    fn lost(&mut self, at: Address, message: &str, ended_at: Time) {
+        let limit = self.plan.policy().lost_limit;
+        let again = self.state.node(at).is_some_and(|node| node.lost < limit);
+        self.ended(at, ended_at);
+        if !again || self.state.halted(self.is_finally(at)).is_some() {
+            self.fail(at, reason::LOST.into(), message.to_owned(), true);
+            return;
+        }
+        self.set_state(at, StepState::Queued);
+        if let Some(node) = self.state.node_mut(at) {
+            node.clear_attempt();
+            if !fault(Fault::SameAttemptAfterLoss) {
+                node.lost = node.lost.saturating_add(1);
+            }
+        }
+        self.state.index.enqueue(self.plan, at);
+        self.notice_retry(at, "its host was lost");
+    }
+
+    /// Tells a live attempt to end.
+    pub(super) fn begin_cancel(&mut self, at: Address, cause: Text) {
+        let Some(node) = self.state.node_mut(at) else { return };
+        let attempt = node.attempt();
+        node.reason = Some(cause.clone());
+        node.due = None;
+        node.frozen = None;
+        self.set_state(at, StepState::Cancelling);
+        self.out.push(FlowEffect::CancelAttempt { at, attempt, cause: cause.clone().into_owned(), grace: None });
+        if fault(Fault::HastyCancel) {
+            self.ended(at, self.now);
+            self.cancelled(at, cause.clone(), cause == reason::TIMEOUT);
+        }
+    }
+
+    /// Asks for an ended execution to be deleted, where the flow or the template says so.
+    pub(super) fn retain(&mut self, at: Address, succeeded: bool) {
+        let Some(node) = self.state.node(at).filter(|node| node.ran) else { return };
+        let attempt = node.attempt();
+        let at_once = match self.plan.policy().retention {
+            JobRetention::All => false,
+            JobRetention::Failed => succeeded,
+            JobRetention::None => true,
+        };
+        let later = self.plan.get(at.step.0).and_then(|step| step.forget_after);
+        if let Some(after) = if at_once { Some(Duration::ZERO) } else { later } {
+            self.out.push(FlowEffect::ForgetAttempt { at, attempt, after });
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Deliberate faults, one at a time, by which the tests prove that they would notice. Without the feature `faults` there
+//! are none and asking costs nothing.
+
+/// A deliberate fault in the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    /// A settled step can be settled again.
+    SettleTwice = 1,
+    /// Steps still start after a halt.
+    StartAfterHalt,
+    /// An untolerated failure satisfies dependents.
+    FailureSatisfies,
+    /// A dependent of an unsatisfied step is not skipped.
+    NoCascade,
+    /// A false condition does not skip.
+    IgnoreCondition,
+    /// Results of old attempts are accepted.
+    NoFence,
+    /// A retry starts at once.
+    NoBackoff,
+    /// The flow's backoff limit is not looked at.
+    NoBudget,
+    /// A timeout is forgotten.
+    NoTimeout,
+    /// A cancelled attempt counts as gone before that is confirmed.
+    HastyCancel,
+    /// The flow's parallelism is not looked at.
+    NoParallelism,
+    /// Suspension does not hold starts back.
+    IgnoreSuspend,
+    /// The deadline runs on while the flow is suspended.
+    DeadlineRuns,
+    /// `finally` does not wait for live attempts.
+    HastyFinally,
+    /// A lost attempt keeps its number.
+    SameAttemptAfterLoss,
+    /// A snapshot forgets when timers fire.
+    ForgetTimers,
+    /// An event after the end is taken.
+    ReopenTerminal,
+    /// Time to live counts from now instead of the first completion.
+    TtlFromNow,
+}
+
+impl Fault {
+    /// All faults.
+    pub const ALL: [Self; 18] = [
+        Self::SettleTwice,
+        Self::StartAfterHalt,
+        Self::FailureSatisfies,
+        Self::NoCascade,
+        Self::IgnoreCondition,
+        Self::NoFence,
+        Self::NoBackoff,
+        Self::NoBudget,
+        Self::NoTimeout,
+        Self::HastyCancel,
+        Self::NoParallelism,
+        Self::IgnoreSuspend,
+        Self::DeadlineRuns,
+        Self::HastyFinally,
+        Self::SameAttemptAfterLoss,
+        Self::ForgetTimers,
+        Self::ReopenTerminal,
+        Self::TtlFromNow,
+    ];
+
+    /// Switches this fault on for the calling thread, and every other off; none switches all off.
+    #[cfg(feature = "faults")]
+    pub fn inject(fault: Option<Self>) {
+        ACTIVE.with(|active| active.set(fault.map_or(0, |fault| fault as u8)));
+    }
+}
+
+#[cfg(feature = "faults")]
+std::thread_local! {
+    static ACTIVE: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether a fault is switched on.
+#[cfg(feature = "faults")]
+pub(super) fn fault(fault: Fault) -> bool {
+    ACTIVE.with(|active| active.get() == fault as u8)
+}
+
+/// Whether a fault is switched on: never.
+#[cfg(not(feature = "faults"))]
+#[inline(always)]
+pub(super) const fn fault(_: Fault) -> bool {
+    false
+}

@@ -1,0 +1,172 @@
+//! The flow engine: state, event and time go in, effects come out. Pure: no clock, no I/O, no randomness, no hash-order
+//! iteration. Equal plan, snapshot and sequence of (event, now) give byte-identical state and equal effects in equal
+//! order. No input makes it panic; an event that does not fit changes nothing and is counted.
+//!
+//! A host writes an event down before it carries out the effects of [`apply`]; after a crash it replays what it wrote
+//! and carries out [`outstanding`]: keys make repeated effects harmless.
+
+mod approval;
+mod attempt;
+mod facts;
+mod failure;
+mod fanout;
+mod fault;
+mod flow;
+mod index;
+mod notice;
+mod outcome;
+mod output;
+pub(crate) mod reason;
+mod reconstruct;
+mod settle;
+mod snapshot;
+mod start;
+mod state;
+mod timer;
+mod view;
+
+use orlop_core::attempt::Address;
+use orlop_core::effect::FlowEffect;
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::StepState;
+use orlop_core::time::Time;
+
+use crate::plan::Plan;
+
+pub use facts::{ReadError, read_path};
+pub use fault::Fault;
+pub use flow::init;
+pub use reconstruct::{ObservedAttempt, reconstruct};
+pub use snapshot::{RestoreError, restore, snapshot};
+pub use start::outstanding;
+pub use state::{FlowMeta, State};
+pub use timer::next_deadline;
+pub use view::{StatusView, refused, step_status, view};
+
+/// Tells the engine that something has happened.
+///
+/// Costs O(out-degree of the steps it settles + log n). `now` is clamped to the largest time seen. Effects are appended
+/// to `out` in the order in which they are to be carried out.
+pub fn apply(plan: &Plan, state: &mut State, event: &FlowEvent, now: Time, out: &mut Vec<FlowEffect>) {
+    let mut call = Call::new(plan, state, now, out);
+    call.event(event);
+    call.close();
+}
+
+/// One call of the engine.
+pub(super) struct Call<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) state: &'a mut State,
+    pub(super) out: &'a mut Vec<FlowEffect>,
+    pub(super) now: Time,
+    pub(super) changed: bool,
+    pub(super) urgent: bool,
+    /// Settled steps whose dependents have not been looked at yet.
+    pub(super) settled: Vec<u32>,
+    /// Halts that take effect once dependents of what failed have been skipped for the failure itself.
+    pub(super) halts: Vec<(state::Cause, bool)>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(plan: &'a Plan, state: &'a mut State, now: Time, out: &'a mut Vec<FlowEffect>) -> Self {
+        let now = now.max(state.flow.now);
+        state.flow.now = now;
+        Self { plan, state, out, now, changed: false, urgent: false, settled: Vec::new(), halts: Vec::new() }
+    }
+
+    fn event(&mut self, event: &FlowEvent) {
+        if self.state.flow.completed.is_some() {
+            self.after_end(event);
+            return;
+        }
+        if let Some((at, attempt)) = event.attempt() {
+            self.attempt_event(event, at, attempt);
+            return;
+        }
+        match event {
+            FlowEvent::Admit => self.admit(),
+            FlowEvent::Blocked { reason, message } => self.blocked(reason, message),
+            FlowEvent::ResourcesReady { refs } => self.resources_ready(refs),
+            FlowEvent::ResourcesFailed { reason, message } => self.resources_failed(reason, message),
+            FlowEvent::ItemsResolved { at, items } => self.items_resolved(at.step.0, items),
+            FlowEvent::Approval { .. } => self.approval(event),
+            FlowEvent::SetSuspend { on, mode } => self.set_suspend(*on, *mode),
+            FlowEvent::Stop { mode, replaced } => self.stop(*mode, *replaced),
+            FlowEvent::Hold { on } => self.hold(*on),
+            FlowEvent::Import { at, outputs } => self.import(*at, outputs),
+            // Time passes in `close`; the final status can only be written after the end.
+            _ => {}
+        }
+    }
+
+    /// What every call ends with: due timers, dependents of what was settled, free slots, the end of a part.
+    fn close(&mut self) {
+        self.propagate();
+        self.fire_timers();
+        loop {
+            self.propagate();
+            self.fill_slots();
+            if !self.advance() {
+                break;
+            }
+        }
+        self.drop_dead_timers();
+        self.report();
+    }
+
+    /// Moves a unit to another state and keeps the counts right. Timers of the old state die by no longer matching.
+    pub(super) fn set_state(&mut self, at: Address, to: StepState) {
+        let Some(node) = self.state.node_mut(at) else { return };
+        let from = node.state;
+        node.state = to;
+        self.changed = true;
+        // The step of a fan-out with known instances does not count: they do.
+        if at.item.is_some() || !self.state.groups.contains_key(&at.step.0) {
+            self.state.index.count(self.plan, at, from, false);
+            self.state.index.count(self.plan, at, to, true);
+        }
+        match from {
+            StepState::Awaiting => {
+                self.state.index.awaiting.remove(&at.step.0);
+            }
+            StepState::Backoff => {
+                self.state.index.backoff.remove(&at);
+            }
+            _ => {}
+        }
+        match to {
+            StepState::Awaiting => {
+                self.state.index.awaiting.insert(at.step.0);
+            }
+            StepState::Backoff => {
+                self.state.index.backoff.insert(at);
+            }
+            _ => {}
+        }
+        if at.item.is_some() && from.is_live() != to.is_live() {
+            self.state.index.offer(self.plan, at.step.0);
+        }
+        if to.phase() != orlop_core::machine::step::StepPhase::Pending {
+            self.state.flow.left_pending = true;
+        }
+        if from.phase() != to.phase() {
+            self.urgent |= to == StepState::Awaiting || from == StepState::Awaiting;
+        }
+    }
+
+    /// Sets the timer of a unit's current state.
+    pub(super) fn arm(&mut self, at: Address, due: Time) {
+        if let Some(node) = self.state.node_mut(at) {
+            node.due = Some(due);
+            let state = node.state;
+            self.state.index.arm(at, state, due);
+        }
+    }
+
+    pub(super) fn is_finally(&self, at: Address) -> bool {
+        self.plan.get(at.step.0).is_some_and(|step| step.finally)
+    }
+}
+
+#[cfg(test)]
+mod tests;

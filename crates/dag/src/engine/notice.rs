@@ -1,0 +1,170 @@
+//! Notices for people, and the report at the end of a call: phase, conditions, the order to write the status.
+
+use orlop_core::attempt::Address;
+use orlop_core::effect::{FlowEffect, FlowNotice};
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepOutcome;
+use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::status::ConditionStatus;
+
+use super::state::Text;
+use super::{Call, reason};
+
+impl Call<'_> {
+    fn notice(&mut self, warning: bool, word: &str, message: String, at: Option<Address>) {
+        let attempt = at.and_then(|at| self.state.node(at)).map_or(0, |node| node.attempt());
+        self.out.push(FlowEffect::RecordEvent(FlowNotice { warning, reason: word.to_owned(), message, at, attempt }));
+    }
+
+    pub(super) fn notice_flow(&mut self, word: &str, message: String) {
+        self.notice(false, word, message, None);
+    }
+
+    pub(super) fn notice_blocked(&mut self, why: &str, message: &str) {
+        let warning = why != "ConcurrencyBlocked";
+        self.notice(warning, why, message.to_owned(), None);
+    }
+
+    pub(super) fn notice_held(&mut self) {
+        let message = "the spec was changed after the start; restore it to go on".to_owned();
+        self.notice(true, "SpecChanged", message, None);
+    }
+
+    pub(super) fn notice_resources(&mut self, refs: &[ObjectReference]) {
+        for reference in refs {
+            self.notice(false, "ResourceCreated", format!("{} {}", reference.kind, reference.name), None);
+        }
+    }
+
+    pub(super) fn notice_resource_failure(&mut self, why: &str, message: &str) {
+        self.notice(true, why, message.to_owned(), None);
+    }
+
+    pub(super) fn notice_created(&mut self, at: Address, reference: &ObjectReference) {
+        self.notice(false, "StepCreated", format!("{} {}", reference.kind, reference.name), Some(at));
+    }
+
+    pub(super) fn notice_delayed(&mut self, at: Address, why: &str, message: &str) {
+        if why == "QuotaExceeded" {
+            self.notice(true, why, message.to_owned(), Some(at));
+        }
+    }
+
+    pub(super) fn notice_retry(&mut self, at: Address, message: &str) {
+        self.notice(false, "StepRetry", message.to_owned(), Some(at));
+    }
+
+    pub(super) fn notice_timeout(&mut self, at: Address, message: &str) {
+        self.notice(true, "StepTimeout", message.to_owned(), Some(at));
+    }
+
+    pub(super) fn notice_awaiting(&mut self, at: Address, message: String) {
+        self.notice(false, "StepPendingApproval", message, Some(at));
+    }
+
+    pub(super) fn notice_decision(&mut self, at: Address, word: &str, message: String) {
+        self.notice(word == "StepRejected", word, message, Some(at));
+    }
+
+    pub(super) fn notice_deadline(&mut self) {
+        self.notice(true, reason::DEADLINE, "the flow's deadline is over".to_owned(), None);
+    }
+
+    pub(super) fn notice_settled(&mut self, at: Address, outcome: StepOutcome) {
+        let Some(node) = self.state.node(at) else { return };
+        let why = node.reason.as_deref().unwrap_or_default();
+        let message = node.message.as_deref().unwrap_or_default();
+        let text = [why, message].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+        let (warning, word) = match outcome {
+            StepOutcome::Succeeded => (false, "StepSucceeded"),
+            StepOutcome::Failed if why == reason::NAME_CONFLICT => (true, reason::NAME_CONFLICT),
+            StepOutcome::Failed => (true, "StepFailed"),
+            StepOutcome::Skipped => (false, "StepSkipped"),
+        };
+        self.notice(warning, word, text, Some(at));
+    }
+
+    pub(super) fn notice_finished(&mut self) {
+        let cause = self.state.flow.outcome.as_ref().and_then(|outcome| outcome.cause.clone());
+        match (self.state.flow.phase, cause) {
+            (FlowPhase::Succeeded, _) => self.notice_flow("JobFlowCompleted", "the flow succeeded".to_owned()),
+            (_, cause) => {
+                let text = cause.map(|cause| format!("{}: {}", cause.reason, cause.message)).unwrap_or_default();
+                self.notice(true, "JobFlowFailed", text, None);
+            }
+        }
+    }
+
+    /// Ends a call: the visible phase, its conditions, and the order to write the status where anything changed.
+    pub(super) fn report(&mut self) {
+        if !self.changed {
+            return;
+        }
+        let before = self.state.flow.phase;
+        let after = self.visible_phase();
+        self.state.flow.phase = after;
+        if before != after {
+            self.urgent = true;
+            self.notice_phase(before, after);
+        }
+        self.update_conditions();
+        let flow = &mut self.state.flow;
+        flow.revision = flow.revision.saturating_add(1);
+        self.out.push(FlowEffect::StatusChanged { urgent: self.urgent, revision: flow.revision });
+    }
+
+    fn notice_phase(&mut self, before: FlowPhase, after: FlowPhase) {
+        if matches!(before, FlowPhase::Pending) && matches!(after, FlowPhase::Running | FlowPhase::Paused) {
+            self.notice_flow("JobFlowStarted", "the first step has started".to_owned());
+        }
+        match (before, after) {
+            (_, FlowPhase::Paused) => self.notice_flow("FlowPaused", "the flow waits for a decision".to_owned()),
+            (_, FlowPhase::Suspended) => self.notice_flow("FlowSuspended", "nothing more starts".to_owned()),
+            (FlowPhase::Paused | FlowPhase::Suspended, FlowPhase::Running | FlowPhase::Pending) => {
+                self.notice_flow("FlowResumed", "the flow goes on".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes when the status of each condition flipped (section 1.4).
+    fn update_conditions(&mut self) {
+        let phase = self.state.flow.phase;
+        let done = phase.is_terminal();
+        let flow = &self.state.flow;
+        let ready = matches!(phase, FlowPhase::Succeeded | FlowPhase::Running);
+        let mut facts: Vec<(&'static str, bool)> = vec![("Ready", ready)];
+        if done {
+            facts.push((if phase == FlowPhase::Succeeded { "Completed" } else { "Failed" }, true));
+        }
+        if flow.tolerated_count > 0 {
+            facts.push(("FailuresTolerated", true));
+        }
+        if flow.blocked.is_some() || flow.conditions.contains_key("Blocked") {
+            facts.push(("Blocked", flow.blocked.is_some()));
+        }
+        if flow.held || flow.conditions.contains_key("SpecChanged") {
+            facts.push(("SpecChanged", flow.held));
+        }
+        let now = self.now;
+        for (kind, holds) in facts {
+            let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
+            let entry = self.state.flow.conditions.entry(Text::Borrowed(kind)).or_insert((status, now));
+            if entry.0 != status {
+                *entry = (status, now);
+            }
+        }
+    }
+
+    /// Counts a failure that is tolerated.
+    pub(super) fn note_tolerated(&mut self, at: Address) {
+        if self.plan.tolerates(at.step) {
+            let flow = &mut self.state.flow;
+            flow.tolerated_count = flow.tolerated_count.saturating_add(1);
+            if flow.tolerated.len() < 20 {
+                flow.tolerated.push(at);
+            }
+        }
+    }
+}
+

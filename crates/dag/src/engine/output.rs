@@ -1,0 +1,66 @@
+//! Outputs of an attempt: what is complete, what is missing, what is too large (rule R30, chapter 6).
+
+use orlop_core::attempt::Address;
+use orlop_core::event::AttemptResult;
+use orlop_core::spec::status::{OutputValue, StepOutputs};
+
+use super::{Call, reason};
+
+/// The most bytes of output values one step may record.
+pub(crate) const STEP_OUTPUTS_MAX: u64 = 256 * 1024;
+/// The most bytes of output values one flow may record.
+pub(crate) const FLOW_OUTPUTS_MAX: u64 = 8 * 1024 * 1024;
+
+impl Call<'_> {
+    /// Records what an attempt gave. With `complete`, everything the step promises must be there; else (a tolerated
+    /// failure) only what is.
+    pub(super) fn record_outputs(&mut self, at: Address, result: &AttemptResult, complete: bool) -> Result<(), (&'static str, String)> {
+        if let Some((_, message)) = &result.trouble {
+            return Err((reason::OUTPUT_TOO_LARGE, message.clone()));
+        }
+        let Some(step) = self.plan.step(at.step) else { return Ok(()) };
+        let mut outputs = StepOutputs { projections: result.projections.clone(), ..StepOutputs::default() };
+        for output in step.output_parameters() {
+            let value = result.outputs.get(&output.name).or(output.default.as_ref());
+            match value {
+                Some(value) => outputs.parameters.push(OutputValue { name: output.name.clone(), value: value.clone() }),
+                None if complete => {
+                    return Err((reason::OUTPUT_MISSING, format!("the attempt gave no output `{}`", output.name)));
+                }
+                None => {}
+            }
+        }
+        for artifact in step.output_artifacts() {
+            match result.artifacts.iter().find(|found| found.name == artifact.name) {
+                Some(found) => outputs.artifacts.push(found.clone()),
+                None if complete && artifact.optional != Some(true) => {
+                    let message = format!("the attempt gave no artifact `{}` at {}", artifact.name, artifact.path);
+                    return Err((reason::OUTPUT_MISSING, message));
+                }
+                None => {}
+            }
+        }
+        self.check_size(&outputs)?;
+        if let Some(node) = self.state.node_mut(at) {
+            node.outputs = (!outputs.is_empty()).then(|| Box::new(outputs));
+        }
+        Ok(())
+    }
+
+    fn check_size(&mut self, outputs: &StepOutputs) -> Result<(), (&'static str, String)> {
+        let length = |text: &String| u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let values = outputs.parameters.iter().map(|output| length(&output.value));
+        let bytes: u64 = values.chain(outputs.projections.values().map(length)).sum();
+        let total = self.state.flow.output_bytes.saturating_add(bytes);
+        if bytes > STEP_OUTPUTS_MAX {
+            let message = format!("the outputs take {bytes} bytes, a step may record {STEP_OUTPUTS_MAX}; use an artifact");
+            return Err((reason::OUTPUT_TOO_LARGE, message));
+        }
+        if total > FLOW_OUTPUTS_MAX {
+            let message = format!("all outputs together take {total} bytes, a flow may record {FLOW_OUTPUTS_MAX}; use artifacts");
+            return Err((reason::OUTPUT_TOO_LARGE, message));
+        }
+        self.state.flow.output_bytes = total;
+        Ok(())
+    }
+}

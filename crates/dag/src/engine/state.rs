@@ -1,0 +1,299 @@
+//! The state of a flow: a plain value that can be written down and read back. Owns the records; what is derived from
+//! them for speed lives in `index`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_core::attempt::Address;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::{StepOutcome, StepState};
+use orlop_core::spec::flow::SuspendMode;
+use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::status::{ApprovalRecord, ConditionStatus, StepOutputs};
+use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::index::Index;
+use crate::plan::Plan;
+
+/// A word or sentence, mostly one of ours.
+pub(crate) type Text = Cow<'static, str>;
+
+/// What the engine must know of a flow besides its plan; fixed at submission.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowMeta {
+    /// Unique id.
+    pub uid: String,
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Values of flow parameters that are not secret (rule R37).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+    /// Live attempts the driver allows; the flow's own `parallelism` may lower it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_live: Option<u32>,
+    /// SHA-256 of the canonical spec (rule R23).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec_hash: Option<String>,
+    /// Generation of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+}
+
+/// The state of a flow. Opaque: read it through [`super::view`].
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(super) flow: Flow,
+    pub(super) nodes: Vec<Node>,
+    pub(super) groups: BTreeMap<u32, Group>,
+    pub(super) index: Index,
+}
+
+/// What is recorded of the flow as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Flow {
+    pub(super) meta: Arc<FlowMeta>,
+    pub(super) now: Time,
+    pub(super) revision: u64,
+    pub(super) started: Option<Time>,
+    pub(super) completed: Option<Time>,
+    pub(super) stage: Stage,
+    pub(super) phase: FlowPhase,
+    pub(super) resources: Resources,
+    pub(super) blocked: Option<(Text, String)>,
+    pub(super) suspended: bool,
+    pub(super) mode: SuspendMode,
+    pub(super) held: bool,
+    pub(super) paused_at: Option<Time>,
+    pub(super) paused_millis: u64,
+    pub(super) suspensions: u32,
+    pub(super) halt: Option<Cause>,
+    pub(super) cancel: Option<Text>,
+    pub(super) final_halt: Option<Text>,
+    pub(super) failure: Option<Cause>,
+    pub(super) final_failure: Option<Cause>,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) left_pending: bool,
+    pub(super) cut_off: bool,
+    pub(super) deadline: Option<Time>,
+    pub(super) ttl_due: Option<Time>,
+    pub(super) final_written: bool,
+    pub(super) deleted: bool,
+    pub(super) retries: u32,
+    pub(super) tolerated: Vec<Address>,
+    pub(super) tolerated_count: u32,
+    pub(super) output_bytes: u64,
+    pub(super) attempt_millis: u64,
+    pub(super) attempts_ended: u64,
+    pub(super) fenced: u64,
+    pub(super) conditions: BTreeMap<Text, (ConditionStatus, Time)>,
+}
+
+/// Which part of the flow is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Stage {
+    /// The steps.
+    #[default]
+    Main,
+    /// The `finally` steps.
+    Finally,
+    /// Neither: the flow is terminal.
+    Over,
+}
+
+/// Whether the resource templates exist.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) enum Resources {
+    /// Nobody has asked for them.
+    #[default]
+    Unasked,
+    /// They were asked for.
+    Asked,
+    /// They exist.
+    Ready(Vec<ObjectReference>),
+}
+
+/// Why a flow ends, and what to tell people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cause {
+    pub(super) reason: Text,
+    pub(super) message: String,
+}
+
+/// How the steps, or the whole flow, came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    pub(super) good: bool,
+    pub(super) cause: Option<Cause>,
+}
+
+/// What is recorded of a step or instance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Node {
+    #[serde(rename = "s")]
+    pub(super) state: StepState,
+    /// Settled: its reason. Cancelling: the cause. Backoff: the last reason. Starting: why it is delayed.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<Text>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<Box<str>>,
+    #[serde(rename = "n", default, skip_serializing_if = "is_zero")]
+    pub(super) retries: u32,
+    #[serde(rename = "l", default, skip_serializing_if = "is_zero")]
+    pub(super) lost: u32,
+    #[serde(rename = "c", default, skip_serializing_if = "is_zero")]
+    pub(super) counted: u32,
+    /// Whether any attempt was ever accepted.
+    #[serde(rename = "x", default, skip_serializing_if = "is_zero")]
+    pub(super) ran: bool,
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    pub(super) started: Option<Time>,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    pub(super) ended: Option<Time>,
+    /// When the timer of the current state fires.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub(super) due: Option<Time>,
+    /// Since when the attempt is suspended.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub(super) frozen: Option<Time>,
+    #[serde(rename = "j", default, skip_serializing_if = "Option::is_none")]
+    pub(super) job: Option<Box<ObjectReference>>,
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub(super) outputs: Option<Box<StepOutputs>>,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub(super) approval: Option<Box<ApprovalRecord>>,
+}
+
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Node {
+    /// Number of the current attempt: 1 + retries + losses.
+    pub(super) fn attempt(&self) -> u32 {
+        1_u32.saturating_add(self.retries).saturating_add(self.lost)
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.state == StepState::Done(StepOutcome::Failed)
+    }
+
+    /// Forgets what belonged to the last attempt (rule R9).
+    pub(super) fn clear_attempt(&mut self) {
+        *self = Self {
+            state: self.state,
+            retries: self.retries,
+            lost: self.lost,
+            counted: self.counted,
+            ran: self.ran,
+            approval: self.approval.take(),
+            ..Self::default()
+        };
+    }
+}
+
+/// The instances of a fan-out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Group {
+    /// The items, where the spec does not list them; absent while a restored flow reads them again.
+    pub(super) items: Option<Arc<Vec<Value>>>,
+    pub(super) nodes: Vec<Node>,
+}
+
+impl State {
+    pub(super) fn node(&self, at: Address) -> Option<&Node> {
+        match at.item {
+            None => self.nodes.get(at.step.0 as usize),
+            Some(item) => self.groups.get(&at.step.0)?.nodes.get(item as usize),
+        }
+    }
+
+    pub(super) fn node_mut(&mut self, at: Address) -> Option<&mut Node> {
+        match at.item {
+            None => self.nodes.get_mut(at.step.0 as usize),
+            Some(item) => self.groups.get_mut(&at.step.0)?.nodes.get_mut(item as usize),
+        }
+    }
+
+    /// Why steps of this part that have not started will not: the first halt.
+    pub(super) fn halted(&self, finally: bool) -> Option<&Text> {
+        if finally { self.flow.final_halt.as_ref() } else { self.flow.halt.as_ref().map(|cause| &cause.reason) }
+    }
+
+    /// Whether nothing may start for now.
+    pub(super) fn is_paused(&self) -> bool {
+        self.flow.suspended || self.flow.held
+    }
+
+    /// The item of an instance.
+    pub(super) fn item<'a>(&'a self, plan: &'a Plan, at: Address) -> Option<&'a Value> {
+        let item = at.item? as usize;
+        match plan.step(at.step).and_then(|step| step.with_items.as_ref()) {
+            Some(items) => items.get(item),
+            None => self.groups.get(&at.step.0)?.items.as_ref()?.get(item),
+        }
+    }
+
+    /// Whether a settled node lets its dependents proceed (rules R1 and R6).
+    pub(super) fn is_satisfied(&self, plan: &Plan, at: Address) -> bool {
+        let tolerated = plan.tolerates(at.step);
+        let strict = plan.policy().skip == orlop_core::spec::policy::SkipPolicy::Strict;
+        match self.node(at) {
+            Some(node) => match node.state {
+                StepState::Done(StepOutcome::Succeeded) => true,
+                StepState::Done(StepOutcome::Failed) => tolerated,
+                StepState::Done(StepOutcome::Skipped) => {
+                    !strict && node.reason.as_deref() == Some(super::reason::CONDITION_FALSE)
+                }
+                _ => false,
+            },
+            None => false,
+        }
+    }
+
+    /// The flow's phase when the engine was last called.
+    #[must_use]
+    pub fn phase(&self) -> FlowPhase {
+        self.flow.phase
+    }
+
+    /// Number of the last change; grows with every change and never otherwise.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.flow.revision
+    }
+
+    /// Events that were refused because their attempt was not current.
+    #[must_use]
+    pub fn fenced(&self) -> u64 {
+        self.flow.fenced
+    }
+
+    /// What was fixed at submission.
+    #[must_use]
+    pub fn meta(&self) -> &FlowMeta {
+        &self.flow.meta
+    }
+
+    /// Attempts that are started and not known to have ended, in order.
+    pub fn live(&self) -> impl Iterator<Item = (Address, u32)> {
+        self.index.live.iter().filter_map(|at| Some((*at, self.node(*at)?.attempt())))
+    }
+
+    /// The current attempt of a step or instance: its state and number.
+    #[must_use]
+    pub fn attempt(&self, at: Address) -> Option<(StepState, u32)> {
+        self.node(at).map(|node| (node.state, node.attempt()))
+    }
+}

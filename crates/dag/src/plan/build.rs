@@ -1,0 +1,322 @@
+//! From a spec to a plan. Owns what the engine depends on: unique names, known references, compiled conditions, an
+//! acyclic graph.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::spec::flow::{FlowParameter, FlowSpec};
+use orlop_core::spec::step::{InputParameter, Step};
+
+use super::graph::{Edge, EdgeList, Graph};
+use super::{FanOut, Plan, Policy, StepPlan};
+use crate::depends::{self, Depends};
+use crate::when::{self, Condition, Parameters, Scope, Secrecy, Steps};
+
+/// Default limit of a `finally` attempt (rule R36).
+const FINALLY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Why a spec cannot be planned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct PlanError {
+    /// The rule it breaks, such as `V1`.
+    pub rule: &'static str,
+    /// Field path.
+    pub path: String,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// What would be right, where it is known.
+    pub help: Option<String>,
+}
+
+struct Builder<'a> {
+    spec: &'a FlowSpec,
+    index: BTreeMap<Arc<str>, u32>,
+    scope: Steps<'a>,
+    parameters: Parameters<'a>,
+    edges: EdgeList,
+    tolerated: Vec<u32>,
+    projections: BTreeMap<u32, Vec<String>>,
+    errors: Vec<PlanError>,
+}
+
+pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, Vec<PlanError>> {
+    let mut builder = Builder::new(&spec);
+    let main = spec.steps.len();
+    let mut steps = Vec::with_capacity(main + spec.finally.len());
+    for (number, step) in spec.steps.iter().chain(&spec.finally).enumerate() {
+        steps.push(builder.step(u32::try_from(number).unwrap_or(u32::MAX), step, number >= main));
+    }
+    builder.finish_edges();
+    let Builder { index, edges, tolerated, projections, mut errors, .. } = builder;
+    for step in tolerated {
+        if let Some(step) = steps.get_mut(step as usize) {
+            step.tolerated = true;
+        }
+    }
+    for (step, paths) in projections {
+        if let Some(step) = steps.get_mut(step as usize) {
+            step.projections = paths;
+        }
+    }
+    let graph = match Graph::freeze(steps.len(), &edges) {
+        Ok(graph) => graph,
+        Err(cycle) => {
+            errors.push(cycle_error(&spec, &steps, &cycle));
+            Graph::default()
+        }
+    };
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let policy = Policy::new(spec.execution_policy.as_ref());
+    Ok(Plan { steps, graph, index, policy, spec })
+}
+
+fn cycle_error(spec: &FlowSpec, steps: &[StepPlan], cycle: &[u32]) -> PlanError {
+    let name = |step: &u32| steps.get(*step as usize).map_or("", |step| step.name.as_ref());
+    let mut names: Vec<&str> = cycle.iter().take(10).map(name).collect();
+    if cycle.len() > 10 {
+        names.push("\u{2026}");
+    }
+    let first = cycle.first().copied().unwrap_or(0);
+    names.push(name(&first));
+    PlanError {
+        rule: "V1",
+        path: path(spec, first, "dependencies"),
+        message: format!("steps wait for each other in a cycle: {}", names.join(" \u{2192} ")),
+        help: Some("remove one of these dependencies or references".to_owned()),
+    }
+}
+
+/// Field path of a member of a step.
+pub(super) fn path(spec: &FlowSpec, step: u32, member: &str) -> String {
+    let index = step as usize;
+    match index.checked_sub(spec.steps.len()) {
+        None => format!("spec.steps[{index}].{member}"),
+        Some(index) => format!("spec.finally[{index}].{member}"),
+    }
+}
+
+impl<'a> Builder<'a> {
+    fn new(spec: &'a FlowSpec) -> Self {
+        let mut builder = Self {
+            spec,
+            index: BTreeMap::new(),
+            scope: Steps::new(),
+            parameters: Parameters::new(),
+            edges: Vec::new(),
+            tolerated: Vec::new(),
+            projections: BTreeMap::new(),
+            errors: Vec::new(),
+        };
+        for (number, step) in (0_u32..).zip(spec.steps.iter().chain(&spec.finally)) {
+            let name: Arc<str> = Arc::from(step.name.as_str());
+            if builder.index.insert(name, number).is_some() {
+                let message = format!("step name `{}` is used twice", step.name);
+                builder.fail("V3", number, "name", message, Some("give every step a name of its own".to_owned()));
+            }
+            builder.scope.declare(&step.name, step.output_parameters().iter().map(|output| output.name.as_str()));
+        }
+        for parameter in &spec.parameters {
+            builder.parameters.declare(&parameter.name, flow_secrecy(parameter));
+        }
+        builder
+    }
+
+    fn fail(&mut self, rule: &'static str, step: u32, member: &str, message: String, help: Option<String>) {
+        let path = path(self.spec, step, member);
+        self.errors.push(PlanError { rule, path, message, help });
+    }
+
+    fn step(&mut self, number: u32, step: &'a Step, finally: bool) -> StepPlan {
+        let join = self.join(number, step, finally);
+        let condition = self.condition(number, step, finally);
+        self.references(number, step, finally);
+        if step.continue_on_failure == Some(true) {
+            self.tolerated.push(number);
+        }
+        let given = step.timeout_millis.map(Duration::from_millis).or_else(|| seconds(step.timeout_seconds));
+        StepPlan {
+            name: Arc::from(step.name.as_str()),
+            manual: step.is_manual(),
+            finally,
+            tolerated: false,
+            retry: step.retry_policy.as_ref().map(|policy| Box::new((policy.retries(), policy.formula()))),
+            timeout: given.or(finally.then_some(FINALLY_TIMEOUT)),
+            join,
+            condition,
+            fan_out: fan_out(step),
+            projections: Vec::new(),
+            forget_after: step.template.as_ref().and_then(template_ttl),
+        }
+    }
+
+    /// Edges of `dependencies`, or the compiled `depends` with its edges.
+    fn join(&mut self, number: u32, step: &'a Step, finally: bool) -> Option<Box<Depends>> {
+        let Some(source) = &step.depends else {
+            for (at, name) in step.dependencies.iter().enumerate() {
+                self.depend(number, name, finally, &format!("dependencies[{at}]"));
+            }
+            return None;
+        };
+        match depends::compile(source, &self.scope) {
+            Ok(join) => {
+                for name in join.references() {
+                    self.depend(number, name, finally, "depends");
+                }
+                let tolerated: Vec<u32> = join.tolerates().filter_map(|name| self.index.get(name).copied()).collect();
+                self.tolerated.extend(tolerated);
+                Some(Box::new(join))
+            }
+            Err(error) => {
+                self.fail("V12", number, "depends", error.to_string(), error.help().map(str::to_owned));
+                None
+            }
+        }
+    }
+
+    fn depend(&mut self, number: u32, name: &str, finally: bool, member: &str) {
+        match self.index.get(name).copied() {
+            Some(source) if self.is_finally(source) == finally => self.edges.push((source, Edge::new(number, false))),
+            Some(_) => {
+                let message = format!("`{name}` cannot be a dependency: `steps` and `finally` wait for their own steps only");
+                let help = "steps of `finally` run after all others anyway";
+                self.fail("V12", number, member, message, Some(help.to_owned()));
+            }
+            None => {
+                let message = format!("there is no step `{name}`");
+                let near = crate::when::did_you_mean(name, self.index.keys().map(AsRef::as_ref));
+                self.fail("V12", number, member, message, near);
+            }
+        }
+    }
+
+    fn is_finally(&self, step: u32) -> bool {
+        step as usize >= self.spec.steps.len()
+    }
+
+    /// An edge that only orders (rule R26). A `finally` step may read every main step: these are settled before it.
+    fn refer(&mut self, number: u32, name: &str, finally: bool, member: &str) {
+        match self.index.get(name).copied() {
+            Some(source) if self.is_finally(source) == finally => self.edges.push((source, Edge::new(number, true))),
+            Some(_) if finally => {}
+            Some(_) => {
+                let message = format!("`{name}` is a `finally` step and runs after this one");
+                self.fail("V12", number, member, message, None);
+            }
+            None => {
+                let message = format!("there is no step `{name}`");
+                let near = crate::when::did_you_mean(name, self.index.keys().map(AsRef::as_ref));
+                self.fail("V12", number, member, message, near);
+            }
+        }
+    }
+
+    fn condition(&mut self, number: u32, step: &'a Step, finally: bool) -> Option<Box<Condition>> {
+        let source = step.when.as_deref()?;
+        if matches!(source.trim(), "" | "always" | "true") {
+            return None;
+        }
+        let mut inputs = Parameters::new();
+        for input in step.input_parameters() {
+            inputs.declare(&input.name, input_secrecy(input));
+        }
+        let mut scope = Scope::new(&self.scope).flow_parameters(&self.parameters).inputs(&inputs);
+        if step.is_fan_out() {
+            scope = scope.in_fan_out();
+        }
+        if finally {
+            scope = scope.in_finally();
+        }
+        match when::compile(source, &scope) {
+            Ok(condition) => {
+                let steps: Vec<String> = condition.references().steps().map(str::to_owned).collect();
+                for name in steps {
+                    self.refer(number, &name, finally, "when");
+                }
+                Some(Box::new(condition))
+            }
+            Err(error) => {
+                self.fail("V12", number, "when", error.to_string(), error.help().map(str::to_owned));
+                None
+            }
+        }
+    }
+
+    /// References of inputs and of the fan-out source.
+    fn references(&mut self, number: u32, step: &'a Step, finally: bool) {
+        for (at, input) in step.input_parameters().iter().enumerate() {
+            let path = input.value_from.as_ref().and_then(|source| source.json_path.as_deref());
+            if let Some((source, path)) = path.and_then(split_reference) {
+                self.project(number, source, path, finally, &format!("inputs.parameters[{at}].valueFrom.jsonPath"));
+            }
+        }
+        for (at, input) in step.input_artifacts().iter().enumerate() {
+            if let Some((source, _)) = input.source() {
+                self.refer(number, source, finally, &format!("inputs.artifacts[{at}].from"));
+            }
+        }
+        if let Some((source, path)) = step.with_param.as_deref().and_then(split_reference) {
+            self.project(number, source, path, finally, "withParam");
+        }
+    }
+
+    fn project(&mut self, number: u32, source: &str, path: &str, finally: bool, member: &str) {
+        self.refer(number, source, finally, member);
+        if let Some(source) = self.index.get(source).copied() {
+            let paths = self.projections.entry(source).or_default();
+            if !paths.iter().any(|known| known == path) {
+                paths.push(path.to_owned());
+            }
+        }
+    }
+
+    /// Sorts the edges and drops duplicates; an edge that needs satisfaction also orders.
+    fn finish_edges(&mut self) {
+        self.edges.sort_unstable_by_key(|(source, edge)| (*source, edge.target(), edge.is_reference()));
+        self.edges.dedup_by_key(|(source, edge)| (*source, edge.target()));
+    }
+}
+
+/// A JSONPath reference with a step prefix as step and path (rule R28); absent where there is no prefix.
+pub(crate) fn split_reference(text: &str) -> Option<(&str, &str)> {
+    if text.trim_start().starts_with('$') {
+        return None;
+    }
+    let (step, path) = text.split_once(':')?;
+    let path = path.trim();
+    path.starts_with('$').then_some((step.trim(), path))
+}
+
+fn fan_out(step: &Step) -> Option<Box<FanOut>> {
+    step.is_fan_out().then(|| {
+        Box::new(FanOut {
+            listed: step.with_items.as_ref().map(|items| u32::try_from(items.len()).unwrap_or(u32::MAX)),
+            parallelism: step.parallelism.and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0),
+        })
+    })
+}
+
+fn seconds(value: Option<i64>) -> Option<Duration> {
+    value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0).map(Duration::from_secs)
+}
+
+fn template_ttl(template: &serde_json::Value) -> Option<Duration> {
+    template.get("spec")?.get("ttlSecondsAfterFinished")?.as_u64().map(Duration::from_secs)
+}
+
+fn flow_secrecy(parameter: &FlowParameter) -> Secrecy {
+    match parameter.value_from.as_ref().and_then(|source| source.secret_key_ref.as_ref()) {
+        Some(_) => Secrecy::Secret,
+        None => Secrecy::Plain,
+    }
+}
+
+fn input_secrecy(parameter: &InputParameter) -> Secrecy {
+    match parameter.value_from.as_ref().and_then(|source| source.secret_key_ref.as_ref()) {
+        Some(_) => Secrecy::Secret,
+        None => Secrecy::Plain,
+    }
+}

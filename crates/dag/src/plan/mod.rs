@@ -1,0 +1,195 @@
+//! The plan of a flow: what the engine must know of the spec, resolved once, immutable and shareable. Owns defaults and
+//! the graph; holds nothing that changes while a flow runs.
+
+mod build;
+mod graph;
+mod rank;
+mod step;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::attempt::{Address, StepIndex};
+use orlop_core::name;
+use orlop_core::spec::flow::FlowSpec;
+use orlop_core::spec::policy::{
+    DEFAULT_BACKOFF_LIMIT, DEFAULT_LOST_LIMIT, DEFAULT_TTL_SECONDS, ExecutionPolicy, FailurePolicy, JobRetention,
+    PodFailureRule, SkipPolicy, ToleratedOutcome,
+};
+use orlop_core::spec::step::Step;
+
+pub use build::PlanError;
+pub(crate) use graph::{Edge, Graph};
+pub use rank::Ranks;
+pub(crate) use step::{FanOut, StepPlan};
+
+/// A planned flow.
+#[derive(Debug)]
+pub struct Plan {
+    spec: Arc<FlowSpec>,
+    steps: Vec<StepPlan>,
+    graph: Graph,
+    index: BTreeMap<Arc<str>, u32>,
+    policy: Policy,
+}
+
+/// Flow-wide behaviour with defaults filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) ttl: Duration,
+    pub(crate) backoff_limit: u32,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) rules: Vec<PodFailureRule>,
+    pub(crate) failure: FailurePolicy,
+    pub(crate) skip: SkipPolicy,
+    pub(crate) tolerated: ToleratedOutcome,
+    pub(crate) parallelism: Option<u32>,
+    pub(crate) lost_limit: u32,
+    pub(crate) retention: JobRetention,
+}
+
+impl Policy {
+    fn new(spec: Option<&ExecutionPolicy>) -> Self {
+        let absent = ExecutionPolicy::default();
+        let spec = spec.unwrap_or(&absent);
+        let count = |value: Option<i32>, default: i32| u32::try_from(value.unwrap_or(default)).unwrap_or(0);
+        Self {
+            ttl: Duration::from_secs(u64::from(count(spec.ttl_seconds_after_finished, DEFAULT_TTL_SECONDS))),
+            backoff_limit: count(spec.backoff_limit, DEFAULT_BACKOFF_LIMIT),
+            deadline: spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs),
+            rules: spec.pod_failure_policy.as_ref().map(|policy| policy.rules.clone()).unwrap_or_default(),
+            failure: spec.failure_policy.unwrap_or_default(),
+            skip: spec.skip_policy.unwrap_or_default(),
+            tolerated: spec.tolerated_outcome.unwrap_or_default(),
+            parallelism: spec.parallelism.and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0),
+            lost_limit: count(spec.lost_limit, DEFAULT_LOST_LIMIT),
+            retention: spec.job_retention.unwrap_or_default(),
+        }
+    }
+}
+
+impl Plan {
+    /// Plans a spec: resolves defaults, compiles conditions, checks the graph. Costs O(steps + edges).
+    ///
+    /// This checks what the engine depends on; [`crate::plan`] also applies every validation of the API.
+    ///
+    /// # Errors
+    /// Every step name that is used twice or not declared, every condition that does not compile, and one cycle.
+    pub fn build(spec: Arc<FlowSpec>) -> Result<Self, Vec<PlanError>> {
+        build::build(spec)
+    }
+
+    /// The spec.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<FlowSpec> {
+        &self.spec
+    }
+
+    /// Number of steps, `finally` included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are no steps.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Number of steps that are not `finally` steps; these come after them.
+    #[must_use]
+    pub fn main_len(&self) -> usize {
+        self.spec.steps.len()
+    }
+
+    /// Index of a step by name.
+    #[must_use]
+    pub fn index_of(&self, name: &str) -> Option<StepIndex> {
+        self.index.get(name).copied().map(StepIndex)
+    }
+
+    /// Name of a step.
+    #[must_use]
+    pub fn name(&self, step: StepIndex) -> &str {
+        self.steps.get(step.0 as usize).map_or("", |step| &step.name)
+    }
+
+    /// Name of a step or, of an instance, `<step>-i<k>`.
+    #[must_use]
+    pub fn instance_name(&self, at: Address) -> String {
+        let step = self.name(at.step);
+        at.item.map_or_else(|| step.to_owned(), |item| name::instance(step, item))
+    }
+
+    /// A step as the spec has it.
+    #[must_use]
+    pub fn step(&self, step: StepIndex) -> Option<&Step> {
+        let index = step.0 as usize;
+        self.spec.steps.get(index).or_else(|| self.spec.finally.get(index.checked_sub(self.spec.steps.len())?))
+    }
+
+    /// Address of a step, or of an instance `<step>-i<k>`, by name.
+    #[must_use]
+    pub fn address_of(&self, name: &str) -> Option<Address> {
+        if let Some(step) = self.index_of(name) {
+            return Some(Address { step, item: None });
+        }
+        let (step, item) = name.rsplit_once("-i")?;
+        let step = self.index_of(step)?;
+        self.get(step.0)?.fan_out.as_ref()?;
+        Some(Address { step, item: Some(item.parse().ok()?) })
+    }
+
+    /// Steps in an order that respects every edge.
+    #[must_use]
+    pub fn order(&self) -> &[u32] {
+        &self.graph.order
+    }
+
+    /// Steps that wait for `step`, each with whether it needs it satisfied (else only settled).
+    pub fn dependents(&self, step: StepIndex) -> impl Iterator<Item = (StepIndex, bool)> {
+        self.graph.successors(step.0).iter().map(|edge| (StepIndex(edge.target()), !edge.is_reference()))
+    }
+
+    /// Number of edges.
+    #[must_use]
+    pub fn edges(&self) -> usize {
+        self.graph.edges()
+    }
+
+    /// Waves, longest paths and the critical path.
+    #[must_use]
+    pub fn ranks(&self) -> Ranks {
+        Ranks::new(&self.graph)
+    }
+
+    /// Paths that other steps read from the document of `step`, to be extracted once when its attempt ends (rule R28).
+    #[must_use]
+    pub fn projections(&self, step: StepIndex) -> &[String] {
+        self.get(step.0).map_or(&[], |step| &step.projections)
+    }
+
+    /// Whether the failure of a step is tolerated (rule R2).
+    #[must_use]
+    pub fn tolerates(&self, step: StepIndex) -> bool {
+        self.get(step.0).is_some_and(|step| step.tolerated)
+    }
+
+    pub(crate) fn get(&self, step: u32) -> Option<&StepPlan> {
+        self.steps.get(step as usize)
+    }
+
+    pub(crate) fn steps(&self) -> &[StepPlan] {
+        &self.steps
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}

@@ -1,0 +1,45 @@
+//! One planned step: what the engine looks at while it runs. Rarely used fields stay in the spec.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::backoff::Backoff;
+
+use crate::depends::Depends;
+use crate::when::Condition;
+
+/// A planned step.
+#[derive(Debug)]
+pub(crate) struct StepPlan {
+    /// Name.
+    pub(crate) name: Arc<str>,
+    /// Whether a person decides it.
+    pub(crate) manual: bool,
+    /// Whether it belongs to `finally`.
+    pub(crate) finally: bool,
+    /// Whether its failure is tolerated (rule R2).
+    pub(crate) tolerated: bool,
+    /// Retries allowed and the delay formula.
+    pub(crate) retry: Option<Box<(u32, Backoff)>>,
+    /// Limit of one attempt or approval.
+    pub(crate) timeout: Option<Duration>,
+    /// Boolean join; absent: all dependencies must be satisfied.
+    pub(crate) join: Option<Box<Depends>>,
+    /// Condition; absent: true.
+    pub(crate) condition: Option<Box<Condition>>,
+    /// Fan-out.
+    pub(crate) fan_out: Option<Box<FanOut>>,
+    /// Paths others read from its document.
+    pub(crate) projections: Vec<String>,
+    /// Time its settled Job is kept, where the template says.
+    pub(crate) forget_after: Option<Duration>,
+}
+
+/// How a step fans out.
+#[derive(Debug)]
+pub(crate) struct FanOut {
+    /// Number of items where the spec lists them.
+    pub(crate) listed: Option<u32>,
+    /// Live instances allowed.
+    pub(crate) parallelism: Option<u32>,
+}
