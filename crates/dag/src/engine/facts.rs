@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use orlop_core::attempt::Address;
+use orlop_core::machine::Named as _;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::status::StepOutputs;
 
@@ -165,7 +166,7 @@ impl<'a> View<'a> {
         let input = inputs.iter().find(|input| input.name == name)?;
         match input_source(input).ok()? {
             InputSource::Value(text) => Some(text.to_owned()),
-            InputSource::JsonPath(path) => read_path(self.plan, self.state, &path.to_string()).ok(),
+            InputSource::Path(path) => read_path(self.plan, self.state, &path.to_string()).ok(),
             _ => None,
         }
     }
@@ -228,7 +229,6 @@ impl Facts for View<'_> {
     }
 
     fn flow_phase(&self) -> &str {
-        use orlop_core::machine::Named as _;
         self.state.flow.phase.as_str()
     }
 

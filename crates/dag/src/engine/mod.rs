@@ -54,7 +54,7 @@ pub fn apply(plan: &Plan, state: &mut State, event: &FlowEvent, now: Time, out: 
 }
 
 /// One call of the engine.
-pub(super) struct Call<'a> {
+struct Call<'a> {
     pub(super) plan: &'a Plan,
     pub(super) state: &'a mut State,
     pub(super) out: &'a mut Vec<FlowEffect>,
@@ -64,7 +64,7 @@ pub(super) struct Call<'a> {
     /// Settled steps whose dependents have not been looked at yet.
     pub(super) settled: Vec<u32>,
     /// Halts that take effect once dependents of what failed have been skipped for the failure itself.
-    pub(super) halts: Vec<(state::Cause, bool)>,
+    halts: Vec<(state::Cause, bool)>,
 }
 
 impl<'a> Call<'a> {

@@ -23,6 +23,8 @@ impl Call<'_> {
                     self.start_part(true);
                     true
                 } else {
+                    let cause = self.state.flow.halt.as_ref().map(|cause| cause.reason.clone());
+                    self.state.flow.final_halt = self.state.flow.final_halt.take().or(cause);
                     self.finish();
                     false
                 }
@@ -102,7 +104,7 @@ impl Call<'_> {
             FlowPhase::Suspended
         } else if waits(flow.stage == Stage::Finally) {
             FlowPhase::Paused
-        } else if flow.left_pending {
+        } else if flow.left_pending && flow.started.is_some() {
             FlowPhase::Running
         } else {
             FlowPhase::Pending

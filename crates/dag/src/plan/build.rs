@@ -71,7 +71,8 @@ pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, Vec<PlanError>> {
         return Err(errors);
     }
     let policy = Policy::new(spec.execution_policy.as_ref());
-    Ok(Plan { steps, graph, index, policy, spec })
+    let heights = super::Ranks::new(&graph).height;
+    Ok(Plan { steps, graph, index, heights, policy, spec })
 }
 
 fn cycle_error(spec: &FlowSpec, steps: &[StepPlan], cycle: &[u32]) -> PlanError {

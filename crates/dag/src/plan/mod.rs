@@ -20,7 +20,7 @@ use orlop_core::spec::policy::{
 use orlop_core::spec::step::Step;
 
 pub use build::PlanError;
-pub(crate) use graph::{Edge, Graph};
+pub(crate) use graph::Graph;
 pub use rank::Ranks;
 pub(crate) use step::{FanOut, StepPlan};
 
@@ -31,6 +31,7 @@ pub struct Plan {
     steps: Vec<StepPlan>,
     graph: Graph,
     index: BTreeMap<Arc<str>, u32>,
+    heights: Vec<u32>,
     policy: Policy,
 }
 
@@ -179,6 +180,11 @@ impl Plan {
 
     pub(crate) fn get(&self, step: u32) -> Option<&StepPlan> {
         self.steps.get(step as usize)
+    }
+
+    /// Steps on the longest path from a step to the end, itself included.
+    pub(crate) fn height(&self, step: u32) -> Option<u32> {
+        self.heights.get(step as usize).copied()
     }
 
     pub(crate) fn steps(&self) -> &[StepPlan] {

@@ -1,0 +1,7 @@
+//! Unit tests of the engine: one small flow per rule. The laws over random flows are in `tests/`.
+
+mod support;
+
+mod control;
+mod failures;
+mod order;
