@@ -72,7 +72,8 @@ impl Call<'_> {
         {
             self.arm(at, now.plus(timeout));
         }
-        let cancel = if self.is_finally(at) { self.state.flow.final_halt.clone() } else { self.state.flow.cancel.clone() };
+        let cancel =
+            if self.is_finally(at) { self.state.flow.final_halt.clone() } else { self.state.flow.cancel.clone() };
         if let Some(cause) = cancel {
             self.begin_cancel(at, cause);
         } else if self.state.flow.suspended && self.state.flow.mode == SuspendMode::Suspend {

@@ -47,7 +47,8 @@ pub enum ReadError {
 /// # Errors
 /// When the step is unknown or not settled, or the path selects nothing.
 pub fn read_path(plan: &Plan, state: &State, text: &str) -> Result<String, ReadError> {
-    let unreadable = |error: &dyn std::fmt::Display| ReadError::Path { path: text.to_owned(), message: error.to_string() };
+    let unreadable =
+        |error: &dyn std::fmt::Display| ReadError::Path { path: text.to_owned(), message: error.to_string() };
     let reference = JsonPathRef::parse(text).map_err(|error| unreadable(&error))?;
     let Some(name) = &reference.step else { return Err(ReadError::NoStep(text.to_owned())) };
     let name = name.as_str();
@@ -150,7 +151,9 @@ impl<'a> View<'a> {
         for (name, value) in &self.state.flow.meta.parameters {
             scope.bind(name.clone(), value.clone());
         }
-        for input in self.plan.step(self.at.step).map(|step| step.input_parameters()).unwrap_or_default() {
+        for input in
+            self.plan.step(self.at.step).map(orlop_core::spec::step::Step::input_parameters).unwrap_or_default()
+        {
             if let Some(value) = self.input(&input.name) {
                 scope.bind(input.name.clone(), value);
             }

@@ -49,7 +49,14 @@ fn matches(codes: &OnExitCodes, pod: &PodEnd) -> bool {
 pub(super) fn is_retryable(why: &str) -> bool {
     !matches!(
         why,
-        "TemplateInvalid" | "Forbidden" | "NameConflict" | "Unschedulable" | "ConditionError" | "OutputTooLarge" | "Rejected" | "ApprovalTimedOut"
+        "TemplateInvalid"
+            | "Forbidden"
+            | "NameConflict"
+            | "Unschedulable"
+            | "ConditionError"
+            | "OutputTooLarge"
+            | "Rejected"
+            | "ApprovalTimedOut"
     )
 }
 

@@ -89,10 +89,13 @@ impl Call<'_> {
         }
         let outputs = self.group_outputs(step);
         let total = self.state.groups.get(&step).map_or(0, |group| group.nodes.len());
-        let first_failure = self.state.groups.get(&step).and_then(|group| group.nodes.iter().find(|node| node.failed()));
+        let first_failure =
+            self.state.groups.get(&step).and_then(|group| group.nodes.iter().find(|node| node.failed()));
         let why = first_failure.and_then(|node| node.reason.clone());
-        let ended = self.state.groups.get(&step).and_then(|group| group.nodes.iter().filter_map(|node| node.ended).max());
-        let started = self.state.groups.get(&step).and_then(|group| group.nodes.iter().filter_map(|node| node.started).min());
+        let ended =
+            self.state.groups.get(&step).and_then(|group| group.nodes.iter().filter_map(|node| node.ended).max());
+        let started =
+            self.state.groups.get(&step).and_then(|group| group.nodes.iter().filter_map(|node| node.started).min());
         if let Some(node) = self.state.node_mut(at) {
             node.outputs = outputs;
             node.ended = ended;
@@ -124,8 +127,10 @@ impl Call<'_> {
             };
             Value::Array(group.nodes.iter().map(value).collect()).to_string()
         };
-        let parameters =
-            declared.iter().map(|output| OutputValue { name: output.name.clone(), value: array(&output.name) }).collect();
+        let parameters = declared
+            .iter()
+            .map(|output| OutputValue { name: output.name.clone(), value: array(&output.name) })
+            .collect();
         Some(Box::new(StepOutputs { parameters, ..StepOutputs::default() }))
     }
 
@@ -141,4 +146,3 @@ fn restore_items(group: &mut Group, items: &[Value]) {
         group.items = Some(Arc::new(items.to_vec()));
     }
 }
-

@@ -12,7 +12,7 @@ use super::{Call, reason};
 
 impl Call<'_> {
     fn notice(&mut self, warning: bool, word: &str, message: String, at: Option<Address>) {
-        let attempt = at.and_then(|at| self.state.node(at)).map_or(0, |node| node.attempt());
+        let attempt = at.and_then(|at| self.state.node(at)).map_or(0, super::state::Node::attempt);
         self.out.push(FlowEffect::RecordEvent(FlowNotice { warning, reason: word.to_owned(), message, at, attempt }));
     }
 
@@ -167,4 +167,3 @@ impl Call<'_> {
         }
     }
 }
-

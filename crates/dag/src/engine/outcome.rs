@@ -54,9 +54,8 @@ impl Call<'_> {
     fn main_outcome(&self) -> Outcome {
         let flow = &self.state.flow;
         let skipped_by_halt = self.state.index.part_of(false).open > 0;
-        let halt = flow.halt.as_ref().filter(|cause| {
-            !reason::is_order(&cause.reason) || skipped_by_halt || flow.cut_off
-        });
+        let halt =
+            flow.halt.as_ref().filter(|cause| !reason::is_order(&cause.reason) || skipped_by_halt || flow.cut_off);
         if let Some(cause) = flow.failure.as_ref().or(halt) {
             return Outcome { good: false, cause: Some(cause.clone()) };
         }
@@ -78,9 +77,13 @@ impl Call<'_> {
         flow.deadline = None;
         let mut outcome = flow.outcome.clone().unwrap_or(Outcome { good: true, cause: None });
         let cut = flow.final_halt.clone().filter(|_| ended_finally && (open_finally || flow.cut_off));
-        if outcome.good && let Some(cause) = flow.final_failure.clone() {
+        if outcome.good
+            && let Some(cause) = flow.final_failure.clone()
+        {
             outcome = Outcome { good: false, cause: Some(cause) };
-        } else if outcome.good && let Some(cut) = cut {
+        } else if outcome.good
+            && let Some(cut) = cut
+        {
             let message = format!("the flow was ended: {cut}");
             outcome = Outcome { good: false, cause: Some(Cause { reason: cut, message }) };
         }
@@ -95,9 +98,7 @@ impl Call<'_> {
     /// The phase people see (section 3.4), the first that applies.
     pub(super) fn visible_phase(&self) -> FlowPhase {
         let flow = &self.state.flow;
-        let waits = |finally: bool| {
-            self.state.halted(finally).is_none() && !self.state.index.awaiting.is_empty()
-        };
+        let waits = |finally: bool| self.state.halted(finally).is_none() && !self.state.index.awaiting.is_empty();
         if flow.completed.is_some() {
             flow.phase
         } else if self.state.is_paused() {

@@ -14,7 +14,12 @@ pub(crate) const FLOW_OUTPUTS_MAX: u64 = 8 * 1024 * 1024;
 impl Call<'_> {
     /// Records what an attempt gave. With `complete`, everything the step promises must be there; else (a tolerated
     /// failure) only what is.
-    pub(super) fn record_outputs(&mut self, at: Address, result: &AttemptResult, complete: bool) -> Result<(), (&'static str, String)> {
+    pub(super) fn record_outputs(
+        &mut self,
+        at: Address,
+        result: &AttemptResult,
+        complete: bool,
+    ) -> Result<(), (&'static str, String)> {
         if let Some((_, message)) = &result.trouble {
             return Err((reason::OUTPUT_TOO_LARGE, message.clone()));
         }
@@ -53,11 +58,13 @@ impl Call<'_> {
         let bytes: u64 = values.chain(outputs.projections.values().map(length)).sum();
         let total = self.state.flow.output_bytes.saturating_add(bytes);
         if bytes > STEP_OUTPUTS_MAX {
-            let message = format!("the outputs take {bytes} bytes, a step may record {STEP_OUTPUTS_MAX}; use an artifact");
+            let message =
+                format!("the outputs take {bytes} bytes, a step may record {STEP_OUTPUTS_MAX}; use an artifact");
             return Err((reason::OUTPUT_TOO_LARGE, message));
         }
         if total > FLOW_OUTPUTS_MAX {
-            let message = format!("all outputs together take {total} bytes, a flow may record {FLOW_OUTPUTS_MAX}; use artifacts");
+            let message =
+                format!("all outputs together take {total} bytes, a flow may record {FLOW_OUTPUTS_MAX}; use artifacts");
             return Err((reason::OUTPUT_TOO_LARGE, message));
         }
         self.state.flow.output_bytes = total;

@@ -88,9 +88,10 @@ impl Call<'_> {
             let waits = self.state.node(target).is_some_and(|node| node.state == StepState::Waiting);
             let joined = plan.get(edge.target()).is_some_and(|step| step.join.is_some());
             if waits && !joined {
-                let failed = self.state.node(at).is_some_and(|node| {
-                    node.failed() || node.reason.as_deref() == Some(reason::DEPENDENCY_FAILED)
-                });
+                let failed = self
+                    .state
+                    .node(at)
+                    .is_some_and(|node| node.failed() || node.reason.as_deref() == Some(reason::DEPENDENCY_FAILED));
                 let why = if failed { reason::DEPENDENCY_FAILED } else { reason::DEPENDENCY_SKIPPED };
                 let message = format!("step {} did not succeed", plan.name(at.step));
                 self.settle(target, StepOutcome::Skipped, Some(why.into()), Some(message));
@@ -164,7 +165,8 @@ fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, terminal: bool
             state.flow.tolerated.push(at);
         }
     }
-    let outputs = node.outputs.as_ref().map_or(0, |outputs| outputs.parameters.iter().map(|output| output.value.len()).sum());
+    let outputs =
+        node.outputs.as_ref().map_or(0, |outputs| outputs.parameters.iter().map(|output| output.value.len()).sum());
     if at.item.is_some() || record.instances.is_none() {
         state.flow.output_bytes = state.flow.output_bytes.saturating_add(outputs as u64);
     }
@@ -174,7 +176,10 @@ fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, terminal: bool
 }
 
 fn read_node(plan: &Plan, at: Address, record: &StepStatus, terminal: bool) -> Node {
-    let retries_left = plan.get(at.step.0).and_then(|step| step.retry.as_deref()).is_some_and(|(limit, _)| record.retry_count < *limit);
+    let retries_left = plan
+        .get(at.step.0)
+        .and_then(|step| step.retry.as_deref())
+        .is_some_and(|(limit, _)| record.retry_count < *limit);
     let begun = record.retry_count + record.lost_count > 0 || !record.reason.is_empty();
     let fan_out = plan.get(at.step.0).is_some_and(|step| step.fan_out.is_some()) && at.item.is_none();
     let state = match record.phase {
@@ -221,7 +226,11 @@ fn adopt(plan: &Plan, state: &mut State, observed: &ObservedAttempt) {
     let terminal = state.flow.completed.is_some();
     let fan_out = plan.get(observed.at.step.0).is_some_and(|step| step.fan_out.is_some());
     let Some(node) = state.node_mut(observed.at) else { return };
-    if terminal || node.state.is_settled() || (fan_out && observed.at.item.is_none()) || observed.attempt < node.attempt() {
+    if terminal
+        || node.state.is_settled()
+        || (fan_out && observed.at.item.is_none())
+        || observed.attempt < node.attempt()
+    {
         return;
     }
     let ahead = observed.attempt - node.attempt();
@@ -253,7 +262,11 @@ fn infer_halts(plan: &Plan, state: &mut State, status: &FlowStatus) {
         open.0 += u32::from(!node.state.is_settled());
         open.1 += 1;
         let why = node.reason.as_deref().unwrap_or_default();
-        if !finally && node.state.is_settled() && reason::is_halt(why) && (node.state == StepState::SKIPPED || reason::is_order(why) || why == reason::DEADLINE) {
+        if !finally
+            && node.state.is_settled()
+            && reason::is_halt(why)
+            && (node.state == StepState::SKIPPED || reason::is_order(why) || why == reason::DEADLINE)
+        {
             halt.get_or_insert_with(|| Text::Owned(why.to_owned()));
         } else if node.failed() && !plan.tolerates(orlop_core::attempt::StepIndex(number)) {
             let word = if finally { reason::FINALLY_FAILED } else { reason::FLOW_FAILED };
@@ -268,7 +281,9 @@ fn infer_halts(plan: &Plan, state: &mut State, status: &FlowStatus) {
     if failure.is_some() && plan.policy().failure != FailurePolicy::Continue {
         halt.get_or_insert(reason::FLOW_FAILED.into());
     }
-    let cancels = halt.as_deref().is_some_and(|why| why == reason::DEADLINE || why == reason::TERMINATED || why == reason::REPLACED)
+    let cancels = halt
+        .as_deref()
+        .is_some_and(|why| why == reason::DEADLINE || why == reason::TERMINATED || why == reason::REPLACED)
         || (halt.is_some() && plan.policy().failure == FailurePolicy::CancelRunning);
     state.flow.failure = failure;
     state.flow.cut_off = halt.as_deref().is_some_and(reason::is_order);
@@ -281,9 +296,9 @@ fn infer_halts(plan: &Plan, state: &mut State, status: &FlowStatus) {
         }
         state.flow.halt = Some(Cause { reason: why, message: text() });
     }
-    let begun = (0_u32..).zip(&state.nodes).any(|(number, node)| {
-        plan.get(number).is_some_and(|step| step.finally) && node.state != StepState::Waiting
-    });
+    let begun = (0_u32..)
+        .zip(&state.nodes)
+        .any(|(number, node)| plan.get(number).is_some_and(|step| step.finally) && node.state != StepState::Waiting);
     if begun && state.flow.completed.is_none() {
         state.flow.stage = Stage::Finally;
         state.flow.deadline = None;

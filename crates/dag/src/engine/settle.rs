@@ -88,7 +88,8 @@ impl Call<'_> {
     /// Why a dependent of an unsatisfied step is skipped: a failure at the root, or a skip.
     fn unsatisfied_reason(&self, source: u32) -> &'static str {
         let node = self.state.node(Address::step(source));
-        let by_failure = node.is_some_and(|node| node.failed() || node.reason.as_deref() == Some(reason::DEPENDENCY_FAILED));
+        let by_failure =
+            node.is_some_and(|node| node.failed() || node.reason.as_deref() == Some(reason::DEPENDENCY_FAILED));
         if by_failure { reason::DEPENDENCY_FAILED } else { reason::DEPENDENCY_SKIPPED }
     }
 
@@ -164,7 +165,8 @@ impl Call<'_> {
         self.plan.index_of(name).is_some_and(|step| {
             let at = Address { step, item: None };
             let by_failure = |node: &super::state::Node| {
-                (node.failed() && !self.plan.tolerates(step)) || node.reason.as_deref() == Some(reason::DEPENDENCY_FAILED)
+                (node.failed() && !self.plan.tolerates(step))
+                    || node.reason.as_deref() == Some(reason::DEPENDENCY_FAILED)
             };
             self.state.node(at).is_some_and(by_failure)
         })
@@ -184,7 +186,8 @@ impl Call<'_> {
             failed: node.failed(),
             skipped: skipped && own,
             omitted: skipped && !own,
-            completed: node.state.is_settled() && (node.ran || group.is_some_and(|group| group.succeeded + group.failed > 0)),
+            completed: node.state.is_settled()
+                && (node.ran || group.is_some_and(|group| group.succeeded + group.failed > 0)),
             any_succeeded: group.map_or(node.state == StepState::SUCCEEDED, |group| group.succeeded > 0),
             all_failed: match (group, self.state.groups.get(&step.0)) {
                 (Some(counts), Some(group)) => !group.nodes.is_empty() && counts.failed as usize == group.nodes.len(),

@@ -4,9 +4,9 @@ use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::machine::step::{StepOutcome, StepState};
 
+use super::Call;
 use super::fault::{Fault, fault};
 use super::state::{Resources, State};
-use super::Call;
 use crate::plan::Plan;
 
 impl Call<'_> {

@@ -80,10 +80,12 @@ pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatu
 /// Addresses of the records in `page`.
 fn addresses(state: &State, page: Range<usize>) -> impl Iterator<Item = Address> {
     let steps = u32::try_from(state.nodes.len()).unwrap_or(u32::MAX);
-    let instances = |step: u32| state.groups.get(&step).map_or(0, |group| u32::try_from(group.nodes.len()).unwrap_or(0));
+    let instances =
+        |step: u32| state.groups.get(&step).map_or(0, |group| u32::try_from(group.nodes.len()).unwrap_or(0));
     (0..steps)
         .flat_map(move |step| {
-            std::iter::once(Address::step(step)).chain((0..instances(step)).map(move |item| Address::instance(step, item)))
+            std::iter::once(Address::step(step))
+                .chain((0..instances(step)).map(move |item| Address::instance(step, item)))
         })
         .skip(page.start)
         .take(page.end.saturating_sub(page.start))

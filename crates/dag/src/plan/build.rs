@@ -182,7 +182,8 @@ impl<'a> Builder<'a> {
         match self.index.get(name).copied() {
             Some(source) if self.is_finally(source) == finally => self.edges.push((source, Edge::new(number, false))),
             Some(_) => {
-                let message = format!("`{name}` cannot be a dependency: `steps` and `finally` wait for their own steps only");
+                let message =
+                    format!("`{name}` cannot be a dependency: `steps` and `finally` wait for their own steps only");
                 let help = "steps of `finally` run after all others anyway";
                 self.fail("V12", number, member, message, Some(help.to_owned()));
             }

@@ -25,7 +25,8 @@ fn suspend(flow: &mut Bench, on: bool, mode: SuspendMode) {
 
 #[test]
 fn r20_a_manual_step_pauses_until_it_is_decided() {
-    let mut flow = Bench::new(json!({"steps": [{"name": "gate", "type": "Manual"}, {"name": "after", "dependencies": ["gate"]}]}));
+    let mut flow =
+        Bench::new(json!({"steps": [{"name": "gate", "type": "Manual"}, {"name": "after", "dependencies": ["gate"]}]}));
     assert_eq!((flow.phase(), flow.outcome("gate").as_str()), (FlowPhase::Paused, "PendingApproval"));
     assert_eq!(flow.status().message, "Waiting for manual approval of step gate");
     decide(&mut flow, "gate", Decision::Approved);
@@ -38,7 +39,8 @@ fn r20_a_manual_step_pauses_until_it_is_decided() {
 
 #[test]
 fn r20_a_decision_may_come_first_be_rejected_or_too_late() {
-    let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "gate", "type": "Manual", "dependencies": ["a"]}]}));
+    let mut flow =
+        Bench::new(json!({"steps": [{"name": "a"}, {"name": "gate", "type": "Manual", "dependencies": ["a"]}]}));
     decide(&mut flow, "gate", Decision::Approved);
     flow.succeed("a");
     assert_eq!(flow.phase(), FlowPhase::Succeeded);
@@ -73,7 +75,10 @@ fn r21_drain_starts_nothing_and_resume_goes_on() {
     flow.wait(99);
     assert_eq!(flow.phase(), FlowPhase::Paused);
     flow.wait(1);
-    assert_eq!((flow.outcome("gate").as_str(), flow.outcome("b").as_str()), ("Skipped/ActiveDeadlineExceeded", "Pending/Starting"));
+    assert_eq!(
+        (flow.outcome("gate").as_str(), flow.outcome("b").as_str()),
+        ("Skipped/ActiveDeadlineExceeded", "Pending/Starting")
+    );
 }
 
 #[test]
@@ -107,7 +112,9 @@ fn r21_due_retries_wait_for_resume() {
 
 #[test]
 fn r22_graceful_stop_lets_live_attempts_finish_then_cleans_up() {
-    let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}], "finally": [{"name": "clean"}]}));
+    let mut flow = Bench::new(
+        json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}], "finally": [{"name": "clean"}]}),
+    );
     flow.accept("a");
     stop(&mut flow, StopMode::Graceful);
     assert!(flow.cancelled().is_empty());
@@ -144,7 +151,9 @@ fn r22_terminate_cancels_skips_finally_and_may_follow_graceful() {
 
 #[test]
 fn r14_the_deadline_cancels_and_skips() {
-    let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 30}, "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}));
+    let mut flow = Bench::new(
+        json!({"executionPolicy": {"activeDeadlineSeconds": 30}, "steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]}),
+    );
     flow.accept("a");
     flow.wait(30);
     assert_eq!(flow.cancelled(), ["a:ActiveDeadlineExceeded"]);
@@ -214,7 +223,10 @@ fn r24_resources_come_first_and_may_fail_the_flow() {
     assert_eq!(flow.started(), ["a#1"]);
 
     let mut flow = Bench::new(spec);
-    flow.tell(FlowEvent::ResourcesFailed { reason: "ResourceConflict".into(), message: "data belongs to somebody else".into() });
+    flow.tell(FlowEvent::ResourcesFailed {
+        reason: "ResourceConflict".into(),
+        message: "data belongs to somebody else".into(),
+    });
     assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "ResourceConflict"));
     assert_eq!(flow.outcome("a"), "Skipped/FlowFailed");
     assert_eq!(flow.outcome("f"), "Skipped/FlowFailed");

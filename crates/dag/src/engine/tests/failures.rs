@@ -28,7 +28,8 @@ fn r9_a_retry_is_shown_waits_and_takes_the_next_number() {
 
 #[test]
 fn r11_the_delay_counts_from_the_recorded_end() {
-    let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {"backoff": {"type": "Fixed", "duration": "10s"}}}]}));
+    let mut flow =
+        Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {"backoff": {"type": "Fixed", "duration": "10s"}}}]}));
     flow.accept("a");
     let end = flow.now;
     flow.now = end.plus(std::time::Duration::from_secs(4));
@@ -83,7 +84,9 @@ fn r3_fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
 
 #[test]
 fn r3_cancel_running_cancels_live_attempts() {
-    let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "CancelRunning"}, "steps": [{"name": "a"}, {"name": "b"}]}));
+    let mut flow = Bench::new(
+        json!({"executionPolicy": {"failurePolicy": "CancelRunning"}, "steps": [{"name": "a"}, {"name": "b"}]}),
+    );
     flow.accept("a");
     flow.accept("b");
     flow.fail("a");
@@ -96,7 +99,9 @@ fn r3_cancel_running_cancels_live_attempts() {
 
 #[test]
 fn s8_an_attempt_accepted_after_a_cancelling_halt_is_cancelled() {
-    let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "CancelRunning"}, "steps": [{"name": "a"}, {"name": "b"}]}));
+    let mut flow = Bench::new(
+        json!({"executionPolicy": {"failurePolicy": "CancelRunning"}, "steps": [{"name": "a"}, {"name": "b"}]}),
+    );
     flow.fail("a");
     flow.accept("b");
     assert_eq!(flow.cancelled(), ["b:FlowFailed"]);
@@ -135,7 +140,8 @@ fn r13_a_timeout_cancels_and_may_retry() {
 
 #[test]
 fn r25_a_lost_attempt_runs_again_without_counting() {
-    let mut flow = Bench::new(json!({"executionPolicy": {"lostLimit": 1, "backoffLimit": 0}, "steps": [{"name": "a"}]}));
+    let mut flow =
+        Bench::new(json!({"executionPolicy": {"lostLimit": 1, "backoffLimit": 0}, "steps": [{"name": "a"}]}));
     flow.accept("a");
     flow.lose("a");
     assert_eq!(flow.started(), ["a#2"]);
@@ -151,8 +157,10 @@ fn r19_ignored_and_counted_failures_succeed_and_fail_job_is_not_retried() {
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}},
         {"action": "Count", "onExitCodes": {"operator": "In", "values": [4]}},
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5]}}]});
-    let mut flow = Bench::new(json!({"executionPolicy": {"podFailurePolicy": policy, "backoffLimit": 1, "failurePolicy": "Continue"}, "steps": [
-        {"name": "i"}, {"name": "c"}, {"name": "d"}, {"name": "f", "retryPolicy": {}}, {"name": "later", "dependencies": ["d"]}]}));
+    let mut flow = Bench::new(
+        json!({"executionPolicy": {"podFailurePolicy": policy, "backoffLimit": 1, "failurePolicy": "Continue"}, "steps": [
+        {"name": "i"}, {"name": "c"}, {"name": "d"}, {"name": "f", "retryPolicy": {}}, {"name": "later", "dependencies": ["d"]}]}),
+    );
     flow.fail_with("i", 3);
     assert_eq!(flow.outcome("i"), "Succeeded/FailureIgnored");
     flow.fail_with("c", 4);
@@ -168,8 +176,11 @@ fn r19_ignored_and_counted_failures_succeed_and_fail_job_is_not_retried() {
 
 #[test]
 fn r30_missing_outputs_fail_and_defaults_fill() {
-    let output = |name: &str, default: Option<&str>| json!({"name": name, "valueFrom": {"path": "/x"}, "default": default});
-    let mut flow = Bench::new(json!({"steps": [{"name": "a", "outputs": {"parameters": [output("x", Some("dflt"))]}}, {"name": "b", "outputs": {"parameters": [output("y", None)]}}]}));
+    let output =
+        |name: &str, default: Option<&str>| json!({"name": name, "valueFrom": {"path": "/x"}, "default": default});
+    let mut flow = Bench::new(
+        json!({"steps": [{"name": "a", "outputs": {"parameters": [output("x", Some("dflt"))]}}, {"name": "b", "outputs": {"parameters": [output("y", None)]}}]}),
+    );
     flow.succeed("a");
     assert_eq!(flow.step("a").outputs.unwrap().parameter("x"), Some("dflt"));
     flow.succeed("b");
@@ -181,7 +192,13 @@ fn s9_a_delayed_start_asks_again_under_the_same_number() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
     let retry_at = flow.now.plus(std::time::Duration::from_secs(7));
     let at = flow.at("a");
-    flow.tell(FlowEvent::AttemptDelayed { at, attempt: 1, reason: "Throttled".into(), message: "slow down".into(), retry_at });
+    flow.tell(FlowEvent::AttemptDelayed {
+        at,
+        attempt: 1,
+        reason: "Throttled".into(),
+        message: "slow down".into(),
+        retry_at,
+    });
     assert_eq!(flow.outcome("a"), "Pending/Throttled");
     assert_eq!(next_deadline(&flow.state), Some(retry_at));
     flow.wait(7);
@@ -190,10 +207,18 @@ fn s9_a_delayed_start_asks_again_under_the_same_number() {
 
 #[test]
 fn s10_a_refused_start_is_retried_only_where_it_can_help() {
-    let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [{"name": "a", "retryPolicy": {}}, {"name": "b", "retryPolicy": {}}]}));
+    let mut flow = Bench::new(
+        json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [{"name": "a", "retryPolicy": {}}, {"name": "b", "retryPolicy": {}}]}),
+    );
     for (name, retryable, outcome) in [("a", true, "Failed/RetryScheduled"), ("b", false, "Failed/TemplateInvalid")] {
         let at = flow.at(name);
-        let event = FlowEvent::AttemptRefused { at, attempt: 1, reason: "TemplateInvalid".into(), message: "no".into(), retryable };
+        let event = FlowEvent::AttemptRefused {
+            at,
+            attempt: 1,
+            reason: "TemplateInvalid".into(),
+            message: "no".into(),
+            retryable,
+        };
         flow.tell(event);
         assert_eq!(flow.outcome(name), outcome);
         assert!(flow.step(name).completion_time.is_some() && flow.step(name).start_time.is_some());

@@ -148,7 +148,9 @@ fn r34_items_of_a_parameter_come_from_the_driver() {
 
 #[test]
 fn r34_an_untolerated_instance_failure_fails_the_group() {
-    let mut flow = Bench::new(json!({"steps": [{"name": "fan", "withItems": [1, 2, 3], "parallelism": 1}, {"name": "after", "dependencies": ["fan"]}]}));
+    let mut flow = Bench::new(
+        json!({"steps": [{"name": "fan", "withItems": [1, 2, 3], "parallelism": 1}, {"name": "after", "dependencies": ["fan"]}]}),
+    );
     flow.fail("fan-i0");
     assert_eq!(flow.phase(), FlowPhase::Failed);
     assert_eq!(flow.outcome("fan-i2"), "Skipped/FlowFailed");
@@ -160,7 +162,10 @@ fn r34_an_untolerated_instance_failure_fails_the_group() {
 fn g17_a_chain_of_200_000_skips_does_not_overflow() {
     let mut steps = vec![json!({"name": "s0"})];
     steps.extend((1..200_000).map(|n| json!({"name": format!("s{n}"), "dependencies": [format!("s{}", n - 1)]})));
-    let plan = crate::plan::Plan::build(std::sync::Arc::new(super::support::spec(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": steps})))).unwrap();
+    let plan = crate::plan::Plan::build(std::sync::Arc::new(super::support::spec(
+        json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": steps}),
+    )))
+    .unwrap();
     let mut out = Vec::new();
     let now = orlop_core::time::Time::EPOCH;
     let mut state = crate::engine::init(&plan, &crate::engine::FlowMeta::default(), now, &mut out);

@@ -44,7 +44,10 @@ impl Bench {
     }
 
     pub(super) fn unadmitted(value: Value) -> Self {
-        Self::with_meta(value, FlowMeta { uid: "uid-1".into(), name: "flow".into(), namespace: "default".into(), ..FlowMeta::default() })
+        Self::with_meta(
+            value,
+            FlowMeta { uid: "uid-1".into(), name: "flow".into(), namespace: "default".into(), ..FlowMeta::default() },
+        )
     }
 
     pub(super) fn with_meta(value: Value, meta: FlowMeta) -> Self {
