@@ -9,3 +9,5 @@
 pub mod download;
 #[cfg(feature = "local")]
 pub mod runtime;
+#[cfg(feature = "sqlite")]
+pub mod store;

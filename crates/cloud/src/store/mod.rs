@@ -1,0 +1,4 @@
+//! Stores behind the journal port, one folder a database.
+
+#[cfg(feature = "sqlite")]
+pub mod sqlite;

@@ -1,0 +1,196 @@
+//! The journal of flows in one SQLite file (port [`FlowJournal`]). Owns durability: what was acknowledged is there after
+//! a crash of the process or the machine. Never decides what a flow does, and never blocks the runtime: one thread owns
+//! the connection, and appends that wait together are committed together.
+//!
+//! One host at a time writes a file; any number of viewers read it meanwhile.
+
+mod error;
+mod open;
+mod schema;
+mod statements;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
+use tokio::sync::{mpsc, oneshot};
+
+use self::open::Store;
+use self::statements::{NewFlow, Write};
+use self::worker::Request;
+
+/// Requests that may wait for the thread before callers wait to hand theirs over.
+const QUEUE: usize = 256;
+
+/// What a journal is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and writing; one process at a time. Creates the file, and brings an older one up to date.
+    Host,
+    /// Reading only, also while a host writes.
+    Viewer,
+}
+
+/// A journal of flows in one SQLite file.
+///
+/// A call whose future is dropped may still be carried out. Dropping the journal waits for calls under way; in
+/// asynchronous code [`SqliteJournal::close`] does so without blocking.
+pub struct SqliteJournal {
+    path: Arc<Path>,
+    access: Access,
+    requests: Option<mpsc::Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+    ended: Option<oneshot::Receiver<()>>,
+    commits: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for SqliteJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteJournal").field("path", &self.path).field("access", &self.access).finish_non_exhaustive()
+    }
+}
+
+impl SqliteJournal {
+    /// Opens the journal in a file; its folder exists.
+    ///
+    /// # Errors
+    /// Conflict when another process hosts it; NotFound when there is none to view; Denied without rights to the file;
+    /// Capacity when the disk is full; Fatal when the file is damaged, of another program or of a newer version.
+    pub async fn open(path: impl Into<PathBuf>, access: Access) -> Result<Self, PortError> {
+        Self::start(path.into(), access, open::open).await
+    }
+
+    /// Opens the file and serves it on a thread of its own, on which `open` is called too.
+    async fn start(
+        path: PathBuf,
+        access: Access,
+        open: impl FnOnce(&Path, Access) -> Result<Store, PortError> + Send + 'static,
+    ) -> Result<Self, PortError> {
+        let path: Arc<Path> = Arc::from(path);
+        let commits = Arc::new(AtomicU64::new(0));
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let (opened, answer) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let work = {
+            let (path, commits) = (Arc::clone(&path), Arc::clone(&commits));
+            move || {
+                match open(&path, access) {
+                    Ok(store) => {
+                        // A caller that went away while the file was opened drops its end: the loop then ends at once.
+                        drop(opened.send(Ok(())));
+                        worker::run(store, inbox, &commits);
+                    }
+                    Err(error) => drop(opened.send(Err(error))),
+                }
+                drop(end);
+            }
+        };
+        let thread = std::thread::Builder::new().name("orlop-journal".to_owned()).spawn(work).map_err(|error| {
+            PortError::new(Class::Transient, "the thread of the journal could not be started").because(error)
+        })?;
+        let journal =
+            Self { path, access, requests: Some(requests), thread: Some(thread), ended: Some(ended), commits };
+        answer.await.map_err(|_| journal.stopped())??;
+        Ok(journal)
+    }
+
+    /// Waits for calls under way and closes the file.
+    pub async fn close(mut self) {
+        self.requests = None;
+        if let Some(ended) = self.ended.take() {
+            // The thread drops its end without a word when it is done.
+            drop(ended.await);
+        }
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of transactions committed since the journal was opened. Fewer than calls when calls shared one.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    fn stopped(&self) -> PortError {
+        let message = format!(
+            "the thread of journal {} has stopped; see the log for why, and open the journal again",
+            self.path.display()
+        );
+        PortError::new(Class::Fatal, message)
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> Request,
+    ) -> Result<T, PortError> {
+        let (answer, answered) = oneshot::channel();
+        let requests = self.requests.as_ref().ok_or_else(|| self.stopped())?;
+        requests.send(request(answer)).await.map_err(|_| self.stopped())?;
+        answered.await.map_err(|_| self.stopped())?
+    }
+
+    async fn write(&self, write: Write) -> Result<(), PortError> {
+        if self.access == Access::Viewer {
+            let message =
+                format!("journal {} was opened for viewing only; open it as host to write", self.path.display());
+            return Err(PortError::new(Class::Denied, message));
+        }
+        self.ask(|answer| Request::Write(write, answer)).await
+    }
+}
+
+impl Drop for SqliteJournal {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(path = %self.path.display(), "the thread of the journal panicked");
+        }
+    }
+}
+
+#[async_trait]
+impl FlowJournal for SqliteJournal {
+    async fn create(&self, flow: &FlowRecord) -> Result<(), PortError> {
+        self.write(Write::Create(Box::new(NewFlow::of(flow)?))).await
+    }
+
+    async fn load(&self, uid: &str) -> Result<StoredFlow, PortError> {
+        let uid = uid.to_owned();
+        self.ask(|answer| Request::Load(uid, answer)).await
+    }
+
+    async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError> {
+        self.write(Write::Append { uid: uid.to_owned(), after, entries: entries.to_vec() }).await
+    }
+
+    async fn snapshot(&self, uid: &str, through: u64, state: &[u8]) -> Result<(), PortError> {
+        self.write(Write::Snapshot { uid: uid.to_owned(), through, state: state.to_vec() }).await
+    }
+
+    async fn summarize(&self, uid: &str, summary: &FlowSummary) -> Result<(), PortError> {
+        let summary = statements::json("summary", summary)?;
+        self.write(Write::Summarize { uid: uid.to_owned(), summary }).await
+    }
+
+    async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError> {
+        self.ask(Request::List).await
+    }
+
+    async fn delete(&self, uid: &str) -> Result<(), PortError> {
+        self.write(Write::Delete { uid: uid.to_owned() }).await
+    }
+}
