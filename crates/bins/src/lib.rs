@@ -1,1 +1,3 @@
-//! x
+//! Orlop as a library: the facade over its crates, and the hosts of its programs.
+#[cfg(feature = "testing")]
+pub mod conformance;

@@ -1,0 +1,154 @@
+//! Failures, retries, budgets, limits of time.
+
+use orlop_core::testing::substrate::{Play, When};
+use serde_json::{Value, json};
+
+use super::super::{Control, Trigger};
+use super::{Case, retries};
+
+fn rule(action: &str, code: i32) -> Value {
+    json!({"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [code]}}]})
+}
+
+/// The cases.
+pub(super) fn cases() -> Vec<Case> {
+    [policies(), retrying(), limits()].concat()
+}
+
+fn policies() -> Vec<Case> {
+    vec![
+        Case::new("fail-fast", "R3 R5")
+            .policy("parallelism", json!(1))
+            .step("a", "exit 3", json!({}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .step("c", "true", json!({"dependencies": ["b"]}))
+            .step("other", "true", json!({}))
+            .play(When::step("a"), Play::exit(3))
+            .ends(&[
+                ("a", "Failed/NonZeroExit"),
+                ("b", "Skipped/DependencyFailed"),
+                ("c", "Skipped/DependencyFailed"),
+                ("other", "Skipped/FlowFailed"),
+            ])
+            .fails("FlowFailed"),
+        Case::new("continue", "R3 R5")
+            .policy("failurePolicy", json!("Continue"))
+            .policy("parallelism", json!(1))
+            .step("a", "exit 3", json!({}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .step("c", "true", json!({}))
+            .step("d", "true", json!({"dependencies": ["c"]}))
+            .play(When::step("a"), Play::exit(3))
+            .ends(&[("b", "Skipped/DependencyFailed"), ("c", "Succeeded"), ("d", "Succeeded")])
+            .fails("FlowFailed"),
+        Case::new("cancel-running", "R3")
+            .policy("failurePolicy", json!("CancelRunning"))
+            .step("long", "sleep 600", json!({}))
+            .manual("gate", json!({}))
+            .step("bad", "exit 1", json!({"dependencies": ["gate"]}))
+            .control(
+                Trigger::When { step: "long", phase: "Running" },
+                Control::Decide("gate", orlop_core::spec::status::Decision::Approved),
+            )
+            .play(When::step("long"), Play::forever())
+            .play(When::step("bad"), Play::exit(1))
+            .ends(&[("long", "Failed/FlowFailed"), ("bad", "Failed/NonZeroExit")])
+            .fails("FlowFailed"),
+        Case::new("continue-on-failure", "R2")
+            .step("a", "exit 1", json!({"continueOnFailure": true}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .play(When::step("a"), Play::exit(1))
+            .ends(&[("a", "Failed/NonZeroExit"), ("b", "Succeeded")]),
+        Case::new("tolerated-outcome", "R2")
+            .policy("toleratedOutcome", json!("Failed"))
+            .step("a", "exit 1", json!({"continueOnFailure": true}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .play(When::step("a"), Play::exit(1))
+            .ends(&[("b", "Succeeded")])
+            .fails("FlowFailed"),
+        Case::new("ignored-exit-code", "R19")
+            .policy("podFailurePolicy", rule("Ignore", 42))
+            .step("a", "exit 42", json!({}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .play(When::step("a"), Play::exit(42))
+            .ends(&[("a", "Succeeded/FailureIgnored"), ("b", "Succeeded")]),
+        Case::new("counted-exit-code", "R19 R12")
+            .policy("podFailurePolicy", rule("Count", 42))
+            .step("a", "exit 42", json!({}))
+            .play(When::step("a"), Play::exit(42))
+            .ends(&[("a", "Succeeded/FailureCounted")]),
+        Case::new("fail-job-exit-code", "R19")
+            .policy("podFailurePolicy", rule("FailJob", 42))
+            .step("a", "exit 42", json!({"retryPolicy": retries(3)}))
+            .play(When::step("a"), Play::exit(42))
+            .ends(&[("a", "Failed/NonZeroExit")])
+            .retried("a", 0)
+            .fails("FlowFailed"),
+    ]
+}
+
+fn retrying() -> Vec<Case> {
+    vec![
+        Case::new("retry-succeeds", "R9 R10")
+            .step("a", "test $ATTEMPT -eq 3", json!({"retryPolicy": retries(3)}))
+            .play(When::step("a").attempt(1), Play::exit(1))
+            .play(When::step("a").attempt(2), Play::exit(1))
+            .ends(&[("a", "Succeeded")])
+            .retried("a", 2),
+        Case::new("retries-used-up", "R9")
+            .step("a", "exit 9", json!({"retryPolicy": retries(2)}))
+            .play(When::step("a"), Play::exit(9))
+            .ends(&[("a", "Failed/NonZeroExit")])
+            .retried("a", 2)
+            .fails("FlowFailed"),
+        Case::new("no-retries", "R9")
+            .step("a", "exit 9", json!({"retryPolicy": retries(0)}))
+            .play(When::step("a"), Play::exit(9))
+            .ends(&[("a", "Failed/NonZeroExit")])
+            .retried("a", 0)
+            .fails("FlowFailed"),
+        Case::new("budget-used-up", "R12")
+            .policy("backoffLimit", json!(1))
+            .policy("failurePolicy", json!("Continue"))
+            .policy("parallelism", json!(1))
+            .step("a", "exit 9", json!({"retryPolicy": retries(5)}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .play(When::step("a"), Play::exit(9))
+            .ends(&[("a", "Failed/NonZeroExit"), ("b", "Skipped/DependencyFailed")])
+            .retried("a", 1)
+            .fails("BackoffLimitExceeded"),
+    ]
+}
+
+fn limits() -> Vec<Case> {
+    vec![
+        Case::new("timeout", "R13")
+            .step("a", "sleep 600", json!({"timeoutSeconds": 1}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .play(When::step("a"), Play::forever())
+            .ends(&[("a", "Failed/Timeout"), ("b", "Skipped/DependencyFailed")])
+            .fails("FlowFailed"),
+        Case::new("timeout-then-success", "R13 R9")
+            .step("a", "test $ATTEMPT -gt 1 || sleep 600", json!({"timeoutSeconds": 1, "retryPolicy": retries(1)}))
+            .play(When::step("a").attempt(1), Play::forever())
+            .ends(&[("a", "Succeeded")])
+            .retried("a", 1),
+        Case::new("deaf-to-term", "R13 4.1")
+            .step("a", "trap '' TERM; while :; do sleep 0.1; done", json!({"timeoutSeconds": 1}))
+            .play(When::step("a"), Play::forever())
+            .ends(&[("a", "Failed/Timeout")])
+            .fails("FlowFailed"),
+        Case::new("deadline", "R14")
+            .policy("activeDeadlineSeconds", json!(1))
+            .step("a", "sleep 600", json!({}))
+            .step("b", "true", json!({"dependencies": ["a"]}))
+            .play(When::step("a"), Play::forever())
+            .ends(&[("a", "Failed/ActiveDeadlineExceeded"), ("b", "Skipped/ActiveDeadlineExceeded")])
+            .fails("ActiveDeadlineExceeded"),
+        Case::new("killed-by-signal", "1.4")
+            .step("a", "kill -9 $$", json!({}))
+            .play(When::step("a"), Play::failed("Signalled", "killed by signal 9"))
+            .ends(&[("a", "Failed/Signalled")])
+            .fails("FlowFailed"),
+    ]
+}

@@ -1,0 +1,65 @@
+//! Parameters and outputs.
+
+use orlop_core::testing::substrate::{Play, When};
+use serde_json::json;
+
+use super::{Case, output};
+
+/// A value that quoting, escaping or a second scan would damage.
+const NASTY: &str = "a 'b' \"c\" \\d $(e) `f` {{.parameters.x}} ${parameters.y}\ttab\nline";
+
+/// The cases.
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("output-to-input", "R28 R30")
+            .step("a", "echo hello > /tmp/o", json!({"outputs": output("o", "/tmp/o")}))
+            .reading("b", "printf '%s' \"$V!\" > /tmp/p", with_input(json!({"name": "v", "valueFrom": {"jsonPath": "a: $.outputs.o"}})))
+            .play(When::step("a"), Play::success().file("o", "hello"))
+            .ends(&[("b", "Succeeded")])
+            .gives("b", "p", "hello!"),
+        Case::new("byte-exact-value", "R27")
+            .reading("b", "printf '%s' \"$V\" > /tmp/p", with_input(json!({"name": "v", "value": NASTY})))
+            .ends(&[("b", "Succeeded")])
+            .gives("b", "p", NASTY),
+        Case::new("flow-parameter", "R37 R27")
+            .with("parameters", json!([{"name": "who", "enum": ["you", "me"]}, {"name": "greeting", "value": "hi"}]))
+            .parameter("who", "me")
+            .step("a", "printf '%s' '${parameters.greeting} ${parameters.who}' > /tmp/p", json!({"outputs": output("p", "/tmp/p")}))
+            .ends(&[("a", "Succeeded")])
+            .gives("a", "p", "hi me"),
+        Case::new("default-output", "R30")
+            .step("a", "true", json!({"outputs": {"parameters": [{"name": "o", "valueFrom": {"path": "/tmp/none"}, "default": "fallback"}]}}))
+            .play(When::step("a"), Play::success().without("o"))
+            .ends(&[("a", "Succeeded")])
+            .gives("a", "o", "fallback"),
+        Case::new("missing-output", "R30")
+            .step("a", "true", json!({"outputs": output("o", "/tmp/none")}))
+            .play(When::step("a"), Play::success().without("o"))
+            .ends(&[("a", "Failed/OutputMissing")])
+            .fails("FlowFailed"),
+        Case::new("termination-message", "R30")
+            .step("a", r#"printf '{"score": 0.7}' > /dev/termination-log"#, json!({"outputs": {"parameters": [
+                {"name": "score", "valueFrom": {"jsonPath": "$.termination.json.score"}},
+                {"name": "exit", "valueFrom": {"jsonPath": "$.termination.exitCode"}}]}}))
+            .play(When::step("a"), Play::success().termination(r#"{"score": 0.7}"#))
+            .ends(&[("a", "Succeeded")])
+            .gives("a", "score", "0.7")
+            .gives("a", "exit", "0"),
+        Case::new("document-of-a-step", "R28")
+            .step("a", "true", json!({}))
+            .reading("b", "printf '%s' \"$V\" > /tmp/p", with_input(json!({"name": "v", "valueFrom": {"jsonPath": "a:$.succeeded"}})))
+            .ends(&[("b", "Succeeded")])
+            .gives("b", "p", "1"),
+        Case::new("unresolved-parameter", "R27 1.4")
+            .step("a", "true", json!({}))
+            .reading("b", "true", with_input(json!({"name": "v", "valueFrom": {"jsonPath": "a:$.outputs.nothing"}})))
+            .play(When::step("b"), Play::success())
+            .ends(&[("b", "Failed/ParameterUnresolved")])
+            .fails("FlowFailed"),
+    ]
+}
+
+/// A step that reads one input through its environment and gives back what it writes to `/tmp/p`.
+fn with_input(input: serde_json::Value) -> serde_json::Value {
+    json!({"inputs": {"parameters": [input]}, "outputs": output("p", "/tmp/p")})
+}
