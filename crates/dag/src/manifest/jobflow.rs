@@ -1,0 +1,116 @@
+//! The object form: a document of kind JobFlow becomes a typed flow. Owns what of a document with errors can still be
+//! checked; never reads another kind.
+
+use orlop_core::spec::flow::JobFlow;
+use serde_json::Value;
+
+use super::data::Data;
+use super::decode::decode;
+use super::path::{FieldPath, Path, Segment};
+use super::schema::{Expected, Walk};
+use super::source::Node;
+use super::validate::{Limits, validate};
+use super::violation::{Part, Severity, Violation, Violations};
+
+/// Names of other tools for fields of steps.
+const ALIASES: &[(&str, &str)] = &[
+    ("args", "template.spec.template.spec.containers[].args"),
+    ("command", "template.spec.template.spec.containers[].command"),
+    ("condition", "when"),
+    ("dependsOn", "dependencies"),
+    ("depends_on", "dependencies"),
+    ("env", "template.spec.template.spec.containers[].env"),
+    ("if", "when"),
+    ("image", "template.spec.template.spec.containers[].image"),
+    ("needs", "dependencies"),
+    ("onExit", "finally"),
+    ("params", "parameters"),
+    ("retries", "retryPolicy.limit"),
+    ("retryStrategy", "retryPolicy"),
+    ("timeout", "timeoutSeconds"),
+    ("variables", "parameters"),
+];
+
+/// Rules that are also broken by what is not there, as it may be under a misspelt name.
+const ABSENCES: [&str; 5] = ["V7", "V10", "V12", "V13", "2.4"];
+
+/// The flow of a parsed document, with everything wrong with it. The flow is absent when the document cannot be read as
+/// one.
+pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violations) {
+    let mut found = Violations::new();
+    let mut misfits = walk(&mut found).check(root, "JobFlow", &Path::ROOT);
+    if misfits.fatal {
+        return (None, found);
+    }
+    // What a manifest says about the state of a flow does not count.
+    misfits.marks.extend(root.pair("status").map(|(_, status)| status.mark()));
+    match decode::<JobFlow>(root, &misfits.marks) {
+        Ok(flow) => {
+            check(&flow, (root, limits), &mut found);
+            (Some(flow), found)
+        }
+        Err(error) => {
+            found.error("1.2", &Path::ROOT, || format!("the document is no flow: {error}"));
+            (None, found)
+        }
+    }
+}
+
+/// Reads and checks a flow that arrived as JSON, as webhook and server get it. The violations are all warnings when
+/// there is a flow.
+///
+/// # Errors
+/// Everything wrong with the object.
+pub fn read_object(object: &Value, limits: &Limits) -> Result<(JobFlow, Violations), Violations> {
+    let mut found = Violations::new();
+    let misfits = walk(&mut found).check(object, "JobFlow", &Path::ROOT);
+    if misfits.fatal || !misfits.marks.is_empty() {
+        return Err(found);
+    }
+    match decode::<JobFlow>(object, &misfits.marks) {
+        Ok(flow) => {
+            found.append(validate(&flow, limits));
+            if found.has_errors() { Err(found) } else { Ok((flow, found)) }
+        }
+        Err(error) => {
+            found.error("1.2", &Path::ROOT, || format!("the object is no flow: {error}"));
+            Err(found)
+        }
+    }
+}
+
+fn walk(found: &mut Violations) -> Walk<'_> {
+    Walk::new(Expected { rule: "1.2", unknown: Severity::Error, aliases: ALIASES }, found)
+}
+
+/// Adds what the rules say, less what may only follow from fields that could not be read.
+fn check(flow: &JobFlow, (root, limits): (Node<'_>, &Limits), found: &mut Violations) {
+    if found.more(Severity::Error) > 0 {
+        return;
+    }
+    let Some(doubtful) = found.iter().map(doubtful).collect::<Option<Vec<_>>>() else { return };
+    let mut rules = validate(flow, limits);
+    rules.retain(|violation| {
+        let certain = root.at(&violation.path).is_some() && !ABSENCES.contains(&violation.rule);
+        certain || !doubtful.iter().any(|area| violation.path.is_within(area))
+    });
+    found.append(rules);
+}
+
+/// The part of a flow about which an unreadable field leaves doubt; `None` for all of it.
+fn doubtful(violation: &Violation) -> Option<FieldPath> {
+    let segments = violation.path.segments();
+    let field = |at: usize| match segments.get(at) {
+        Some(Segment::Field(name)) => Some(name.as_ref()),
+        _ => None,
+    };
+    let whole = match (field(0), field(1), segments.get(2)) {
+        (Some("metadata"), ..) => 1,
+        (Some("spec"), Some("steps" | "finally"), Some(_)) => 3,
+        (Some("spec"), Some("steps" | "finally" | "parameters") | None, _) => return None,
+        (Some("spec"), Some(_), None) if violation.part == Part::Key => return None,
+        (Some("spec"), Some(_), _) => 2,
+        _ => return None,
+    };
+    segments.get(..whole).map(|area| FieldPath::new(area.to_vec()))
+}

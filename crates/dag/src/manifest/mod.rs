@@ -1,0 +1,27 @@
+//! Manifests: what users write, read with exact places and checked by every rule that needs no running flow. Owns the
+//! way from text to typed objects and every message about them; never touches a file, a clock or a store.
+
+pub(crate) mod data;
+mod decode;
+mod jobflow;
+mod path;
+pub mod pipeline;
+mod read;
+mod report;
+mod schema;
+mod source;
+pub mod substrate;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod violation;
+
+pub use jobflow::read_object;
+pub use path::{FieldPath, ParsePathError, Path, Segment};
+pub use read::{Form, Manifest, Options, Reading, read};
+pub use report::Report;
+pub use source::{Node, Source, TextLimits};
+pub use validate::{Limits, validate, validate_resources};
+pub use violation::{Excerpt, KEPT, Location, Note, Part, Severity, Violation, Violations};

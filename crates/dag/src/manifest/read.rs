@@ -1,0 +1,177 @@
+//! Files of manifests: which form every document has, and the way from text to checked flows. Owns recognition and the
+//! treatment of documents of other kinds.
+
+use std::sync::Arc;
+
+use orlop_core::spec::flow::{API_VERSION, GROUP, JobFlow, KIND};
+
+use super::data::{Data, Shape};
+use super::path::Path;
+use super::report::Report;
+use super::schema::nearest;
+use super::source::{Node, Source, TextLimits};
+use super::validate::Limits;
+use super::violation::{Severity, Violations, shown};
+use super::{jobflow, pipeline};
+
+/// How a file is read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// What the text may hold.
+    pub text: TextLimits,
+    /// What the flows must keep.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// Options for flows that must keep these limits.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { text: TextLimits::default(), limits }
+    }
+}
+
+/// Which form a manifest has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A JobFlow object.
+    JobFlow,
+    /// A pipeline (chapter 8).
+    Pipeline,
+}
+
+/// A flow read from a file.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// The form it has in the file.
+    pub form: Form,
+    /// The flow.
+    pub flow: JobFlow,
+    source: Arc<Source>,
+    document: usize,
+    names: pipeline::Names,
+}
+
+impl Manifest {
+    /// Gives violations found later, such as cycles, the field paths and places of the file.
+    pub fn place(&self, violations: &mut Violations) {
+        let Some(root) = self.source.documents().nth(self.document) else { return };
+        self.names.translate(violations);
+        self.source.place(root, violations);
+    }
+
+    /// The name a step has in the file. A pipeline's steps have names of their own.
+    #[must_use]
+    pub fn step_name<'n>(&'n self, step: &'n str) -> &'n str {
+        self.names.original(step).unwrap_or(step)
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Its flows, in file order; at least one.
+    pub manifests: Vec<Manifest>,
+    /// Warnings about them and about documents that are ignored.
+    pub warnings: Report,
+}
+
+/// Reads a file of one or more YAML or JSON documents: JobFlow objects and pipelines, all checked.
+///
+/// ```
+/// use orlop_dag::manifest::{Limits, Options, read};
+/// let error = read("flow.yaml", "kind: JobFlow\n", &Options::new(Limits::elsewhere())).unwrap_err();
+/// assert!(error.to_string().contains("flow.yaml:1:1"));
+/// ```
+///
+/// # Errors
+/// Everything wrong with any document, and a file without any flow.
+pub fn read(file: &str, text: impl Into<Arc<str>>, options: &Options) -> Result<Reading, Report> {
+    let (source, mut found) = Source::parse(file, text, &options.text);
+    let source = Arc::new(source);
+    let mut manifests = Vec::new();
+    for (document, root) in source.documents().enumerate() {
+        let mut own = Violations::new();
+        let read = recognise(root, &options.limits, &mut own);
+        if let Some((form, flow, names)) = read {
+            names.translate(&mut own);
+            manifests.push(Manifest { form, flow, source: Arc::clone(&source), document, names });
+        }
+        source.place(root, &mut own);
+        found.append(own);
+    }
+    if manifests.is_empty() && !found.has_errors() {
+        found.error("1.1", &Path::ROOT, || {
+            let help =
+                format!("write a document with apiVersion: {API_VERSION} and kind: {KIND}, or a pipeline with `steps`");
+            ("the file holds no flow", help)
+        });
+    }
+    found.sort_by_place();
+    let report = Report::new(found);
+    if report.violations.has_errors() { Err(report) } else { Ok(Reading { manifests, warnings: report }) }
+}
+
+/// The flow of a document, if it has one of the two forms and can be read.
+fn recognise(root: Node<'_>, limits: &Limits, found: &mut Violations) -> Option<(Form, JobFlow, pipeline::Names)> {
+    match root.shape() {
+        Shape::Null => return None,
+        Shape::Map => {}
+        other => {
+            found.error("1.1", &Path::ROOT, || {
+                (format!("the document is {}, not a flow", other.described()), format!("begin it with kind: {KIND}"))
+            });
+            return None;
+        }
+    }
+    let kind = root.member("kind").map(Data::shape);
+    match kind {
+        Some(Shape::Str(KIND)) => {
+            let (flow, own) = jobflow::read(root, limits);
+            found.append(own);
+            flow.map(|flow| (Form::JobFlow, flow, pipeline::Names::default()))
+        }
+        None if root.member("steps").is_some() => {
+            let (read, own) = pipeline::read(root, limits);
+            found.append(own);
+            read.map(|(flow, names)| (Form::Pipeline, flow, names))
+        }
+        None => {
+            found.error("1.1", &Path::ROOT.field("kind"), || {
+                let help = format!("write kind: {KIND} and apiVersion: {API_VERSION}, or list `steps` for a pipeline");
+                ("the document has neither `kind` nor `steps`, so it is no flow", help)
+            });
+            None
+        }
+        Some(other) => {
+            ignored(root, other, found);
+            None
+        }
+    }
+}
+
+/// Documents of other kinds: a misspelt kind is an error, what belongs to somebody else is ignored.
+fn ignored(root: Node<'_>, kind: Shape<'_>, found: &mut Violations) {
+    let path = Path::ROOT.field("kind");
+    let group = root
+        .pair("apiVersion")
+        .and_then(|(_, version)| version.text())
+        .is_some_and(|version| version.starts_with(GROUP));
+    match kind {
+        Shape::Str(kind) if group || nearest(kind, [KIND]).is_some() => found
+            .error("1.1", &path, || (format!("there is no kind {}", shown(kind)), format!("did you mean `{KIND}`?"))),
+        Shape::Str(kind @ ("List" | "JobFlowList")) => found.error("1.1", &path, || {
+            (
+                format!("a document of kind {kind} is not read"),
+                "write its items as documents of their own, separated by `---`",
+            )
+        }),
+        Shape::Str(kind) => {
+            found.add((Severity::Warning, "1.1"), &path, || {
+                (format!("a document of kind {} is ignored", shown(kind)), "apply it with its own tool")
+            });
+        }
+        other => found.error("1.1", &path, || format!("`kind` is {}, not a text", other.described())),
+    }
+}

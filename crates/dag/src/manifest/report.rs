@@ -1,0 +1,149 @@
+//! Shows violations the way a compiler does: file, line, source line, caret, help; plain text or JSON. Owns the form;
+//! never finds a violation.
+
+use std::fmt::{self, Write as _};
+
+use serde_json::{Value, json};
+
+use super::violation::{Excerpt, Severity, Violation, Violations};
+
+/// What is wrong with a file, ready to show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+pub struct Report {
+    /// What is wrong.
+    pub violations: Violations,
+}
+
+impl Report {
+    /// A report of violations.
+    #[must_use]
+    pub fn new(violations: Violations) -> Self {
+        Self { violations }
+    }
+
+    /// Machine-readable form: `violations` in order and `omitted`, the numbers of those the list did not keep.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "violations": self.violations.iter().collect::<Vec<_>>(),
+            "omitted": {
+                "errors": self.violations.more(Severity::Error),
+                "warnings": self.violations.more(Severity::Warning),
+            },
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = &self.violations;
+        for violation in list {
+            entry(f, violation)?;
+            writeln!(f)?;
+        }
+        let more: Vec<String> = [(Severity::Error, "error"), (Severity::Warning, "warning")]
+            .into_iter()
+            .filter(|(severity, _)| list.more(*severity) > 0)
+            .map(|(severity, word)| counted(list.more(severity), word))
+            .collect();
+        if !more.is_empty() {
+            writeln!(f, "and {} more\n", more.join(" and "))?;
+        }
+        let (errors, warnings) = (list.count(Severity::Error), list.count(Severity::Warning));
+        match (errors, warnings) {
+            (0, 0) => f.write_str("no violations"),
+            (0, _) => f.write_str(&counted(warnings, "warning")),
+            (_, 0) => f.write_str(&counted(errors, "error")),
+            _ => write!(f, "{}, {}", counted(errors, "error"), counted(warnings, "warning")),
+        }
+    }
+}
+
+fn counted(number: usize, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+fn entry(f: &mut fmt::Formatter<'_>, violation: &Violation) -> fmt::Result {
+    let word = match violation.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    writeln!(f, "{word}[{}]: {}", violation.rule, violation.message)?;
+    let mut margin = String::new();
+    if let Some(at) = &violation.at {
+        let number = at.line.to_string();
+        margin = " ".repeat(number.len());
+        writeln!(f, "{margin}--> {}:{}:{}", at.file, at.line, at.column)?;
+        if !at.excerpt.text.is_empty() {
+            writeln!(f, "{margin} |\n{number} | {}\n{margin} | {}", at.excerpt.text, caret(&at.excerpt)?)?;
+        }
+    }
+    if !violation.path.is_root() {
+        writeln!(f, "{margin} = field: {}", violation.path)?;
+    }
+    if let Some(help) = &violation.help {
+        writeln!(f, "{margin} = help: {help}")?;
+    }
+    Ok(())
+}
+
+fn caret(excerpt: &Excerpt) -> Result<String, fmt::Error> {
+    let mut line = String::new();
+    write!(line, "{:before$}{}", "", "^".repeat(excerpt.width.max(1)), before = excerpt.before)?;
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::path::Path;
+    use super::super::violation::Location;
+    use super::*;
+
+    fn sample() -> Report {
+        let mut list = Violations::new();
+        let spec = Path::ROOT.field("spec");
+        list.error("V6", &spec.field("parameters").index(0).field("name"), || {
+            ("`a_b` is no parameter name", "write `a-b`")
+        });
+        list.warning("V2", &Path::ROOT, || "a document of kind ConfigMap is ignored");
+        for violation in list.iter_mut().take(1) {
+            let excerpt = Excerpt { text: "    - name: a_b".into(), before: 12, width: 3 };
+            violation.at = Some(Location { file: Arc::from("flow.yaml"), line: 12, column: 13, excerpt });
+        }
+        Report::new(list)
+    }
+
+    #[test]
+    fn reports_show_source_line_caret_field_and_help() {
+        insta::assert_snapshot!(sample(), @"
+        error[V6]: `a_b` is no parameter name
+          --> flow.yaml:12:13
+           |
+        12 |     - name: a_b
+           |             ^^^
+           = field: spec.parameters[0].name
+           = help: write `a-b`
+
+        warning[V2]: a document of kind ConfigMap is ignored
+
+        1 error, 1 warning
+        ");
+    }
+
+    #[test]
+    fn json_reports_carry_rule_field_and_place() {
+        insta::assert_snapshot!(sample().json(), @r#"{"violations":[{"severity":"error","rule":"V6","path":"spec.parameters[0].name","message":"`a_b` is no parameter name","help":"write `a-b`","at":{"file":"flow.yaml","line":12,"column":13}},{"severity":"warning","rule":"V2","path":"","message":"a document of kind ConfigMap is ignored"}],"omitted":{"errors":0,"warnings":0}}"#);
+    }
+
+    #[test]
+    fn omitted_violations_are_counted() {
+        let mut list = Violations::new();
+        for n in 0..102 {
+            list.error("V5", &Path::ROOT.index(n), || "twice");
+        }
+        let text = Report::new(list).to_string();
+        assert!(text.ends_with("and 2 errors more\n\n102 errors"), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! What becomes of the fields of a Job template where it does not run on Kubernetes (chapters 4.1 and 4.2): honoured,
+//! ignored with a warning, or refused. Owns the walk and the fields whose answer depends on their value; the table of
+//! all others is data.
+
+mod special;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+pub use table::Verdict;
+
+use self::table::{Answer, Row, row};
+use super::path::Path;
+use super::violation::{Note, Severity, Violations, shown};
+
+/// How containers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// As processes of the machine.
+    Process,
+    /// As containers of a container engine.
+    Docker,
+    /// As containers where the step names an image, else as processes.
+    ByImage,
+}
+
+/// A place outside Kubernetes where steps run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Target {
+    /// How containers run.
+    pub runtime: Runtime,
+    /// Whether a scheduler places steps on workers, so that what picks a machine counts.
+    pub fleet: bool,
+    /// Whether steps may have privileges (`--allow-privileged`).
+    pub privileged: bool,
+    /// Folders of the machine steps may mount (`--allow-host-path`).
+    pub host_paths: Vec<String>,
+    /// User and group processes run as; absent when that is root, who can become anybody.
+    pub user: Option<(u32, u32)>,
+    /// Claims that exist besides those of the flow's templates; not checked when absent.
+    pub claims: Option<Vec<String>>,
+}
+
+impl Target {
+    /// Steps on one machine.
+    #[must_use]
+    pub const fn local(runtime: Runtime) -> Self {
+        Self { runtime, fleet: false, privileged: false, host_paths: Vec::new(), user: None, claims: None }
+    }
+
+    /// Steps on workers of a scheduler.
+    #[must_use]
+    pub fn fleet(runtime: Runtime) -> Self {
+        Self { fleet: true, ..Self::local(runtime) }
+    }
+}
+
+/// What templates are checked against.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'c> {
+    pub(super) target: &'c Target,
+    /// Whether the flow itself creates a claim.
+    pub(super) own_claim: &'c dyn Fn(&str) -> bool,
+    /// How grave an ignored field is.
+    pub(super) ignored: Severity,
+}
+
+impl Fields<'_> {
+    /// Reports the fields of a Job template that the target ignores or refuses.
+    pub(super) fn check(self, template: &Value, path: &Path<'_>, found: &mut Violations) {
+        let pod = super::validate::pod(template);
+        let image = pod.and_then(|pod| pod.pointer("/containers/0/image")).is_some_and(|image| !image.is_null());
+        let docker = match self.target.runtime {
+            Runtime::Process => false,
+            Runtime::Docker => true,
+            Runtime::ByImage => image,
+        };
+        let Some(job) = template.get("spec") else { return };
+        let check = Check { fields: self, target: self.target, docker };
+        let path = path.field("spec");
+        check.members(job, "", &path, found);
+        special::check(&check, (job, &path), found);
+    }
+}
+
+/// The check of one template.
+struct Check<'c> {
+    fields: Fields<'c>,
+    target: &'c Target,
+    docker: bool,
+}
+
+impl Check<'_> {
+    /// Walks the members of an object whose own key in the table is `key`; recursion is as deep as the table.
+    fn members(&self, object: &Value, key: &str, path: &Path<'_>, found: &mut Violations) {
+        for (name, value) in object.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+            let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+            self.field(value, (name, &key), &path.field(name), found);
+        }
+    }
+
+    fn field(&self, value: &Value, (name, key): (&str, &str), path: &Path<'_>, found: &mut Violations) {
+        match row(key) {
+            None => self.report(Verdict::Ignored, (name, None), path, found),
+            Some(Row { answer: Answer::Inside, .. }) => match value {
+                Value::Array(items) => {
+                    for (index, item) in items.iter().enumerate() {
+                        self.members(item, key, &path.index(index), found);
+                    }
+                }
+                _ => self.members(value, key, path, found),
+            },
+            Some(Row { answer: Answer::Fields { process, docker, when }, why, .. }) => {
+                let verdict = if self.docker { *docker } else { *process };
+                if when.matches(value) {
+                    self.report(verdict, (name, *why), path, found);
+                }
+            }
+            Some(Row { answer: Answer::Placement, why, .. }) => {
+                let verdict = if self.target.fleet { Verdict::Honoured } else { Verdict::Ignored };
+                self.report(verdict, (name, *why), path, found);
+            }
+            Some(Row { answer: Answer::Privilege(when), why, .. }) => {
+                if when.matches(value) && !(self.docker && self.target.privileged) {
+                    self.report(Verdict::Refused, (name, *why), path, found);
+                }
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        verdict: Verdict,
+        (name, why): (&str, Option<&'static str>),
+        path: &Path<'_>,
+        found: &mut Violations,
+    ) {
+        let place = if self.docker { "a container engine" } else { "plain processes" };
+        match verdict {
+            Verdict::Honoured => {}
+            Verdict::Ignored => found.add((self.fields.ignored, "4.2"), path, || {
+                let why = why.map_or(String::new(), |why| format!(": {why}"));
+                Note::new(format!("{} is ignored by {place}{why}", shown(name)), None).on_key()
+            }),
+            Verdict::Refused => found.error("V22", path, || {
+                let why = why.map_or(String::new(), |why| format!(": {why}"));
+                Note::new(
+                    format!("{} is not possible with {place}{why}", shown(name)),
+                    Some("remove it, or run the flow on Kubernetes".to_owned()),
+                )
+                .on_key()
+            }),
+        }
+    }
+}

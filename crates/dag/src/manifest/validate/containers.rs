@@ -1,0 +1,122 @@
+//! Containers of step templates: names and images (V15), resources (V16), and the command artifacts need (V21).
+
+use orlop_core::quantity::Quantity;
+use serde_json::Value;
+
+use super::context::{At, Context};
+use super::template::{member, quantity};
+use crate::manifest::path::Path;
+use crate::manifest::violation::{Note, Violations, shown};
+
+pub(super) fn check(context: &Context<'_>, at: At<'_>, (pod, path): (&Value, &Path<'_>), found: &mut Violations) {
+    let list = path.field("containers");
+    let containers = member(pod, "containers").and_then(Value::as_array);
+    if containers.is_some_and(Vec::is_empty) {
+        found.error("V15", &list, || ("the pod has no container", "list at least one, with name and image"));
+    }
+    for field in ["containers", "initContainers"] {
+        let list = path.field(field);
+        for (index, container) in member(pod, field).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            check_container(context, (container, &list.index(index)), found);
+        }
+    }
+    check_resources((pod, &path.field("resources")), found);
+    command(at, (containers.and_then(|list| list.first()), &list.index(0)), found);
+}
+
+/// Rule V15 for one container, and V16.
+fn check_container(context: &Context<'_>, (container, path): (&Value, &Path<'_>), found: &mut Violations) {
+    // A missing name is reported by the walk over the field table.
+    if container.get("name").and_then(Value::as_str) == Some("") {
+        found.error("V15", &path.field("name"), || ("the container's name is empty", "name it, such as `main`"));
+    }
+    let image = member(container, "image");
+    let empty = image.is_some_and(|image| image.as_str() == Some(""));
+    if container.is_object() && (empty || (image.is_none() && !context.limits.image_optional)) {
+        found.error("V15", &path.field("image"), || ("the container has no image", "name one, such as busybox:1.36"));
+    }
+    check_resources((container, &path.field("resources")), found);
+}
+
+/// Rule V16: amounts above 0, limits not below requests. Texts that are no amounts are reported by the walk.
+fn check_resources((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
+    let Some(resources) = member(owner, "resources") else { return };
+    let of = |field: &str| member(resources, field).and_then(Value::as_object);
+    for field in ["requests", "limits"] {
+        let list = path.field(field);
+        for (name, value) in of(field).into_iter().flatten() {
+            if let Some(Ok(amount)) =
+                quantity(value).filter(|amount| amount.as_ref().is_ok_and(|amount| *amount <= Quantity::ZERO))
+            {
+                found.error("V16", &list.field(name), || {
+                    (format!("an amount of {amount} is not above 0"), "remove it, or ask for something")
+                });
+            }
+        }
+    }
+    let list = path.field("limits");
+    for (name, limit) in of("limits").into_iter().flatten() {
+        let request = of("requests").and_then(|requests| requests.get(name));
+        if let (Some(Ok(limit)), Some(Some(Ok(request)))) = (quantity(limit), request.map(quantity))
+            && limit < request
+        {
+            found.error("V16", &list.field(name), || {
+                (
+                    format!("the limit {limit} of {} is below its request {request}", shown(name)),
+                    "raise the limit or lower the request",
+                )
+            });
+        }
+    }
+}
+
+/// Rule V21.
+fn command(at: At<'_>, (container, path): (Option<&Value>, &Path<'_>), found: &mut Violations) {
+    let step = at.step;
+    let artifacts = !step.input_artifacts().is_empty() || !step.output_artifacts().is_empty();
+    let files = step.output_parameters().iter().filter(|parameter| parameter.value_from.path.is_some()).count();
+    if !artifacts && files < 2 {
+        return;
+    }
+    let Some(container) = container else { return };
+    let command = member(container, "command").and_then(Value::as_array);
+    if command.is_none_or(Vec::is_empty) {
+        found.error("V21", &path.field("command"), || {
+            let why = if artifacts { "artifacts" } else { "several output files" };
+            let message = format!("a step with {why} must say its command: the helper that moves them runs it");
+            (message, "write `command`; the image's entry point is not known before it is pulled")
+        });
+    }
+}
+
+/// Rule V16 for a Job template whose placeholders are filled in: what [`validate`](super::validate) had to leave open.
+/// Paths begin at the template.
+pub fn validate_resources(template: &Value) -> Violations {
+    let mut found = Violations::new();
+    let Some(pod) = super::template::pod(template) else { return found };
+    let spec = Path::ROOT.field("spec");
+    let template_path = spec.field("template");
+    let path = template_path.field("spec");
+    amounts((pod, &path.field("resources")), &mut found);
+    for field in ["containers", "initContainers"] {
+        let list = path.field(field);
+        for (index, container) in member(pod, field).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            amounts((container, &list.index(index).field("resources")), &mut found);
+        }
+    }
+    found
+}
+
+fn amounts((owner, path): (&Value, &Path<'_>), found: &mut Violations) {
+    for field in ["requests", "limits"] {
+        let list = path.field(field);
+        let given =
+            member(owner, "resources").and_then(|resources| member(resources, field)).and_then(Value::as_object);
+        for (name, value) in given.into_iter().flatten() {
+            if let Some(Err(error)) = value.as_str().map(str::parse::<Quantity>) {
+                found.error("V16", &list.field(name), || Note::of(&error));
+            }
+        }
+    }
+    check_resources((owner, path), found);
+}

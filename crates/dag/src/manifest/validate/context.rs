@@ -1,0 +1,197 @@
+//! What the checks of one flow share: its limits and an index of its steps. Owns lookups; never reports.
+
+use std::collections::BTreeMap;
+
+use orlop_core::spec::flow::{FlowParameter, JobFlow, template_name};
+use orlop_core::spec::step::Step;
+
+use crate::manifest::path::Path;
+use crate::manifest::schema::nearest;
+use crate::manifest::substrate::Target;
+use crate::manifest::violation::{Note, Severity, shown};
+use crate::when::{Parameters, Secrecy, Steps};
+
+/// Steps a flow may have on Kubernetes.
+const STEPS_KUBERNETES: usize = 10_000;
+/// Steps a flow may have elsewhere.
+const STEPS_ELSEWHERE: usize = 100_000;
+/// Bytes a stored manifest may have on Kubernetes (rule V4).
+const BYTES_KUBERNETES: usize = 768 << 10;
+
+/// What depends on where a flow runs and on how strict its reader is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The flow is stored in Kubernetes and runs there.
+    pub kubernetes: bool,
+    /// Steps a flow may have, `finally` included.
+    pub steps: usize,
+    /// Items a `withItems` may list.
+    pub items: usize,
+    /// Bytes of the stored object (rule V4); no limit when absent.
+    pub bytes: Option<usize>,
+    /// Refuse what is otherwise only warned about: unknown template fields, fields the target ignores.
+    pub strict: bool,
+    /// Containers need no image: the flow came from a pipeline and does not run on Kubernetes, or a default image is
+    /// configured (rule V15).
+    pub image_optional: bool,
+    /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`, rule R29).
+    pub secrets_as_text: bool,
+    /// Where steps run outside Kubernetes; fields it ignores or refuses are reported when given (rule V22).
+    pub target: Option<Target>,
+}
+
+impl Limits {
+    /// Those of flows stored in Kubernetes.
+    #[must_use]
+    pub const fn kubernetes() -> Self {
+        Self {
+            kubernetes: true,
+            steps: STEPS_KUBERNETES,
+            items: STEPS_KUBERNETES,
+            bytes: Some(BYTES_KUBERNETES),
+            strict: false,
+            image_optional: false,
+            secrets_as_text: false,
+            target: None,
+        }
+    }
+
+    /// Those of flows stored elsewhere.
+    #[must_use]
+    pub const fn elsewhere() -> Self {
+        Self {
+            kubernetes: false,
+            steps: STEPS_ELSEWHERE,
+            items: STEPS_ELSEWHERE,
+            bytes: None,
+            strict: false,
+            image_optional: false,
+            secrets_as_text: false,
+            target: None,
+        }
+    }
+
+    /// Those of flows that run at a place outside Kubernetes.
+    #[must_use]
+    pub fn at(target: Target) -> Self {
+        Self { target: Some(target), ..Self::elsewhere() }
+    }
+
+    /// The same limits, refusing what is otherwise warned about.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// How grave something is that strict readers refuse.
+    pub(super) const fn lenient(&self) -> Severity {
+        if self.strict { Severity::Error } else { Severity::Warning }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::kubernetes()
+    }
+}
+
+/// A step under check.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) step: &'a Step,
+    pub(super) path: &'a Path<'a>,
+    pub(super) finally: bool,
+}
+
+/// What the checks of one flow share.
+pub(super) struct Context<'f> {
+    pub(super) flow: &'f JobFlow,
+    pub(super) limits: &'f Limits,
+    /// Parameters of the flow, and whether each is secret.
+    pub(super) secrecy: BTreeMap<&'f str, bool>,
+    /// The same for conditions.
+    pub(super) parameters: Parameters<'f>,
+    names: BTreeMap<&'f str, (bool, usize)>,
+    /// Steps and outputs that `steps` see, that `finally` see, and `finally` alone.
+    scopes: [Steps<'f>; 3],
+}
+
+impl<'f> Context<'f> {
+    pub(super) fn new(flow: &'f JobFlow, limits: &'f Limits) -> Self {
+        let mut names = BTreeMap::new();
+        let mut scopes = [Steps::new(), Steps::new(), Steps::new()];
+        for (steps, finally) in [(&flow.spec.steps, false), (&flow.spec.finally, true)] {
+            for (index, step) in steps.iter().enumerate() {
+                names.entry(step.name.as_str()).or_insert((finally, index));
+                let [main, all, last] = &mut scopes;
+                let outputs = || step.output_parameters().iter().map(|output| output.name.as_str());
+                if !flow.spec.finally.is_empty() {
+                    all.declare(&step.name, outputs());
+                }
+                if finally { last } else { main }.declare(&step.name, outputs());
+            }
+        }
+        let secret = |parameter: &'f FlowParameter| {
+            let from = parameter.value_from.as_ref();
+            (parameter.name.as_str(), from.is_some_and(|from| from.secret_key_ref.is_some()))
+        };
+        let secrecy: BTreeMap<_, _> = flow.spec.parameters.iter().map(secret).collect();
+        let word = |secret: bool| if secret { Secrecy::Secret } else { Secrecy::Plain };
+        let parameters = secrecy.iter().map(|(name, secret)| (*name, word(*secret))).collect();
+        Self { flow, limits, secrecy, parameters, names, scopes }
+    }
+
+    /// Steps whose results a step may read.
+    pub(super) fn visible(&self, finally: bool) -> &Steps<'f> {
+        let [main, all, _] = &self.scopes;
+        if finally { all } else { main }
+    }
+
+    /// Steps a step may wait for.
+    pub(super) fn siblings(&self, finally: bool) -> &Steps<'f> {
+        let [main, _, last] = &self.scopes;
+        if finally { last } else { main }
+    }
+
+    /// The first step of a name, and whether it is in `finally`.
+    pub(super) fn step(&self, name: &str) -> Option<(&'f Step, bool)> {
+        let &(finally, index) = self.names.get(name)?;
+        Some((self.list(finally).get(index)?, finally))
+    }
+
+    /// Where the first step of a name stands.
+    pub(super) fn position(&self, name: &str) -> Option<(bool, usize)> {
+        self.names.get(name).copied()
+    }
+
+    /// All step names, sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'f str> {
+        self.names.keys().copied()
+    }
+
+    /// What to say about a step that does not exist.
+    pub(super) fn no_step(&self, name: &str) -> Note {
+        let help = nearest(name, self.names()).map(|guess| format!("did you mean `{guess}`?"));
+        Note::new(format!("there is no step {}", shown(name)), help)
+    }
+
+    /// Whether the flow creates a claim that steps may call by this name, short or prefixed (rule R24).
+    pub(super) fn is_claim_template(&self, name: &str) -> bool {
+        let templates = self.flow.spec.resource_templates.as_ref();
+        let short = name.strip_prefix(self.flow.metadata.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+        let claims = templates.map_or(&[][..], |templates| &templates.volume_claim_templates);
+        claims.iter().filter_map(template_name).any(|claim| claim == name || Some(claim) == short)
+    }
+
+    /// `finally` or `steps`.
+    pub(super) fn list(&self, finally: bool) -> &'f [Step] {
+        if finally { &self.flow.spec.finally } else { &self.flow.spec.steps }
+    }
+
+    /// Steps and then `finally`.
+    pub(super) fn steps(&self) -> impl Iterator<Item = &'f Step> {
+        self.flow.spec.steps.iter().chain(&self.flow.spec.finally)
+    }
+}

@@ -1,0 +1,58 @@
+//! Every rule a flow must keep before it may run, as far as the object alone shows it: the validation cells of the field
+//! tables and V2–V22. Admission, server, controller and command line all call [`validate`]; it needs no file, and places
+//! are added to its violations afterwards. Cycles (V1) are found where the graph is built.
+
+mod artifacts;
+mod containers;
+mod context;
+mod object;
+mod parameters;
+mod placeholders;
+mod policy;
+mod references;
+mod resources;
+mod retry;
+mod steps;
+mod stores;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub use containers::validate_resources;
+pub use context::Limits;
+
+use orlop_core::spec::flow::JobFlow;
+
+use super::path::Path;
+use super::violation::Violations;
+use context::{At, Context};
+pub(in crate::manifest) use template::pod;
+
+/// All violations of a flow.
+pub fn validate(flow: &JobFlow, limits: &Limits) -> Violations {
+    let mut found = Violations::new();
+    let context = Context::new(flow, limits);
+    let spec = Path::ROOT.field("spec");
+    object::check(&context, &mut found);
+    policy::check(&context, &spec, &mut found);
+    resources::check(&context, &spec, &mut found);
+    stores::check_store(&context, &spec, &mut found);
+    parameters::check_flow(&context, &spec, &mut found);
+    for (list, steps, finally) in [("steps", &flow.spec.steps, false), ("finally", &flow.spec.finally, true)] {
+        let list = spec.field(list);
+        for (index, step) in steps.iter().enumerate() {
+            let path = list.index(index);
+            let at = At { step, path: &path, finally };
+            steps::check(&context, at, &mut found);
+            retry::check(at, &mut found);
+            parameters::check_step(&context, at, &mut found);
+            references::check(&context, at, &mut found);
+            artifacts::check(&context, at, &mut found);
+            template::check(&context, at, &mut found);
+            placeholders::check(&context, at, &mut found);
+        }
+    }
+    steps::check_names(&context, &spec, &mut found);
+    policy::check_containers(&context, &spec, &mut found);
+    found
+}

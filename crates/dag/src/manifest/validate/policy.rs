@@ -1,0 +1,129 @@
+//! `executionPolicy`, cell by cell, and whether its failure rules name containers that exist (rule V22).
+
+use std::fmt::Display;
+
+use orlop_core::spec::policy::{DEFAULT_CONTAINER, OnExitCodes, PodFailurePolicy};
+
+use super::context::Context;
+use crate::manifest::path::Path;
+use crate::manifest::schema::nearest;
+use crate::manifest::violation::{Note, Violations, shown};
+
+/// Longest concurrency key, in characters.
+const KEY_MAX: usize = 253;
+
+pub(super) fn check(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
+    let Some(policy) = &context.flow.spec.execution_policy else { return };
+    let path = spec.field("executionPolicy");
+    if let Some(key) = &policy.concurrency_key {
+        let length = key.chars().count();
+        if length == 0 || length > KEY_MAX {
+            found.error("1.2", &path.field("concurrencyKey"), || {
+                (format!("a concurrency key of {length} characters"), format!("use 1 to {KEY_MAX} characters"))
+            });
+        }
+    }
+    at_least(found, &path.field("ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished, 0);
+    at_least(found, &path.field("backoffLimit"), policy.backoff_limit, 0);
+    at_least(found, &path.field("activeDeadlineSeconds"), policy.active_deadline_seconds, 1);
+    at_least(found, &path.field("parallelism"), policy.parallelism, 1);
+    at_least(found, &path.field("lostLimit"), policy.lost_limit, 0);
+    if let Some(failure) = &policy.pod_failure_policy {
+        failure_policy(failure, &path.field("podFailurePolicy"), found);
+    }
+}
+
+/// Refuses a number below the least allowed one.
+pub(super) fn at_least<N: PartialOrd + Display + Copy>(
+    found: &mut Violations,
+    path: &Path<'_>,
+    value: Option<N>,
+    least: N,
+) {
+    if let Some(value) = value.filter(|value| *value < least) {
+        found.error("1.2", path, || (format!("{value} is too small"), format!("use {least} or more")));
+    }
+}
+
+fn failure_policy(policy: &PodFailurePolicy, path: &Path<'_>, found: &mut Violations) {
+    let list = path.field("rules");
+    if policy.rules.is_empty() {
+        found.error("1.2", &list, || ("the failure policy has no rule", "list at least one, or remove the policy"));
+    }
+    for (index, rule) in policy.rules.iter().enumerate() {
+        let path = list.index(index);
+        choice(found, &path.field("action"), &rule.action, &["FailJob", "Ignore", "Count"]);
+        match &rule.on_exit_codes {
+            None => found.error("1.2", &path.field("onExitCodes"), || {
+                ("the rule does not say which exit codes it is about", "add onExitCodes with operator and values")
+            }),
+            Some(codes) => exit_codes(codes, &path.field("onExitCodes"), found),
+        }
+    }
+}
+
+fn exit_codes(codes: &OnExitCodes, path: &Path<'_>, found: &mut Violations) {
+    choice(found, &path.field("operator"), &codes.operator, &["In", "NotIn"]);
+    if codes.container_name.as_deref() == Some("") {
+        found.error("1.2", &path.field("containerName"), || {
+            ("the container name is empty", format!("name a container, or leave it out for `{DEFAULT_CONTAINER}`"))
+        });
+    }
+    let list = path.field("values");
+    if codes.values.is_empty() {
+        found.error("1.2", &list, || ("the rule lists no exit code", "list at least one"));
+    }
+    for (index, value) in codes.values.iter().enumerate().filter(|(_, value)| !(0..=255).contains(*value)) {
+        found.error("1.2", &list.index(index), || (format!("{value} is no exit code"), "exit codes are 0 to 255"));
+    }
+}
+
+/// Refuses a text that is none of the words.
+pub(super) fn choice(found: &mut Violations, path: &Path<'_>, given: &str, words: &[&'static str]) {
+    if !words.contains(&given) {
+        found.error("1.2", path, || {
+            let help = nearest(given, words.iter().copied())
+                .map_or_else(|| format!("use one of {}", words.join(", ")), |word| format!("did you mean `{word}`?"));
+            Note::new(format!("{} is not allowed here", shown(given)), Some(help))
+        });
+    }
+}
+
+/// The second half of rule V22: a rule that asks for a container no step has never matches.
+pub(super) fn check_containers(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
+    let policy = context.flow.spec.execution_policy.as_ref().and_then(|policy| policy.pod_failure_policy.as_ref());
+    let Some(policy) = policy else { return };
+    let policies = spec.field("executionPolicy");
+    let failure = policies.field("podFailurePolicy");
+    let list = failure.field("rules");
+    for (index, rule) in policy.rules.iter().enumerate() {
+        let Some(codes) = &rule.on_exit_codes else { continue };
+        let name = codes.container_name.as_deref().unwrap_or(DEFAULT_CONTAINER);
+        let (mut all, mut without) = (0, Vec::new());
+        for step in context.steps().filter(|step| !step.is_manual()) {
+            let Some(template) = &step.template else { continue };
+            all += 1;
+            if !super::template::containers(template).any(|container| container == Some(name)) {
+                without.push(step.name.as_str());
+            }
+        }
+        if !without.is_empty() {
+            found.warning("V22", &list.index(index).field("onExitCodes"), || unmatched(name, all, &without));
+        }
+    }
+}
+
+fn unmatched(name: &str, all: usize, without: &[&str]) -> Note {
+    let shown: Vec<String> = without.iter().take(3).map(|step| shown(step)).collect();
+    let more = if without.len() > 3 { ", …" } else { "" };
+    let message = if without.len() == all {
+        format!("no step has a container `{name}`, so the rule never matches")
+    } else {
+        format!(
+            "{} of {all} steps have no container `{name}`, so the rule never matches them ({}{more})",
+            without.len(),
+            shown.join(", ")
+        )
+    };
+    Note::new(message, Some("set containerName to the container whose exit code counts".to_owned()))
+}

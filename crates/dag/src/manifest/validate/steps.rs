@@ -1,0 +1,256 @@
+//! A step's own cells (name, type, message, metadata, dependencies, timeout, fan-out, `finally`) and the rules on names
+//! across steps (uniqueness and V3).
+
+use std::collections::BTreeMap;
+
+use orlop_core::id::{dns1123_subdomain, label_key, label_value};
+use orlop_core::name::{Parts, bounded, instance, short63};
+use orlop_core::spec::step::Step;
+
+use super::context::{At, Context};
+use super::policy::at_least;
+use crate::manifest::path::Path;
+use crate::manifest::violation::{Note, Violations, shown};
+
+/// Characters of a message.
+const MESSAGE_MAX: usize = 1024;
+/// Longest timeout, in seconds: 30 days.
+const TIMEOUT_MAX: i64 = 2_592_000;
+/// Prefix of keys that only the controller writes (rule V20).
+pub(super) const OWN_PREFIX: &str = "workflow.kube-zen.io/";
+/// Longest label value and Job name.
+const LABEL_MAX: usize = 63;
+/// Ends of Job names of attempts 1, 2–9, 10–99 and 100–999; only their lengths matter.
+const SUFFIXES: [&str; 4] = ["-00000000", "-00000000-2", "-00000000-10", "-00000000-100"];
+
+pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
+    name(at, found);
+    kind(at, found);
+    metadata(at, found);
+    dependencies(context, at, found);
+    fan_out(context, at, found);
+    if let Some(message) = &at.step.message {
+        let length = message.chars().count();
+        if length > MESSAGE_MAX {
+            found.error("1.2", &at.path.field("message"), || {
+                (format!("the message has {length} characters"), format!("use at most {MESSAGE_MAX}"))
+            });
+        }
+    }
+    if let Some(seconds) = at.step.timeout_seconds.filter(|seconds| !(1..=TIMEOUT_MAX).contains(seconds)) {
+        found.error("1.2", &at.path.field("timeoutSeconds"), || {
+            (
+                format!("a timeout of {seconds} seconds"),
+                format!("use 1 to {TIMEOUT_MAX} (30 days), or leave it out for none"),
+            )
+        });
+    }
+}
+
+fn name(at: At<'_>, found: &mut Violations) {
+    let name = at.step.name.as_str();
+    let path = at.path.field("name");
+    if name.trim() != name && !name.trim().is_empty() {
+        found.error("1.2", &path, || {
+            (format!("the step name {} has blanks around it", shown(name)), format!("write {}", shown(name.trim())))
+        });
+    } else if let Err(error) = dns1123_subdomain(name) {
+        found.error("1.2", &path, || Note::of(&error.about("step name")));
+    }
+}
+
+fn kind(at: At<'_>, found: &mut Violations) {
+    let Step { kind, template, .. } = at.step;
+    let path = at.path.field("template");
+    match (at.step.is_manual(), template) {
+        (true, Some(_)) => found.warning("1.2", &path, || {
+            ("a Manual step runs nothing: its template is ignored", "remove the template, or `type: Manual`")
+        }),
+        (false, None) => found.error("1.2", &path, || {
+            let help = if kind.is_none() {
+                "add a template; a step that waits for a person needs `type: Manual`"
+            } else {
+                "add a template"
+            };
+            ("the step has no template, so there is nothing to run", help)
+        }),
+        _ => {}
+    }
+    if at.finally && at.step.is_manual() {
+        found.error("1.2", &at.path.field("type"), || {
+            ("a Manual step cannot stand in `finally`", "move it to `steps`: cleaning up does not wait for people")
+        });
+    }
+}
+
+fn metadata(at: At<'_>, found: &mut Violations) {
+    let Some(metadata) = &at.step.metadata else { return };
+    let path = at.path.field("metadata");
+    let (labels, annotations) = (path.field("labels"), path.field("annotations"));
+    for (key, value) in &metadata.labels {
+        if let Err(error) = label_key(key).and_then(|()| label_value(value)) {
+            found.error("1.2", &labels.field(key), || Note::of(&error));
+        }
+    }
+    for key in metadata.annotations.keys() {
+        if let Err(error) = label_key(key) {
+            found.error("1.2", &annotations.field(key), || Note::of(&error.about("annotation key")));
+        }
+    }
+    own_keys("1.2", metadata.labels.keys(), &labels, found);
+    own_keys("1.2", metadata.annotations.keys(), &annotations, found);
+}
+
+/// Refuses keys that only the controller writes.
+pub(super) fn own_keys<'k>(
+    rule: &'static str,
+    keys: impl Iterator<Item = &'k String>,
+    path: &Path<'_>,
+    found: &mut Violations,
+) {
+    for key in keys.filter(|key| key.starts_with(OWN_PREFIX)) {
+        found.error(rule, &path.field(key), || {
+            (
+                format!("the key {} is written by the controller", shown(key)),
+                format!("use a key without the prefix {OWN_PREFIX}"),
+            )
+        });
+    }
+}
+
+fn dependencies(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
+    let list = at.path.field("dependencies");
+    if at.step.depends.is_some() && !at.step.dependencies.is_empty() {
+        found.error("1.2", &at.path.field("depends"), || {
+            ("the step has `dependencies` and `depends`", "keep one: `dependencies: [a, b]` is `depends: a && b`")
+        });
+    }
+    for (index, name) in at.step.dependencies.iter().enumerate() {
+        if name.is_empty() {
+            found.error("1.2", &list.index(index), || ("the dependency has no name", "name a step, or remove it"));
+        } else {
+            dependency(context, at, (name, &list.index(index)), found);
+        }
+    }
+}
+
+/// A step another one waits for must exist, in the same list.
+pub(super) fn dependency(context: &Context<'_>, at: At<'_>, (name, path): (&str, &Path<'_>), found: &mut Violations) {
+    match context.step(name) {
+        None => found.error("1.2", path, || context.no_step(name)),
+        Some((_, finally)) if finally == at.finally => {}
+        Some((_, true)) => found.error("1.2", path, || {
+            let message = format!("the step {} is in `finally`, which runs after all others", shown(name));
+            (message, "depend on a step of `steps`, or move this step to `finally`")
+        }),
+        Some((_, false)) => found.error("1.2", path, || {
+            let message = format!("the step {} is not in `finally`", shown(name));
+            (message, "remove it: `finally` runs after all other steps anyway; its `when` may read them")
+        }),
+    }
+}
+
+fn fan_out(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
+    let step = at.step;
+    if step.with_items.is_some() && step.with_param.is_some() {
+        found.error("1.2", &at.path.field("withParam"), || {
+            ("the step has `withItems` and `withParam`", "keep one: items known now, or a list an earlier step gives")
+        });
+    }
+    let field = if step.with_items.is_some() { "withItems" } else { "withParam" };
+    if step.is_fan_out() && step.is_manual() {
+        found.error("1.2", &at.path.field(field), || ("a Manual step does not fan out", format!("remove {field}")));
+    }
+    if let Some(items) = step.with_items.as_ref().filter(|items| items.len() > context.limits.items) {
+        let limit = context.limits.items;
+        found.error("1.2", &at.path.field("withItems"), || {
+            (format!("{} items; at most {limit} are allowed here", items.len()), "split them over several steps")
+        });
+    }
+    if step.parallelism.is_some() && !step.is_fan_out() {
+        found.error("1.2", &at.path.field("parallelism"), || {
+            let help = "remove it; the Job's own parallelism stands in template.spec, the flow's in executionPolicy";
+            ("`parallelism` of a step limits fan-out instances, and this step does not fan out", help)
+        });
+    }
+    at_least(found, &at.path.field("parallelism"), step.parallelism, 1);
+}
+
+/// Names across steps: unique, and distinct also as labels, approval keys and object names.
+pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
+    let mut short: BTreeMap<String, &str> = BTreeMap::new();
+    for (finally, field) in [(false, "steps"), (true, "finally")] {
+        let list = spec.field(field);
+        for (index, step) in context.list(finally).iter().enumerate() {
+            let (name, path) = (step.name.as_str(), list.index(index));
+            let path = path.field("name");
+            if let Some((other, first)) = context.position(name).filter(|place| *place != (finally, index)) {
+                found.error("1.2", &path, || {
+                    let other = if other { "finally" } else { "steps" };
+                    (format!("the name {} is that of spec.{other}[{first}] already", shown(name)), "rename one of them")
+                });
+                continue;
+            }
+            instance_name(context, (name, &path), found);
+            for form in short_forms(context, name) {
+                if let Some(other) = short.insert(form, name).filter(|other| *other != name) {
+                    found.error("V3", &path, || {
+                        let message = format!(
+                            "the names {} and {} become the same when they are shortened",
+                            shown(name),
+                            shown(other)
+                        );
+                        (message, "rename one of them, best below 45 characters")
+                    });
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The first half of rule V3: `<s>-i<digits>` is the name of an instance of the fan-out step `<s>`.
+fn instance_name(context: &Context<'_>, (name, path): (&str, &Path<'_>), found: &mut Violations) {
+    let Some((base, digits)) = name.rsplit_once("-i") else { return };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return;
+    }
+    if context.step(base).is_some_and(|(step, _)| step.is_fan_out()) {
+        found.error("V3", path, || {
+            (
+                format!("{} is the name of an instance of the fan-out step {}", shown(name), shown(base)),
+                "rename this step",
+            )
+        });
+    }
+}
+
+/// Forms of a step's name that must be its own because one of two equal ones is shortened: the label value and approval
+/// key, and the Job names of its attempts and instances (rule R8).
+fn short_forms(context: &Context<'_>, name: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    let hashed = ends_in_hash(name);
+    if hashed || name.len() > LABEL_MAX {
+        forms.push(format!("label {}", short63(name)));
+    }
+    let flow = context.flow.metadata.name.as_str();
+    let mut jobs = |part: &str| {
+        for suffix in SUFFIXES {
+            if hashed || flow.len() + 1 + part.len() + suffix.len() > LABEL_MAX {
+                forms.push(bounded(Parts { flow, part, suffix }, LABEL_MAX));
+            }
+        }
+    };
+    jobs(name);
+    let items = context.step(name).and_then(|(step, _)| step.with_items.as_ref()).map_or(0, Vec::len);
+    for index in (0..items).filter_map(|index| u32::try_from(index).ok()) {
+        jobs(&instance(name, index));
+    }
+    forms
+}
+
+/// Whether a name looks as if it were shortened: only such a name can equal the short form of another.
+fn ends_in_hash(name: &str) -> bool {
+    let hex = |tail: &str| tail.len() == 8 && tail.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.rsplit_once('-').is_some_and(|(_, tail)| hex(tail))
+}

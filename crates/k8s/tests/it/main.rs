@@ -1,0 +1,3 @@
+//! Integration tests of the Kubernetes adapters. One binary, one module per concern.
+
+mod object_schema;
