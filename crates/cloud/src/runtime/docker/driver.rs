@@ -1,0 +1,396 @@
+//! Takes a pod from where it is to its end. Owns the loop of looking, deciding and acting, and what is done while a
+//! container runs; the decisions are those of [`super::state`].
+//!
+//! A driver holds nothing that is not written down: it may be dropped at any point and another one goes on.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use orlop_core::backoff::{Backoff, Growth};
+use orlop_core::error::{Class, PortError};
+use orlop_core::time::Time;
+
+use super::engine::Engine;
+use super::log::follow::Follower;
+use super::log::sink::Sink;
+use super::pod::{Pod, now};
+use super::record::{Control, Record, Why, Words};
+use super::state::{self, Next, Observed, Phase, Progress, signal};
+use super::{error, words};
+use crate::runtime::logs::Masker;
+use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
+
+/// How long a driver tries to reach an engine that does not answer before it says so.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Exit code of a container that could not be started, where the engine gives none.
+const NOT_STARTED: i32 = 128;
+
+/// Drives a pod to its end and records that.
+///
+/// # Errors
+/// When the engine cannot be reached for a minute, or refuses what it must not: another driver may try again.
+pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Result<PodExit, PortError> {
+    if let Some(exit) = pod.files.exit()? {
+        return Ok(exit);
+    }
+    let count = record.containers.len();
+    let mut progress = pod.files.progress()?;
+    progress.resize(count, Progress::default());
+    let mut driver = Driver {
+        engine,
+        pod,
+        record,
+        progress,
+        known: vec![false; count],
+        follower: None,
+        lost: false,
+        adopted: false,
+    };
+    let mut outage = Outage::default();
+    loop {
+        match driver.step().await {
+            Ok(Some(exit)) => {
+                driver.pod.files.write_exit(&exit)?;
+                return Ok(exit);
+            }
+            Ok(None) => outage = Outage::default(),
+            Err(error) => {
+                // Whatever vanishes while nobody looks was not seen to be deleted.
+                driver.known.fill(false);
+                outage.wait(error).await?;
+            }
+        }
+    }
+}
+
+/// The time an engine has not answered.
+#[derive(Default)]
+struct Outage {
+    failures: u32,
+    waited: Duration,
+}
+
+impl Outage {
+    /// Waits before the next try; gives up with the error when waiting is of no use, or has been long enough.
+    async fn wait(&mut self, error: PortError) -> Result<(), PortError> {
+        // What was not found any more is looked at again.
+        let retryable = error.class.is_retryable() || error.class == Class::NotFound;
+        if !retryable || self.waited >= PATIENCE {
+            return Err(error);
+        }
+        tracing::debug!(error = %error.chain(), failures = self.failures, "a pod's engine does not answer");
+        let backoff = Backoff {
+            growth: Growth::Exponential,
+            base: Duration::from_millis(100),
+            ceiling: Some(Duration::from_secs(5)),
+            ..Backoff::default()
+        };
+        let delay = error.retry_after.unwrap_or_else(|| backoff.delay(self.failures, 0.0));
+        self.failures = self.failures.saturating_add(1);
+        self.waited = self.waited.saturating_add(delay);
+        tokio::time::sleep(delay).await;
+        Ok(())
+    }
+}
+
+struct Driver {
+    engine: Engine,
+    pod: Arc<Pod>,
+    record: Record,
+    progress: Vec<Progress>,
+    /// Containers that were there when last looked at, without an outage since.
+    known: Vec<bool>,
+    /// Follows the log of the container that runs.
+    follower: Option<(usize, Follower)>,
+    /// Whether a container ended because its machine did.
+    lost: bool,
+    /// Whether what an earlier process left half done has been looked after.
+    adopted: bool,
+}
+
+impl Driver {
+    /// Looks, decides and acts once; the end of the pod when that is reached.
+    async fn step(&mut self) -> Result<Option<PodExit>, PortError> {
+        let mut seen = Vec::with_capacity(self.record.containers.len());
+        for container in &self.record.containers {
+            seen.push(self.engine.observe(&container.id).await?);
+        }
+        let vanished = seen.iter().zip(&self.known).any(|(seen, known)| *known && seen.phase == Phase::Missing);
+        self.known = seen.iter().map(|seen| seen.phase != Phase::Missing).collect();
+        if self.lost {
+            return Ok(Some(self.exit(PodResult::Lost)));
+        }
+        let control = self.pod.control();
+        let next = state::next(&self.record, &control, &self.progress, &seen, now());
+        match next {
+            Next::Start(index) => self.start(index).await?,
+            Next::Absorb(index) => self.absorb(index, seen.get(index)).await?,
+            Next::Watch(index) => self.watch(index, seen.get(index)).await?,
+            Next::Vanish(index) => self.engine.removed(self.id(index)).await?,
+            Next::Sleep(until) => self.sleep(until, &control).await,
+            Next::Expire => {
+                let (at, grace) = (now(), self.record.grace);
+                self.pod.turn().await.change(|control| control.stop(Why::Deadline, at, grace))?;
+            }
+            Next::End(Some(result)) => return Ok(Some(self.exit(result))),
+            Next::End(None) if vanished => return Ok(Some(self.exit(PodResult::Gone))),
+            Next::End(None) => return Ok(Some(self.exit(PodResult::Lost))),
+        }
+        Ok(None)
+    }
+
+    fn id(&self, index: usize) -> &str {
+        self.record.containers.get(index).map_or("", |container| container.id.as_str())
+    }
+
+    fn exit(&self, result: PodResult) -> PodExit {
+        let containers: Vec<ContainerExit> = self.progress.iter().filter_map(|done| done.exit.clone()).collect();
+        let started_at = containers.iter().map(|exit| exit.started_at).min();
+        let ended_at = match (&result, containers.iter().map(|exit| exit.ended_at).max()) {
+            (PodResult::Succeeded | PodResult::Failed { .. }, Some(ended)) => ended,
+            _ => now(),
+        };
+        PodExit { result, containers, started_at, ended_at }
+    }
+
+    /// Starts a container, unless something else has been asked meanwhile.
+    async fn start(&mut self, index: usize) -> Result<(), PortError> {
+        let pod = Arc::clone(&self.pod);
+        let _turn = pod.turn().await;
+        let control = pod.control();
+        if control.stop.is_some() || control.frozen_since.is_some() {
+            return Ok(());
+        }
+        if let Some(Words::File(path)) = self.record.containers.get(index).map(|container| &container.words) {
+            words::prepare(path)?;
+        }
+        match self.engine.start(self.id(index)).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.not_started(index, error).await,
+        }
+    }
+
+    /// An engine that refuses to start a container has written down why, and that is how the container ended. Any other
+    /// failure is looked at again.
+    async fn not_started(&mut self, index: usize, error: bollard::errors::Error) -> Result<(), PortError> {
+        let seen = self.engine.observe(self.id(index)).await?;
+        let same = self.progress.get(index).is_none_or(|done| done.execution == seen.execution);
+        let refused = !seen.error.is_empty() || matches!(error::status(&error), Some(400));
+        match seen.phase {
+            Phase::Created | Phase::Ended if same && refused => {}
+            Phase::Created | Phase::Ended if same => {
+                return Err(error::engine(error, &format!("starting container `{}`", self.id(index))));
+            }
+            _ => return Ok(()),
+        }
+        let masker = self.masker(index).await?;
+        let told = if seen.error.is_empty() { error.to_string() } else { seen.error.clone() };
+        let code = if seen.exit_code == 0 { NOT_STARTED } else { seen.exit_code };
+        let at = now();
+        self.count(index, &seen, |name, restarts| ContainerExit {
+            name,
+            exit_code: code,
+            signal: None,
+            oom_killed: false,
+            message: masker.mask_text(&format!("could not be started: {}", told.trim())),
+            restarts,
+            started_at: at,
+            ended_at: at,
+        })
+    }
+
+    /// Counts the end of a container's last execution, when its log and its last words are safe.
+    async fn absorb(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
+        let (Some(seen), Some(container)) = (seen, self.record.containers.get(index).cloned()) else { return Ok(()) };
+        let masker = self.masker(index).await?;
+        self.finish_log(index, &masker).await?;
+        let message = words::last(&self.engine, &container, seen.exit_code, &masker).await?;
+        let started_at = seen.started_at.unwrap_or_else(now);
+        // The engine notes the start of a short execution after its end.
+        let ended_at = seen.ended_at.unwrap_or_else(now).max(started_at);
+        self.lost |= self.record.died_with_machine(started_at, ended_at);
+        self.count(index, seen, |name, restarts| ContainerExit {
+            name,
+            exit_code: seen.exit_code,
+            signal: signal(seen.exit_code),
+            oom_killed: seen.oom_killed && seen.exit_code != 0,
+            message,
+            restarts,
+            started_at,
+            ended_at,
+        })
+    }
+
+    fn count(
+        &mut self,
+        index: usize,
+        seen: &Observed,
+        exit: impl FnOnce(String, u32) -> ContainerExit,
+    ) -> Result<(), PortError> {
+        let mut progress = self.progress.clone();
+        let (Some(done), Some(container)) = (progress.get_mut(index), self.record.containers.get(index)) else {
+            return Ok(());
+        };
+        let exit = exit(container.name.clone(), done.failures);
+        done.failures = done.failures.saturating_add(u32::from(exit.exit_code != 0));
+        done.execution.clone_from(&seen.execution);
+        done.exit = Some(exit);
+        self.pod.files.write_progress(&progress)?;
+        self.progress = progress;
+        Ok(())
+    }
+
+    /// Waits for the end of a container that runs, ends it when that is asked, and returns when something has happened.
+    async fn watch(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
+        self.follow_log(index).await?;
+        self.adopt(index, seen).await?;
+        let id = self.id(index).to_owned();
+        let mut asked = self.pod.watch();
+        let mut ended = pin!(self.engine.ended(&id));
+        let mut stopping: Option<BoxFuture<'_, Result<(), PortError>>> = None;
+        let mut killed = false;
+        loop {
+            let control = asked.borrow_and_update().clone();
+            let alarm = match &control.stop {
+                Some(_) if killed => None,
+                Some(stop) => Some(stop.kill_at),
+                None => state::deadline(&self.record, &control),
+            };
+            if let Some(stop) = &control.stop
+                && stopping.is_none()
+            {
+                // What is paused takes no signal.
+                self.engine.unpause(&id).await?;
+                stopping = Some(self.engine.stop(&id, stop.kill_at.since(now())).boxed());
+            }
+            let stopped = async {
+                match stopping.as_mut() {
+                    Some(stopping) => stopping.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                result = &mut ended => return result,
+                result = stopped => {
+                    result?;
+                    return ended.await;
+                }
+                changed = asked.changed() => {
+                    // The other end is the pod, which this driver holds.
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                }
+                () = alarm_at(alarm) => {
+                    if control.stop.is_none() {
+                        return Ok(());
+                    }
+                    self.engine.kill(&id).await?;
+                    killed = true;
+                }
+            }
+        }
+    }
+
+    /// Finishes what an earlier process had written down and not done.
+    async fn adopt(&mut self, index: usize, seen: Option<&Observed>) -> Result<(), PortError> {
+        let pod = Arc::clone(&self.pod);
+        let _turn = pod.turn().await;
+        let runs = seen.is_some_and(|seen| seen.phase == Phase::Running);
+        if !self.adopted && runs && pod.control().frozen_since.is_some() {
+            self.engine.pause(self.id(index)).await?;
+        }
+        self.adopted = true;
+        Ok(())
+    }
+
+    /// Sleeps until that time, or until something else is asked than what was decided upon.
+    async fn sleep(&self, until: Option<Time>, decided: &Control) {
+        let mut asked = self.pod.watch();
+        tokio::select! {
+            () = alarm_at(until) => {}
+            // An error means that nobody can ask any more.
+            _ = asked.wait_for(|control| control != decided) => {}
+        }
+    }
+
+    /// What hides the secrets of a container; the engine knows them, this side only their names.
+    async fn masker(&self, index: usize) -> Result<Masker, PortError> {
+        let Some(container) = self.record.containers.get(index) else { return Ok(Masker::default()) };
+        if container.secrets.is_empty() {
+            return Ok(Masker::default());
+        }
+        let environment = self.engine.environment(&container.id).await?;
+        let variables = environment.iter().filter_map(|variable| variable.split_once('='));
+        let secrets = variables.filter(|(name, _)| container.secrets.iter().any(|secret| secret == name));
+        Ok(Masker::new(secrets.map(|(_, value)| value)))
+    }
+
+    async fn follow_log(&mut self, index: usize) -> Result<(), PortError> {
+        if self.follower.as_ref().is_none_or(|(followed, _)| *followed != index) {
+            let masker = self.masker(index).await?;
+            let sink = self.sink(index, masker)?;
+            self.follower = Some((index, Follower::begin(self.engine.clone(), self.id(index).to_owned(), sink)));
+        }
+        Ok(())
+    }
+
+    fn sink(&self, index: usize, masker: Masker) -> Result<Sink, PortError> {
+        let record = &self.record;
+        let note = self.pod.files.log_cursor(index);
+        Sink::open(&note, &record.stdout, &record.stderr, masker).map_err(|error| {
+            let error = PortError::from(error);
+            let message = format!("opening the log of pod {} failed: {error}", record.key);
+            PortError::new(error.class, message)
+        })
+    }
+
+    /// Reads the log of a container that has ended to its end. A log that can never be read does not keep the pod.
+    async fn finish_log(&mut self, index: usize, masker: &Masker) -> Result<(), PortError> {
+        let follower = match self.follower.take() {
+            Some((followed, follower)) if followed == index => follower,
+            _ => Follower::begin(self.engine.clone(), self.id(index).to_owned(), self.sink(index, masker.clone())?),
+        };
+        match follower.finish().await {
+            Ok(()) => Ok(()),
+            Err(error) if error.class.is_retryable() => Err(error),
+            Err(error) => {
+                tracing::warn!(pod = %self.record.key, error = %error.chain(), "a log is not complete");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Waits until a time by the clock; for ever without one.
+async fn alarm_at(time: Option<Time>) {
+    match time {
+        Some(time) => tokio::time::sleep(time.since(now())).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_waited_out_for_a_minute() {
+        let mut outage = Outage::default();
+        let begun = tokio::time::Instant::now();
+        let lost = || PortError::new(Class::Transient, "connection lost");
+        let error = loop {
+            if let Err(error) = outage.wait(lost()).await {
+                break error;
+            }
+        };
+        assert_eq!(error.class, Class::Transient);
+        assert!((60..70).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        let denied = outage.wait(PortError::new(Class::Denied, "no")).await;
+        assert_eq!(denied.unwrap_err().class, Class::Denied);
+    }
+}

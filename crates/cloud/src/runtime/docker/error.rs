@@ -1,0 +1,115 @@
+//! What the engine's errors mean. Owns the way from an answer of the Engine API to an error class; never retries.
+
+use std::error::Error as _;
+
+use bollard::errors::Error;
+use orlop_core::error::{Class, PortError};
+
+/// An error of the engine while `doing` something ("creating container `x`").
+pub(super) fn engine(error: Error, doing: &str) -> PortError {
+    let class = class(&error);
+    let mut told = error.to_string();
+    if let Error::DockerResponseServerError { message, .. } = &error {
+        message.trim().clone_into(&mut told);
+    }
+    if let Some(cause) = io_cause(&error) {
+        told = format!("the container engine does not answer: {cause}");
+    }
+    PortError::new(class, format!("{doing} failed: {told}")).because(error)
+}
+
+/// Whether the engine says that there is no such container, image or path.
+pub(super) fn is_not_found(error: &Error) -> bool {
+    status(error) == Some(404)
+}
+
+/// Whether the engine refuses because of the state the container is in.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    status(error) == Some(409)
+}
+
+/// The status code of an answer.
+pub(super) fn status(error: &Error) -> Option<u16> {
+    match error {
+        Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
+        _ => None,
+    }
+}
+
+fn class(error: &Error) -> Class {
+    match error {
+        Error::DockerResponseServerError { status_code, message } => answer(*status_code, message),
+        Error::InvalidURIError { .. }
+        | Error::InvalidURIPartsError { .. }
+        | Error::UnsupportedURISchemeError { .. }
+        | Error::URLParseError { .. } => Class::Invalid,
+        other => match io_cause(other).map(std::io::Error::kind) {
+            Some(std::io::ErrorKind::PermissionDenied) => Class::Denied,
+            // Time-outs, broken connections and answers that break off in the middle.
+            _ => Class::Transient,
+        },
+    }
+}
+
+fn answer(status: u16, message: &str) -> Class {
+    match status {
+        401 | 403 => Class::Denied,
+        404 => Class::NotFound,
+        409 => Class::Conflict,
+        408 | 429 => Class::Transient,
+        400..=499 | 501 => Class::Invalid,
+        _ if is_full(message) => Class::Capacity,
+        _ => Class::Transient,
+    }
+}
+
+/// Whether a message of the engine tells of a full disk or memory.
+pub(super) fn is_full(message: &str) -> bool {
+    ["no space left on device", "disk quota exceeded", "cannot allocate memory"].iter().any(|m| message.contains(m))
+}
+
+/// The input or output error at the root, if there is one.
+fn io_cause(error: &Error) -> Option<&std::io::Error> {
+    let mut cause = error.source();
+    if let Error::IOError { err } = error {
+        return Some(err);
+    }
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref() {
+            return Some(io);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status_code: u16, message: &str) -> PortError {
+        engine(Error::DockerResponseServerError { status_code, message: message.to_owned() }, "creating container `x`")
+    }
+
+    #[test]
+    fn answers_have_the_class_that_says_what_to_do() {
+        assert_eq!(told(400, "bad").class, Class::Invalid);
+        assert_eq!(told(403, "no").class, Class::Denied);
+        assert_eq!(told(404, "no such container").class, Class::NotFound);
+        assert_eq!(told(409, "in use").class, Class::Conflict);
+        assert_eq!(told(429, "slow down").class, Class::Transient);
+        assert_eq!(told(500, "boom").class, Class::Transient);
+        assert_eq!(told(500, "write /x: no space left on device").class, Class::Capacity);
+        assert_eq!(told(501, "logging driver cannot read").class, Class::Invalid);
+    }
+
+    #[test]
+    fn messages_say_what_was_tried() {
+        insta::assert_snapshot!(told(400, "invalid mount\n"), @"creating container `x` failed: invalid mount");
+        let refused = Error::IOError { err: std::io::ErrorKind::PermissionDenied.into() };
+        let error = engine(refused, "asking the engine");
+        assert_eq!(error.class, Class::Denied);
+        insta::assert_snapshot!(error, @"asking the engine failed: the container engine does not answer: permission denied");
+        assert_eq!(engine(Error::RequestTimeoutError, "x").class, Class::Transient);
+    }
+}

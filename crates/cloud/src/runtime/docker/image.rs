@@ -1,0 +1,212 @@
+//! Images. Owns when one is pulled, with which login, and what a failure means; never builds or deletes one.
+
+use bollard::errors::Error;
+use bollard::query_parameters::CreateImageOptions;
+use futures::StreamExt as _;
+use orlop_core::error::{Class, PortError};
+
+use super::engine::Engine;
+use super::error;
+use super::login::Logins;
+use crate::runtime::pod::ContainerPlan;
+
+/// What the reference of an image says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reference<'a> {
+    /// Registry and repository.
+    pub(super) name: &'a str,
+    /// Tag, where it has one.
+    pub(super) tag: Option<&'a str>,
+    /// Digest, where it has one.
+    pub(super) digest: Option<&'a str>,
+}
+
+/// Reads the reference of an image; the engine checks it.
+pub(super) fn reference(text: &str) -> Reference<'_> {
+    let (rest, digest) = match text.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest)),
+        None => (text, None),
+    };
+    match rest.rsplit_once(':') {
+        // A colon before the last slash begins a port.
+        Some((name, tag)) if !tag.contains('/') => Reference { name, tag: Some(tag), digest },
+        _ => Reference { name: rest, tag: None, digest },
+    }
+}
+
+impl<'a> Reference<'a> {
+    /// What to pull beside the name: without a tag the engine would pull all of them.
+    fn version(&self) -> &'a str {
+        self.digest.or(self.tag).unwrap_or("latest")
+    }
+
+    /// Whether the image behind it may change and is asked for anew each time unless the plan says otherwise.
+    fn moves(&self) -> bool {
+        self.digest.is_none() && self.tag.is_none_or(|tag| tag == "latest")
+    }
+
+    /// The registry's host, as logins name it.
+    pub(super) fn registry(&self) -> &'a str {
+        match self.name.split_once('/') {
+            Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
+            _ => "docker.io",
+        }
+    }
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy, PortError> {
+    match container.image_pull_policy.as_deref() {
+        Some("Always") => Ok(Policy::Always),
+        Some("IfNotPresent") => Ok(Policy::IfNotPresent),
+        Some("Never") => Ok(Policy::Never),
+        None | Some("") if reference.moves() => Ok(Policy::Always),
+        None | Some("") => Ok(Policy::IfNotPresent),
+        Some(other) => {
+            let message = format!(
+                "container `{}`: imagePullPolicy `{other}` is none of Always, IfNotPresent and Never",
+                container.name
+            );
+            Err(PortError::new(Class::Invalid, message))
+        }
+    }
+}
+
+/// Makes sure that the image of a container is there, and says which user it names.
+pub(super) async fn ensure(engine: &Engine, logins: &Logins, container: &ContainerPlan) -> Result<String, PortError> {
+    let Some(image) = container.image.as_deref().filter(|image| !image.is_empty()) else {
+        let message = format!("container `{}` names no image; a container engine needs one", container.name);
+        return Err(PortError::new(Class::Invalid, message));
+    };
+    let reference = reference(image);
+    let policy = policy(container, reference)?;
+    if policy != Policy::Always
+        && let Some(user) = user(engine, image).await?
+    {
+        return Ok(user);
+    }
+    if policy == Policy::Never {
+        let message = format!("image `{image}` is not on this machine, and imagePullPolicy Never forbids to pull it");
+        return Err(PortError::new(Class::Invalid, message).with_reason("ErrImageNeverPull"));
+    }
+    pull(engine, logins, image, reference).await?;
+    match user(engine, image).await? {
+        Some(user) => Ok(user),
+        None => {
+            let message = format!("image `{image}` was pulled and deleted again by somebody else");
+            Err(PortError::new(Class::Transient, message).with_reason("ErrImagePull"))
+        }
+    }
+}
+
+/// The user an image names; none when there is no such image.
+async fn user(engine: &Engine, image: &str) -> Result<Option<String>, PortError> {
+    match engine.docker().inspect_image(image).await {
+        Ok(found) => Ok(Some(found.config.and_then(|config| config.user).unwrap_or_default())),
+        Err(error) if error::is_not_found(&error) => Ok(None),
+        Err(error) if error::status(&error) == Some(400) => {
+            let error = error::engine(error, &format!("looking for image `{image}`"));
+            Err(error.with_reason("InvalidImageName"))
+        }
+        Err(error) => Err(error::engine(error, &format!("looking for image `{image}`"))),
+    }
+}
+
+async fn pull(engine: &Engine, logins: &Logins, image: &str, reference: Reference<'_>) -> Result<(), PortError> {
+    let options = CreateImageOptions {
+        from_image: Some(reference.name.to_owned()),
+        tag: Some(reference.version().to_owned()),
+        ..Default::default()
+    };
+    // A registry may take its time before the first layer arrives; a pod that is stopped meanwhile drops this future.
+    let patient = engine.docker().clone().with_timeout(std::time::Duration::from_secs(3600));
+    let login = logins.of(reference.registry()).await?;
+    tracing::info!(image, "pulling an image");
+    let mut steps = patient.create_image(Some(options), None, login).boxed();
+    while let Some(step) = steps.next().await {
+        step.map_err(|error| pull_failed(error, image))?;
+    }
+    Ok(())
+}
+
+fn pull_failed(error: Error, image: &str) -> PortError {
+    let told = match &error {
+        Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
+        Error::DockerStreamError { error } => error.trim().to_owned(),
+        other => other.to_string(),
+    };
+    let class = match error::status(&error) {
+        Some(400) => Class::Invalid,
+        _ if error::is_full(&told) => Class::Capacity,
+        _ if says(&told, &["denied", "unauthorized", "authentication required", "no basic auth"]) => Class::Denied,
+        Some(401 | 403) => Class::Denied,
+        Some(404) => Class::Invalid,
+        _ if says(&told, &["not found", "manifest unknown", "no matching manifest", "invalid reference"]) => {
+            Class::Invalid
+        }
+        _ => Class::Transient,
+    };
+    let reason = if error::status(&error) == Some(400) { "InvalidImageName" } else { "ErrImagePull" };
+    PortError::new(class, format!("pulling image `{image}` failed: {told}")).with_reason(reason).because(error)
+}
+
+fn says(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_divide_at_the_right_colon() {
+        let parts = |text| {
+            let r = reference(text);
+            (r.name, r.version(), r.registry())
+        };
+        assert_eq!(parts("busybox"), ("busybox", "latest", "docker.io"));
+        assert_eq!(parts("busybox:1.36"), ("busybox", "1.36", "docker.io"));
+        assert_eq!(parts("library/busybox"), ("library/busybox", "latest", "docker.io"));
+        assert_eq!(parts("localhost/a/b:1"), ("localhost/a/b", "1", "localhost"));
+        assert_eq!(parts("reg.example:5000/a/b"), ("reg.example:5000/a/b", "latest", "reg.example:5000"));
+        assert_eq!(parts("reg:5000/a@sha256:ab"), ("reg:5000/a", "sha256:ab", "reg:5000"));
+        assert_eq!(parts("a:1@sha256:ab"), ("a", "sha256:ab", "docker.io"));
+    }
+
+    #[test]
+    fn an_absent_policy_pulls_what_may_have_moved() {
+        let policy = |image: &str, policy: Option<&str>| {
+            let container = ContainerPlan { image_pull_policy: policy.map(str::to_owned), ..Default::default() };
+            super::policy(&container, reference(image)).unwrap()
+        };
+        assert_eq!(policy("a", None), Policy::Always);
+        assert_eq!(policy("a:latest", None), Policy::Always);
+        assert_eq!(policy("a:1", None), Policy::IfNotPresent);
+        assert_eq!(policy("a@sha256:ab", None), Policy::IfNotPresent);
+        assert_eq!(policy("a", Some("IfNotPresent")), Policy::IfNotPresent);
+        assert_eq!(policy("a:1", Some("Always")), Policy::Always);
+        assert_eq!(policy("a", Some("Never")), Policy::Never);
+        let odd = ContainerPlan { name: "main".into(), image_pull_policy: Some("Later".into()), ..Default::default() };
+        insta::assert_snapshot!(super::policy(&odd, reference("a")).unwrap_err(), @"container `main`: imagePullPolicy `Later` is none of Always, IfNotPresent and Never");
+    }
+
+    #[test]
+    fn pull_errors_tell_what_waiting_cannot_mend() {
+        let stream = |text: &str| pull_failed(Error::DockerStreamError { error: text.to_owned() }, "r/a:1");
+        let denied = stream("pull access denied for r/a, repository does not exist or may require 'docker login'");
+        assert_eq!((denied.class, denied.reason), (Class::Denied, Some("ErrImagePull")));
+        assert_eq!(stream("manifest for r/a:1 not found: manifest unknown").class, Class::Invalid);
+        assert_eq!(stream("Get \"https://r/v2/\": dial tcp: connection refused").class, Class::Transient);
+        assert_eq!(stream("write /x: no space left on device").class, Class::Capacity);
+        insta::assert_snapshot!(stream("toomanyrequests: slow down"), @"pulling image `r/a:1` failed: toomanyrequests: slow down");
+        let bad = Error::DockerResponseServerError { status_code: 400, message: "invalid reference format".into() };
+        assert_eq!(pull_failed(bad, "A B").reason, Some("InvalidImageName"));
+    }
+}

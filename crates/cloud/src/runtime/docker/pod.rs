@@ -1,0 +1,67 @@
+//! What the driver of a pod shares with those who ask something of it. Owns the order of their acts: what is asked is
+//! written down before anybody acts on it, and nobody acts on a pod while somebody else changes what is asked.
+
+use std::path::Path;
+
+use orlop_core::error::PortError;
+use orlop_core::time::Time;
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+use super::record::{Control, Files};
+
+/// A pod, as this process knows it.
+#[derive(Debug)]
+pub(super) struct Pod {
+    /// What is written down of it.
+    pub(super) files: Files,
+    control: watch::Sender<Control>,
+    turn: Mutex<()>,
+}
+
+/// The right to change what is asked of a pod, or to act on it.
+pub(super) struct Turn<'a> {
+    pod: &'a Pod,
+    _guard: MutexGuard<'a, ()>,
+}
+
+impl Pod {
+    /// The pod whose records are in `directory`.
+    pub(super) fn open(directory: &Path) -> Result<Self, PortError> {
+        let files = Files::new(directory);
+        let control = watch::Sender::new(files.control()?);
+        Ok(Self { files, control, turn: Mutex::new(()) })
+    }
+
+    /// Waits for one's turn.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        Turn { pod: self, _guard: self.turn.lock().await }
+    }
+
+    /// What is asked of it.
+    pub(super) fn control(&self) -> Control {
+        self.control.borrow().clone()
+    }
+
+    /// Tells when that changes.
+    pub(super) fn watch(&self) -> watch::Receiver<Control> {
+        self.control.subscribe()
+    }
+}
+
+impl Turn<'_> {
+    /// Changes what is asked of the pod: on disk first, then for everybody.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
+        let mut control = self.pod.control();
+        change(&mut control);
+        if control != self.pod.control() {
+            self.pod.files.write_control(&control)?;
+            self.pod.control.send_replace(control);
+        }
+        Ok(())
+    }
+}
+
+/// The time now, by the clock of this machine, which is the engine's too.
+pub(super) fn now() -> Time {
+    Time::from_millis(jiff::Timestamp::now().as_millisecond())
+}

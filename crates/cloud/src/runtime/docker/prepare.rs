@@ -1,0 +1,135 @@
+//! From a plan to containers that wait to be started. Owns that a pod's containers are created once, found again after a
+//! crash, and never mixed up with others of their name.
+
+use std::path::Path;
+
+use orlop_core::error::{Class, PortError};
+
+use super::create::{self, Surroundings};
+use super::engine::{Created, Engine};
+use super::login::Logins;
+use super::pod::now;
+use super::record::{Container, Files, Record, Words};
+use super::{image, label, words};
+use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan};
+
+/// Creates the containers of a pod and records it; nothing of it has run before, and nothing runs after.
+///
+/// Dropping the future leaves containers that a second call adopts.
+pub(super) async fn pod(engine: &Engine, logins: &Logins, files: &Files, plan: &PodPlan) -> Result<Record, PortError> {
+    match containers(engine, logins, files, plan).await {
+        Ok(containers) => {
+            let record = Record::new(plan, containers, now());
+            files.write_record(&record)?;
+            Ok(record)
+        }
+        Err(error) => {
+            if !error.class.is_retryable() {
+                discard(engine, &plan.key).await?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Deletes all containers of a pod.
+pub(super) async fn discard(engine: &Engine, key: &PodKey) -> Result<(), PortError> {
+    for container in engine.list(key).await? {
+        if let Some(id) = &container.id {
+            engine.remove(id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn containers(
+    engine: &Engine,
+    logins: &Logins,
+    files: &Files,
+    plan: &PodPlan,
+) -> Result<Vec<Container>, PortError> {
+    let all: Vec<&ContainerPlan> = plan.init.iter().chain([&plan.main]).collect();
+    let mut users = Vec::with_capacity(all.len());
+    for container in &all {
+        users.push(image::ensure(engine, logins, container).await?);
+    }
+    let mut created = Vec::with_capacity(all.len());
+    // The main container first: its name is the one that may be taken.
+    for (index, (container, user)) in all.iter().zip(&users).enumerate().rev() {
+        let file = std::path::absolute(files.words(index))?;
+        let words = create::words(container, &file);
+        if let Words::File(path) = &words {
+            words::prepare(path)?;
+        }
+        check(container)?;
+        let seccomp = create::seccomp(container)?;
+        let around = Surroundings { facts: engine.facts(), words: &words, image_user: user, seccomp };
+        let name = name(plan, index);
+        let id = one(engine, plan, container, &name, &around).await?;
+        let secrets = container.env.iter().filter(|(_, text)| text.secret).map(|(name, _)| name.clone());
+        created.push(Container {
+            name: container.name.clone(),
+            id,
+            secrets: secrets.collect(),
+            words,
+            falls_back: container.message_falls_back_to_logs,
+        });
+    }
+    created.reverse();
+    Ok(created)
+}
+
+/// The main container has the pod's name; the others have one that no pod can have, for Job names know no underscore.
+fn name(plan: &PodPlan, index: usize) -> String {
+    if index == plan.init.len() { plan.name.clone() } else { format!("{}_init-{index}", plan.name) }
+}
+
+/// Engines take paths as text.
+fn check(container: &ContainerPlan) -> Result<(), PortError> {
+    let odd = |path: &Path| path.to_str().is_none() || !path.is_absolute();
+    match container.mounts.iter().find(|mount| odd(&mount.source)) {
+        None => Ok(()),
+        Some(mount) => {
+            let message = format!(
+                "container `{}` cannot mount {}: an engine needs an absolute path in UTF-8",
+                container.name,
+                mount.source.display()
+            );
+            Err(PortError::new(Class::Invalid, message))
+        }
+    }
+}
+
+/// Creates one container, or finds the one that an earlier call created.
+async fn one(
+    engine: &Engine,
+    plan: &PodPlan,
+    container: &ContainerPlan,
+    name: &str,
+    around: &Surroundings<'_>,
+) -> Result<String, PortError> {
+    let created = engine.create(name, create::body(plan, container, around)).await;
+    match created.map_err(|error| masked(&error, container))? {
+        Created::New(id) => Ok(id),
+        Created::Taken(told) => match engine.labels(name).await? {
+            Some((id, labels)) if label::is_ours(&labels, &plan.key, &container.name) => Ok(id),
+            Some((id, labels)) => {
+                let owner = label::owner(&labels);
+                let message = format!(
+                    "the name `{name}` is taken by container {id} of {owner}; delete or rename that container, \
+                     nothing was changed"
+                );
+                Err(PortError::new(Class::Exists, message).with_reason("NameConflict"))
+            }
+            None => Err(PortError::new(Class::Conflict, format!("creating container `{name}` failed: {told}"))),
+        },
+    }
+}
+
+/// An engine may quote what it does not like.
+fn masked(error: &PortError, container: &ContainerPlan) -> PortError {
+    let secrets = container.env.iter().filter(|(_, text)| text.secret).map(|(_, text)| &text.value);
+    let masker = crate::runtime::logs::Masker::new(secrets);
+    // The cause holds the same text, so it goes.
+    PortError { reason: error.reason, ..PortError::new(error.class, masker.mask_text(&error.message)) }
+}
