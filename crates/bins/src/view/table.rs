@@ -1,0 +1,200 @@
+//! Tables: aligned columns of text, the step table of a flow, the summary at its end.
+
+use std::fmt::Write as _;
+
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::status::{FlowStatus, StepStatus};
+use orlop_core::time::Time;
+
+use super::text::{Colour, Mark, age, one_line};
+
+/// The widest message of a step in a table, in characters.
+const MESSAGE_WIDTH: usize = 60;
+
+/// Rows with left-aligned columns two blanks apart; the last column is not padded.
+#[must_use]
+pub fn columns(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = header.iter().map(|title| title.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(visible(cell));
+        }
+    }
+    let mut text = String::new();
+    let titles: Vec<String> = header.iter().map(|title| (*title).to_owned()).collect();
+    for row in std::iter::once(&titles).chain(rows) {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            line.push_str(cell);
+            line.push_str(&" ".repeat(width + 2 - visible(cell)));
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// Characters a reader sees: escape sequences of colours take no room.
+fn visible(text: &str) -> usize {
+    let mut count = 0;
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            '\u{1b}' => escaped = true,
+            'm' if escaped => escaped = false,
+            _ if !escaped => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// One row per step and instance.
+#[must_use]
+pub fn steps(status: &FlowStatus, now: Time, colour: Colour) -> String {
+    let rows: Vec<Vec<String>> = status.steps.iter().map(|step| row(step, now, colour)).collect();
+    columns(&["", "STEP", "PHASE", "REASON", "ATTEMPT", "TIME", "MESSAGE"], &rows)
+}
+
+fn row(step: &StepStatus, now: Time, colour: Colour) -> Vec<String> {
+    let mark = Mark::of_step(step.phase);
+    let time = step.start_time.map(|start| age(step.completion_time.unwrap_or(now).since(start))).unwrap_or_default();
+    let attempt = if step.attempt == 0 { String::new() } else { step.attempt.to_string() };
+    let instances = step.instances.map(|all| format!("{}/{} instances", all.succeeded, all.total));
+    let message = if step.message.is_empty() { instances.unwrap_or_default() } else { step.message.clone() };
+    vec![
+        mark.paint(&mark.glyph.to_string(), colour),
+        step.name.clone(),
+        step.phase.to_string(),
+        step.reason.clone(),
+        attempt,
+        time,
+        one_line(&message, MESSAGE_WIDTH),
+    ]
+}
+
+/// What a run ends with: the outcome, counts, outputs, and where to look for what failed.
+#[must_use]
+pub fn summary(name: &str, status: &FlowStatus, now: Time, colour: Colour) -> String {
+    let mark = Mark::of_flow(status.phase);
+    let took =
+        status.start_time.map(|start| age(status.completion_time.unwrap_or(now).since(start))).unwrap_or_default();
+    let progress = &status.progress;
+    let title = format!("{} {name}: {} in {took}", mark.glyph, status.phase);
+    let mut text = format!(
+        "{} \u{2014} {} steps: {} succeeded, {} failed, {} skipped",
+        mark.paint(&title, colour),
+        progress.total_steps,
+        progress.successful_steps,
+        progress.failed_steps,
+        progress.skipped_steps,
+    );
+    if status.retries > 0 {
+        let _ = write!(text, ", {} retries", status.retries);
+    }
+    text.push('\n');
+    if status.phase == FlowPhase::Failed && !status.message.is_empty() {
+        let _ = writeln!(text, "  {}", one_line(&status.message, 200));
+    }
+    for (step, output) in status.steps.iter().flat_map(|step| step.outputs.iter().map(move |outputs| (step, outputs))) {
+        for value in &output.parameters {
+            let _ = writeln!(text, "  {}.{} = {}", step.name, value.name, one_line(&value.value, MESSAGE_WIDTH));
+        }
+        for artifact in
+            output.artifacts.iter().filter_map(|artifact| Some((&artifact.name, artifact.location.as_ref()?)))
+        {
+            let _ = writeln!(
+                text,
+                "  {}/{}: {} bytes, sha256 {}",
+                step.name, artifact.0, artifact.1.size_bytes, artifact.1.sha256
+            );
+        }
+    }
+    let failed = status
+        .steps
+        .iter()
+        .filter(|step| step.phase == StepPhase::Failed && step.attempt > 0 && step.instances.is_none());
+    for step in failed.take(5) {
+        let _ = writeln!(text, "  logs of the failure: orlop flow logs {name} {}", step.name);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::spec::status::{OutputValue, Progress, StepOutputs};
+
+    use super::*;
+
+    fn status() -> FlowStatus {
+        let t = |seconds: i64| Some(Time::from_millis(seconds * 1000));
+        let outputs = StepOutputs {
+            parameters: vec![OutputValue { name: "n".into(), value: "4\n2".into() }],
+            ..StepOutputs::default()
+        };
+        FlowStatus {
+            phase: FlowPhase::Failed,
+            message: "step b failed: NonZeroExit: exit code 3".into(),
+            start_time: t(0),
+            completion_time: t(75),
+            retries: 1,
+            steps: vec![
+                StepStatus {
+                    name: "a".into(),
+                    phase: StepPhase::Succeeded,
+                    attempt: 1,
+                    start_time: t(0),
+                    completion_time: t(2),
+                    outputs: Some(outputs),
+                    ..StepStatus::default()
+                },
+                StepStatus {
+                    name: "b".into(),
+                    phase: StepPhase::Failed,
+                    reason: "NonZeroExit".into(),
+                    message: "exit code 3".into(),
+                    attempt: 2,
+                    start_time: t(2),
+                    completion_time: t(75),
+                    ..StepStatus::default()
+                },
+            ],
+            progress: Progress {
+                completed_steps: 2,
+                total_steps: 2,
+                successful_steps: 1,
+                failed_steps: 1,
+                summary: "2/2".into(),
+                ..Progress::default()
+            },
+            ..FlowStatus::default()
+        }
+    }
+
+    #[test]
+    fn step_tables_align() {
+        insta::assert_snapshot!(steps(&status(), Time::EPOCH, Colour::Never), @"
+           STEP  PHASE      REASON       ATTEMPT  TIME   MESSAGE
+        ✔  a     Succeeded               1        2.0s
+        ✖  b     Failed     NonZeroExit  2        1m13s  exit code 3
+        ");
+    }
+
+    #[test]
+    fn colours_do_not_move_columns() {
+        let plain = steps(&status(), Time::EPOCH, Colour::Never);
+        let painted = steps(&status(), Time::EPOCH, Colour::Always);
+        let widths = |text: &str| text.lines().map(visible).collect::<Vec<_>>();
+        assert_eq!(widths(&plain), widths(&painted));
+    }
+
+    #[test]
+    fn summaries_say_what_came_out_and_where_to_look() {
+        insta::assert_snapshot!(summary("demo", &status(), Time::EPOCH, Colour::Never), @"
+        ✖ demo: Failed in 1m15s — 2 steps: 1 succeeded, 1 failed, 0 skipped, 1 retries
+          step b failed: NonZeroExit: exit code 3
+          a.n = 4 2
+          logs of the failure: orlop flow logs demo b
+        ");
+    }
+}

@@ -1,0 +1,114 @@
+//! Small pieces of text: marks of phases, ages, cut lines. Colours only where the caller says that they can be seen.
+
+use std::time::Duration;
+
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
+
+/// Whether the reader sees colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text.
+    #[default]
+    Never,
+    /// ANSI colours.
+    Always,
+}
+
+/// A mark, its ANSI colour and the phase it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// One character.
+    pub glyph: char,
+    colour: u8,
+}
+
+impl Mark {
+    /// The mark of a step's phase.
+    #[must_use]
+    pub const fn of_step(phase: StepPhase) -> Self {
+        match phase {
+            StepPhase::Pending => Self { glyph: '\u{25cb}', colour: 2 },
+            StepPhase::Running => Self { glyph: '\u{25cf}', colour: 36 },
+            StepPhase::Succeeded => Self { glyph: '\u{2714}', colour: 32 },
+            StepPhase::Failed => Self { glyph: '\u{2716}', colour: 31 },
+            StepPhase::Skipped => Self { glyph: '\u{2013}', colour: 2 },
+            StepPhase::PendingApproval => Self { glyph: '?', colour: 33 },
+        }
+    }
+
+    /// The mark of a flow's phase.
+    #[must_use]
+    pub const fn of_flow(phase: FlowPhase) -> Self {
+        match phase {
+            FlowPhase::Pending => Self::of_step(StepPhase::Pending),
+            FlowPhase::Running => Self::of_step(StepPhase::Running),
+            FlowPhase::Succeeded => Self::of_step(StepPhase::Succeeded),
+            FlowPhase::Failed => Self::of_step(StepPhase::Failed),
+            FlowPhase::Paused => Self::of_step(StepPhase::PendingApproval),
+            FlowPhase::Suspended => Self { glyph: '\u{2016}', colour: 33 },
+        }
+    }
+
+    /// `text` in this mark's colour.
+    #[must_use]
+    pub fn paint(self, text: &str, colour: Colour) -> String {
+        match colour {
+            Colour::Never => text.to_owned(),
+            Colour::Always => format!("\u{1b}[{}m{text}\u{1b}[0m", self.colour),
+        }
+    }
+}
+
+/// A duration for people: `0.4s`, `12s`, `3m05s`, `2h07m`, `5d03h`.
+#[must_use]
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// A text on one line of at most `width` characters, the end cut off with an ellipsis. Control characters become blanks,
+/// so that a value cannot move the cursor.
+#[must_use]
+pub fn one_line(text: &str, width: usize) -> String {
+    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width + 1).collect();
+    if line.chars().count() > width {
+        line = line.chars().take(width.saturating_sub(1)).collect();
+        line.push('\u{2026}');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_grow_coarser() {
+        let of = |millis| age(Duration::from_millis(millis));
+        assert_eq!(
+            [of(0), of(450), of(9_999), of(61_000), of(7_620_000), of(442_800_000)],
+            ["0.0s", "0.4s", "9.9s", "1m01s", "2h07m", "5d03h"]
+        );
+    }
+
+    #[test]
+    fn lines_are_cut_and_cannot_move_the_cursor() {
+        assert_eq!(one_line("a\nb\u{1b}[2J", 20), "a b [2J");
+        assert_eq!(one_line("abcdef", 4), "abc\u{2026}");
+        assert_eq!(one_line("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn colours_are_asked_for() {
+        let mark = Mark::of_step(StepPhase::Failed);
+        assert_eq!(mark.paint("x", Colour::Never), "x");
+        assert_eq!(mark.paint("x", Colour::Always), "\u{1b}[31mx\u{1b}[0m");
+    }
+}
