@@ -1,0 +1,5 @@
+//! The tests of the package from outside: one binary, one module a concern.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests fail by panic")]
+
+mod tidy;

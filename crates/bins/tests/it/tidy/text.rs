@@ -1,0 +1,59 @@
+//! Words that do not belong into the project: promises not kept, switches that hide dead code, paths of somebody's machine.
+
+use super::{files, none, read, rust_files};
+
+/// What no Rust file may contain, written in halves so that this file does not.
+const UNKEPT: [(&str, &str); 10] = [
+    ("todo", "!("),
+    ("unimplemented", "!("),
+    ("dbg", "!("),
+    ("#[ign", "ore"),
+    ("allow(dead", "_code)"),
+    ("allow(un", "used"),
+    ("expect(dead", "_code"),
+    ("FIX", "ME"),
+    ("XX", "X"),
+    ("TO", "DO"),
+];
+
+/// How paths on a developer's machine begin.
+const MACHINES: [(&str, &str); 5] = [("/ho", "me/"), ("/Us", "ers/"), ("/ro", "ot/"), ("/wo", "rk/"), ("C:\\Us", "ers")];
+
+fn find(paths: impl Iterator<Item = &'static str>, halves: &[(&str, &str)]) -> Vec<String> {
+    let words: Vec<_> = halves.iter().map(|(left, right)| format!("{left}{right}")).collect();
+    let mut findings = Vec::new();
+    for path in paths {
+        for (number, line) in read(path).lines().enumerate() {
+            let found = words.iter().filter(|word| line.contains(word.as_str()));
+            findings.extend(found.map(|word| format!("{path}:{}: {word}", number + 1)));
+        }
+    }
+    findings
+}
+
+#[test]
+fn no_promise_is_left_in_the_code() {
+    none("write it, or take it out", &find(rust_files(), &UNKEPT));
+}
+
+#[test]
+fn no_path_of_a_developers_machine_is_committed() {
+    let texts = files().iter().map(String::as_str).filter(|path| !path.contains("/corpus/"));
+    none("paths of somebody's machine", &find(texts, &MACHINES));
+}
+
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let mut findings = Vec::new();
+    for path in files().iter().filter(|path| path.ends_with(".md")) {
+        let folder = super::root().join(path).parent().expect("a file lies in a folder").to_path_buf();
+        for link in read(path).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            let outside = target.is_empty() || target.contains("://");
+            if !outside && !folder.join(target).exists() {
+                findings.push(format!("{path}: {link}"));
+            }
+        }
+    }
+    none("links to files that are not there", &findings);
+}
