@@ -17,10 +17,10 @@ pub(super) fn cases() -> Vec<Case> {
     indexed["spec"]["parallelism"] = json!(2);
     indexed["spec"]["completionMode"] = json!("Indexed");
     let init = job(json!({
-        "initContainers": [{"name": "prepare", "image": "{image}", "command": ["/bin/sh", "-c", "printf ready > /work/flag"],
-                            "volumeMounts": [{"name": "work", "mountPath": "/work"}]}],
-        "containers": [{"name": "main", "image": "{image}", "command": ["/bin/sh", "-c", "cat /work/flag > /tmp/o"],
-                        "volumeMounts": [{"name": "work", "mountPath": "/work"}]}],
+        "initContainers": [{"name": "prepare", "image": "{image}", "command": ["/bin/sh", "-c", "printf ready > /stage/flag"],
+                            "volumeMounts": [{"name": "work", "mountPath": "/stage"}]}],
+        "containers": [{"name": "main", "image": "{image}", "command": ["/bin/sh", "-c", "cat /stage/flag > /tmp/o"],
+                        "volumeMounts": [{"name": "work", "mountPath": "/stage"}]}],
         "volumes": [{"name": "work", "emptyDir": {}}]}));
     let failing = job(json!({
         "initContainers": [{"name": "prepare", "image": "{image}", "command": ["/bin/sh", "-c", "exit 4"]}],

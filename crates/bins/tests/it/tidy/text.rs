@@ -17,7 +17,8 @@ const UNKEPT: [(&str, &str); 10] = [
 ];
 
 /// How paths on a developer's machine begin.
-const MACHINES: [(&str, &str); 5] = [("/ho", "me/"), ("/Us", "ers/"), ("/ro", "ot/"), ("/wo", "rk/"), ("C:\\Us", "ers")];
+const MACHINES: [(&str, &str); 5] =
+    [("/ho", "me/"), ("/Us", "ers/"), ("/ro", "ot/"), ("/wo", "rk/"), ("C:\\Us", "ers")];
 
 fn find(paths: impl Iterator<Item = &'static str>, halves: &[(&str, &str)]) -> Vec<String> {
     let words: Vec<_> = halves.iter().map(|(left, right)| format!("{left}{right}")).collect();
