@@ -4,5 +4,8 @@
 #[cfg(feature = "docker")]
 pub mod docker;
 pub mod job;
+pub mod local;
 pub mod logs;
+pub mod plan;
 pub mod pod;
+pub mod volume;

@@ -22,7 +22,7 @@ pub struct JobState<'a> {
     /// When it stood still.
     pub clock: &'a PauseClock,
     /// Its pods by number.
-    pub pods: &'a [PodRecord],
+    pub pods: &'a [&'a PodRecord],
 }
 
 /// A pod to start.
@@ -82,10 +82,14 @@ pub fn decide(job: &JobState<'_>, now: Time) -> Decision {
     let deadline = job.rules.active_deadline.map(|limit| (limit, job.clock.after(job.started_at, limit)));
     let mut tally = Tally::default();
     let mut ends: Vec<(&PodRecord, &PodExit)> =
-        job.pods.iter().filter_map(|pod| Some((pod, pod.exit.as_ref()?))).collect();
+        job.pods.iter().filter_map(|pod| Some((*pod, pod.exit.as_ref()?))).collect();
     ends.sort_by_key(|(pod, exit)| (exit.ended_at, pod.number));
     let live = job.pods.len() - ends.len();
     for (pod, exit) in ends {
+        // A pod that was ended on request tells nothing, least of all by the time it took.
+        if exit.result == PodResult::Cancelled {
+            continue;
+        }
         if tally.verdict.is_none() && past(deadline.and_then(|(_, due)| due), exit.ended_at) {
             tally.verdict = deadline.map(|(limit, _)| deadline_exceeded(limit));
         }

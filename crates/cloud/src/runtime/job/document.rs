@@ -25,7 +25,7 @@ pub struct EndedJob<'a> {
     /// What its spec says about its pods.
     pub rules: &'a JobRules,
     /// Its pods by number.
-    pub pods: &'a [PodRecord],
+    pub pods: &'a [&'a PodRecord],
     /// Name of the container that does the work.
     pub main: &'a str,
     /// When it started.
@@ -103,7 +103,7 @@ fn status(job: &EndedJob<'_>) -> Value {
 }
 
 /// Indexes that succeeded, as ranges: `1,3-5`.
-fn completed_indexes(pods: &[PodRecord]) -> String {
+fn completed_indexes(pods: &[&PodRecord]) -> String {
     let done: BTreeSet<u32> = pods.iter().filter(|pod| succeeded(pod)).filter_map(|pod| pod.index).collect();
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for index in done {
@@ -125,10 +125,11 @@ fn succeeded(pod: &PodRecord) -> bool {
 
 /// The pod outputs are read from: the succeeded one with the lowest completion index, else the last to finish.
 #[must_use]
-pub fn speaker(pods: &[PodRecord]) -> Option<&PodRecord> {
-    let first = pods.iter().filter(|pod| succeeded(pod)).min_by_key(|pod| (pod.index.unwrap_or(0), pod.number));
+pub fn speaker<'a>(pods: &[&'a PodRecord]) -> Option<&'a PodRecord> {
+    let first =
+        pods.iter().copied().filter(|pod| succeeded(pod)).min_by_key(|pod| (pod.index.unwrap_or(0), pod.number));
     first.or_else(|| {
-        let ended = pods.iter().filter_map(|pod| Some((pod.exit.as_ref()?.ended_at, pod.number, pod)));
+        let ended = pods.iter().copied().filter_map(|pod| Some((pod.exit.as_ref()?.ended_at, pod.number, pod)));
         ended.max_by_key(|(at, number, _)| (*at, *number)).map(|(_, _, pod)| pod)
     })
 }

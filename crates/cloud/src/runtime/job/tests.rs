@@ -63,7 +63,11 @@ fn indexed(number: u32, index: u32, exit: Option<PodExit>) -> PodRecord {
 
 fn next(rules: &JobRules, pods: &[PodRecord], now: i64) -> Decision {
     let clock = PauseClock::default();
-    decide(&JobState { rules, started_at: at(0), clock: &clock, pods }, at(now))
+    decide(&JobState { rules, started_at: at(0), clock: &clock, pods: &refs(pods) }, at(now))
+}
+
+fn refs(pods: &[PodRecord]) -> Vec<&PodRecord> {
+    pods.iter().collect()
 }
 
 fn numbers(decision: &Decision) -> Vec<u32> {
@@ -196,8 +200,9 @@ fn r21_a_suspended_job_starts_nothing_and_its_deadline_stands_still() {
     let mut clock = PauseClock::default();
     clock.pause(at(5));
     let pods = [pod(0, Some(failure(1, 4)))];
-    let ask =
-        |clock: &PauseClock, now| decide(&JobState { rules: &rules, started_at: at(0), clock, pods: &pods }, at(now));
+    let ask = |clock: &PauseClock, now| {
+        decide(&JobState { rules: &rules, started_at: at(0), clock, pods: &refs(&pods) }, at(now))
+    };
     assert_eq!(ask(&clock, 1_000), Decision { restarts_left: 0, ..Decision::default() });
     clock.go_on(at(1_005));
     assert_eq!(ask(&clock, 1_005).wake, Some(at(1_014)), "one of ten seconds had passed");
@@ -250,10 +255,10 @@ fn the_first_end_in_time_settles_the_job_for_good() {
 #[test]
 fn r30_the_succeeded_pod_of_the_lowest_index_speaks_else_the_last_to_finish() {
     let pods = [indexed(0, 1, Some(success(1))), indexed(1, 0, Some(success(2))), indexed(2, 2, Some(success(3)))];
-    assert_eq!(speaker(&pods).unwrap().number, 1);
+    assert_eq!(speaker(&refs(&pods)).unwrap().number, 1);
     let pods = [pod(0, Some(failure(1, 9))), pod(1, Some(failure(1, 5)))];
-    assert_eq!(speaker(&pods).unwrap().number, 0);
-    assert_eq!(speaker(&[pod(0, None)]), None);
+    assert_eq!(speaker(&refs(&pods)).unwrap().number, 0);
+    assert_eq!(speaker(&[&pod(0, None)]), None);
 }
 
 #[test]
@@ -269,7 +274,7 @@ fn r28_the_document_is_that_of_a_job() {
         namespace: "default",
         uid: "u",
         rules: &rules,
-        pods: &pods,
+        pods: &refs(&pods),
         main: "main",
         started_at: Time::from_millis(1_500),
         ended_at: at(7),
@@ -282,7 +287,7 @@ fn r28_the_document_is_that_of_a_job() {
     assert_eq!((&shown["kind"], &shown["spec"]), (&json!("Job"), &json!({"completions": 2})));
     let failed = Verdict::Failed { reason: "NonZeroExit".into(), message: "no".into() };
     let pods = [pod(0, Some(failure(3, 5)))];
-    let shown = document(&EndedJob { verdict: Some(&failed), pods: &pods, ..ended });
+    let shown = document(&EndedJob { verdict: Some(&failed), pods: &refs(&pods), ..ended });
     assert_eq!((&shown["status"]["failed"], &shown["status"]["succeeded"]), (&json!(1), &json!(null)));
     assert_eq!(shown["status"]["conditions"][0]["reason"], "NonZeroExit");
     assert_eq!(shown["termination"], json!({"exitCode": 3, "reason": "Error", "message": ""}));

@@ -1,0 +1,191 @@
+//! Outputs of a pod that has ended (rules R30 and R31): values of files and artifacts. Owns their limits; what is missing
+//! is left out, and what that means is the engine's.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use orlop_core::attempt::{ArtifactCollection, FileTrouble, FileValue, OUTPUT_VALUE_MAX, OutputFile};
+use orlop_core::error::{Class, PortError};
+use orlop_core::spec::status::ArtifactRecord;
+
+use super::attempt::Attempt;
+use super::records::PodIntent;
+use super::retry::{attempt, blocking};
+use crate::runtime::plan::env::Missing;
+use crate::runtime::pod::{PodPlan, PodRuntime};
+use crate::runtime::volume::locate::{Located, locate};
+
+/// Tries of one output, about four minutes with their delays.
+const TRIES: u32 = 8;
+
+/// What a pod gave, and the first thing that could not be taken.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub(super) files: Vec<FileValue>,
+    pub(super) artifacts: Vec<ArtifactRecord>,
+    pub(super) trouble: Option<PortError>,
+}
+
+/// Collects the outputs of a pod.
+pub(super) async fn collect<R: PodRuntime + ?Sized>(
+    attempt: &std::sync::Arc<Attempt<R>>,
+    intent: PodIntent,
+) -> Collected {
+    let mut collected = Collected::default();
+    if attempt.spec.output_files.is_empty() && attempt.spec.output_artifacts.is_empty() {
+        return collected;
+    }
+    let (planner, number) = (attempt.clone(), intent.record.number);
+    let plan = match blocking(move || planner.plan(&intent, Missing::Skipped)).await {
+        Ok(plan) => plan,
+        Err(error) => return Collected { trouble: Some(error), ..collected },
+    };
+    let mut trouble = |error: PortError| {
+        tracing::warn!(attempt = %attempt.spec.key, error = error.chain(), "an output cannot be collected");
+        collected.trouble.get_or_insert(error);
+    };
+    let (mut files, mut artifacts) = (Vec::new(), Vec::new());
+    for file in &attempt.spec.output_files {
+        match file_value(attempt, &plan, number, file).await {
+            Ok(value) => files.extend(value),
+            Err(error) => trouble(error),
+        }
+    }
+    for output in &attempt.spec.output_artifacts {
+        match artifact_record(attempt, &plan, number, output).await {
+            Ok(record) => artifacts.extend(record),
+            Err(error) => trouble(error),
+        }
+    }
+    Collected { files, artifacts, ..collected }
+}
+
+/// A path inside the pod as a path of this machine; none when there is nothing.
+async fn find<R: PodRuntime + ?Sized>(
+    followed: &Attempt<R>,
+    plan: &PodPlan,
+    number: u32,
+    inside: &str,
+) -> Result<Option<PathBuf>, PortError> {
+    let (mounts, path) = (plan.main.mounts.clone(), inside.to_owned());
+    let inside = match blocking(move || Ok(locate(&mounts, &path)?)).await? {
+        Located::Here(path) => return Ok(Some(path)),
+        Located::Missing => return Ok(None),
+        Located::Inside(path) => path,
+    };
+    let (key, scratch) = (followed.pod_key(number), followed.dir.pod(number).scratch());
+    let made = scratch.clone();
+    blocking(move || Ok(fs::create_dir_all(made)?)).await?;
+    match followed.inner.runtime.fetch(&key, plan, &inside, &scratch).await {
+        Ok(path) => Ok(Some(path)),
+        Err(error) if error.class == Class::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn file_value<R: PodRuntime + ?Sized>(
+    followed: &Attempt<R>,
+    plan: &PodPlan,
+    number: u32,
+    output: &OutputFile,
+) -> Result<Option<FileValue>, PortError> {
+    let content = attempt(TRIES, || async {
+        match find(followed, plan, number, &output.path).await? {
+            Some(path) => blocking(move || Ok(read_value(&path)?)).await,
+            None => Ok(None),
+        }
+    })
+    .await
+    .map_err(|error| error_of("file", &output.name, &output.path, error))?;
+    Ok(content.map(|content| FileValue { name: output.name.clone(), content }))
+}
+
+async fn artifact_record<R: PodRuntime + ?Sized>(
+    followed: &Attempt<R>,
+    plan: &PodPlan,
+    number: u32,
+    output: &ArtifactCollection,
+) -> Result<Option<ArtifactRecord>, PortError> {
+    let location = attempt(TRIES, || async {
+        let Some(path) = find(followed, plan, number, &output.path).await? else { return Ok(None) };
+        match followed.inner.ports.store.put(&path, output.archive).await {
+            Ok(location) => Ok(Some(location)),
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    })
+    .await
+    .map_err(|error| error_of("artifact", &output.name, &output.path, error))?;
+    let record =
+        |location| ArtifactRecord { name: output.name.clone(), path: output.path.clone(), location: Some(location) };
+    Ok(location.map(record))
+}
+
+fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> PortError {
+    // What does not fit is too large; what cannot be read now counts as missing.
+    let reason = if error.class == Class::Invalid { "OutputTooLarge" } else { "OutputMissing" };
+    let (class, reason) = (error.class, error.reason.unwrap_or(reason));
+    PortError::new(class, format!("output {kind} {name} at {path} cannot be taken: {}", error.chain()))
+        .with_reason(reason)
+}
+
+/// The text of a file without one newline at its end; none when it is no file.
+fn read_value(path: &Path) -> io::Result<Option<Result<String, FileTrouble>>> {
+    // Looked at before it is opened: a pipe would wait for a writer, and a link is not the container's file.
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let mut bytes = Vec::new();
+    // The newline at the end does not count.
+    File::open(path)?.take(OUTPUT_VALUE_MAX as u64 + 2).read_to_end(&mut bytes)?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    if bytes.len() > OUTPUT_VALUE_MAX {
+        return Ok(Some(Err(FileTrouble::TooLarge)));
+    }
+    Ok(Some(String::from_utf8(bytes).map_err(|_| FileTrouble::NotText)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(bytes: &[u8]) -> Option<Result<String, FileTrouble>> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        fs::write(&path, bytes).unwrap();
+        read_value(&path).unwrap()
+    }
+
+    #[test]
+    fn r30_one_newline_is_removed_and_256_kib_fit() {
+        assert_eq!(value(b"a\n\n"), Some(Ok("a\n".into())));
+        assert_eq!(value(b"a\r\n"), Some(Ok("a\r".into())));
+        assert_eq!(value(b""), Some(Ok(String::new())));
+        assert_eq!(value(b"\xff"), Some(Err(FileTrouble::NotText)));
+        let most = "x".repeat(OUTPUT_VALUE_MAX);
+        assert_eq!(value(most.as_bytes()), Some(Ok(most.clone())));
+        assert_eq!(value(format!("{most}\n").as_bytes()), Some(Ok(most.clone())));
+        assert_eq!(value(format!("{most}y").as_bytes()), Some(Err(FileTrouble::TooLarge)));
+        assert_eq!(value(format!("{most}\n\n").as_bytes()), Some(Err(FileTrouble::TooLarge)));
+        assert_eq!(value(format!("{most}{most}\n").as_bytes()), Some(Err(FileTrouble::TooLarge)));
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_value() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(read_value(directory.path()).unwrap(), None);
+        assert_eq!(read_value(&directory.path().join("none")).unwrap(), None);
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+        assert_eq!(read_value(&link).unwrap(), None, "links were followed as the container sees them");
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(read_value(&pipe).unwrap(), None, "and does not wait for a writer");
+    }
+}

@@ -1,0 +1,178 @@
+//! Input artifacts on their way into a pod (rule R31). Owns where each is put: into the volume that is mounted there, or
+//! beside the pod under a mount of its own.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use orlop_core::attempt::{ArtifactDelivery, ArtifactSource};
+use orlop_core::error::{Class, PortError};
+use orlop_core::name::sha256_hex;
+
+use super::attempt::Inner;
+use super::layout::PodDir;
+use super::retry::{attempt, blocking};
+use crate::runtime::pod::{Mount, PodRuntime};
+use crate::runtime::volume::beneath::{make_directories, walk};
+use crate::runtime::volume::locate::mount_above;
+
+/// Tries of one artifact, about four minutes with their delays.
+const TRIES: u32 = 8;
+
+/// Where an artifact is put.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Below a mount that may be written to: its directory and the path in it.
+    Below(PathBuf, PathBuf),
+    /// All over a mount that may be written to.
+    Over(PathBuf),
+    /// At a place of its own, mounted at the artifact's path.
+    Own(PathBuf),
+    /// Nowhere: a mount that may not be written to is in the way.
+    Blocked(String),
+}
+
+fn place(input: &ArtifactDelivery, mounts: &[Mount], own: PathBuf) -> Place {
+    match mount_above(mounts, &input.path) {
+        None => Place::Own(own),
+        Some((mount, _)) if mount.read_only => Place::Blocked(mount.target.clone()),
+        Some((mount, rest)) if rest.as_os_str().is_empty() => Place::Over(mount.source.clone()),
+        Some((mount, rest)) => Place::Below(mount.source.clone(), rest),
+    }
+}
+
+/// Mounts of the artifacts that no mount of the main container covers.
+pub(super) fn own_mounts(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &PodDir) -> Vec<Mount> {
+    let own = |(number, input): (usize, &ArtifactDelivery)| match place(input, mounts, pod.artifact(number)) {
+        Place::Own(source) => Some(Mount { source, target: input.path.clone(), read_only: false }),
+        _ => None,
+    };
+    inputs.iter().enumerate().filter_map(own).collect()
+}
+
+/// Checks that what is to come from the store is there.
+///
+/// # Errors
+/// NotFound with reason ArtifactUnavailable.
+pub(super) async fn check<R: PodRuntime + ?Sized>(
+    inner: &Inner<R>,
+    inputs: &[ArtifactDelivery],
+) -> Result<(), PortError> {
+    for input in inputs {
+        if let ArtifactSource::Stored { location, .. } = &input.source
+            && !inner.ports.store.contains(location).await?
+        {
+            let what = format!("{} is not in the store", location.reference);
+            return Err(unavailable(input, PortError::new(Class::NotFound, what)));
+        }
+    }
+    Ok(())
+}
+
+/// Delivers all artifacts into a pod that has not started; what an earlier try left is replaced.
+///
+/// # Errors
+/// Reason ArtifactUnavailable when one cannot be had; Invalid when there is no place for it.
+pub(super) async fn deliver<R: PodRuntime + ?Sized>(
+    inner: &Inner<R>,
+    inputs: &[ArtifactDelivery],
+    mounts: &[Mount],
+    pod: &PodDir,
+) -> Result<(), PortError> {
+    for (number, input) in inputs.iter().enumerate() {
+        match place(input, mounts, pod.artifact(number)) {
+            Place::Own(target) => put(inner, input, target).await?,
+            Place::Below(root, rest) => {
+                let target = blocking(move || below(&root, &rest)).await?;
+                put(inner, input, target).await?;
+            }
+            Place::Over(root) => {
+                let pod = sha256_hex(pod.path.as_os_str().as_encoded_bytes(), 16);
+                let half = root.join(format!(".orlop-{pod}-{number}"));
+                put(inner, input, half.clone()).await?;
+                blocking(move || spread(&half, &root)).await?;
+            }
+            Place::Blocked(mount) => {
+                let message = format!(
+                    "input artifact {} has no place at {}: {mount} is mounted read-only",
+                    input.name, input.path
+                );
+                return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The path below a volume's directory, its parents made.
+fn below(root: &Path, rest: &Path) -> Result<PathBuf, PortError> {
+    let name = rest.file_name().unwrap_or_default();
+    let parent = match rest.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => make_directories(root, parent)?,
+        None => walk(root, Path::new(""))?.path,
+    };
+    Ok(parent.join(name))
+}
+
+async fn put<R: PodRuntime + ?Sized>(
+    inner: &Inner<R>,
+    input: &ArtifactDelivery,
+    target: PathBuf,
+) -> Result<(), PortError> {
+    attempt(TRIES, || async {
+        let clear = target.clone();
+        blocking(move || {
+            remove(&clear)?;
+            clear.parent().map_or(Ok(()), fs::create_dir_all)?;
+            Ok(())
+        })
+        .await?;
+        match &input.source {
+            ArtifactSource::Stored { location, archive } => {
+                inner.ports.store.get(location, *archive, input.unpack, &target).await
+            }
+            ArtifactSource::Http(source) => match &inner.ports.download {
+                Some(download) => download.fetch(source, &target).await,
+                None => Err(PortError::new(Class::Invalid, "this program was built without downloads")),
+            },
+        }
+    })
+    .await
+    .map_err(|error| unavailable(input, error))
+}
+
+fn unavailable(input: &ArtifactDelivery, error: PortError) -> PortError {
+    let class = error.class;
+    PortError::new(class, format!("input artifact {} cannot be had: {}", input.name, error.chain()))
+        .with_reason("ArtifactUnavailable")
+}
+
+/// Removes a file, link or tree. None is fine.
+fn remove(path: &Path) -> io::Result<()> {
+    let gone = |result: io::Result<()>| match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => gone(fs::remove_dir_all(path)),
+        Ok(_) => gone(fs::remove_file(path)),
+        Err(error) => gone(Err(error)),
+    }
+}
+
+/// Moves what is in a delivered tree into the directory it is meant to fill.
+fn spread(tree: &Path, root: &Path) -> Result<(), PortError> {
+    if !tree.is_dir() {
+        remove(tree)?;
+        let message = format!("a file cannot be delivered at {}, which is a directory", root.display());
+        return Err(PortError::new(Class::Invalid, message).with_reason("ArtifactUnavailable"));
+    }
+    for entry in fs::read_dir(tree)? {
+        let entry = entry?;
+        let target = root.join(entry.file_name());
+        remove(&target)?;
+        fs::rename(entry.path(), target)?;
+    }
+    fs::remove_dir(tree)?;
+    Ok(())
+}

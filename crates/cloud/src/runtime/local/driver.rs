@@ -1,0 +1,320 @@
+//! The task that follows an attempt: it asks the Job's rules what is next and keeps a task for each live pod. Owns the
+//! answer to the host's start and the host's orders.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::error::{Class, PortError};
+use orlop_core::spec::meta::ObjectReference;
+use orlop_core::time::Time;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+
+use super::attempt::{Answer, Attempt, Command};
+use super::life::{Ended, Life, Orders, Patience, Started};
+use super::load::{Known, discard};
+use super::records::{CancelOrder, Control, PodIntent, write};
+use super::retry::{blocking, insist};
+use crate::runtime::job::decide::{Decision, JobState, PodStart, decide};
+use crate::runtime::job::rules::PodRecord;
+use crate::runtime::pod::{PodExit, PodHandle, PodResult, PodRuntime};
+
+/// How long the host waits before it asks again for a start there is no room for.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
+/// An attempt and the tasks of its pods.
+pub(super) struct Driver<R: ?Sized> {
+    pub(super) attempt: Arc<Attempt<R>>,
+    pub(super) control: Control,
+    pub(super) pods: BTreeMap<u32, PodIntent>,
+    accepted: bool,
+    answer: watch::Sender<Option<Answer>>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    orders: watch::Sender<Orders>,
+    running: BTreeSet<u32>,
+    lives: JoinSet<Ended>,
+    started: (mpsc::UnboundedSender<Started>, mpsc::UnboundedReceiver<Started>),
+}
+
+/// What becomes of the records of a refused attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trace {
+    /// The pod may exist: the next try finds it.
+    Kept,
+    /// There is nothing to find.
+    Removed,
+}
+
+/// What a driver hears next.
+enum Heard {
+    Command(Command),
+    Started(Started),
+    Ended(Result<Ended, JoinError>),
+    Time,
+}
+
+impl<R: PodRuntime + ?Sized> Driver<R> {
+    pub(super) fn new(
+        attempt: Arc<Attempt<R>>,
+        known: Known,
+        answer: watch::Sender<Option<Answer>>,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
+        let accepted = known.accepted.is_some();
+        if let Some(reference) = known.accepted {
+            answer.send_replace(Some(Ok(reference)));
+        }
+        let frozen = known.control.pauses.is_paused();
+        Self {
+            attempt,
+            control: known.control,
+            pods: known.pods.into_iter().map(|intent| (intent.record.number, intent)).collect(),
+            accepted,
+            answer,
+            commands,
+            orders: watch::Sender::new(Orders { stop: None, frozen }),
+            running: BTreeSet::new(),
+            lives: JoinSet::new(),
+            started: mpsc::unbounded_channel(),
+        }
+    }
+
+    /// Follows the attempt until its end is written down and on its way to the host.
+    pub(super) async fn run(mut self) {
+        self.take_up();
+        // Artifacts may take long to come: the attempt exists, and can be cancelled, from here on.
+        if !self.accepted && !self.attempt.spec.inputs.is_empty() {
+            self.accept(None).await;
+        }
+        loop {
+            let mut decision = self.decide();
+            if decision.verdict.is_some() || self.control.cancel.is_some() {
+                self.stop();
+                if self.lives.is_empty() {
+                    return self.finish(decision.verdict).await;
+                }
+                decision.wake = None;
+            } else if let Err(error) = self.start(&decision).await {
+                // The runtime was asked for nothing yet.
+                let trace = if self.pods.is_empty() { Trace::Removed } else { Trace::Kept };
+                return self.refuse(error, trace).await;
+            }
+            let heard = self.hear(decision.wake).await;
+            if let Some(error) = self.handle(heard).await {
+                let trace = if error.class.is_retryable() { Trace::Kept } else { Trace::Removed };
+                return self.refuse(error, trace).await;
+            }
+        }
+    }
+
+    /// Follows the pods an earlier process left.
+    fn take_up(&mut self) {
+        let left: Vec<PodIntent> = self.pods.values().filter(|pod| pod.record.exit.is_none()).cloned().collect();
+        let request = self.attempt.template.pod.request();
+        for intent in left {
+            let key = self.attempt.pod_key(intent.record.number);
+            self.attempt.inner.ledger.enter(&key, request, intent.gpus.clone());
+            self.live(intent);
+        }
+    }
+
+    fn live(&mut self, intent: PodIntent) {
+        let patience = if self.accepted { Patience::Persist } else { Patience::Ask };
+        let orders = self.orders.subscribe();
+        let life = Life::new(self.attempt.clone(), intent, orders, self.started.0.clone(), patience);
+        self.lives.spawn(life.run());
+    }
+
+    fn decide(&self) -> Decision {
+        let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
+        let state = JobState {
+            rules: &self.attempt.template.rules,
+            started_at: self.attempt.started_at,
+            clock: &self.control.pauses,
+            pods: &pods,
+        };
+        // Nothing that happens by time happens to an attempt that was cancelled before.
+        let now = self.attempt.inner.now();
+        decide(&state, self.control.cancel.map_or(now, |cancel| cancel.at.min(now)))
+    }
+
+    /// Starts what is to start. Until the host has its answer that is one pod, whose errors are the answer.
+    async fn start(&mut self, decision: &Decision) -> Result<(), PortError> {
+        let inner = self.attempt.inner.clone();
+        let request = self.attempt.template.pod.request();
+        for start in &decision.start {
+            if !self.accepted && !self.lives.is_empty() {
+                return Ok(());
+            }
+            let intent = self.intent(*start, decision.restarts_left);
+            if !self.accepted && inner.ledger.try_take(&self.attempt.pod_key(start.number), request).is_none() {
+                let message = "other steps have what this one asks for of the machine's CPU, memory or GPUs";
+                let error = PortError::new(Class::Capacity, message).with_reason("Throttled");
+                return Err(error.retry_after(NO_ROOM));
+            }
+            self.pods.insert(start.number, intent.clone());
+            self.live(intent);
+        }
+        if !self.accepted && self.lives.is_empty() {
+            self.accept(None).await;
+        }
+        Ok(())
+    }
+
+    fn intent(&self, start: PodStart, restart_limit: u32) -> PodIntent {
+        let created_at = self.attempt.inner.now();
+        let record = PodRecord { number: start.number, index: start.index, created_at, exit: None };
+        PodIntent { record, gpus: Vec::new(), restart_limit }
+    }
+
+    async fn hear(&mut self, wake: Option<Time>) -> Heard {
+        let wake = wake.map(|wake| wake.since(self.attempt.inner.now()));
+        let due = tokio::time::sleep(wake.unwrap_or_default());
+        tokio::select! {
+            biased;
+            Some(command) = self.commands.recv() => Heard::Command(command),
+            // Before its end: a pod says that it runs before it says that it ended.
+            Some(started) = self.started.1.recv() => Heard::Started(started),
+            Some(ended) = self.lives.join_next(), if !self.lives.is_empty() => Heard::Ended(ended),
+            () = due, if wake.is_some() => Heard::Time,
+        }
+    }
+
+    /// Takes in what was heard; an error is the answer to the host's start.
+    async fn handle(&mut self, heard: Heard) -> Option<PortError> {
+        match heard {
+            Heard::Time => {}
+            Heard::Command(Command::Cancel(grace, reply)) => {
+                self.cancel(grace).await;
+                // Who asked may be gone.
+                let _ = reply.send(Ok(()));
+            }
+            Heard::Command(Command::Freeze(on, reply)) => {
+                let _ = reply.send(self.freeze(on).await);
+            }
+            Heard::Started((number, handle)) => self.has_started(number, handle).await,
+            Heard::Ended(Ok((number, Ok(exit)))) => self.has_ended(number, exit),
+            Heard::Ended(Ok((number, Err(error)))) => {
+                self.pods.remove(&number);
+                return Some(error);
+            }
+            Heard::Ended(Err(error)) => {
+                tracing::error!(attempt = %self.attempt.spec.key, %error, "the task of a pod broke off");
+                self.lives.abort_all();
+                let ended_at = self.attempt.inner.now();
+                let lost = PodExit { result: PodResult::Lost, containers: Vec::new(), started_at: None, ended_at };
+                for pod in self.pods.values_mut() {
+                    pod.record.exit.get_or_insert(lost.clone());
+                }
+            }
+        }
+        None
+    }
+
+    async fn has_started(&mut self, number: u32, handle: PodHandle) {
+        self.running.insert(number);
+        if self.orders.borrow().frozen {
+            // The pod's own task does the same and insists; this is for an order that came between its two looks.
+            let key = self.attempt.pod_key(number);
+            let directory = self.attempt.dir.pod(number).runtime;
+            if let Err(error) = self.attempt.inner.runtime.freeze(&key, &directory, true).await {
+                tracing::warn!(pod = %key, error = error.chain(), "suspending a pod failed");
+            }
+        }
+        if !self.accepted {
+            self.accept(Some(handle)).await;
+        }
+    }
+
+    fn has_ended(&mut self, number: u32, exit: PodExit) {
+        self.running.remove(&number);
+        if let Some(pod) = self.pods.get_mut(&number) {
+            pod.record.exit = Some(exit);
+        }
+    }
+
+    async fn cancel(&mut self, grace: Option<Duration>) {
+        let at = self.control.cancel.map_or_else(|| self.attempt.inner.now(), |earlier| earlier.at);
+        let grace_millis = grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        self.control.cancel = Some(CancelOrder { at, grace_millis });
+        // The host repeats the order after a crash, so a full disk need not keep anything running.
+        if let Err(error) = self.write_control().await {
+            tracing::warn!(attempt = %self.attempt.spec.key, error = error.chain(), "a cancellation is not written down");
+        }
+        self.stop();
+    }
+
+    async fn freeze(&mut self, on: bool) -> Result<(), PortError> {
+        let now = self.attempt.inner.now();
+        let before = self.control.pauses.clone();
+        if on {
+            self.control.pauses.pause(now);
+        } else {
+            self.control.pauses.go_on(now);
+        }
+        if let Err(error) = self.write_control().await {
+            self.control.pauses = before;
+            return Err(error);
+        }
+        self.orders.send_modify(|orders| orders.frozen = on);
+        for number in &self.running {
+            let directory = self.attempt.dir.pod(*number).runtime;
+            self.attempt.inner.runtime.freeze(&self.attempt.pod_key(*number), &directory, on).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_control(&self) -> Result<(), PortError> {
+        let (path, record) = (self.attempt.dir.control(), self.control.clone());
+        blocking(move || write(&path, &record)).await
+    }
+
+    /// Tells all pods to end.
+    fn stop(&self) {
+        let ordered = self.control.cancel.and_then(|cancel| cancel.grace_millis).map(Duration::from_millis);
+        let grace = ordered.unwrap_or(self.attempt.template.pod.grace);
+        self.orders.send_if_modified(|orders| orders.stop.replace(grace) != Some(grace));
+    }
+
+    /// Writes down and answers that the attempt exists.
+    pub(super) async fn accept(&mut self, handle: Option<PodHandle>) {
+        if self.accepted {
+            return;
+        }
+        let spec = &self.attempt.spec;
+        let handle = handle.unwrap_or_else(|| PodHandle { name: spec.job_name.clone(), id: String::new() });
+        let reference = ObjectReference {
+            api_version: String::new(),
+            kind: self.attempt.inner.runtime.kind().to_owned(),
+            name: handle.name,
+            namespace: spec.namespace.clone(),
+            uid: handle.id,
+        };
+        let path = self.attempt.dir.accepted();
+        insist("writing that an attempt exists", || {
+            let (path, reference) = (path.clone(), reference.clone());
+            blocking(move || write(&path, &reference))
+        })
+        .await;
+        self.accepted = true;
+        self.answer.send_replace(Some(Ok(reference)));
+    }
+
+    /// Answers that the attempt does not exist.
+    async fn refuse(mut self, error: PortError, trace: Trace) {
+        let inner = self.attempt.inner.clone();
+        self.lives.shutdown().await;
+        for number in self.pods.keys() {
+            inner.ledger.release(&self.attempt.pod_key(*number));
+        }
+        if trace == Trace::Removed {
+            let (inner, dir) = (inner.clone(), self.attempt.dir.clone());
+            if let Err(error) = blocking(move || discard(&inner.layout, &dir)).await {
+                tracing::warn!(attempt = %self.attempt.spec.key, error = error.chain(), "a refused attempt stays listed");
+            }
+        }
+        inner.live().remove(&self.attempt.spec.key);
+        self.answer.send_replace(Some(Err(error.into())));
+    }
+}

@@ -1,0 +1,142 @@
+//! The end of an attempt: outputs are collected, the end is written down, what only the pods needed is deleted, and the
+//! host is told. Owns this order.
+
+use std::fs;
+
+use orlop_core::attempt::{AttemptEnd, ContainerEnd, EndResult, PodEnd};
+use orlop_core::error::PortError;
+use orlop_core::spec::status::cut_message;
+use serde_json::json;
+
+use super::attempt::{Attempt, Inner};
+use super::collect::{Collected, collect};
+use super::driver::Driver;
+use super::load::removed;
+use super::records::{PodIntent, write};
+use super::retry::{blocking, insist};
+use crate::runtime::job::decide::Verdict;
+use crate::runtime::job::document::{EndedJob, document, speaker};
+use crate::runtime::job::rules::PodRecord;
+use crate::runtime::plan::resolve::attempt_uid;
+use crate::runtime::pod::{PodResult, PodRuntime};
+use crate::runtime::volume::prepare::discard as discard_volumes;
+
+impl<R: PodRuntime + ?Sized> Driver<R> {
+    /// Ends the attempt, whose pods have all ended.
+    pub(super) async fn finish(mut self, verdict: Option<Verdict>) {
+        self.accept(None).await;
+        let end = self.end(verdict).await;
+        let path = self.attempt.dir.end();
+        insist("writing the end of an attempt", || {
+            let (path, end) = (path.clone(), end.clone());
+            blocking(move || write(&path, &end))
+        })
+        .await;
+        let (attempt, numbers) = (self.attempt.clone(), self.pods.keys().copied().collect::<Vec<_>>());
+        if let Err(error) = blocking(move || clean(&attempt, &numbers)).await {
+            tracing::warn!(attempt = %self.attempt.spec.key, error = error.chain(), "volumes of a pod stay behind");
+        }
+        let inner = &self.attempt.inner;
+        inner.live().remove(&self.attempt.spec.key);
+        inner.reports.deliver(&self.attempt.spec.key, end);
+    }
+
+    async fn end(&self, verdict: Option<Verdict>) -> AttemptEnd {
+        let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
+        let cancelled_at = self.control.cancel.map(|cancel| cancel.at);
+        let last = pods.iter().filter_map(|pod| Some(pod.exit.as_ref()?.ended_at)).max();
+        let ended_at = last.or(cancelled_at).unwrap_or_else(|| self.attempt.inner.now()).max(self.attempt.started_at);
+        let verdict = match verdict {
+            // Being cancelled explains that nothing is left of it.
+            Some(Verdict::Lost | Verdict::Gone) if cancelled_at.is_some() => None,
+            verdict => verdict,
+        };
+        let collected = match (&verdict, speaker(&pods).and_then(|pod| self.pods.get(&pod.number))) {
+            (Some(Verdict::Complete | Verdict::Failed { .. }), Some(pod)) if has_run(pod) => {
+                collect(&self.attempt, pod.clone()).await
+            }
+            _ => Collected::default(),
+        };
+        let verdict = match (verdict, collected.trouble) {
+            (Some(Verdict::Complete), Some(trouble)) => Some(untaken(&trouble)),
+            (verdict, _) => verdict,
+        };
+        let attempt = &self.attempt;
+        let uid = attempt_uid(&attempt.spec.key);
+        let job = EndedJob {
+            template: &attempt.spec.template,
+            name: &attempt.spec.job_name,
+            namespace: &attempt.spec.namespace,
+            uid: &uid,
+            rules: &attempt.template.rules,
+            pods: &pods,
+            main: &attempt.template.pod.main.name,
+            started_at: attempt.started_at,
+            ended_at,
+            verdict: verdict.as_ref(),
+        };
+        AttemptEnd {
+            document: document(&job),
+            failed_pods: failed_pods(&pods),
+            files: collected.files,
+            artifacts: collected.artifacts,
+            ended_at,
+            result: match verdict {
+                Some(Verdict::Complete) => EndResult::Succeeded,
+                Some(Verdict::Failed { reason, message }) => {
+                    EndResult::Failed { reason, message: cut_message(&message) }
+                }
+                Some(Verdict::Lost) => EndResult::Lost,
+                Some(Verdict::Gone) => EndResult::Gone,
+                None => EndResult::Cancelled,
+            },
+        }
+    }
+}
+
+/// Whether a container of the pod ran at all.
+fn has_run(pod: &PodIntent) -> bool {
+    pod.record.exit.as_ref().is_some_and(|exit| !exit.containers.is_empty())
+}
+
+/// What a success becomes whose outputs cannot be taken.
+fn untaken(trouble: &PortError) -> Verdict {
+    let reason = trouble.reason.unwrap_or("OutputMissing").to_owned();
+    Verdict::Failed { reason, message: trouble.message.clone() }
+}
+
+/// Failed pods in creation order, with the containers that terminated.
+fn failed_pods(pods: &[&PodRecord]) -> Vec<PodEnd> {
+    let exits = pods.iter().filter_map(|pod| pod.exit.as_ref());
+    let failed = exits.filter(|exit| matches!(exit.result, PodResult::Failed { .. }));
+    let container = |container: &crate::runtime::pod::ContainerExit| ContainerEnd {
+        name: container.name.clone(),
+        exit_code: container.exit_code,
+    };
+    failed.map(|exit| PodEnd { containers: exit.containers.iter().map(container).collect() }).collect()
+}
+
+/// Deletes what only the pods needed, secrets first of all.
+fn clean<R: PodRuntime + ?Sized>(attempt: &Attempt<R>, numbers: &[u32]) -> Result<(), PortError> {
+    for number in numbers {
+        let pod = attempt.dir.pod(*number);
+        discard_volumes(&attempt.places(&pod))?;
+        for path in pod.leftovers() {
+            removed(fs::remove_dir_all(path))?;
+        }
+    }
+    attempt.dir.memory().map_or(Ok(()), |memory| removed(fs::remove_dir_all(memory)))?;
+    Ok(())
+}
+
+/// The end of an attempt there is no trace of.
+pub(super) fn traceless<R: ?Sized>(inner: &Inner<R>, result: EndResult) -> AttemptEnd {
+    AttemptEnd {
+        result,
+        document: json!({ "apiVersion": "batch/v1", "kind": "Job", "status": {} }),
+        failed_pods: Vec::new(),
+        files: Vec::new(),
+        artifacts: Vec::new(),
+        ended_at: inner.now(),
+    }
+}

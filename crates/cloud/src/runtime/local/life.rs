@@ -1,0 +1,258 @@
+//! One pod from its creation to its end. Owns the order of its records: intent, prepared, started, exit, each written
+//! before or after the act it stands for as a crash demands; what its end means is the Job's.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::error::{Class, PortError};
+use tokio::sync::{mpsc, watch};
+
+use super::attempt::Attempt;
+use super::deliver::deliver;
+use super::layout::PodDir;
+use super::records::{PodIntent, read, write};
+use super::retry::{blocking, delay, insist};
+use crate::runtime::plan::env::Missing;
+use crate::runtime::pod::{PodExit, PodHandle, PodKey, PodResult, PodRuntime};
+
+/// What all pods of an attempt are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    /// To end, and be killed after this grace.
+    pub(super) stop: Option<Duration>,
+    /// To stand still.
+    pub(super) frozen: bool,
+}
+
+/// What becomes of an error before a pod has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It is the answer to the host's start.
+    Ask,
+    /// It is tried again where that can help, and fails the pod otherwise.
+    Persist,
+}
+
+/// A pod that began to run: its number and what runs it.
+pub(super) type Started = (u32, PodHandle);
+
+/// The end of a pod's task: its number and how the pod ended, or why it could not be created.
+pub(super) type Ended = (u32, Result<PodExit, PortError>);
+
+/// A pod as it is followed.
+pub(super) struct Life<R: ?Sized> {
+    attempt: Arc<Attempt<R>>,
+    intent: PodIntent,
+    key: PodKey,
+    dir: PodDir,
+    orders: watch::Receiver<Orders>,
+    started: mpsc::UnboundedSender<Started>,
+    patience: Patience,
+}
+
+/// How far a pod came.
+enum Begun {
+    Running(PodHandle),
+    /// It was told to end before it ran.
+    Stopped,
+    /// It was told to end while it was unknown whether it runs.
+    Unclear,
+}
+
+impl<R: PodRuntime + ?Sized> Life<R> {
+    pub(super) fn new(
+        attempt: Arc<Attempt<R>>,
+        intent: PodIntent,
+        orders: watch::Receiver<Orders>,
+        started: mpsc::UnboundedSender<Started>,
+        patience: Patience,
+    ) -> Self {
+        let number = intent.record.number;
+        Self { key: attempt.pod_key(number), dir: attempt.dir.pod(number), attempt, intent, orders, started, patience }
+    }
+
+    /// Follows the pod to its end, which is written down when this returns.
+    pub(super) async fn run(mut self) -> Ended {
+        let number = self.intent.record.number;
+        let end = self.follow().await;
+        self.attempt.inner.ledger.release(&self.key);
+        (number, end)
+    }
+
+    async fn follow(&mut self) -> Result<PodExit, PortError> {
+        let exit = match self.begin().await {
+            Ok(Begun::Running(handle)) => {
+                // The driver lives as long as its pods' tasks.
+                let _ = self.started.send((self.intent.record.number, handle));
+                if self.orders.borrow().frozen {
+                    let runtime = &self.attempt.inner.runtime;
+                    insist("suspending a pod", || runtime.freeze(&self.key, &self.dir.runtime, true)).await;
+                }
+                self.wait().await
+            }
+            Ok(Begun::Stopped) => self.ended(PodResult::Cancelled),
+            Ok(Begun::Unclear) => match self.wait().await {
+                exit if exit.result == PodResult::Lost => self.ended(PodResult::Cancelled),
+                exit => exit,
+            },
+            Err(error) if self.patience == Patience::Ask => return Err(error),
+            Err(error) => self.ended(failure(&error)),
+        };
+        let (path, record) = (self.dir.exit(), exit.clone());
+        insist("writing the end of a pod", || {
+            let (path, record) = (path.clone(), record.clone());
+            blocking(move || write(&path, &record))
+        })
+        .await;
+        Ok(exit)
+    }
+
+    fn ended(&self, result: PodResult) -> PodExit {
+        PodExit { result, containers: Vec::new(), started_at: None, ended_at: self.attempt.inner.now() }
+    }
+
+    /// Brings the pod to run, or finds that it does.
+    async fn begin(&mut self) -> Result<Begun, PortError> {
+        if let Some(handle) = self.known().await? {
+            return Ok(Begun::Running(handle));
+        }
+        let (inner, request) = (self.attempt.inner.clone(), self.attempt.template.pod.request());
+        let mut orders = self.orders.clone();
+        tokio::select! {
+            gpus = inner.ledger.take(&self.key, request) => self.intent.gpus = gpus,
+            () = told_to_stop(&mut orders) => return Ok(Begun::Stopped),
+        }
+        let mut tries = 0;
+        let mut asked = false;
+        loop {
+            let error = match self.try_begin(&mut asked).await {
+                Ok(begun) => return Ok(begun),
+                Err(error) => error,
+            };
+            if self.orders.borrow().stop.is_some() {
+                return Ok(if asked { Begun::Unclear } else { Begun::Stopped });
+            }
+            if self.patience == Patience::Ask || !error.class.is_retryable() {
+                return Err(error);
+            }
+            tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be started yet");
+            tokio::select! {
+                () = tokio::time::sleep(delay(tries, &error)) => tries = tries.saturating_add(1),
+                () = told_to_stop(&mut orders) => {}
+            }
+        }
+    }
+
+    /// What runs the pod, if that is written down.
+    async fn known(&self) -> Result<Option<PodHandle>, PortError> {
+        let path = self.dir.started();
+        blocking(move || read::<(String, String)>(&path))
+            .await
+            .map(|known| known.map(|(name, id)| PodHandle { name, id }))
+    }
+
+    /// One try. `asked` tells whether the runtime was asked to start it.
+    async fn try_begin(&mut self, asked: &mut bool) -> Result<Begun, PortError> {
+        let mut orders = self.orders.clone();
+        tokio::select! {
+            prepared = self.prepare() => prepared?,
+            () = told_to_stop(&mut orders) => return Ok(Begun::Stopped),
+        }
+        let (attempt, intent) = (self.attempt.clone(), self.intent.clone());
+        let plan = blocking(move || attempt.plan(&intent, Missing::Refused)).await?;
+        *asked = true;
+        let runtime = &self.attempt.inner.runtime;
+        let mut start = pin!(runtime.start(&plan));
+        let handle = tokio::select! {
+            handle = &mut start => handle?,
+            () = told_to_stop(&mut orders) => {
+                // It may be at work for long, fetching an image: it is told, and still heard to its end.
+                let grace = orders.borrow().stop.unwrap_or_default();
+                if let Err(error) = runtime.stop(&self.key, &self.dir.runtime, grace).await {
+                    tracing::warn!(pod = %self.key, error = error.chain(), "stopping a pod that starts failed");
+                }
+                start.await?
+            }
+        };
+        let (path, record) = (self.dir.started(), (handle.name.clone(), handle.id.clone()));
+        blocking(move || write(&path, &record)).await?;
+        Ok(Begun::Running(handle))
+    }
+
+    /// Makes volumes and artifacts, once: after that is written down the pod may run and nothing is touched again.
+    async fn prepare(&self) -> Result<(), PortError> {
+        let (attempt, intent, dir) = (self.attempt.clone(), self.intent.clone(), self.dir.clone());
+        let plan = blocking(move || {
+            if read::<bool>(&dir.prepared())?.is_some() {
+                return Ok(None);
+            }
+            std::fs::create_dir_all(&dir.runtime)?;
+            write(&dir.intent(), &intent)?;
+            attempt.prepare(&intent)?;
+            attempt.bare_plan(&intent, Missing::Refused).map(Some)
+        })
+        .await?;
+        if let Some(plan) = plan {
+            let (attempt, mounts) = (&self.attempt, &plan.main.mounts);
+            deliver(&attempt.inner, &attempt.spec.inputs, mounts, &self.dir).await?;
+            let path = self.dir.prepared();
+            blocking(move || write(&path, &true)).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end, passing on the order to stop.
+    async fn wait(&mut self) -> PodExit {
+        let runtime = self.attempt.inner.runtime.clone();
+        let (mut told, mut tries) = (None, 0);
+        let mut wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
+        loop {
+            let order = self.orders.borrow_and_update().stop;
+            if let Some(grace) = order.filter(|_| order != told) {
+                insist("stopping a pod", || runtime.stop(&self.key, &self.dir.runtime, grace)).await;
+                told = order;
+            }
+            let error = tokio::select! {
+                exit = &mut wait => match exit {
+                    Ok(exit) => return exit,
+                    Err(error) => error,
+                },
+                () = changed(&mut self.orders) => continue,
+            };
+            if !error.class.is_retryable() {
+                tracing::error!(pod = %self.key, error = error.chain(), "a pod cannot be seen any more");
+                return self.ended(PodResult::Lost);
+            }
+            tracing::warn!(pod = %self.key, error = error.chain(), "a pod cannot be seen now");
+            tokio::time::sleep(delay(tries, &error)).await;
+            tries = tries.saturating_add(1);
+            wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
+        }
+    }
+}
+
+/// Returns once the pods are told to end.
+async fn told_to_stop(orders: &mut watch::Receiver<Orders>) {
+    if orders.wait_for(|orders| orders.stop.is_some()).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Returns at the next order.
+async fn changed(orders: &mut watch::Receiver<Orders>) {
+    if orders.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What an error makes of a pod that has not run.
+fn failure(error: &PortError) -> PodResult {
+    let reason = error.reason.unwrap_or(match error.class {
+        Class::Denied => "Forbidden",
+        Class::Exists => "NameConflict",
+        Class::Capacity => "Unschedulable",
+        _ => "TemplateInvalid",
+    });
+    PodResult::Failed { reason: reason.to_owned(), message: error.chain() }
+}

@@ -1,0 +1,100 @@
+//! What is written down of an attempt when it is taken up. Owns the reading of its records and the writing of the first.
+
+use std::fs;
+use std::io;
+
+use orlop_core::attempt::AttemptEnd;
+use orlop_core::error::PortError;
+use orlop_core::spec::meta::ObjectReference;
+
+use super::layout::{AttemptDir, Layout};
+use super::records::{AttemptRecord, Control, PodIntent, read, write};
+use crate::runtime::pod::PodExit;
+
+/// What is known of an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// What it is; none: there is no trace of it.
+    pub(super) record: Option<AttemptRecord>,
+    /// What the host was told that runs it.
+    pub(super) accepted: Option<ObjectReference>,
+    /// What the host has ordered.
+    pub(super) control: Control,
+    /// Its pods by number.
+    pub(super) pods: Vec<PodIntent>,
+    /// Whether one of them was seen to run.
+    pub(super) has_run: bool,
+    /// Its end.
+    pub(super) end: Option<AttemptEnd>,
+}
+
+/// Reads all records of an attempt.
+///
+/// # Errors
+/// Fatal when one is damaged; Denied or Transient as the file system says.
+pub(super) fn load(dir: &AttemptDir) -> Result<Known, PortError> {
+    let Some(record) = read::<AttemptRecord>(&dir.attempt())? else { return Ok(Known::default()) };
+    let mut known = Known {
+        record: Some(record),
+        accepted: read(&dir.accepted())?,
+        control: read(&dir.control())?.unwrap_or_default(),
+        end: read(&dir.end())?,
+        ..Known::default()
+    };
+    for entry in fs::read_dir(&dir.path)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("pod-")?.parse::<u32>().ok());
+        let Some(pod) = number.map(|number| dir.pod(number)) else { continue };
+        // A pod without intent was never asked for.
+        let Some(mut intent) = read::<PodIntent>(&pod.intent())? else { continue };
+        intent.record.exit = read::<PodExit>(&pod.exit())?;
+        known.has_run |= pod.started().exists();
+        known.pods.push(intent);
+    }
+    known.pods.sort_by_key(|intent| intent.record.number);
+    Ok(known)
+}
+
+/// Writes down that an attempt exists. What an earlier try left is kept; its start is now.
+///
+/// # Errors
+/// Capacity, Denied or Transient as the file system says.
+pub(super) fn create(layout: &Layout, dir: &AttemptDir, record: AttemptRecord) -> Result<AttemptRecord, PortError> {
+    fs::create_dir_all(&dir.path)?;
+    let (stdout, _) = layout.logs(&record.spec.key);
+    stdout.parent().map_or(Ok(()), fs::create_dir_all)?;
+    write(&dir.attempt(), &record)?;
+    Ok(record)
+}
+
+/// Takes an attempt's directory away at once and deletes it then. None is fine.
+///
+/// # Errors
+/// Denied or Transient as the file system says, as long as the attempt is still there; what cannot be deleted after that
+/// is tried again when the run directory is opened.
+pub(super) fn discard(layout: &Layout, dir: &AttemptDir) -> Result<(), PortError> {
+    if let Some(memory) = dir.memory() {
+        removed(fs::remove_dir_all(memory))?;
+    }
+    let name = dir.path.strip_prefix(layout.attempts()).unwrap_or(&dir.path).to_string_lossy().replace('/', "+");
+    let grave = layout.trash().join(name);
+    fs::create_dir_all(layout.trash())?;
+    removed(fs::remove_dir_all(&grave))?;
+    match fs::rename(&dir.path, &grave) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    }
+    if let Err(error) = removed(fs::remove_dir_all(&grave)) {
+        tracing::warn!(path = %grave.display(), %error, "what is left of an attempt cannot be deleted");
+    }
+    Ok(())
+}
+
+/// The result of a removal, for which it is fine that there was nothing.
+pub(super) fn removed(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

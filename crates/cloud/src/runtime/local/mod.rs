@@ -1,0 +1,36 @@
+//! Attempts on one machine, whatever runs their pods. Owns the run directory, the adoption of what an earlier process
+//! left, the delivery and collection of artifacts and the machine's capacity; what runs a pod is the runtime's.
+//!
+//! Below the run directory lie
+//!
+//! * `attempts/<flow uid>/<instance>/<attempt>/`: `attempt.json` (written first), `accepted.json`, `control.json`, `end.json`;
+//! * below it `pod-<n>/`: `pod.json` (written before anything is started), `prepared.json`,
+//!   `started.json`, `exit.json`, `volumes/`, `in/` for delivered artifacts, `runtime/` for the runtime's own records;
+//! * `logs/<instance>/<attempt>.out` and `.err`;
+//! * `volumes/<claim>/`, `configmaps/<name>/<key>`, `resources/` with the owners of both.
+//!
+//! Every record is whole or absent, and stands before the act it announces. So a process that was killed anywhere is
+//! followed by one that reads the records, asks the runtime under the same key, and goes on.
+
+mod attempt;
+mod clock;
+mod collect;
+mod deliver;
+mod driver;
+mod finish;
+mod layout;
+mod ledger;
+mod life;
+mod load;
+mod options;
+mod records;
+mod reports;
+mod resources;
+mod retry;
+mod substrate;
+#[cfg(test)]
+mod tests;
+
+pub use clock::{Clock, SystemClock};
+pub use options::{LocalOptions, LocalPorts};
+pub use substrate::LocalSubstrate;

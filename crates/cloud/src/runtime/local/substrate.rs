@@ -1,0 +1,314 @@
+//! The substrate port on one machine. Owns the way from a call of the host to the task that follows the attempt.
+
+use std::fs::{self, File};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
+use orlop_core::error::{Class, PortError};
+use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
+use orlop_core::spec::flow::ResourceTemplates;
+use orlop_core::spec::meta::ObjectReference;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::attempt::{Answer, Attempt, Command, Inner, Live};
+use super::deliver::check;
+use super::driver::Driver;
+use super::finish::traceless;
+use super::load::{Known, create, discard, load, removed};
+use super::options::{LocalOptions, LocalPorts};
+use super::records::{AttemptRecord, read};
+use super::resources;
+use super::retry::blocking;
+use crate::runtime::plan::{JobTemplate, TemplatePolicy};
+use crate::runtime::pod::PodRuntime;
+
+/// Runs attempts on this machine: pods by `R`, records, volumes, logs and artifacts below one run directory, which is
+/// one flow's.
+///
+/// Dropping it leaves its pods running; the next one opened on the directory finds them.
+pub struct LocalSubstrate<R: PodRuntime + ?Sized> {
+    inner: Arc<Inner<R>>,
+    /// Held as long as this process works on the directory.
+    _lock: File,
+}
+
+/// What a task follows.
+enum Quarry {
+    /// An attempt that is to exist, created if it does not.
+    Wanted(Box<AttemptSpec>, Box<JobTemplate>),
+    /// An attempt of which there must be a trace.
+    Traced,
+}
+
+/// What became of an order.
+enum Ordered {
+    /// The attempt has it.
+    Given,
+    /// The attempt had ended.
+    Ended,
+    /// There is no such attempt.
+    Nothing,
+}
+
+impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
+    /// Opens a run directory, which is made where it is missing. Needs a tokio runtime with time when it is used.
+    ///
+    /// # Errors
+    /// Conflict when another process works on the directory; Denied, Capacity or Transient as the file system says.
+    pub fn open(runtime: Arc<R>, mut options: LocalOptions, ports: LocalPorts) -> Result<Self, PortError> {
+        fs::create_dir_all(&options.run_dir)?;
+        // Pods see absolute paths, wherever they are started.
+        options.run_dir = fs::canonicalize(&options.run_dir)?;
+        let inner = Inner::new(runtime, options, ports);
+        let layout = &inner.layout;
+        for directory in [layout.attempts(), layout.volumes(), layout.config_maps(), layout.resources()] {
+            fs::create_dir_all(directory)?;
+        }
+        let lock = File::create(layout.lock())?;
+        lock.try_lock().map_err(|error| match error {
+            fs::TryLockError::WouldBlock => {
+                let message = format!("{} is in use by another process", inner.options.run_dir.display());
+                PortError::new(Class::Conflict, message)
+            }
+            fs::TryLockError::Error(error) => error.into(),
+        })?;
+        if let Err(error) = removed(fs::remove_dir_all(layout.trash())) {
+            tracing::warn!(%error, "what is left of earlier attempts cannot be deleted");
+        }
+        Ok(Self { inner: Arc::new(inner), _lock: lock })
+    }
+
+    /// The task that follows an attempt, spawned where there is none.
+    fn follow(&self, key: &AttemptKey, quarry: Quarry) -> Live {
+        let mut live = self.inner.live();
+        if let Some(known) = live.get(key) {
+            return known.clone();
+        }
+        self.inner.reports.close(key);
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (answer, answered) = watch::channel(None);
+        let task = tokio::spawn(follow(self.inner.clone(), key.clone(), quarry, answer, orders));
+        let new = Live { commands, answer: answered, task: task.abort_handle() };
+        live.insert(key.clone(), new.clone());
+        new
+    }
+
+    /// Has an attempt followed and lets its end through.
+    async fn attend(&self, key: &AttemptKey, quarry: Quarry) -> Result<ObjectReference, PortError> {
+        let mut live = self.follow(key, quarry);
+        let answer = live.answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
+        let answer = answer.unwrap_or_else(|| {
+            Err(PortError::new(Class::Transient, format!("attempt {key} is not followed any more")).into())
+        })?;
+        self.inner.reports.open(key);
+        Ok(answer)
+    }
+
+    /// Gives an attempt an order.
+    async fn order(
+        &self,
+        key: &AttemptKey,
+        command: impl FnOnce(oneshot::Sender<Result<(), PortError>>) -> Command,
+    ) -> Result<Ordered, PortError> {
+        let followed = self.inner.live().get(key).cloned();
+        let live = match followed {
+            Some(live) => live,
+            None => {
+                let dir = self.inner.layout.attempt(key)?;
+                let known = blocking(move || Ok((dir.attempt().exists(), dir.end().exists()))).await?;
+                match known {
+                    (false, _) => return Ok(Ordered::Nothing),
+                    (true, true) => return Ok(Ordered::Ended),
+                    (true, false) => self.follow(key, Quarry::Traced),
+                }
+            }
+        };
+        let (reply, replied) = oneshot::channel();
+        // A task that ends in this moment needs no order any more.
+        if live.commands.send(command(reply)).is_err() {
+            return Ok(Ordered::Given);
+        }
+        replied.await.unwrap_or(Ok(())).map(|()| Ordered::Given)
+    }
+}
+
+impl<R: PodRuntime + ?Sized> Drop for LocalSubstrate<R> {
+    fn drop(&mut self) {
+        for live in self.inner.live().values() {
+            live.task.abort();
+        }
+    }
+}
+
+/// Follows an attempt: reads what is known of it, creates it if it is to exist, and drives it to its end.
+async fn follow<R: PodRuntime + ?Sized>(
+    inner: Arc<Inner<R>>,
+    key: AttemptKey,
+    quarry: Quarry,
+    answer: watch::Sender<Option<Answer>>,
+    commands: mpsc::UnboundedReceiver<Command>,
+) {
+    match take_up(&inner, &key, quarry).await {
+        Ok(Found::Attempt(attempt, known)) => Driver::new(attempt, known, answer, commands).run().await,
+        Ok(Found::Nothing) => {
+            inner.live().remove(&key);
+            answer.send_replace(Some(Ok(ObjectReference::default())));
+            inner.reports.deliver(&key, traceless(&inner, EndResult::Lost));
+        }
+        Ok(Found::Ended(known)) => {
+            inner.live().remove(&key);
+            answer.send_replace(Some(Ok(known.accepted.unwrap_or_default())));
+            if let Some(end) = known.end {
+                inner.reports.deliver(&key, end);
+            }
+        }
+        Err(error) => {
+            inner.live().remove(&key);
+            answer.send_replace(Some(Err(error.into())));
+        }
+    }
+}
+
+/// What there is of an attempt.
+enum Found<R: ?Sized> {
+    Attempt(Arc<Attempt<R>>, Known),
+    Ended(Known),
+    Nothing,
+}
+
+async fn take_up<R: PodRuntime + ?Sized>(
+    inner: &Arc<Inner<R>>,
+    key: &AttemptKey,
+    quarry: Quarry,
+) -> Result<Found<R>, PortError> {
+    let dir = inner.layout.attempt(key)?;
+    let place = dir.clone();
+    let mut known = blocking(move || load(&place)).await?;
+    if known.end.is_some() {
+        return Ok(Found::Ended(known));
+    }
+    let is_new = known.accepted.is_none() && !known.has_run;
+    let (record, template) = match (quarry, known.record.take()) {
+        (Quarry::Wanted(spec, template), record) if record.is_none() || is_new => {
+            check(inner, &spec.inputs).await?;
+            let backoff_default = inner.options.policy.backoff_default;
+            let record = AttemptRecord { spec: *spec, started_at: inner.now(), backoff_default };
+            let (creator, place) = (inner.clone(), dir.clone());
+            let record = blocking(move || create(&creator.layout, &place, record)).await?;
+            (record, *template)
+        }
+        (_, Some(record)) => {
+            let template = adopted(&record)?;
+            (record, template)
+        }
+        (_, None) => return Ok(Found::Nothing),
+    };
+    let AttemptRecord { spec, started_at, .. } = record;
+    Ok(Found::Attempt(Arc::new(Attempt { inner: inner.clone(), spec, template, dir, started_at }), known))
+}
+
+/// The template of an attempt that exists. What was allowed when it was created is not asked again.
+fn adopted(record: &AttemptRecord) -> Result<JobTemplate, PortError> {
+    let everything = TemplatePolicy {
+        allow_privileged: true,
+        allow_host_path: vec!["/".into()],
+        backoff_default: record.backoff_default,
+    };
+    JobTemplate::read(&record.spec.template, &everything)
+}
+
+#[async_trait]
+impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
+    async fn ensure_resources(
+        &self,
+        owner: &FlowOwner,
+        templates: &ResourceTemplates,
+    ) -> Result<Vec<ObjectReference>, PortError> {
+        let (inner, owner, templates) = (self.inner.clone(), owner.clone(), templates.clone());
+        blocking(move || resources::ensure(&inner.layout, &owner, &templates)).await
+    }
+
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError> {
+        let key = spec.key.clone();
+        let template = JobTemplate::read(&spec.template, &self.inner.options.policy)?;
+        self.inner.options.machine.check(&template.pod.request())?;
+        self.attend(&key, Quarry::Wanted(Box::new(spec), Box::new(template))).await
+    }
+
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
+        self.attend(&spec.key, Quarry::Traced).await.map(drop)
+    }
+
+    async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError> {
+        match self.order(key, |reply| Command::Cancel(grace, reply)).await? {
+            Ordered::Given => self.inner.reports.open(key),
+            Ordered::Ended => drop(self.attend(key, Quarry::Traced).await?),
+            Ordered::Nothing => {
+                self.inner.reports.deliver(key, traceless(&self.inner, EndResult::Cancelled));
+                self.inner.reports.open(key);
+            }
+        }
+        Ok(())
+    }
+
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
+        self.order(key, |reply| Command::Freeze(true, reply)).await.map(drop)
+    }
+
+    async fn resume(&self, key: &AttemptKey) -> Result<(), PortError> {
+        self.order(key, |reply| Command::Freeze(false, reply)).await.map(drop)
+    }
+
+    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {
+        if self.inner.live().contains_key(key) {
+            let message = format!("attempt {key} has not ended; cancel it first");
+            return Err(PortError::new(Class::Conflict, message));
+        }
+        let dir = self.inner.layout.attempt(key)?;
+        let place = dir.clone();
+        let known = blocking(move || load(&place)).await?;
+        for pod in &known.pods {
+            let pod_key = crate::runtime::pod::PodKey { attempt: key.clone(), pod: pod.record.number };
+            self.inner.runtime.remove(&pod_key, &dir.pod(pod.record.number).runtime).await?;
+        }
+        let inner = self.inner.clone();
+        blocking(move || discard(&inner.layout, &dir)).await
+    }
+
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
+        let attempts = self.inner.layout.attempts().join(flow);
+        let flow = flow.to_owned();
+        blocking(move || {
+            let mut keys = Vec::new();
+            for instance in children(&attempts)? {
+                for attempt in children(&instance)? {
+                    if let Some(record) = read::<AttemptRecord>(&attempt.join("attempt.json"))? {
+                        keys.push(record.spec.key);
+                    }
+                }
+            }
+            keys.retain(|key| *key.flow == flow);
+            keys.sort();
+            Ok(keys)
+        })
+        .await
+    }
+
+    async fn next(&self) -> AttemptReport {
+        self.inner.reports.next().await
+    }
+}
+
+/// What is in a directory; nothing when there is none.
+fn children(directory: &std::path::Path) -> Result<Vec<std::path::PathBuf>, PortError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    entries.map(|entry| Ok(entry?.path())).collect()
+}

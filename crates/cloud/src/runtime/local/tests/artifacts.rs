@@ -1,0 +1,163 @@
+//! Artifacts and output files: delivered before the start, collected after the end.
+
+use std::fs;
+
+use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource, EndResult, FileTrouble, OutputFile};
+use orlop_core::error::{Class, PortError};
+use orlop_core::ports::substrate::Substrate;
+use orlop_core::spec::artifact::HttpSource;
+use orlop_core::spec::status::ArtifactLocation;
+use serde_json::json;
+
+use super::{Bench, failure, key, spec};
+
+fn stored(name: &str, path: &str, location: ArtifactLocation) -> ArtifactDelivery {
+    let source = ArtifactSource::Stored { location, archive: None };
+    ArtifactDelivery { name: name.into(), path: path.into(), unpack: true, source }
+}
+
+fn http(path: &str, url: &str) -> ArtifactDelivery {
+    let source = ArtifactSource::Http(HttpSource { url: url.into(), ..HttpSource::default() });
+    ArtifactDelivery { name: "page".into(), path: path.into(), unpack: true, source }
+}
+
+fn output(name: &str, path: &str) -> ArtifactCollection {
+    ArtifactCollection { name: name.into(), path: path.into(), optional: false, archive: None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r31_inputs_lie_at_their_paths_before_the_command_starts() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["run"], "volumeMounts": [{"name": "work", "mountPath": "/work"}]}));
+    bench.set_volumes(&mut spec, json!([{"name": "work"}]));
+    spec.inputs = vec![
+        stored("model", "/models/m.bin", bench.store.hold(&[("", "weights")])),
+        stored("tree", "/work/deep/tree", bench.store.hold(&[("a", "1"), ("b", "2")])),
+        stored("all", "/work", bench.store.hold(&[("top", "3")])),
+        http("/page.html", "https://a.example/x"),
+    ];
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let plan = bench.running("s").await;
+    let source = |target: &str| plan.main.mounts.iter().find(|mount| mount.target == target).unwrap().source.clone();
+    assert_eq!(fs::read_to_string(source("/models/m.bin")).unwrap(), "weights");
+    assert_eq!(fs::read_to_string(source("/page.html")).unwrap(), "https://a.example/x");
+    let work = source("/work");
+    assert_eq!(fs::read_to_string(work.join("deep/tree/b")).unwrap(), "2");
+    assert_eq!(fs::read_to_string(work.join("top")).unwrap(), "3");
+    let names: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "nothing else is left there: {names:?}");
+    assert_eq!(plan.main.mounts.len(), 3, "what lies in a volume needs no mount of its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r31_what_is_not_in_the_store_is_refused_as_unavailable() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["exit", "0"]}));
+    spec.inputs = vec![stored("gone", "/in", ArtifactLocation { reference: "abc".into(), ..Default::default() })];
+    let substrate = bench.open();
+    let error = substrate.start(spec).await.unwrap_err();
+    assert_eq!((error.class, error.reason), (Class::NotFound, Some("ArtifactUnavailable")));
+    insta::assert_snapshot!(error.chain(), @"input artifact gone cannot be had: abc is not in the store");
+    assert!(substrate.list("f").await.unwrap().is_empty() && bench.fake.plans().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r31_a_download_that_fails_fails_the_attempt() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["exit", "0"]}));
+    spec.inputs = vec![http("/in", "https://a.example/missing")];
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let end = substrate.next().await.end;
+    assert_eq!(failure(&end).0, "ArtifactUnavailable");
+    insta::assert_snapshot!(failure(&end).1, @"input artifact page cannot be had: https://a.example/missing answers 404");
+    assert!(bench.fake.plans().is_empty(), "the command never ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_artifact_below_a_read_only_mount_has_no_place() {
+    let bench = Bench::new();
+    let mounts = json!([{"name": "work", "mountPath": "/work", "readOnly": true}]);
+    let mut spec = spec("s", json!({"command": ["exit", "0"], "volumeMounts": mounts}));
+    bench.set_volumes(&mut spec, json!([{"name": "work"}]));
+    spec.inputs = vec![stored("model", "/work/m", bench.store.hold(&[("", "weights")]))];
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let end = substrate.next().await.end;
+    insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /work/m: /work is mounted read-only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn outputs_come_from_volumes_and_from_the_container() {
+    let bench = Bench::new();
+    let command =
+        json!({"command": ["write", "/work/out", "hello\n"], "volumeMounts": [{"name": "work", "mountPath": "/work"}]});
+    let mut spec = spec("s", command);
+    bench.set_volumes(&mut spec, json!([{"name": "work"}]));
+    spec.output_files = vec![
+        OutputFile { name: "text".into(), path: "/work/out".into() },
+        OutputFile { name: "none".into(), path: "/work/none".into() },
+        OutputFile { name: "elsewhere".into(), path: "/else/where".into() },
+    ];
+    spec.output_artifacts = vec![output("tree", "/work"), output("none", "/none")];
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let end = substrate.next().await.end;
+    assert_eq!(end.result, EndResult::Succeeded);
+    let files: Vec<_> = end.files.iter().map(|file| (file.name.as_str(), file.content.clone())).collect();
+    assert_eq!(files, [("text", Ok("hello".to_owned()))]);
+    let artifacts: Vec<_> = end.artifacts.iter().map(|record| (record.name.as_str(), record.path.as_str())).collect();
+    assert_eq!(artifacts, [("tree", "/work")]);
+    let held = bench.store.hold(&[("out", "hello\n")]);
+    assert_eq!(end.artifacts[0].location, Some(held));
+    assert_eq!(bench.fake.world().fetched, ["/else/where", "/none"], "volumes are read directly");
+    let plan = &bench.fake.plans()[0];
+    assert_eq!(plan.outputs, ["/work/out", "/work/none", "/else/where", "/work", "/none"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r19_outputs_of_a_failure_are_taken_where_present() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["exit", "3"], "volumeMounts": [{"name": "w", "mountPath": "/w"}]}));
+    bench.set_volumes(&mut spec, json!([{"name": "w", "persistentVolumeClaim": {"claimName": "c"}}]));
+    let claim = bench.root.path().join("claims/c");
+    fs::create_dir_all(&claim).unwrap();
+    fs::write(claim.join("out"), [0xff]).unwrap();
+    spec.output_files = vec![OutputFile { name: "o".into(), path: "/w/out".into() }];
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let end = substrate.next().await.end;
+    assert_eq!(failure(&end).0, "NonZeroExit");
+    assert_eq!(end.files[0].content, Err(FileTrouble::NotText));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_whose_artifact_cannot_be_stored_is_none() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["write", "/out", "x"]}));
+    spec.output_artifacts = vec![output("o", "/out")];
+    let too_large = || PortError::new(Class::Invalid, "larger than --artifact-max-bytes");
+    let full = || PortError::new(Class::Capacity, "the disk is full");
+    bench.store.faults.lock().unwrap().extend([too_large(), full(), full()]);
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    let end = substrate.next().await.end;
+    assert_eq!(failure(&end).0, "OutputTooLarge", "after the disk had room again");
+    insta::assert_snapshot!(failure(&end).1, @"output artifact o at /out cannot be taken: larger than --artifact-max-bytes");
+    assert_eq!(end.document["status"]["conditions"][0]["reason"], "OutputTooLarge");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_can_be_cancelled_while_its_artifacts_come() {
+    let bench = Bench::new();
+    let mut spec = spec("s", json!({"command": ["exit", "0"]}));
+    spec.inputs = vec![stored("model", "/m", bench.store.hold(&[("", "weights")]))];
+    let busy = || PortError::new(Class::Transient, "busy").retry_after(std::time::Duration::from_secs(3_600));
+    bench.store.faults.lock().unwrap().extend([busy(), busy()]);
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    substrate.cancel(&key("s"), None).await.unwrap();
+    assert_eq!(substrate.next().await.end.result, EndResult::Cancelled);
+    assert!(bench.fake.plans().is_empty());
+}
