@@ -28,12 +28,12 @@ fn output(name: &str, path: &str) -> ArtifactCollection {
 #[tokio::test(start_paused = true)]
 async fn r31_inputs_lie_at_their_paths_before_the_command_starts() {
     let bench = Bench::new();
-    let mut spec = spec("s", json!({"command": ["run"], "volumeMounts": [{"name": "work", "mountPath": "/work"}]}));
+    let mut spec = spec("s", json!({"command": ["run"], "volumeMounts": [{"name": "work", "mountPath": "/data"}]}));
     bench.set_volumes(&mut spec, json!([{"name": "work"}]));
     spec.inputs = vec![
         stored("model", "/models/m.bin", bench.store.hold(&[("", "weights")])),
-        stored("tree", "/work/deep/tree", bench.store.hold(&[("a", "1"), ("b", "2")])),
-        stored("all", "/work", bench.store.hold(&[("top", "3")])),
+        stored("tree", "/data/deep/tree", bench.store.hold(&[("a", "1"), ("b", "2")])),
+        stored("all", "/data", bench.store.hold(&[("top", "3")])),
         http("/page.html", "https://a.example/x"),
     ];
     let substrate = bench.open();
@@ -42,7 +42,7 @@ async fn r31_inputs_lie_at_their_paths_before_the_command_starts() {
     let source = |target: &str| plan.main.mounts.iter().find(|mount| mount.target == target).unwrap().source.clone();
     assert_eq!(fs::read_to_string(source("/models/m.bin")).unwrap(), "weights");
     assert_eq!(fs::read_to_string(source("/page.html")).unwrap(), "https://a.example/x");
-    let work = source("/work");
+    let work = source("/data");
     assert_eq!(fs::read_to_string(work.join("deep/tree/b")).unwrap(), "2");
     assert_eq!(fs::read_to_string(work.join("top")).unwrap(), "3");
     let names: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -78,29 +78,29 @@ async fn r31_a_download_that_fails_fails_the_attempt() {
 #[tokio::test(start_paused = true)]
 async fn an_artifact_below_a_read_only_mount_has_no_place() {
     let bench = Bench::new();
-    let mounts = json!([{"name": "work", "mountPath": "/work", "readOnly": true}]);
+    let mounts = json!([{"name": "work", "mountPath": "/data", "readOnly": true}]);
     let mut spec = spec("s", json!({"command": ["exit", "0"], "volumeMounts": mounts}));
     bench.set_volumes(&mut spec, json!([{"name": "work"}]));
-    spec.inputs = vec![stored("model", "/work/m", bench.store.hold(&[("", "weights")]))];
+    spec.inputs = vec![stored("model", "/data/m", bench.store.hold(&[("", "weights")]))];
     let substrate = bench.open();
     substrate.start(spec).await.unwrap();
     let end = substrate.next().await.end;
-    insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /work/m: /work is mounted read-only");
+    insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /data/m: /data is mounted read-only");
 }
 
 #[tokio::test(start_paused = true)]
 async fn outputs_come_from_volumes_and_from_the_container() {
     let bench = Bench::new();
     let command =
-        json!({"command": ["write", "/work/out", "hello\n"], "volumeMounts": [{"name": "work", "mountPath": "/work"}]});
+        json!({"command": ["write", "/data/out", "hello\n"], "volumeMounts": [{"name": "work", "mountPath": "/data"}]});
     let mut spec = spec("s", command);
     bench.set_volumes(&mut spec, json!([{"name": "work"}]));
     spec.output_files = vec![
-        OutputFile { name: "text".into(), path: "/work/out".into() },
-        OutputFile { name: "none".into(), path: "/work/none".into() },
+        OutputFile { name: "text".into(), path: "/data/out".into() },
+        OutputFile { name: "none".into(), path: "/data/none".into() },
         OutputFile { name: "elsewhere".into(), path: "/else/where".into() },
     ];
-    spec.output_artifacts = vec![output("tree", "/work"), output("none", "/none")];
+    spec.output_artifacts = vec![output("tree", "/data"), output("none", "/none")];
     let substrate = bench.open();
     substrate.start(spec).await.unwrap();
     let end = substrate.next().await.end;
@@ -108,12 +108,12 @@ async fn outputs_come_from_volumes_and_from_the_container() {
     let files: Vec<_> = end.files.iter().map(|file| (file.name.as_str(), file.content.clone())).collect();
     assert_eq!(files, [("text", Ok("hello".to_owned()))]);
     let artifacts: Vec<_> = end.artifacts.iter().map(|record| (record.name.as_str(), record.path.as_str())).collect();
-    assert_eq!(artifacts, [("tree", "/work")]);
+    assert_eq!(artifacts, [("tree", "/data")]);
     let held = bench.store.hold(&[("out", "hello\n")]);
     assert_eq!(end.artifacts[0].location, Some(held));
     assert_eq!(bench.fake.world().fetched, ["/else/where", "/none"], "volumes are read directly");
     let plan = &bench.fake.plans()[0];
-    assert_eq!(plan.outputs, ["/work/out", "/work/none", "/else/where", "/work", "/none"]);
+    assert_eq!(plan.outputs, ["/data/out", "/data/none", "/else/where", "/data", "/none"]);
 }
 
 #[tokio::test(start_paused = true)]
