@@ -16,6 +16,8 @@ pub mod request;
 pub mod resolve;
 pub mod security;
 pub mod source;
+#[cfg(test)]
+mod tests;
 pub mod volume;
 
 use std::collections::BTreeMap;

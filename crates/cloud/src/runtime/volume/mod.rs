@@ -5,6 +5,8 @@ pub mod beneath;
 pub mod locate;
 pub mod mount;
 pub mod prepare;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
