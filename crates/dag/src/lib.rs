@@ -9,6 +9,7 @@
 
 pub mod depends;
 pub mod engine;
+pub mod gate;
 pub mod manifest;
 pub mod params;
 pub mod plan;

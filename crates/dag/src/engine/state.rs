@@ -236,8 +236,9 @@ impl State {
         self.flow.suspended || self.flow.held
     }
 
-    /// The item of an instance.
-    pub(super) fn item<'a>(&'a self, plan: &'a Plan, at: Address) -> Option<&'a Value> {
+    /// The item of a fan-out instance, while it is known.
+    #[must_use]
+    pub fn item<'a>(&'a self, plan: &'a Plan, at: Address) -> Option<&'a Value> {
         let item = at.item? as usize;
         match plan.step(at.step).and_then(|step| step.with_items.as_ref()) {
             Some(items) => items.get(item),

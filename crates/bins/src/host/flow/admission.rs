@@ -1,0 +1,26 @@
+//! Who says when a flow may begin (rule R18). Owns the port only; the order among flows is the gate's.
+
+use async_trait::async_trait;
+use orlop_core::error::PortError;
+
+/// What a flow that wants to begin is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It begins.
+    Begin,
+    /// It waits; ask again.
+    Wait {
+        /// For what.
+        message: String,
+    },
+}
+
+/// Lets flows begin.
+#[async_trait]
+pub trait Admission: Send {
+    /// The next verdict. After [`Verdict::Wait`] the next call returns when there is news.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    async fn next(&mut self) -> Result<Verdict, PortError>;
+}

@@ -1,0 +1,261 @@
+//! From effects to work: what the engine asks for becomes calls of the substrate. Owns the retrying of calls that must
+//! succeed; an answer comes back as an event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::attempt::{Address, AttemptKey};
+use orlop_core::effect::FlowEffect;
+use orlop_core::error::PortError;
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::StepState;
+use orlop_core::ports::substrate::FlowOwner;
+use orlop_dag::params::Scope;
+
+use super::attempt::{self, Refusal};
+use super::bind::{Binding, Unresolved, bind};
+use super::configs::look_up;
+use super::template::Subject;
+use super::work::{Done, Purpose, Start, Unit};
+use super::{FlowHost, answer, items};
+
+impl FlowHost {
+    /// Begins to carry effects out. Those that need no work are done on return.
+    pub(super) fn carry_out(&mut self, effects: Vec<FlowEffect>) {
+        for effect in effects {
+            self.carry_out_one(effect);
+        }
+    }
+
+    fn carry_out_one(&mut self, effect: FlowEffect) {
+        match effect {
+            FlowEffect::EnsureResources => self.ensure_resources(),
+            FlowEffect::StartAttempt { at, attempt, item } => {
+                self.work.queue_start(Start { unit: (at, attempt), item });
+            }
+            FlowEffect::CancelAttempt { at, attempt, .. }
+            | FlowEffect::SuspendAttempt { at, attempt, .. }
+            | FlowEffect::ResumeAttempt { at, attempt, .. } => {
+                if let Some(effect) = self.work.after_adoption((at, attempt), effect) {
+                    self.change_attempt(effect);
+                }
+            }
+            FlowEffect::ResolveItems { step } => self.resolve_items(Address { step, item: None }),
+            FlowEffect::ForgetAttempt { at, attempt, after } => self.forget((at, attempt), after),
+            FlowEffect::RecordEvent(notice) => self.desk.notice(&self.plan, self.parts.clock.now(), notice),
+            FlowEffect::StatusChanged { urgent, .. } => self.pace.changed(urgent),
+            // The record of a run stays until somebody deletes it.
+            FlowEffect::DeleteFlow => {}
+            other => tracing::error!(effect = %other.key(), "the engine asked for an effect this host does not know"),
+        }
+    }
+
+    pub(super) fn change_attempt(&mut self, effect: FlowEffect) {
+        match effect {
+            FlowEffect::CancelAttempt { at, attempt, grace, .. } => self.cancel((at, attempt), grace),
+            FlowEffect::SuspendAttempt { at, attempt, .. } => self.freeze((at, attempt), true),
+            FlowEffect::ResumeAttempt { at, attempt, .. } => self.freeze((at, attempt), false),
+            _ => {}
+        }
+    }
+
+    fn key(&self, (at, attempt): Unit) -> AttemptKey {
+        attempt::key(&self.plan, self.state.meta(), at, attempt)
+    }
+
+    fn ensure_resources(&mut self) {
+        let Some(templates) = self.plan.spec().resource_templates.clone() else { return };
+        let meta = self.state.meta();
+        let (uid, name, namespace) = (meta.uid.clone(), meta.name.clone(), meta.namespace.clone());
+        let owner = FlowOwner { uid, name, namespace };
+        let substrate = Arc::clone(&self.parts.substrate);
+        self.work.push(async move {
+            let mut tries = 0;
+            loop {
+                let error = match substrate.ensure_resources(&owner, &templates).await {
+                    Ok(refs) => return Done::Event(FlowEvent::ResourcesReady { refs }),
+                    Err(error) => error,
+                };
+                if let Some(event) = answer::resources_failed(&error) {
+                    return Done::Event(event);
+                }
+                tries = patiently("creating the resources of the flow", &error, tries).await;
+            }
+        });
+    }
+
+    fn cancel(&mut self, unit: Unit, grace: Option<Duration>) {
+        let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
+        self.work.push(async move {
+            let mut tries = 0;
+            while let Err(error) = substrate.cancel(&key, grace).await {
+                if !error.class.is_retryable() {
+                    // Its end is still reported when it comes to it.
+                    tracing::error!(attempt = %key, error = %error.chain(), "the attempt cannot be ended");
+                    break;
+                }
+                tries = patiently("ending an attempt", &error, tries).await;
+            }
+            Done::Tidied
+        });
+    }
+
+    fn freeze(&mut self, unit: Unit, on: bool) {
+        if self.work.want_frozen(unit, on) {
+            self.set_clock(unit, on);
+        }
+    }
+
+    pub(super) fn set_clock(&mut self, unit: Unit, on: bool) {
+        let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
+        self.work.push(async move {
+            let mut tries = 0;
+            loop {
+                let result = if on { substrate.suspend(&key).await } else { substrate.resume(&key).await };
+                match result {
+                    Err(error) if error.class.is_retryable() && tries < SUSPEND_TRIES => {
+                        tries = patiently("suspending an attempt", &error, tries).await;
+                    }
+                    Err(error) => {
+                        tracing::warn!(attempt = %key, error = %error.chain(), "the attempt runs on: it cannot be suspended");
+                        return Done::Clock(unit, on);
+                    }
+                    Ok(()) => return Done::Clock(unit, on),
+                }
+            }
+        });
+    }
+
+    fn forget(&mut self, unit: Unit, after: Duration) {
+        let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
+        let at_once = after.is_zero();
+        self.work.tidying += usize::from(at_once);
+        self.work.push(async move {
+            tokio::time::sleep(after).await;
+            if let Err(error) = substrate.forget(&key).await {
+                tracing::warn!(attempt = %key, error = %error.chain(), "what is left of the attempt cannot be deleted");
+            }
+            if at_once { Done::Forgotten } else { Done::Tidied }
+        });
+    }
+
+    /// Lets starts begin as far as the bound allows.
+    pub(super) fn begin_starts(&mut self) {
+        while let Some(Start { unit, item }) = self.work.next_start() {
+            match bind(&self.plan, &self.state, unit.0, item.as_deref()) {
+                Err(error) => self.refuse(unit, error.into()),
+                Ok(binding) => self.complete(Purpose::Start(unit), binding),
+            }
+        }
+    }
+
+    /// Watches what an earlier host has started.
+    pub(super) fn adopt(&mut self) {
+        let live: Vec<Unit> = self.state.live().collect();
+        for unit in live {
+            let accepted = |(state, _): (StepState, u32)| matches!(state, StepState::Active | StepState::Cancelling);
+            if !self.state.attempt(unit.0).is_some_and(accepted) {
+                continue;
+            }
+            self.work.adopt(unit);
+            let item = self.state.item(&self.plan, unit.0).cloned();
+            match bind(&self.plan, &self.state, unit.0, item.as_ref()) {
+                Err(_) => self.adopt_with(unit, None),
+                Ok(binding) => self.complete(Purpose::Adopt(unit), binding),
+            }
+        }
+    }
+
+    fn resolve_items(&mut self, at: Address) {
+        match bind(&self.plan, &self.state, at, None) {
+            Err(error) => self.pending.push(FlowEvent::ItemsResolved { at, items: Err(error.to_string()) }),
+            Ok(binding) => self.complete(Purpose::Items(at), binding),
+        }
+    }
+
+    /// Looks up what is missing in a binding, then goes on.
+    fn complete(&mut self, purpose: Purpose, binding: Binding) {
+        let Binding { mut scope, config_maps } = binding;
+        if config_maps.is_empty() {
+            return self.bound(purpose, Ok(scope));
+        }
+        let (spec, flow) = (Arc::clone(self.plan.spec()), self.state.meta().name.clone());
+        let configs = Arc::clone(&self.parts.configs);
+        self.work.push(async move {
+            for (name, key_ref) in config_maps {
+                match look_up(&spec, &flow, configs.as_ref(), (&name, &key_ref)).await {
+                    Ok(value) => scope.bind(name, value),
+                    Err(error) => return Done::Bound(purpose, Err(error)),
+                }
+            }
+            Done::Bound(purpose, Ok(scope))
+        });
+    }
+
+    /// Parameters are known, or cannot be.
+    pub(super) fn bound(&mut self, purpose: Purpose, scope: Result<Scope, Unresolved>) {
+        match (purpose, scope) {
+            (Purpose::Start(unit), Ok(scope)) => self.start(unit, &scope),
+            (Purpose::Start(unit), Err(error)) => self.refuse(unit, error.into()),
+            (Purpose::Adopt(unit), scope) => self.adopt_with(unit, scope.ok().as_ref()),
+            (Purpose::Items(at), scope) => {
+                let items = scope.map_err(|error| error.to_string());
+                let items = items.and_then(|scope| items::items(&self.plan, &self.state, at, &scope));
+                self.pending.push(FlowEvent::ItemsResolved { at, items });
+            }
+        }
+    }
+
+    fn subject(&self, (at, attempt): Unit) -> Subject<'_> {
+        Subject { plan: &self.plan, meta: self.state.meta(), at, attempt }
+    }
+
+    fn start(&mut self, unit: Unit, scope: &Scope) {
+        let spec = match attempt::start_spec(self.subject(unit), &self.state, scope) {
+            Ok(spec) => spec,
+            Err(refusal) => return self.refuse(unit, refusal),
+        };
+        let substrate = Arc::clone(&self.parts.substrate);
+        self.work.push(async move { Done::Started(unit, substrate.start(spec).await) });
+    }
+
+    fn adopt_with(&mut self, unit: Unit, scope: Option<&Scope>) {
+        let spec = match attempt::adoption_spec(self.subject(unit), scope) {
+            Ok(spec) => spec,
+            Err(refusal) => {
+                tracing::error!(attempt = %self.key(unit), %refusal, "a running attempt cannot be watched");
+                self.work.push(async move { Done::Adopted(unit) });
+                return;
+            }
+        };
+        let substrate = Arc::clone(&self.parts.substrate);
+        self.work.push(async move {
+            let mut tries = 0;
+            while let Err(error) = substrate.adopt(spec.clone()).await {
+                if !error.class.is_retryable() {
+                    tracing::error!(attempt = %spec.key, error = %error.chain(), "a running attempt cannot be watched");
+                    break;
+                }
+                tries = patiently("looking for a running attempt", &error, tries).await;
+            }
+            Done::Adopted(unit)
+        });
+    }
+
+    /// A start that can never succeed as it is.
+    fn refuse(&mut self, unit: Unit, refusal: Refusal) {
+        self.work.start_answered(unit, false);
+        let ((at, attempt), Refusal { reason, message, retryable }) = (unit, refusal);
+        self.pending.push(FlowEvent::AttemptRefused { at, attempt, reason, message, retryable });
+    }
+}
+
+/// Tries of a suspension before the attempt is left running.
+const SUSPEND_TRIES: u32 = 5;
+
+/// Waits before a call is made again; gives the number of tries.
+async fn patiently(what: &str, error: &PortError, tries: u32) -> u32 {
+    tracing::warn!(error = %error.chain(), tries, "{what} failed, trying again");
+    tokio::time::sleep(answer::patience(error, tries)).await;
+    tries.saturating_add(1)
+}

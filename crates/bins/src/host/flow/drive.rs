@@ -1,0 +1,133 @@
+//! The loop of a host: wait, gather what is there, write it down, tell the engine, carry out what it asks for. Owns the
+//! order of these; decides nothing.
+
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_dag::engine::{apply, next_deadline, view};
+
+use super::order::OrderError;
+use super::wait::Wake;
+use super::work::Done;
+use super::{FlowHost, HostError, Left, TIDY};
+
+impl FlowHost {
+    /// Drives the flow until it has ended, or there is another reason to leave.
+    ///
+    /// # Errors
+    /// When the journal can no longer be written or the gate not be asked. What was written stays, what runs goes on, and
+    /// another host can take over.
+    pub async fn run(&mut self) -> Result<Left, HostError> {
+        loop {
+            self.commit().await?;
+            self.ask_gate();
+            self.begin_starts();
+            if !self.pending.is_empty() {
+                continue;
+            }
+            self.publish().await;
+            if self.state.phase().is_terminal() {
+                self.tidy().await?;
+                return self.leave(Left::Ended).await;
+            }
+            if self.parts.leave_when_paused && self.waits_for_people() {
+                return self.leave(Left::Paused).await;
+            }
+            if self.wait().await? == Wake::Detach {
+                self.commit().await?;
+                return self.leave(Left::Detached).await;
+            }
+        }
+    }
+
+    /// Writes down what has happened, in one transaction, tells the engine and carries out its effects.
+    async fn commit(&mut self) -> Result<(), HostError> {
+        while !(self.pending.is_empty() && self.orders.is_empty()) {
+            let now = self.parts.clock.now();
+            // Orders come before all else.
+            let (mut events, answers): (Vec<FlowEvent>, Vec<_>) = self.orders.drain(..).unzip();
+            events.append(&mut self.pending);
+            if let Err(error) = self.ledger.append(now, &events).await {
+                for answer in answers {
+                    // Whoever asked may have gone.
+                    drop(answer.send(Err(OrderError::Failed(error.to_string()))));
+                }
+                return Err(error);
+            }
+            let mut effects = Vec::new();
+            for event in &events {
+                apply(&self.plan, &mut self.state, event, now, &mut effects);
+            }
+            self.carry_out(effects);
+            for answer in answers {
+                drop(answer.send(Ok(())));
+            }
+            self.ledger.snapshot(&self.plan, &self.state, false).await;
+        }
+        Ok(())
+    }
+
+    /// Asks the gate, once, as soon as the flow is not suspended.
+    fn ask_gate(&mut self) {
+        let may_ask = !matches!(self.state.phase(), FlowPhase::Suspended) && !self.state.phase().is_terminal();
+        if self.admitted || !may_ask {
+            return;
+        }
+        self.admitted = true;
+        match self.admission.take() {
+            None => self.pending.push(FlowEvent::Admit),
+            Some(mut gate) => self.work.push(async move {
+                let verdict = gate.next().await;
+                Done::Gate(gate, verdict)
+            }),
+        }
+    }
+
+    /// Whether the engine waits for the clock and its time has come.
+    pub(super) fn tick_if_due(&mut self) {
+        let now = self.parts.clock.now();
+        if self.pending.is_empty() && next_deadline(&self.state).is_some_and(|due| due <= now) {
+            self.pending.push(FlowEvent::Tick);
+        }
+    }
+
+    /// Whether nothing runs and nothing is going to without a decision of a person.
+    fn waits_for_people(&self) -> bool {
+        if self.state.phase() != FlowPhase::Paused || self.state.live().next().is_some() {
+            return false;
+        }
+        let records = view(&self.plan, &self.state, 0..usize::MAX).status.steps;
+        !records.iter().any(|step| step.next_retry_time.is_some())
+    }
+
+    async fn publish(&mut self) {
+        let due = self.pace.take(self.plan.len());
+        if due.status {
+            self.desk.show(&self.plan, &self.state);
+        }
+        if due.summary {
+            self.ledger.summarize(&self.plan, &self.state).await;
+        }
+    }
+
+    /// Waits, for a while, until what is left of attempts is deleted.
+    async fn tidy(&mut self) -> Result<(), HostError> {
+        let until = tokio::time::Instant::now() + TIDY;
+        while self.work.tidying > 0 {
+            use futures::StreamExt as _;
+            match tokio::time::timeout_at(until, self.work.under_way.next()).await {
+                Ok(Some(done)) => self.settle(done)?,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        // Events after the end change nothing, so they are not written.
+        self.pending.clear();
+        Ok(())
+    }
+
+    async fn leave(&mut self, why: Left) -> Result<Left, HostError> {
+        self.ledger.snapshot(&self.plan, &self.state, true).await;
+        self.ledger.summarize(&self.plan, &self.state).await;
+        self.desk.show(&self.plan, &self.state);
+        Ok(why)
+    }
+}

@@ -1,0 +1,116 @@
+//! Both sides of the counter of a host: people give orders and watch, the host answers. Owns the channels; carries out no
+//! order.
+
+use std::sync::Arc;
+
+use orlop_core::attempt::Address;
+use orlop_core::effect::FlowNotice;
+use orlop_core::time::Time;
+use orlop_dag::engine::{State, StatusView, view};
+use orlop_dag::plan::Plan;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use super::order::{Order, OrderError};
+
+/// Notices a slow watcher may be behind before it misses some.
+const NOTICES: usize = 4096;
+/// Orders that may wait.
+const ORDERS: usize = 64;
+
+/// Something people want to know, with the name of the step it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notice {
+    /// When.
+    pub at: Time,
+    /// Name of the step or instance; empty for the flow.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub step: String,
+    /// What.
+    #[serde(flatten)]
+    pub notice: FlowNotice,
+}
+
+/// What arrives at the counter.
+pub(super) enum Request {
+    /// An order, and where its answer goes.
+    Order(Order, oneshot::Sender<Result<(), OrderError>>),
+    /// Leave.
+    Detach,
+}
+
+/// A way to give orders to a host and to watch it.
+#[derive(Clone)]
+pub struct HostHandle {
+    requests: mpsc::Sender<Request>,
+    status: watch::Receiver<Arc<StatusView>>,
+    notices: broadcast::Sender<Notice>,
+}
+
+impl HostHandle {
+    /// Gives an order; returns once it is written down and in force.
+    ///
+    /// # Errors
+    /// When it does not fit, or the host has gone.
+    pub async fn order(&self, order: Order) -> Result<(), OrderError> {
+        let gone = || OrderError::Failed("the host of the flow has gone; try again".to_owned());
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Order(order, answer)).await.map_err(|_| gone())?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Tells the host to leave: the flow goes on under the next one.
+    pub async fn detach(&self) {
+        // A host that has gone needs no telling.
+        drop(self.requests.send(Request::Detach).await);
+    }
+
+    /// The status, as it changes. Changes that follow each other quickly are told as one.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<Arc<StatusView>> {
+        self.status.clone()
+    }
+
+    /// Notices from now on.
+    #[must_use]
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+}
+
+/// The host's side.
+pub(super) struct Desk {
+    pub(super) requests: mpsc::Receiver<Request>,
+    sender: mpsc::Sender<Request>,
+    status: watch::Sender<Arc<StatusView>>,
+    notices: broadcast::Sender<Notice>,
+}
+
+impl Desk {
+    pub(super) fn new(plan: &Plan, state: &State) -> Self {
+        let (sender, requests) = mpsc::channel(ORDERS);
+        let (status, _) = watch::channel(Arc::new(view(plan, state, 0..usize::MAX)));
+        let (notices, _) = broadcast::channel(NOTICES);
+        Self { requests, sender, status, notices }
+    }
+
+    pub(super) fn handle(&self) -> HostHandle {
+        let (requests, notices) = (self.sender.clone(), self.notices.clone());
+        HostHandle { requests, status: self.status.subscribe(), notices }
+    }
+
+    pub(super) fn notice(&self, plan: &Plan, at: Time, notice: FlowNotice) {
+        let step = notice.at.map(|at: Address| plan.instance_name(at)).unwrap_or_default();
+        tracing::debug!(step, reason = notice.reason, "{}", notice.message);
+        // Nobody listens: nobody misses it.
+        drop(self.notices.send(Notice { at, step, notice }));
+    }
+
+    /// Shows the status of now.
+    pub(super) fn show(&self, plan: &Plan, state: &State) {
+        if self.status.receiver_count() > 0 {
+            self.status.send_replace(Arc::new(view(plan, state, 0..usize::MAX)));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The host of one flow: it tells the engine what happens, writes that down first, and has a substrate do what the engine
+//! asks for. Owns the loop and everything around one flow; never decides what may run and never runs anything itself.
+//!
+//! A host writes an event before it acts on it. After a crash the next host replays what was written, carries out again
+//! what may have been lost, adopts what runs, and goes on: no attempt runs twice.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use orlop::host::flow::{FlowHost, HostParts, Submission};
+//! use orlop_core::spec::flow::JobFlow;
+//! use orlop_core::testing::{MemoryJournal, ScriptedSubstrate};
+//!
+//! let template = serde_json::json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {
+//!     "containers": [{"name": "main", "image": "busybox", "command": ["true"]}]}}}});
+//! let spec = serde_json::from_value(serde_json::json!({"steps": [
+//!     {"name": "build", "template": template},
+//!     {"name": "test", "dependencies": ["build"], "template": template},
+//! ]}))?;
+//! let parts = HostParts::new(Arc::new(ScriptedSubstrate::new()), Arc::new(MemoryJournal::new()));
+//! let submission = Submission::new(JobFlow::new("hello", spec), "6d0d7a5e-0000-4000-8000-000000000000");
+//! let mut host = FlowHost::submit(parts, submission, Vec::new()).await?;
+//! host.run().await?;
+//! assert_eq!(host.status().progress.summary, "2/2");
+//! # Ok(()) }
+//! ```
+
+mod admission;
+mod answer;
+mod artifacts;
+mod attempt;
+mod bind;
+mod carry;
+mod clock;
+mod collect;
+mod configs;
+mod drive;
+mod error;
+mod handle;
+mod items;
+mod ledger;
+mod order;
+mod publish;
+mod report;
+mod resource;
+mod submit;
+mod template;
+mod wait;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::event::FlowEvent;
+use orlop_core::ports::journal::{FlowJournal, StoredFlow};
+use orlop_core::ports::substrate::Substrate;
+use orlop_core::spec::status::FlowStatus;
+use orlop_dag::engine::{State, init, outstanding, view};
+use orlop_dag::plan::Plan;
+
+pub use admission::{Admission, Verdict};
+pub use artifacts::imported_name;
+pub use attempt::{address, key};
+pub use clock::{Clock, SystemClock};
+pub use configs::{ConfigMaps, NoConfigMaps};
+pub use error::HostError;
+pub use handle::{HostHandle, Notice};
+pub use ledger::{RecordOptions, entry, options, replay, summary};
+pub use order::{Order, OrderError, event};
+pub use resource::resource_name;
+pub use submit::{ParameterError, Submission, first_events, parameters, record};
+pub use template::{Subject, TemplateError};
+
+use handle::Desk;
+use ledger::Ledger;
+use publish::Pace;
+use work::Work;
+
+/// Where the answer to an order goes.
+type Answer = tokio::sync::oneshot::Sender<Result<(), OrderError>>;
+
+/// What a host works with.
+#[derive(Clone)]
+pub struct HostParts {
+    /// Where attempts run.
+    pub substrate: Arc<dyn Substrate>,
+    /// Where events are written.
+    pub journal: Arc<dyn FlowJournal>,
+    /// ConfigMaps beside those of the flow.
+    pub configs: Arc<dyn ConfigMaps>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Starts that may be under way at once.
+    pub starts: usize,
+    /// Whether the host leaves when nothing but a person can make the flow go on.
+    pub leave_when_paused: bool,
+}
+
+impl HostParts {
+    /// A substrate and a journal; the rest as most hosts have it: no further ConfigMaps, the clock of the machine, 16 starts
+    /// at once, waiting for people.
+    #[must_use]
+    pub fn new(substrate: Arc<dyn Substrate>, journal: Arc<dyn FlowJournal>) -> Self {
+        Self {
+            substrate,
+            journal,
+            configs: Arc::new(NoConfigMaps),
+            clock: Arc::new(SystemClock),
+            starts: 16,
+            leave_when_paused: false,
+        }
+    }
+}
+
+/// Why a host stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Left {
+    /// The flow is terminal.
+    Ended,
+    /// Only a person can make the flow go on, and the host was told not to wait for one.
+    Paused,
+    /// The host was told to leave; the flow goes on under the next one.
+    Detached,
+}
+
+/// The host of one flow.
+pub struct FlowHost {
+    parts: HostParts,
+    plan: Arc<Plan>,
+    state: State,
+    ledger: Ledger,
+    work: Work,
+    desk: Desk,
+    pace: Pace,
+    /// Events that are to be written next.
+    pending: Vec<FlowEvent>,
+    /// Orders that are to be written next, before these.
+    orders: Vec<(FlowEvent, Answer)>,
+    admission: Option<Box<dyn Admission>>,
+    admitted: bool,
+}
+
+impl FlowHost {
+    /// Submits a flow: writes it down and begins it. `first` are events told to the engine before all else, such as
+    /// imports and approvals.
+    ///
+    /// # Errors
+    /// When the spec has no plan, a parameter no value, or the journal cannot be written.
+    pub async fn submit(parts: HostParts, submission: Submission, first: Vec<FlowEvent>) -> Result<Self, HostError> {
+        let plan = Arc::new(Plan::build(Arc::new(submission.flow.spec.clone())).map_err(HostError::Plan)?);
+        let now = parts.clock.now();
+        let record = record(submission, parts.configs.as_ref(), now).await?;
+        parts.journal.create(&record).await.map_err(HostError::Journal)?;
+        let meta = options(&StoredFlow { record: record.clone(), snapshot: None, entries: Vec::new(), last: 0 })?.meta;
+        let mut effects = Vec::new();
+        let state = init(&plan, &meta, now, &mut effects);
+        let mut host = Self::assemble(parts, plan, state, (&record.uid, 0));
+        host.pending = first_events(&record.flow, &host.plan, now);
+        host.pending.extend(first);
+        host.carry_out(effects);
+        host.ledger.summarize(&host.plan, &host.state).await;
+        Ok(host)
+    }
+
+    /// Goes on with a flow whose last host is gone.
+    ///
+    /// # Errors
+    /// When there is no such flow, or what is stored of it cannot be read.
+    pub async fn resume(parts: HostParts, uid: &str) -> Result<Self, HostError> {
+        let stored = parts.journal.load(uid).await.map_err(HostError::Journal)?;
+        let plan = Plan::build(Arc::new(stored.record.flow.spec.clone())).map_err(HostError::Plan)?;
+        let state = replay(&plan, &stored)?;
+        let mut host = Self::assemble(parts, Arc::new(plan), state, (uid, stored.last));
+        let mut effects = Vec::new();
+        outstanding(&host.plan, &host.state, &mut effects);
+        host.adopt();
+        host.carry_out(effects);
+        Ok(host)
+    }
+
+    fn assemble(parts: HostParts, plan: Arc<Plan>, state: State, (uid, last): (&str, u64)) -> Self {
+        let ledger = Ledger::new(Arc::clone(&parts.journal), uid, last);
+        let admitted = view(&plan, &state, 0..0).status.start_time.is_some();
+        let desk = Desk::new(&plan, &state);
+        let work = Work::new(parts.starts);
+        let (pending, orders) = (Vec::new(), Vec::new());
+        let pace = Pace::default();
+        Self { parts, plan, state, ledger, work, desk, pace, pending, orders, admission: None, admitted }
+    }
+
+    /// Sets who says when the flow may begin; without one it begins at once.
+    pub fn set_admission(&mut self, admission: Box<dyn Admission>) {
+        self.admission = Some(admission);
+    }
+
+    /// A handle to give orders and to watch by.
+    #[must_use]
+    pub fn handle(&self) -> HostHandle {
+        self.desk.handle()
+    }
+
+    /// The plan of the flow.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The state of the flow.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The status of the flow with all records.
+    #[must_use]
+    pub fn status(&self) -> FlowStatus {
+        view(&self.plan, &self.state, 0..usize::MAX).status
+    }
+}
+
+/// How long work that only tidies up may hold back the end of a host.
+const TIDY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

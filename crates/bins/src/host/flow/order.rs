@@ -1,0 +1,119 @@
+//! Orders of people to a flow: approve, reject, suspend, resume, stop (rules R20 to R22). Owns when an order fits and the
+//! event it becomes; the same code serves a live host and a command line that finds none.
+
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::spec::flow::{StopMode, SuspendMode};
+use orlop_core::spec::status::Decision;
+use orlop_core::time::Time;
+use orlop_dag::engine::{State, step_status};
+use orlop_dag::plan::Plan;
+use serde::{Deserialize, Serialize};
+
+/// What somebody wants of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Order {
+    /// Decide about a Manual step.
+    Decide {
+        /// The step.
+        step: String,
+        /// Approved or Rejected.
+        decision: Decision,
+        /// Who decides, where known.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Start nothing more.
+    Suspend {
+        /// What live attempts do.
+        mode: SuspendMode,
+    },
+    /// Go on.
+    Resume,
+    /// End.
+    Stop {
+        /// How.
+        mode: StopMode,
+    },
+    /// End because another flow of the same key takes its place.
+    Replace,
+}
+
+/// Why an order cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "kind", content = "message", rename_all = "camelCase")]
+pub enum OrderError {
+    /// There is no such step.
+    #[error("{0}")]
+    NotFound(String),
+    /// The flow or the step is not in a state for it.
+    #[error("{0}")]
+    Conflict(String),
+    /// It could not be written down, or the host went away before it was.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The event an order becomes; none when it holds already.
+///
+/// # Errors
+/// When there is no such step, or flow or step are not in a state for the order.
+pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Option<FlowEvent>, OrderError> {
+    let phase = state.phase();
+    if phase.is_terminal() {
+        let name = &state.meta().name;
+        return Err(OrderError::Conflict(format!("flow `{name}` has ended: it is {phase}; nothing can change it")));
+    }
+    Ok(match order {
+        Order::Decide { step, decision, by, reason } => decide(plan, state, step, *decision)?.then(|| {
+            let at = plan.address_of(step).unwrap_or_default();
+            let (by, reason) = (by.clone(), reason.clone());
+            // The command line knows who calls it only from the environment.
+            FlowEvent::Approval { at, decision: *decision, by, verified: false, decided_at: now, reason }
+        }),
+        Order::Suspend { mode } => Some(FlowEvent::SetSuspend { on: true, mode: *mode }),
+        Order::Resume if phase != FlowPhase::Suspended => {
+            let name = &state.meta().name;
+            return Err(OrderError::Conflict(format!("flow `{name}` is not suspended: it is {phase}")));
+        }
+        Order::Resume => Some(FlowEvent::SetSuspend { on: false, mode: SuspendMode::Drain }),
+        Order::Stop { mode } => Some(FlowEvent::Stop { mode: *mode, replaced: false }),
+        Order::Replace => Some(FlowEvent::Stop { mode: StopMode::Terminate, replaced: true }),
+    })
+}
+
+/// Whether a decision is news; an error when it cannot be made.
+fn decide(plan: &Plan, state: &State, name: &str, decision: Decision) -> Result<bool, OrderError> {
+    let missing = || {
+        let manual: Vec<&str> =
+            plan.spec().steps.iter().filter(|step| step.is_manual()).map(|s| s.name.as_str()).collect();
+        let known = if manual.is_empty() {
+            "it has no Manual step".to_owned()
+        } else {
+            format!("its Manual steps are {}", manual.join(", "))
+        };
+        OrderError::NotFound(format!("flow `{}` has no step `{name}`; {known}", state.meta().name))
+    };
+    let step = plan.index_of(name).ok_or_else(missing)?;
+    let at = orlop_core::attempt::Address { step, item: None };
+    if !plan.step(step).is_some_and(orlop_core::spec::step::Step::is_manual) {
+        let message = format!("step `{name}` runs a Job; only Manual steps wait for a decision");
+        return Err(OrderError::Conflict(message));
+    }
+    let status = step_status(plan, state, at);
+    match status.approval {
+        Some(approval) if approval.decision == decision => Ok(false),
+        Some(approval) => {
+            let message = format!("step `{name}` was decided before: {:?}; decisions are final", approval.decision);
+            Err(OrderError::Conflict(message))
+        }
+        None if state.attempt(at).is_some_and(|(unit, _)| unit.is_settled()) => {
+            let why = if status.reason.is_empty() { String::new() } else { format!("/{}", status.reason) };
+            Err(OrderError::Conflict(format!("step `{name}` waits no more: it is {}{why}", status.phase)))
+        }
+        None => Ok(true),
+    }
+}

@@ -1,0 +1,88 @@
+//! What comes back from work and from the substrate, as events. Owns the order of an attempt's start and its end, and the
+//! second chance of attempts that wait for room.
+
+use orlop_core::error::{Class, PortError};
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::StepState;
+use orlop_core::ports::substrate::AttemptReport;
+use orlop_core::spec::meta::ObjectReference;
+
+use super::admission::Verdict;
+use super::work::{Done, Unit};
+use super::{FlowHost, HostError, answer, attempt, collect};
+
+impl FlowHost {
+    /// Takes in the end of a piece of work.
+    pub(super) fn settle(&mut self, done: Done) -> Result<(), HostError> {
+        match done {
+            Done::Event(event) => self.pending.push(event),
+            Done::Started(unit, outcome) => self.started(unit, outcome),
+            Done::Bound(purpose, scope) => self.bound(purpose, scope),
+            Done::Clock(unit, on) => {
+                if let Some(wanted) = self.work.frozen(unit, on) {
+                    self.set_clock(unit, wanted);
+                }
+            }
+            Done::Adopted(unit) => {
+                for effect in self.work.adopted(unit) {
+                    self.change_attempt(effect);
+                }
+            }
+            Done::Gate(mut gate, verdict) => match verdict.map_err(HostError::Admission)? {
+                Verdict::Begin => self.pending.push(FlowEvent::Admit),
+                Verdict::Wait { message } => {
+                    self.pending.push(FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message });
+                    self.work.push(async move {
+                        let verdict = gate.next().await;
+                        Done::Gate(gate, verdict)
+                    });
+                }
+            },
+            Done::Forgotten => self.work.tidying = self.work.tidying.saturating_sub(1),
+            Done::Tidied => {}
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, unit: Unit, outcome: Result<ObjectReference, PortError>) {
+        let (at, attempt) = unit;
+        let again = outcome.as_ref().is_err_and(|error| error.class.is_retryable());
+        let delays = self.work.start_answered(unit, again);
+        let event = match &outcome {
+            Ok(reference) => FlowEvent::AttemptAccepted { at, attempt, reference: reference.clone() },
+            Err(error) => answer::start_failed(at, attempt, error, delays, self.parts.clock.now()),
+        };
+        if let (FlowEvent::AttemptDelayed { reason, message, .. }, Err(error)) = (&event, &outcome)
+            && error.class == Class::Capacity
+        {
+            self.work.wait_for_room(unit, reason.clone(), message.clone());
+        }
+        self.pending.push(event);
+        for report in self.work.take_kept_back(unit) {
+            self.report(report);
+        }
+    }
+
+    /// Takes in the end of an attempt.
+    pub(super) fn report(&mut self, report: AttemptReport) {
+        let Some(at) = attempt::address(&self.plan, self.state.meta(), &report.key) else {
+            tracing::warn!(attempt = %report.key, "an attempt of another flow was reported");
+            return;
+        };
+        let unit = (at, report.key.attempt);
+        let Some(report) = self.work.keep_back(unit, report) else { return };
+        let cancelling = self.state.attempt(at) == Some((StepState::Cancelling, unit.1));
+        self.pending.push(collect::event(&self.plan, at, unit.1, report.end, cancelling));
+        self.offer_room();
+    }
+
+    /// An attempt has ended: those that wait for room ask again at once.
+    fn offer_room(&mut self) {
+        let retry_at = self.parts.clock.now();
+        for ((at, attempt), (reason, message)) in self.work.take_roomless() {
+            if self.state.attempt(at) == Some((StepState::Starting, attempt)) {
+                self.pending.push(FlowEvent::AttemptDelayed { at, attempt, reason, message, retry_at });
+            }
+        }
+    }
+}

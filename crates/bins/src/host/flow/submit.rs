@@ -1,0 +1,190 @@
+//! What is fixed when a flow is submitted: the values of its parameters, its record, its first events (rules R20, R37,
+//! R39). Owns the checks of given values; writes nothing.
+
+use std::collections::BTreeMap;
+
+use orlop_core::event::FlowEvent;
+use orlop_core::name::{sha256_hex, short63};
+use orlop_core::ports::journal::FlowRecord;
+use orlop_core::spec::flow::{FlowParameter, GROUP, JobFlow};
+use orlop_core::spec::meta::KeyRef;
+use orlop_core::spec::status::Decision;
+use orlop_core::time::Time;
+use orlop_dag::engine::FlowMeta;
+use orlop_dag::params::{FlowSource, flow_source};
+use orlop_dag::plan::Plan;
+
+use super::HostError;
+use super::configs::{ConfigMaps, look_up};
+use super::ledger::RecordOptions;
+use super::resource;
+
+/// A flow to be submitted.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The object; its metadata holds name and namespace.
+    pub flow: JobFlow,
+    /// Values given for its parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// Unique id, a random UUID of version 4.
+    pub uid: String,
+    /// Live attempts allowed.
+    pub max_live: Option<u32>,
+    /// What the program around the host keeps.
+    pub driver: serde_json::Value,
+}
+
+impl Submission {
+    /// A flow under a unique id, without values for its parameters and without limits.
+    #[must_use]
+    pub fn new(flow: JobFlow, uid: impl Into<String>) -> Self {
+        let (parameters, driver) = (BTreeMap::new(), serde_json::Value::Null);
+        Self { flow, parameters, uid: uid.into(), max_live: None, driver }
+    }
+}
+
+/// Why the parameters of a flow cannot be fixed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// A value was given for a parameter the flow does not have.
+    #[error("the flow has no parameter `{name}`; {}", if .known.is_empty() { "it has none".to_owned() } else { format!("it has {}", .known.join(", ")) })]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Names it has.
+        known: Vec<String>,
+    },
+    /// No value was given for a parameter that has none of its own.
+    #[error("parameter `{name}` needs a value{}; give it with -p {name}=VALUE", about(.description))]
+    Missing {
+        /// The name.
+        name: String,
+        /// What it is for.
+        description: Option<String>,
+    },
+    /// A value is not one of those allowed.
+    #[error("parameter `{name}` cannot be `{value}`; give one of {}", .choices.join(", "))]
+    NotAllowed {
+        /// The name.
+        name: String,
+        /// The value.
+        value: String,
+        /// Values it may have.
+        choices: Vec<String>,
+    },
+    /// A value was given for a secret.
+    #[error("parameter `{name}` is a secret and cannot be given as text; put it where Secrets are looked up")]
+    Secret {
+        /// The name.
+        name: String,
+    },
+    /// Its ConfigMap has no such value.
+    #[error("{0}")]
+    Unresolved(String),
+}
+
+fn about(description: &Option<String>) -> String {
+    description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
+}
+
+/// The values of a flow's parameters that are not secret.
+///
+/// # Errors
+/// The first parameter that has no value, or one that is not allowed; a given name the flow does not have.
+pub async fn parameters(
+    flow: &JobFlow,
+    given: &BTreeMap<String, String>,
+    configs: &dyn ConfigMaps,
+) -> Result<BTreeMap<String, String>, ParameterError> {
+    let declared = &flow.spec.parameters;
+    if let Some(name) = given.keys().find(|name| !declared.iter().any(|parameter| parameter.name == **name)) {
+        let known = declared.iter().map(|parameter| parameter.name.clone()).collect();
+        return Err(ParameterError::Unknown { name: name.clone(), known });
+    }
+    let mut values = BTreeMap::new();
+    for parameter in declared {
+        let name = &parameter.name;
+        let value = match (given.get(name), flow_source(parameter)) {
+            (_, Err(fault)) => return Err(ParameterError::Unresolved(format!("parameter `{name}`: {fault}"))),
+            (Some(_), Ok(FlowSource::Secret(_))) => return Err(ParameterError::Secret { name: name.clone() }),
+            (None, Ok(FlowSource::Secret(_))) => continue,
+            (Some(value), Ok(_)) => value.clone(),
+            (None, Ok(FlowSource::Value(value))) => value.to_owned(),
+            (None, Ok(FlowSource::ConfigMap(key_ref))) => config_value(flow, parameter, key_ref, configs).await?,
+            (None, Ok(FlowSource::Submission)) => {
+                let (name, description) = (name.clone(), parameter.description.clone());
+                return Err(ParameterError::Missing { name, description });
+            }
+        };
+        if let Some(choices) = parameter.choices.as_ref().filter(|choices| !choices.contains(&value)) {
+            let (name, choices) = (name.clone(), choices.clone());
+            return Err(ParameterError::NotAllowed { name, value, choices });
+        }
+        values.insert(name.clone(), value);
+    }
+    Ok(values)
+}
+
+async fn config_value(
+    flow: &JobFlow,
+    parameter: &FlowParameter,
+    key_ref: &KeyRef,
+    configs: &dyn ConfigMaps,
+) -> Result<String, ParameterError> {
+    let mut key_ref = key_ref.clone();
+    let name = &flow.metadata.name;
+    resource::rewrite_config_map(&flow.spec, name, &mut key_ref.name);
+    let value = look_up(&flow.spec, name, configs, (&parameter.name, &key_ref)).await;
+    value.map_err(|error| ParameterError::Unresolved(error.to_string()))
+}
+
+/// The record of a flow to be written down, its parameters fixed.
+///
+/// # Errors
+/// As of [`parameters`].
+pub async fn record(submission: Submission, configs: &dyn ConfigMaps, now: Time) -> Result<FlowRecord, HostError> {
+    let Submission { mut flow, parameters: given, uid, max_live, driver } = submission;
+    let values = parameters(&flow, &given, configs).await?;
+    flow.status = None;
+    flow.metadata.uid = Some(uid.clone());
+    flow.metadata.creation_timestamp = Some(now);
+    flow.metadata.namespace.get_or_insert_with(|| "default".to_owned());
+    let spec = serde_json::to_vec(&flow.spec).map_err(|error| HostError::Unreadable(error.to_string()))?;
+    let meta = FlowMeta {
+        uid: uid.clone(),
+        name: flow.metadata.name.clone(),
+        namespace: flow.metadata.namespace.clone().unwrap_or_default(),
+        labels: flow.metadata.labels.clone(),
+        annotations: flow.metadata.annotations.clone(),
+        parameters: values,
+        max_live,
+        spec_hash: Some(sha256_hex(&spec, 64)),
+        generation: flow.metadata.generation,
+    };
+    let options = serde_json::to_value(RecordOptions { meta, driver })
+        .map_err(|error| HostError::Unreadable(error.to_string()))?;
+    Ok(FlowRecord { uid, flow, created_at: now, options })
+}
+
+/// What is told to the engine before all else: approvals that the object carries as annotations, and its `stop`.
+#[must_use]
+pub fn first_events(flow: &JobFlow, plan: &Plan, now: Time) -> Vec<FlowEvent> {
+    let mut events = Vec::new();
+    for step in flow.spec.steps.iter().filter(|step| step.is_manual()) {
+        let keys = [format!("approved.{GROUP}/{}", short63(&step.name)), format!("{GROUP}/approved/{}", step.name)];
+        let value = keys.iter().find_map(|key| flow.metadata.annotations.get(key)).map(String::as_str);
+        let decision = match value {
+            Some("true") => Decision::Approved,
+            Some("rejected") => Decision::Rejected,
+            _ => continue,
+        };
+        if let Some(at) = plan.address_of(&step.name) {
+            events.push(FlowEvent::Approval { at, decision, by: None, verified: false, decided_at: now, reason: None });
+        }
+    }
+    if let Some(mode) = flow.spec.stop {
+        events.push(FlowEvent::Stop { mode, replaced: false });
+    }
+    events
+}

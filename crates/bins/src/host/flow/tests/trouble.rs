@@ -1,0 +1,144 @@
+//! Substrates and journals that fail.
+
+use std::time::Duration;
+
+use orlop_core::error::Class;
+use orlop_core::testing::substrate::{Operation, Play, When};
+use serde_json::json;
+
+use super::bench::{Bench, outcome};
+use crate::host::flow::HostError;
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_of_the_substrate_start_nothing_twice() {
+    let bench = Bench::new();
+    bench.substrate.lose_answers(Operation::Start, 2);
+    bench.substrate.lose_answers(Operation::EnsureResources, 1);
+    let claim = json!({"metadata": {"name": "data"}});
+    let steps = json!([{"name": "a"}, {"name": "b", "dependencies": ["a"]}]);
+    let status = bench.run(json!({"resourceTemplates": {"volumeClaimTemplates": [claim]}, "steps": steps})).await;
+    insta::assert_snapshot!(outcome(&status), @"
+    Succeeded
+    a Succeeded 1
+    b Succeeded 1
+    ");
+    assert!(bench.substrate.repeated().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_is_repeated_until_it_is_heard() {
+    let bench = Bench::new();
+    bench.substrate.script(When::step("a"), Play::forever());
+    bench.substrate.fail_calls(Operation::Cancel, 3, Class::Transient);
+    let status = bench.run(json!({"steps": [{"name": "a", "timeoutSeconds": 1}]})).await;
+    insta::assert_snapshot!(outcome(&status), @"
+    Failed
+    a Failed/Timeout 1
+    ");
+    insta::assert_snapshot!(bench.calls(), @"
+    start a/1
+    cancel a/1
+    cancel a/1
+    cancel a/1
+    cancel a/1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_room_gets_it_as_soon_as_an_attempt_ends() {
+    let bench = Bench::new();
+    bench.substrate.script(
+        When::step("full"),
+        Play::success().delayed(1, Class::Capacity, "Queued").retry_after(Duration::from_secs(3000)),
+    );
+    bench.substrate.script(When::step("quick"), Play::success());
+    let status = bench.run(json!({"steps": [{"name": "full"}, {"name": "quick"}]})).await;
+    insta::assert_snapshot!(outcome(&status), @"
+    Succeeded
+    full Succeeded 1
+    quick Succeeded 1
+    ");
+    let took = status.completion_time.unwrap().since(status.start_time.unwrap());
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_cannot_be_suspended_runs_on() {
+    let bench = Bench::new();
+    bench.substrate.script(When::step("a"), Play::forever().not_suspendable());
+    let mut host = bench.submit(json!({"steps": [{"name": "a", "timeoutSeconds": 9}]})).await;
+    let handle = host.handle();
+    let mut status = handle.status();
+    let person = async {
+        status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
+        let mode = orlop_core::spec::flow::SuspendMode::Suspend;
+        handle.order(crate::host::flow::Order::Suspend { mode }).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        handle.order(crate::host::flow::Order::Resume).await.unwrap();
+    };
+    let (left, ()) = tokio::join!(host.run(), person);
+    left.unwrap();
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Failed
+    a Failed/Timeout 1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_answers_late_is_asked_whether_it_has_written() {
+    let bench = Bench::new();
+    let mut host = bench.submit(json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]})).await;
+    bench.journal.lose_answers(2);
+    bench.journal.fail_writes(2, Class::Transient);
+    host.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Succeeded
+    a Succeeded 1
+    b Succeeded 1
+    ");
+    assert!(bench.substrate.repeated().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_ends_the_host_and_nothing_was_done_about_what_is_not_written() {
+    let bench = Bench::new();
+    let mut host = bench.submit(json!({"steps": [{"name": "a"}]})).await;
+    bench.journal.fail_writes(1, Class::Capacity);
+    let error = host.run().await.unwrap_err();
+    assert!(matches!(error, HostError::Journal(_)));
+    insta::assert_snapshot!(error, @"the journal of the flow cannot be used: the journal was told to fail this write");
+    assert_eq!(bench.calls(), "");
+    let mut next = crate::host::flow::FlowHost::resume(bench.next_parts(), super::bench::UID).await.unwrap();
+    next.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&next.status()), @"
+    Succeeded
+    a Succeeded 1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_of_other_flows_change_nothing() {
+    let bench = Bench::new();
+    let key = orlop_core::attempt::AttemptKey { flow: "other".into(), step: "a".into(), item: None, attempt: 1 };
+    use orlop_core::ports::substrate::Substrate as _;
+    bench.substrate.cancel(&key, None).await.unwrap();
+    let status = bench.run(json!({"steps": [{"name": "a"}]})).await;
+    insta::assert_snapshot!(outcome(&status), @"
+    Succeeded
+    a Succeeded 1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_that_come_twice_count_once() {
+    let bench = Bench::new();
+    bench.substrate.deliver(orlop_core::testing::substrate::Delivery { duplicates: 2, ..Default::default() });
+    let mut host = bench.submit(json!({"steps": [{"name": "a"}, {"name": "b", "dependencies": ["a"]}]})).await;
+    host.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Succeeded
+    a Succeeded 1
+    b Succeeded 1
+    ");
+    assert!(host.state().fenced() > 0);
+}
