@@ -15,15 +15,16 @@ pub trait ArtifactStore: Send + Sync {
     /// gives the equal location; storing twice equals once.
     ///
     /// # Errors
-    /// NotFound when there is nothing at `source`; Invalid when it is larger than the store's limit; Capacity when the
-    /// disk is full.
+    /// NotFound when there is nothing at `source`; Invalid when it is larger than the store's limit, or a symbolic link,
+    /// which may lead anywhere; Capacity when the disk is full.
     async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError>;
 
     /// Delivers a stored artifact at `target`, whose parent exists and which does not: as the original file or tree when
     /// `unpack` holds, else as the stored bytes. On error nothing is left at `target`.
     ///
     /// # Errors
-    /// NotFound when it is not stored; Invalid when its bytes are not those of its digest or would leave `target`.
+    /// NotFound when it is not stored; Exists when something is at `target`, which then stays; Invalid when its bytes are
+    /// not those of its digest or would leave `target`.
     async fn get(
         &self,
         location: &ArtifactLocation,

@@ -13,11 +13,13 @@
 //! # }
 //! ```
 
+pub mod artifact;
 pub mod journal;
 pub mod substrate;
 mod suite;
 mod wait;
 
+pub use artifact::{MemoryArtifacts, artifact_suite};
 pub use journal::{MemoryJournal, MemoryJournals, journal_suite};
 pub use substrate::{ScriptedSubstrate, substrate_suite};
 pub use suite::{Broken, SuiteFailure};
