@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(feature = "artifact")]
+pub mod artifact;
 pub mod download;
 #[cfg(feature = "local")]
 pub mod runtime;

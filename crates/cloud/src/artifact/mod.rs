@@ -1,0 +1,115 @@
+//! The content-addressed store of artifacts on this machine (port [`ArtifactStore`], rules R31 to R33). Owns the stored
+//! bytes: what is stored never changes, equal content is stored once, and no consumer is ever given the stored file
+//! itself. Never decides which artifact goes where.
+//!
+//! Bytes are streamed: memory does not grow with the size of an artifact. Work runs on the runtime's blocking threads
+//! and ends soon after its future is dropped.
+
+mod digest;
+mod error;
+mod meter;
+mod pack;
+mod reference;
+mod store;
+#[cfg(test)]
+mod tests;
+mod unpack;
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use orlop_core::ports::artifact::ArtifactStore;
+use orlop_core::spec::artifact::Archive;
+use orlop_core::spec::status::ArtifactLocation;
+
+use self::meter::Meter;
+use self::reference::Reference;
+use self::store::Files;
+
+/// How large an artifact may be, stored or unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all its files together.
+    pub max_bytes: u64,
+    /// Files, folders and links together.
+    pub max_entries: u64,
+}
+
+impl Default for Limits {
+    /// 64 GiB and a million entries.
+    fn default() -> Self {
+        Self { max_bytes: 64 << 30, max_entries: 1_000_000 }
+    }
+}
+
+/// Artifacts by their SHA-256 in a folder `cas` of a run directory.
+///
+/// A file is stored as it is, a tree as an archive that is equal for equal trees. Deliveries are copies, which share
+/// their blocks with the stored file where the file system can do that (btrfs, XFS).
+#[derive(Clone, Debug)]
+pub struct CasStore {
+    files: Arc<Files>,
+    limits: Limits,
+}
+
+impl CasStore {
+    /// Opens the store in a run directory, which exists; creates it at first. What a crashed writer left a day ago or
+    /// earlier is removed.
+    ///
+    /// # Errors
+    /// NotFound when there is no such directory; Denied without rights to it; Capacity when the disk is full.
+    pub fn open(run_dir: impl AsRef<Path>, limits: Limits) -> Result<Self, PortError> {
+        Ok(Self { files: Arc::new(Files::open(run_dir.as_ref())?), limits })
+    }
+
+    /// Runs blocking work that stops when this future is dropped.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files, &mut Meter) -> Result<T, PortError> + Send + 'static,
+    ) -> Result<T, PortError> {
+        let guard = StopOnDrop(Arc::new(AtomicBool::new(false)));
+        let (files, mut meter) = (Arc::clone(&self.files), Meter::new(self.limits, Arc::clone(&guard.0)));
+        let done = tokio::task::spawn_blocking(move || work(&files, &mut meter)).await;
+        done.map_err(|error| PortError::new(Class::Fatal, "work of the artifact store broke off").because(error))?
+    }
+}
+
+/// Tells work that nobody waits for it any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for CasStore {
+    async fn put(&self, source: &Path, archive: Option<Archive>) -> Result<ArtifactLocation, PortError> {
+        // Without a trailing slash, behind which a link would be followed.
+        let source: PathBuf = source.components().collect();
+        self.run(move |files, meter| pack::put(files, meter, &source, archive)).await
+    }
+
+    async fn get(
+        &self,
+        location: &ArtifactLocation,
+        archive: Option<Archive>,
+        unpack: bool,
+        target: &Path,
+    ) -> Result<(), PortError> {
+        let reference = Reference::of(location, archive)?;
+        let target: PathBuf = target.components().collect();
+        self.run(move |files, meter| unpack::get(files, meter, &unpack::Order { reference, unpack, target })).await
+    }
+
+    async fn contains(&self, location: &ArtifactLocation) -> Result<bool, PortError> {
+        let reference = Reference::of(location, None)?;
+        let size = location.size_bytes;
+        self.run(move |files, _| files.contains(&reference, size)).await
+    }
+}

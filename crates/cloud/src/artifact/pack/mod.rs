@@ -1,0 +1,152 @@
+//! Storing: a file as it is, a tree or a file as an archive that is equal for equal content. Owns what goes into an
+//! archive: names, contents, whether a file can be run, what a link points to; nothing else of the source.
+
+mod tar;
+mod zip;
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+
+use flate2::{Compression, GzBuilder};
+use orlop_core::error::{Class, PortError};
+use orlop_core::spec::artifact::Archive;
+use orlop_core::spec::status::ArtifactLocation;
+
+use super::digest::Hashing;
+use super::error::{reading, writing};
+use super::meter::{Meter, Stream};
+use super::reference::{Packing, Reference};
+use super::store::Files;
+use super::walk::{Kind, Walk, look};
+
+/// Something to be written into an archive.
+pub(super) enum Content<'a> {
+    /// A file: its bytes, and exactly how many.
+    File {
+        reader: &'a mut dyn Read,
+        size: u64,
+        executable: bool,
+    },
+    Folder,
+    Link(&'a Path),
+}
+
+/// A writer of one archive format.
+trait Packer {
+    /// Writes an entry under a name relative to the root; the root itself has none.
+    fn add(&mut self, name: &Path, content: Content<'_>, job: &mut Job<'_>) -> Result<(), PortError>;
+}
+
+/// What a packer needs beside the entry.
+pub(super) struct Job<'a> {
+    /// The file whose bytes are read.
+    source: &'a Path,
+    /// The folder the archive is written to.
+    target: &'a Path,
+    meter: &'a mut Meter,
+}
+
+impl Job<'_> {
+    fn wrote<T>(&self, result: std::io::Result<T>) -> Result<T, PortError> {
+        result.map_err(|error| writing(self.target, error))
+    }
+
+    /// Copies exactly the bytes an entry announces.
+    fn copy(&mut self, reader: &mut dyn Read, size: u64, writer: &mut dyn Write) -> Result<(), PortError> {
+        self.meter.allows(size)?;
+        let (source, target) = (self.source, self.target);
+        let copied = self.meter.copy(Stream {
+            reader: &mut reader.take(size),
+            read_failed: &|error| reading(source, error),
+            writer,
+            write_failed: &|error| writing(target, error),
+        })?;
+        if copied != size {
+            let message = format!("{} became shorter while it was stored; end what writes it", source.display());
+            return Err(PortError::new(Class::Transient, message));
+        }
+        Ok(())
+    }
+}
+
+/// Stores what is at `source`.
+pub(super) fn put(
+    files: &Files,
+    meter: &mut Meter,
+    source: &Path,
+    archive: Option<Archive>,
+) -> Result<ArtifactLocation, PortError> {
+    meter.entry()?;
+    let kind = look(source)?;
+    let packing = match (&kind, archive) {
+        (Kind::Link(_), _) => {
+            let message =
+                format!("{} is a symbolic link, which may lead anywhere; give what it points to", source.display());
+            return Err(PortError::new(Class::Invalid, message));
+        }
+        (Kind::File { executable, .. }, None) => Packing::Raw { executable: *executable },
+        (Kind::Folder, archive) => archive.unwrap_or_default().into(),
+        (Kind::File { .. }, Some(archive)) => archive.into(),
+    };
+    let unfinished = files.unfinished()?;
+    let target = unfinished.path().to_owned();
+    let mut out = Hashing::new(BufWriter::new(unfinished.as_file()));
+    let mut job = Job { source, target: &target, meter };
+    write(&mut out, packing, kind, &mut job)?;
+    job.wrote(out.flush())?;
+    let (_, sha256, size_bytes) = out.finish();
+    files.keep(unfinished, &sha256)?;
+    let reference = Reference { sha256: sha256.clone(), packing }.to_string();
+    Ok(ArtifactLocation { kind: "cas".to_owned(), reference, size_bytes, sha256 })
+}
+
+type Out<'a> = Hashing<BufWriter<&'a File>>;
+
+fn write(out: &mut Out<'_>, packing: Packing, kind: Kind, job: &mut Job<'_>) -> Result<(), PortError> {
+    match packing {
+        Packing::Raw { .. } => match kind {
+            Kind::File { mut file, size, .. } => job.copy(&mut file, size, out),
+            Kind::Folder | Kind::Link(_) => Err(PortError::new(Class::Fatal, "only a file can be stored raw")),
+        },
+        Packing::Tar => {
+            let mut tar = tar::Writer::new(out);
+            pack(&mut tar, kind, job)?;
+            tar.finish(job)
+        }
+        Packing::TarGz => {
+            // Neither name nor time, so that equal trees give equal bytes.
+            let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::default());
+            let mut tar = tar::Writer::new(&mut gzip);
+            pack(&mut tar, kind, job)?;
+            tar.finish(job)?;
+            job.wrote(gzip.finish()).map(drop)
+        }
+        Packing::Zip => {
+            let mut zip = zip::Writer::new(out);
+            let packed = pack(&mut zip, kind, job);
+            zip.finish(packed, job)
+        }
+    }
+}
+
+/// Writes a file under its name, or a tree with its root first.
+fn pack(packer: &mut dyn Packer, kind: Kind, job: &mut Job<'_>) -> Result<(), PortError> {
+    if let Kind::File { mut file, size, executable } = kind {
+        let name = job.source.file_name().map_or(Path::new("file"), Path::new);
+        return packer.add(name, Content::File { reader: &mut file, size, executable }, job);
+    }
+    packer.add(Path::new(""), Content::Folder, job)?;
+    let mut walk = Walk::new(job.source, job.meter)?;
+    while let Some(member) = walk.next(job.meter)? {
+        let mut job = Job { source: &member.path, target: job.target, meter: job.meter };
+        match member.kind {
+            Kind::File { mut file, size, executable } => {
+                packer.add(&member.name, Content::File { reader: &mut file, size, executable }, &mut job)?;
+            }
+            Kind::Folder => packer.add(&member.name, Content::Folder, &mut job)?,
+            Kind::Link(target) => packer.add(&member.name, Content::Link(&target), &mut job)?,
+        }
+    }
+    Ok(())
+}

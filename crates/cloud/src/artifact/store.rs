@@ -1,0 +1,112 @@
+//! The folder of the store: where stored files are, and how a new one gets there whole or not at all. Owns
+//! `cas/sha256/<2 digits>/<62 digits>` and `cas/tmp`.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use orlop_core::error::{Class, PortError};
+use tempfile::NamedTempFile;
+
+use super::error::{reading, writing};
+use super::reference::Reference;
+
+/// Age from which an unfinished file is taken for one of a crashed writer.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The folders of the store.
+#[derive(Debug)]
+pub(super) struct Files {
+    digests: PathBuf,
+    unfinished: PathBuf,
+}
+
+impl Files {
+    pub(super) fn open(run_dir: &Path) -> Result<Self, PortError> {
+        let cas = run_dir.join("cas");
+        let files = Self { digests: cas.join("sha256"), unfinished: cas.join("tmp") };
+        for (folder, parent) in [(&cas, run_dir), (&files.digests, &*cas), (&files.unfinished, &*cas)] {
+            create_folder(folder, parent)?;
+        }
+        files.sweep()?;
+        Ok(files)
+    }
+
+    /// Removes what crashed writers have left.
+    fn sweep(&self) -> Result<(), PortError> {
+        let failed = |error| reading(&self.unfinished, error);
+        let now = SystemTime::now();
+        for file in fs::read_dir(&self.unfinished).map_err(failed)? {
+            let path = file.map_err(failed)?.path();
+            // A file that goes away meanwhile was finished by its writer.
+            let written = fs::symlink_metadata(&path).and_then(|file| file.modified());
+            let abandoned = written.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > ABANDONED));
+            if abandoned && let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "an unfinished artifact could not be removed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the bytes of a digest are.
+    pub(super) fn place(&self, sha256: &str) -> PathBuf {
+        let (shard, rest) = sha256.split_at_checked(2).unwrap_or((sha256, "_"));
+        self.digests.join(shard).join(rest)
+    }
+
+    pub(super) fn contains(&self, reference: &Reference, size: u64) -> Result<bool, PortError> {
+        let place = self.place(&reference.sha256);
+        match fs::symlink_metadata(&place) {
+            Ok(found) => Ok(found.is_file() && (size == 0 || found.len() == size)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(reading(&place, error)),
+        }
+    }
+
+    /// Opens stored bytes.
+    pub(super) fn open_stored(&self, reference: &Reference) -> Result<(PathBuf, File), PortError> {
+        let place = self.place(&reference.sha256);
+        match File::open(&place) {
+            Ok(file) => Ok((place, file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let message = format!("artifact {reference} is not stored; let its step run again");
+                Err(PortError::new(Class::NotFound, message))
+            }
+            Err(error) => Err(reading(&place, error)),
+        }
+    }
+
+    /// A file to be written, which goes away by itself unless it is kept.
+    pub(super) fn unfinished(&self) -> Result<NamedTempFile, PortError> {
+        NamedTempFile::new_in(&self.unfinished).map_err(|error| writing(&self.unfinished, error))
+    }
+
+    /// Keeps a written file under its digest: on disk first, then in one step, in place of an equal one.
+    ///
+    /// Replacing an equal file mends one that was damaged; whoever reads the old one goes on reading it.
+    pub(super) fn keep(&self, file: NamedTempFile, sha256: &str) -> Result<(), PortError> {
+        let place = self.place(sha256);
+        let folder = place.parent().unwrap_or(&self.digests);
+        create_folder(folder, &self.digests)?;
+        let failed = |error| writing(&place, error);
+        file.as_file().set_permissions(Permissions::from_mode(0o444)).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&place).map_err(|error| failed(error.error))?;
+        sync(folder)
+    }
+}
+
+/// Creates a folder unless it is there, and has its name on disk.
+fn create_folder(folder: &Path, parent: &Path) -> Result<(), PortError> {
+    match fs::create_dir(folder) {
+        Ok(()) => sync(parent),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(writing(folder, error)),
+    }
+}
+
+fn sync(folder: &Path) -> Result<(), PortError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| writing(folder, error))
+}

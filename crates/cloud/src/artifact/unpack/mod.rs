@@ -1,0 +1,112 @@
+//! Delivering: stored bytes as they are, or the file or tree they are an archive of. Owns what arrives: all of it,
+//! checked against its digest, or nothing.
+
+mod links;
+mod place;
+mod tar;
+mod zip;
+
+use std::fs::{self, File, Permissions};
+use std::io::{BufReader, Seek as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::GzDecoder;
+use orlop_core::error::{Class, PortError};
+use tempfile::TempPath;
+
+use self::place::Place;
+use super::digest;
+use super::error::{occupied, reading, writing};
+use super::meter::Meter;
+use super::reference::{Packing, Reference};
+use super::store::Files;
+
+/// What is delivered where.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) reference: Reference,
+    /// Whether an archive is delivered as the original file or tree.
+    pub(super) unpack: bool,
+    pub(super) target: PathBuf,
+}
+
+/// Delivers an artifact.
+pub(super) fn get(files: &Files, meter: &mut Meter, order: &Order) -> Result<(), PortError> {
+    let target = &order.target;
+    match fs::symlink_metadata(target) {
+        Ok(_) => return Err(occupied(target)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(reading(target, error)),
+    }
+    let (place, file) = files.open_stored(&order.reference)?;
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    match order.reference.packing {
+        Packing::Raw { executable } => copy(&place, executable, folder, order, meter),
+        _ if !order.unpack => copy(&place, false, folder, order, meter),
+        packing => unpack(file, packing, folder, order, meter),
+    }
+}
+
+/// Delivers a copy of the stored file. Where the file system can, it shares the file's blocks until one is written.
+fn copy(stored: &Path, executable: bool, folder: &Path, order: &Order, meter: &Meter) -> Result<(), PortError> {
+    let failed = |error| writing(&order.target, error);
+    let copy = tempfile::Builder::new().prefix(".orlop-").tempfile_in(folder).map_err(failed)?;
+    fs::copy(stored, copy.path()).map_err(failed)?;
+    let mut copied = File::open(copy.path()).map_err(failed)?;
+    verify(&mut copied, order, meter)?;
+    let mode = if executable { 0o755 } else { 0o644 };
+    copied.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
+    arrive(copy.into_temp_path(), &order.target)
+}
+
+/// Delivers the file or tree an archive was made of.
+fn unpack(mut file: File, packing: Packing, folder: &Path, order: &Order, meter: &mut Meter) -> Result<(), PortError> {
+    verify(&mut file, order, meter)?;
+    file.rewind().map_err(super::error::broken)?;
+    let failed = |error| writing(&order.target, error);
+    let staging = tempfile::Builder::new().prefix(".orlop-").tempdir_in(folder).map_err(failed)?;
+    let staged = staging.path().join("artifact");
+    let mut place = Place::new(staged.clone(), meter);
+    match packing {
+        Packing::Tar => tar::read(BufReader::new(file), &mut place)?,
+        Packing::TarGz => tar::read(GzDecoder::new(BufReader::new(file)), &mut place)?,
+        Packing::Zip => zip::read(file, &mut place)?,
+        Packing::Raw { .. } => return Err(PortError::new(Class::Fatal, "a raw file has nothing to unpack")),
+    }
+    if place.finish()? == place::Shape::File {
+        let staged = TempPath::try_from_path(staged).map_err(failed)?;
+        return arrive(staged, &order.target);
+    }
+    // Nothing was at the target when the work began, and a folder that is not empty is never replaced.
+    fs::rename(&staged, &order.target).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists
+        | std::io::ErrorKind::DirectoryNotEmpty
+        | std::io::ErrorKind::NotADirectory => occupied(&order.target),
+        _ => failed(error),
+    })
+}
+
+/// Lets a finished file appear at the target, never in place of another.
+fn arrive(file: TempPath, target: &Path) -> Result<(), PortError> {
+    file.persist_noclobber(target).map_err(|error| match error.error.kind() {
+        std::io::ErrorKind::AlreadyExists => occupied(target),
+        _ => writing(target, error.error),
+    })
+}
+
+/// Holds when a file has the digest it should.
+fn verify(file: &mut File, order: &Order, meter: &Meter) -> Result<(), PortError> {
+    let found = digest::of(file, &super::error::broken, meter)?;
+    if found == order.reference.sha256 {
+        return Ok(());
+    }
+    let message = format!(
+        "the stored bytes of artifact {} are damaged: their digest is {found}; let its step run again",
+        order.reference
+    );
+    Err(PortError::new(Class::Invalid, message))
+}
