@@ -211,7 +211,7 @@ impl ArtifactWorlds for MemoryWorlds {
     }
 
     fn path(&self, _number: u32, name: &str) -> PathBuf {
-        Path::new("/work").join(name)
+        Path::new("/memory").join(name)
     }
 
     fn plant(&self, number: u32, path: &Path, node: &Node) {
