@@ -116,8 +116,8 @@ pub(super) async fn links_that_leave_are_not_unpacked<W: ArtifactWorlds>(stage: 
 pub(super) async fn links_that_leave_through_others_are_not_unpacked<W: ArtifactWorlds>(
     stage: &Stage<'_, W>,
 ) -> Verdict {
-    let deep = Node::folder([("root", Node::link("../.."))]);
-    let node = Node::folder([("a", Node::folder([("b", deep)])), ("leaves", Node::link("a/b/root/.."))]);
+    let deep = Node::folder([("top", Node::link("../.."))]);
+    let node = Node::folder([("a", Node::folder([("b", deep)])), ("leaves", Node::link("a/b/top/.."))]);
     for archive in [TAR, ZIP] {
         let location = stage.put("source", &node, Some(archive)).await?;
         stage.refuses(&location, Some(archive), true).await?;

@@ -58,10 +58,10 @@ pub(super) async fn deep_trees_survive<W: ArtifactWorlds>(stage: &Stage<'_, W>) 
 }
 
 pub(super) async fn links_survive_as_they_are<W: ArtifactWorlds>(stage: &Stage<'_, W>) -> Verdict {
-    let folder = Node::folder([("file", Node::file("text")), ("root", Node::link("..")), ("gone", Node::link("x/y"))]);
+    let folder = Node::folder([("file", Node::file("text")), ("top", Node::link("..")), ("gone", Node::link("x/y"))]);
     let node = Node::folder([
         ("folder", folder),
-        ("through", Node::link("folder/root/folder/file")),
+        ("through", Node::link("folder/top/folder/file")),
         ("self", Node::link("self")),
         ("dotted", Node::link("./folder/../folder/./file")),
     ]);
