@@ -230,8 +230,9 @@ pub trait PodRuntime: Send + Sync + 'static {
     /// Transient when it cannot be seen now.
     async fn wait(&self, key: &PodKey, directory: &std::path::Path) -> Result<PodExit, PortError>;
 
-    /// Asks a pod to end, kills it with all its children after `grace`. Returns when that is under way; its end comes
-    /// from [`PodRuntime::wait`]. One that has ended or never was is fine.
+    /// Asks a pod to end, a frozen one too, and kills it with all its children after `grace`. Asked again, the earlier
+    /// moment counts; asked while [`PodRuntime::start`] is at work, that may end early. Returns when it is under way; the
+    /// end comes from [`PodRuntime::wait`]. A pod that has ended or never was is fine.
     ///
     /// # Errors
     /// Transient when it cannot be reached now.

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use orlop_core::attempt::AttemptSpec;
 use orlop_core::error::{Class, PortError};
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::job::clock::PauseClock;
 use crate::runtime::job::rules::PodRecord;
+
+/// Number of records written by this process, which keeps the names of halves apart.
+static HALVES: AtomicU64 = AtomicU64::new(0);
 
 /// What an attempt is: enough to follow it to its end without the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,7 +78,9 @@ pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), PortErr
     let bytes = serde_json::to_vec(record).map_err(|error| {
         PortError::new(Class::Fatal, format!("{} cannot be written as JSON", path.display())).because(error)
     })?;
-    let half = path.with_extension("half");
+    // A substrate that was just dropped may still be writing the same record.
+    let number = HALVES.fetch_add(1, Ordering::Relaxed);
+    let half = path.with_extension(format!("{}-{number}.half", std::process::id()));
     let mut file = File::create(&half).map_err(failed)?;
     file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
     fs::rename(&half, path).map_err(failed)?;

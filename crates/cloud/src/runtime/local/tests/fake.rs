@@ -121,7 +121,7 @@ impl Fake {
         self.end(key, result, Some(code));
     }
 
-    /// Plays a pod's command: `exit CODE`, `exits CODE…` (by pod number), `take MILLIS`, `write PATH TEXT`, `run`, `resist`.
+    /// Plays a pod's command: `exit CODE`, `exits CODE…` (by pod number, `-` runs on), `take MILLIS`, `write PATH TEXT`, `run`, `resist`.
     async fn play(self, key: PodKey, command: Vec<String>) {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let played = async {
@@ -129,7 +129,10 @@ impl Fake {
                 ["exit", code] => self.exit(&key, code.parse().unwrap()),
                 ["exits", codes @ ..] => {
                     let code = codes.get(key.pod as usize).or(codes.last()).unwrap();
-                    self.exit(&key, code.parse().unwrap());
+                    match code.parse() {
+                        Ok(code) => self.exit(&key, code),
+                        Err(_) => std::future::pending().await,
+                    }
                 }
                 ["take", millis] => {
                     let mut left: u32 = millis.parse::<u32>().unwrap() / 10;

@@ -1,7 +1,10 @@
 //! Tests of the local substrate over played pods and real directories.
 
 mod artifacts;
+mod control;
+mod crash;
 mod fake;
+mod resources;
 mod store;
 mod suite;
 
