@@ -12,7 +12,7 @@ impl Call<'_> {
     pub(super) fn approval(&mut self, event: &FlowEvent) {
         let FlowEvent::Approval { at, decision, by, verified, decided_at, reason } = event else { return };
         let manual = at.item.is_none() && self.plan.get(at.step.0).is_some_and(|step| step.manual);
-        if !manual || *decision == Decision::TimedOut || self.state.halted(self.is_finally(*at)).is_some() {
+        if !manual || *decision == Decision::TimedOut || self.halted(*at).is_some() {
             return;
         }
         let Some(node) = self.state.node_mut(*at) else { return };

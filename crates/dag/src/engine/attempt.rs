@@ -7,7 +7,6 @@ use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::step::{StepOutcome, StepState};
-use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::policy::JobRetention;
 use orlop_core::time::Time;
@@ -21,7 +20,7 @@ impl Call<'_> {
         let current = self.state.node(at).map(|node| (node.state, node.attempt()));
         let Some((state, number)) = current else { return self.fence() };
         let fresh = number == attempt || fault(Fault::NoFence);
-        if !fresh || !state.is_live() {
+        if !fresh || !(state.is_live() || (state.is_settled() && fault(Fault::SettleTwice))) {
             return self.fence();
         }
         match (state, event) {
@@ -34,15 +33,15 @@ impl Call<'_> {
             }
             (StepState::Cancelling, _) => self.cancelling(event, at),
             (_, FlowEvent::AttemptSucceeded { result, ended_at, .. }) => {
-                self.ended(at, *ended_at);
+                self.ran(at, *ended_at);
                 self.succeeded(at, result);
             }
             (_, FlowEvent::AttemptFailed { ended_at, .. }) => {
-                self.ended(at, *ended_at);
+                self.ran(at, *ended_at);
                 self.attempt_failed(event, at);
             }
             (_, FlowEvent::AttemptGone { ended_at, .. }) => {
-                self.ended(at, *ended_at);
+                self.ran(at, *ended_at);
                 let message = "its job was deleted by somebody else".to_owned();
                 self.fail(at, reason::JOB_MISSING.into(), message, true);
             }
@@ -66,45 +65,60 @@ impl Call<'_> {
         node.due = None;
         node.ran = true;
         self.set_state(at, StepState::Active);
+        self.note_group_start(at, now);
         self.notice_created(at, reference);
         if let Some(timeout) = timeout
             && !fault(Fault::NoTimeout)
         {
             self.arm(at, now.plus(timeout));
         }
-        let cancel =
-            if self.is_finally(at) { self.state.flow.final_halt.clone() } else { self.state.flow.cancel.clone() };
-        if let Some(cause) = cancel {
+        if let Some(cause) = self.state.cancels(self.is_finally(at)).cloned() {
             self.begin_cancel(at, cause);
-        } else if self.state.flow.suspended && self.state.flow.mode == SuspendMode::Suspend {
+        } else if self.freezes() {
             self.freeze(at);
         }
     }
 
+    /// A fan-out starts with the first of its instances.
+    fn note_group_start(&mut self, at: Address, started: Time) {
+        if let (Some(_), Some(step)) = (at.item, self.state.nodes.get_mut(at.step.0 as usize)) {
+            step.started.get_or_insert(started);
+        }
+    }
+
     fn delayed(&mut self, at: Address, reason: &str, message: &str, retry_at: Time) {
-        if let Some(cause) = self.state.halted(self.is_finally(at)).cloned() {
-            self.settle(at, StepOutcome::Skipped, Some(cause), None);
+        if let Some(cause) = self.halted(at).cloned() {
+            return self.skip_by_halt(at, cause);
+        }
+        let due = retry_at.max(self.now);
+        let message = orlop_core::spec::status::cut_message(message);
+        let Some(node) = self.state.node_mut(at) else { return };
+        let known = node.due == Some(due)
+            && node.reason.as_deref() == Some(reason)
+            && node.message.as_deref().unwrap_or_default() == message;
+        if known {
             return;
         }
-        let Some(node) = self.state.node_mut(at) else { return };
         node.reason = Some(Text::Owned(reason.to_owned()));
-        node.message = Some(orlop_core::spec::status::cut_message(message).into_boxed_str());
+        node.message = Some(message.clone().into_boxed_str());
         self.changed = true;
-        self.notice_delayed(at, reason, message);
-        self.arm(at, retry_at.max(self.now));
+        self.notice_delayed(at, reason, &message);
+        self.arm(at, due);
     }
 
     fn refused(&mut self, at: Address, reason: &str, message: &str, retryable: bool) {
-        if let Some(cause) = self.state.halted(self.is_finally(at)).cloned() {
-            self.settle(at, StepOutcome::Skipped, Some(cause), None);
-            return;
+        if let Some(cause) = self.halted(at).cloned() {
+            return self.skip_by_halt(at, cause);
         }
         let now = self.now;
         self.ended(at, now);
         self.fail(at, Text::Owned(reason.to_owned()), message.to_owned(), retryable);
+        if self.state.node(at).is_some_and(|node| node.state == StepState::Backoff) {
+            self.notice_settled(at, StepOutcome::Failed);
+        }
     }
 
-    /// Notes the end of an attempt: its time, its share of the mean, what is kept of it.
+    /// Notes the end of an attempt: its time and its share of the mean.
     fn ended(&mut self, at: Address, ended_at: Time) {
         let now = self.now;
         let Some(node) = self.state.node_mut(at) else { return };
@@ -113,36 +127,38 @@ impl Call<'_> {
         node.ended = Some(ended);
         node.due = None;
         node.frozen = None;
-        let ran = node.ran;
-        if ran {
+        if node.ran {
             let flow = &mut self.state.flow;
             flow.attempts_ended = flow.attempts_ended.saturating_add(1);
             let millis = u64::try_from(ended.since(started).as_millis()).unwrap_or(u64::MAX);
             flow.attempt_millis = flow.attempt_millis.saturating_add(millis);
+            self.note_group_start(at, started);
         }
     }
 
-    fn succeeded(&mut self, at: Address, result: &AttemptResult) {
+    /// Notes that an attempt has run, also where its end is the first that is heard of it.
+    fn ran(&mut self, at: Address, ended_at: Time) {
         if let Some(node) = self.state.node_mut(at) {
             node.ran = true;
         }
+        self.ended(at, ended_at);
+    }
+
+    fn succeeded(&mut self, at: Address, result: &AttemptResult) {
         match self.record_outputs(at, result, true) {
             Ok(()) => {
                 self.retain(at, true);
                 self.settle(at, StepOutcome::Succeeded, None, None);
             }
             Err((why, message)) => {
-                let retryable = why != reason::OUTPUT_TOO_LARGE;
-                self.fail(at, why.into(), message, retryable);
+                let retryable = failure::is_retryable(&why);
+                self.fail(at, why, message, retryable);
             }
         }
     }
 
     fn attempt_failed(&mut self, event: &FlowEvent, at: Address) {
         let FlowEvent::AttemptFailed { reason: why, message, pods, result, .. } = event else { return };
-        if let Some(node) = self.state.node_mut(at) {
-            node.ran = true;
-        }
         let tolerated = match failure::verdict(&self.plan.policy().rules, pods) {
             failure::Verdict::Ignore => reason::FAILURE_IGNORED,
             failure::Verdict::Count => reason::FAILURE_COUNTED,
@@ -155,7 +171,7 @@ impl Call<'_> {
             }
         };
         if let Err((why, message)) = self.record_outputs(at, result, false) {
-            return self.fail(at, why.into(), message, false);
+            return self.fail(at, why, message, false);
         }
         self.retain(at, false);
         if tolerated == reason::FAILURE_COUNTED {
@@ -199,7 +215,7 @@ impl Call<'_> {
             self.fail(at, cause, message, true);
             return;
         }
-        self.state.flow.cut_off = true;
+        self.note_cut_by(cause.clone());
         self.retain(at, false);
         let message = "its attempt was cancelled".to_owned();
         self.settle(at, StepOutcome::Failed, Some(cause), Some(message));
@@ -208,17 +224,24 @@ impl Call<'_> {
     fn lost(&mut self, at: Address, message: &str, ended_at: Time) {
         let limit = self.plan.policy().lost_limit;
         let again = self.state.node(at).is_some_and(|node| node.lost < limit);
-        self.ended(at, ended_at);
-        if !again || self.state.halted(self.is_finally(at)).is_some() {
+        self.ran(at, ended_at);
+        if !again || self.halted(at).is_some() {
+            if again {
+                self.note_cut(self.is_finally(at));
+            }
             self.fail(at, reason::LOST.into(), message.to_owned(), true);
             return;
         }
+        self.retain(at, false);
         self.set_state(at, StepState::Queued);
         if let Some(node) = self.state.node_mut(at) {
             node.clear_attempt();
             if !fault(Fault::SameAttemptAfterLoss) {
                 node.lost = node.lost.saturating_add(1);
             }
+        }
+        if fault(Fault::LossCountsAsRetry) {
+            self.state.flow.retries = self.state.flow.retries.saturating_add(1);
         }
         self.state.index.enqueue(self.plan, at);
         self.notice_retry(at, "its host was lost");

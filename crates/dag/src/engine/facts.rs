@@ -98,29 +98,41 @@ fn document(state: &State, at: Address, settled: StepState, recorded: Option<&St
 }
 
 /// What a unit is, or by a halt has become.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Effective<'a> {
     pub(super) state: StepState,
     pub(super) reason: Option<&'a str>,
+    /// Whether the halt made it so: nothing of this is recorded.
+    pub(super) derived: bool,
 }
 
 /// The state of a unit with halts taken into account: what has not started by then is skipped.
 pub(super) fn effective<'a>(plan: &Plan, state: &'a State, at: Address) -> Effective<'a> {
-    let Some(node) = state.node(at) else { return Effective { state: StepState::Waiting, reason: None } };
+    let Some(node) = state.node(at) else {
+        return Effective { state: StepState::Waiting, reason: None, derived: false };
+    };
     let finally = plan.get(at.step.0).is_some_and(|step| step.finally);
-    let over = matches!(node.state, StepState::Waiting | StepState::Queued | StepState::Awaiting);
-    match state.halted(finally) {
-        Some(cause) if over => Effective { state: halted_state(state, at), reason: Some(cause) },
-        _ => Effective { state: node.state, reason: node.reason.as_deref() },
+    let cause = state.halted(finally).map(AsRef::as_ref);
+    match cause {
+        Some(cause) if matches!(node.state, StepState::Waiting | StepState::Queued | StepState::Awaiting) => {
+            halted_unit(state, at, cause)
+        }
+        _ => Effective { state: node.state, reason: node.reason.as_deref(), derived: false },
     }
 }
 
 /// A halted fan-out is live while an instance is, and failed if one failed; all else has been skipped.
-fn halted_state(state: &State, at: Address) -> StepState {
+fn halted_unit<'a>(state: &'a State, at: Address, cause: &'a str) -> Effective<'a> {
+    let of = |state, reason| Effective { state, reason, derived: true };
     match state.index.groups.get(&at.step.0).filter(|_| at.item.is_none()) {
-        Some(counts) if counts.running > 0 => StepState::Active,
-        Some(counts) if counts.live > 0 => StepState::Starting,
-        Some(counts) if counts.failed > 0 => StepState::Done(StepOutcome::Failed),
-        _ => StepState::Done(StepOutcome::Skipped),
+        Some(counts) if counts.live > 0 => {
+            let state = if counts.begun { StepState::Active } else { StepState::Starting };
+            of(state, None)
+        }
+        Some(counts) if counts.failed > 0 => {
+            of(StepState::Done(StepOutcome::Failed), state.group_failure(at.step.0).map(AsRef::as_ref))
+        }
+        _ => of(StepState::Done(StepOutcome::Skipped), Some(cause)),
     }
 }
 

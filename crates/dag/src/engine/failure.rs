@@ -1,13 +1,17 @@
 //! What a failure means: the pod failure policy, retries, the flow's budget, the failure policy.
 
+use std::time::Duration;
+
 use orlop_core::attempt::{Address, PodEnd};
 use orlop_core::backoff;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::policy::{DEFAULT_CONTAINER, FailurePolicy, OnExitCodes, PodFailureRule};
 
 use super::fault::{Fault, fault};
-use super::state::{Cause, Text};
+use super::halt::Halt;
+use super::state::{Node, Text};
 use super::{Call, reason};
+use crate::plan::Plan;
 
 /// What the pod failure policy says of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,39 +64,81 @@ pub(super) fn is_retryable(why: &str) -> bool {
     )
 }
 
+/// Time between the end of a failed attempt and the next one (rule R10).
+pub(super) fn delay(plan: &Plan, uid: &str, at: Address, node: &Node) -> Duration {
+    let Some((_, formula)) = plan.get(at.step.0).and_then(|step| step.retry.as_deref()) else {
+        return Duration::ZERO;
+    };
+    let jitter = match formula.jitter > 0.0 {
+        true => backoff::fraction(&[uid, &plan.instance_name(at), &node.attempt().to_string()]),
+        false => 0.0,
+    };
+    formula.delay(node.retries, jitter)
+}
+
 impl Call<'_> {
     /// A unit's attempt failed: another attempt, or the end of the unit.
     pub(super) fn fail(&mut self, at: Address, why: Text, message: String, retryable: bool) {
         self.retain(at, false);
-        let halted = self.state.halted(self.is_finally(at)).is_some();
+        let finally = self.is_finally(at);
         let allowed = self.plan.get(at.step.0).and_then(|step| step.retry.as_deref()).map_or(0, |(limit, _)| *limit);
-        let used = self.state.node(at).map_or(0, |node| node.retries);
-        if !retryable || halted || used >= allowed {
-            if halted {
-                self.state.flow.cut_off |= retryable && used < allowed;
+        let again = retryable && self.state.node(at).is_some_and(|node| node.retries < allowed);
+        if self.state.halted(finally).is_some() && !fault(Fault::RetryAfterHalt) {
+            if again && self.has_budget() {
+                self.note_cut(finally);
             }
             self.fail_for_good(at, why, message);
-            return;
+        } else if !again {
+            self.fail_for_good(at, why, message);
+        } else if self.has_budget() {
+            self.back_off(at, why, message);
+        } else {
+            self.fail_over_budget(at, why, message);
         }
+    }
+
+    /// Whether the flow may make one more retry besides those that are made or scheduled (rule R12).
+    fn has_budget(&self) -> bool {
         let scheduled = u32::try_from(self.state.index.backoff.len()).unwrap_or(u32::MAX);
         let spent = self.state.flow.retries.saturating_add(scheduled);
-        if spent >= self.plan.policy().backoff_limit && !fault(Fault::NoBudget) {
-            let finally = self.is_finally(at);
-            if finally {
-                self.fail_for_good(at, why, message);
-            } else {
-                self.settle_failed(at, why, message);
-                self.halt_over_budget(at);
-            }
-            return;
+        spent < self.plan.policy().backoff_limit || fault(Fault::NoBudget)
+    }
+
+    /// A retry that the flow's budget does not allow.
+    fn fail_over_budget(&mut self, at: Address, why: Text, message: String) {
+        if self.is_finally(at) {
+            self.fail_for_good(at, why, message);
+        } else {
+            self.settle_failed(at, why, message);
+            self.halt_over_budget(at);
         }
-        self.back_off(at, why, message);
+    }
+
+    /// A retry is due: back to the queue under the next attempt number (rules R9 and S18). Failures that were counted
+    /// since it was scheduled may have used up the budget.
+    pub(super) fn retry(&mut self, at: Address) {
+        if self.state.flow.retries >= self.plan.policy().backoff_limit && !fault(Fault::NoBudget) {
+            let Some(node) = self.state.node_mut(at) else { return };
+            let why = node.reason.take().unwrap_or_default();
+            let message = node.message.take().map(String::from).unwrap_or_default();
+            return self.fail_over_budget(at, why, message);
+        }
+        self.set_state(at, StepState::Queued);
+        let Some(node) = self.state.node_mut(at) else { return };
+        node.clear_attempt();
+        if !fault(Fault::SameAttemptAfterRetry) {
+            node.retries = node.retries.saturating_add(1);
+        }
+        self.state.flow.retries = self.state.flow.retries.saturating_add(1);
+        self.state.index.enqueue(self.plan, at);
+        self.notice_retry(at, "its retry is due");
     }
 
     fn back_off(&mut self, at: Address, why: Text, message: String) {
-        let delay = self.retry_delay(at);
         let now = self.now;
+        let meta = self.state.flow.meta.clone();
         let Some(node) = self.state.node_mut(at) else { return };
+        let delay = delay(self.plan, &meta.uid, at, node);
         node.reason = Some(why);
         node.message = Some(orlop_core::spec::status::cut_message(&message).into_boxed_str());
         node.outputs = None;
@@ -103,48 +149,28 @@ impl Call<'_> {
         self.arm(at, due);
     }
 
-    fn retry_delay(&self, at: Address) -> std::time::Duration {
-        let Some((_, formula)) = self.plan.get(at.step.0).and_then(|step| step.retry.as_deref()) else {
-            return std::time::Duration::ZERO;
-        };
-        let Some(node) = self.state.node(at) else { return std::time::Duration::ZERO };
-        let name = self.plan.instance_name(at);
-        let jitter = backoff::fraction(&[&self.state.flow.meta.uid, &name, &node.attempt().to_string()]);
-        formula.delay(node.retries, jitter)
-    }
-
-    /// A unit failed and is not tried again.
+    /// A unit failed and is not tried again. In `finally` nothing is halted: every step of it cleans up.
     pub(super) fn fail_for_good(&mut self, at: Address, why: Text, message: String) {
-        let halted = self.state.halted(self.is_finally(at)).is_some();
         let text = format!("step {} failed: {why}: {message}", self.plan.instance_name(at));
         self.settle_failed(at, why, message);
-        if self.plan.tolerates(at.step) {
+        if self.plan.tolerates(at.step) && !fault(Fault::TolerateNothing) {
             return;
         }
-        let cause = Cause { reason: reason::FLOW_FAILED.into(), message: text };
         if self.is_finally(at) {
-            let cause = Cause { reason: reason::FINALLY_FAILED.into(), ..cause };
-            self.state.flow.final_failure.get_or_insert(cause);
-            return;
+            return self.add_cause(reason::FINALLY_FAILED.into(), text);
         }
-        if halted {
-            return;
-        }
-        self.state.flow.failure.get_or_insert(cause.clone());
-        match self.plan.policy().failure {
-            FailurePolicy::Continue => {}
-            FailurePolicy::FailFast => self.halts.push((cause, false)),
-            FailurePolicy::CancelRunning => self.halts.push((cause, true)),
-        }
+        self.add_cause(reason::FLOW_FAILED.into(), text);
+        let cancels = match self.plan.policy().failure {
+            FailurePolicy::Continue => return,
+            FailurePolicy::FailFast => false,
+            FailurePolicy::CancelRunning => true,
+        };
+        self.halts.push_back(Halt { reason: reason::FLOW_FAILED.into(), cancels });
     }
 
     fn settle_failed(&mut self, at: Address, why: Text, message: String) {
-        self.note_tolerated(at);
-        let started = self.state.node(at).and_then(|node| node.started);
-        if let Some(node) = self.state.node_mut(at)
-            && node.ended.is_some()
-        {
-            node.started = started.or(node.ended);
+        if let Some(node) = self.state.node_mut(at) {
+            node.started = node.started.or(node.ended);
         }
         self.settle(at, StepOutcome::Failed, Some(why), Some(message));
     }
@@ -159,8 +185,9 @@ impl Call<'_> {
             self.plan.policy().backoff_limit,
             self.plan.instance_name(at)
         );
-        let cancel = self.plan.policy().failure == FailurePolicy::CancelRunning;
-        self.halts.push((Cause { reason: reason::BACKOFF_LIMIT.into(), message }, cancel));
+        self.add_cause(reason::BACKOFF_LIMIT.into(), message);
+        let cancels = self.plan.policy().failure == FailurePolicy::CancelRunning;
+        self.halts.push_back(Halt { reason: reason::BACKOFF_LIMIT.into(), cancels });
     }
 }
 

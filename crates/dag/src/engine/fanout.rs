@@ -1,114 +1,147 @@
 //! Fan-out: from items to instances, and from settled instances to the step (rule R34).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::status::{OutputValue, StepOutputs};
+use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::state::{Group, Node};
+use super::state::{Group, Node, State, Text};
 use super::{Call, reason};
-
-/// The most items a fan-out may have; the limit of a flow's steps.
-const ITEMS_MAX: usize = 100_000;
+use crate::params::ITEMS_MAX;
 
 impl Call<'_> {
     /// The items of a `withParam` fan-out are known, or cannot be.
-    pub(super) fn items_resolved(&mut self, step: u32, items: &Result<Vec<Value>, String>) {
-        let at = Address::step(step);
-        let planned = self.plan.get(step).and_then(|step| step.fan_out.as_ref());
-        let by_param = planned.is_some_and(|fan_out| fan_out.listed.is_none());
-        let queued = self.state.node(at).is_some_and(|node| node.state == StepState::Queued);
-        if !by_param || !queued || self.state.halted(self.is_finally(at)).is_some() {
+    pub(super) fn items_resolved(&mut self, at: Address, items: &Result<Vec<Value>, String>) {
+        let step = at.step.0;
+        let by_param =
+            self.plan.get(step).and_then(|step| step.fan_out.as_ref()).is_some_and(|fan_out| fan_out.listed.is_none());
+        let queued = self.state.nodes.get(step as usize).is_some_and(|node| node.state == StepState::Queued);
+        if at.item.is_some() || !by_param || !queued || self.halted(at).is_some() {
             return;
         }
         let items = match items {
-            Ok(items) if items.len() <= ITEMS_MAX => items,
-            Ok(items) => {
-                let message = format!("withParam gives {} items, {ITEMS_MAX} are allowed", items.len());
-                return self.fail_for_good(at, reason::PARAMETER_UNRESOLVED.into(), message);
-            }
-            Err(message) => {
-                return self.fail_for_good(at, reason::PARAMETER_UNRESOLVED.into(), message.clone());
-            }
+            Ok(items) if items.len() <= ITEMS_MAX => Ok(items),
+            Ok(items) => Err(format!("withParam gives {} items, {ITEMS_MAX} are allowed", items.len())),
+            Err(message) => Err(message.clone()),
         };
-        if let Some(group) = self.state.groups.get_mut(&step) {
-            return restore_items(group, items);
+        let restored = self.state.groups.get(&step).map(|group| group.items.is_none());
+        match (restored, items) {
+            (None, Ok(items)) => {
+                self.expand(step, u32::try_from(items.len()).unwrap_or(u32::MAX), Some(Arc::new(items.clone())));
+            }
+            (None, Err(message)) => {
+                self.fail_for_good(at, reason::PARAMETER_UNRESOLVED.into(), message);
+            }
+            (Some(true), items) => self.restore_items(step, items),
+            (Some(false), _) => {}
         }
-        self.expand(step, u32::try_from(items.len()).unwrap_or(u32::MAX), Some(Arc::new(items.clone())));
     }
 
     /// Creates the instances.
     pub(super) fn expand(&mut self, step: u32, count: u32, items: Option<Arc<Vec<Value>>>) {
         let at = Address::step(step);
         self.changed = true;
-        let part = self.is_finally(at);
-        // The step stops counting as one unit: its instances count instead.
-        let units = &mut self.state.index.part(part).units;
-        *units = units.saturating_sub(1);
+        self.state.index.drop_step(self.plan, at);
         let node = Node { state: StepState::Queued, ..Node::default() };
         let group = Group { items, nodes: vec![node; count as usize] };
-        let index = &mut self.state.index;
-        index.add_group(self.plan, step, &group);
+        self.state.index.add_group(self.plan, step, &group);
         self.state.groups.insert(step, group);
         if count == 0 {
-            let outputs = self.group_outputs(step);
-            if let Some(node) = self.state.node_mut(at) {
-                node.outputs = outputs;
-            }
-            self.settle(at, StepOutcome::Succeeded, Some(reason::EMPTY_FAN_OUT.into()), None);
+            self.settle_empty(at);
+        } else {
+            self.decide_instances(step, 0..count);
+        }
+    }
+
+    fn settle_empty(&mut self, at: Address) {
+        let outputs = self.group_outputs(at.step.0);
+        if let Some(node) = self.state.node_mut(at) {
+            node.outputs = outputs;
+        }
+        self.settle(at, StepOutcome::Succeeded, Some(reason::EMPTY_FAN_OUT.into()), None);
+    }
+
+    /// Evaluates a condition that reads items, once per instance, until a failure halts the flow.
+    fn decide_instances(&mut self, step: u32, items: Range<u32>) {
+        let condition = self.plan.get(step).and_then(|step| step.condition.as_ref());
+        if !condition.is_some_and(|condition| condition.references().is_per_instance()) {
             return;
         }
-        let condition = self.plan.get(step).and_then(|step| step.condition.as_ref());
-        if condition.is_some_and(|condition| condition.references().is_per_instance()) {
-            for item in 0..count {
-                let at = Address::instance(step, item);
-                if !self.condition_holds(at) {
-                    self.unqueue(step, item);
-                }
+        for item in items {
+            let at = Address::instance(step, item);
+            if self.halts.is_empty() && !self.condition_holds(at) {
+                self.state.index.unqueue(self.plan, at);
             }
         }
     }
 
-    fn unqueue(&mut self, step: u32, item: u32) {
-        if let Some(group) = self.state.index.groups.get_mut(&step) {
-            group.queue.remove(&item);
+    /// Gives a restored fan-out its items again; instances that the status did not know join it.
+    fn restore_items(&mut self, step: u32, items: Result<&Vec<Value>, String>) {
+        let (items, trouble) = match items {
+            Ok(items) => (items.clone(), "the item of this instance is gone from withParam".to_owned()),
+            Err(message) => (Vec::new(), message),
+        };
+        let Some(group) = self.state.groups.get_mut(&step) else { return };
+        self.changed = true;
+        let known = u32::try_from(group.nodes.len()).unwrap_or(u32::MAX);
+        let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        if total > known {
+            group.nodes.resize(items.len(), Node { state: StepState::Queued, ..Node::default() });
+        }
+        group.items = Some(Arc::new(items));
+        if let Some(counts) = self.state.index.groups.get_mut(&step) {
+            counts.unread = false;
+        }
+        if let Some(group) = self.state.groups.get(&step) {
+            self.state.index.add_instances(self.plan, step, &group.nodes, known);
         }
         self.state.index.offer(self.plan, step);
+        self.decide_instances(step, known..total);
+        // What has no item cannot start. Live instances were given theirs and go on.
+        for item in total..known {
+            let at = Address::instance(step, item);
+            let waits = |node: &Node| matches!(node.state, StepState::Queued | StepState::Backoff);
+            if self.state.node(at).is_some_and(waits) {
+                self.state.index.unqueue(self.plan, at);
+                self.fail_for_good(at, reason::PARAMETER_UNRESOLVED.into(), trouble.clone());
+            }
+        }
     }
 
     /// Looks at a fan-out one of whose instances was settled.
-    pub(super) fn instance_settled(&mut self, step: u32) {
+    pub(super) fn instance_settled(&mut self, step: u32, ended: Option<Time>) {
         let at = Address::step(step);
+        if let Some(node) = self.state.node_mut(at).filter(|node| !node.state.is_settled()) {
+            node.ended = node.ended.max(ended);
+        }
         let Some(counts) = self.state.index.groups.get_mut(&step) else { return };
         counts.open = counts.open.saturating_sub(1);
         let (open, failed, succeeded) = (counts.open, counts.failed, counts.succeeded);
         if open > 0 || self.state.node(at).is_none_or(|node| node.state.is_settled()) {
             return;
         }
-        let outputs = self.group_outputs(step);
-        let total = self.state.groups.get(&step).map_or(0, |group| group.nodes.len());
-        let first_failure =
-            self.state.groups.get(&step).and_then(|group| group.nodes.iter().find(|node| node.failed()));
-        let why = first_failure.and_then(|node| node.reason.clone());
-        let ended =
-            self.state.groups.get(&step).and_then(|group| group.nodes.iter().filter_map(|node| node.ended).max());
-        let started =
-            self.state.groups.get(&step).and_then(|group| group.nodes.iter().filter_map(|node| node.started).min());
-        if let Some(node) = self.state.node_mut(at) {
-            node.outputs = outputs;
-            node.ended = ended;
-            node.started = started;
+        if let Some(cause) = self.halted(at).filter(|_| failed == 0 && self.state.cut_short(step)).cloned() {
+            self.settle(at, StepOutcome::Skipped, Some(cause), None);
+            return;
         }
-        if failed > 0 {
-            let message = format!("{failed} of {total} instances failed");
-            self.settle(at, StepOutcome::Failed, why, Some(message));
-        } else if succeeded > 0 {
-            self.settle(at, StepOutcome::Succeeded, None, None);
-        } else {
+        if failed + succeeded == 0 {
             let message = "its `when` is false for every item".to_owned();
             self.settle(at, StepOutcome::Skipped, Some(reason::CONDITION_FALSE.into()), Some(message));
+            return;
+        }
+        let outputs = self.group_outputs(step);
+        if let Some(node) = self.state.node_mut(at) {
+            node.outputs = outputs;
+        }
+        if failed > 0 {
+            let (why, message) = (self.state.group_failure(step).cloned(), self.state.group_failures(step));
+            self.settle(at, StepOutcome::Failed, why, Some(message));
+        } else {
+            self.settle(at, StepOutcome::Succeeded, None, None);
         }
     }
 
@@ -133,16 +166,26 @@ impl Call<'_> {
             .collect();
         Some(Box::new(StepOutputs { parameters, ..StepOutputs::default() }))
     }
-
-    /// Whether an instance may start: a restored fan-out waits for its items.
-    pub(super) fn has_item(&self, at: Address) -> bool {
-        at.item.is_none() || self.state.item(self.plan, at).is_some()
-    }
 }
 
-/// Gives a restored group its items; instances beyond the recorded ones join it.
-fn restore_items(group: &mut Group, items: &[Value]) {
-    if group.items.is_none() {
-        group.items = Some(Arc::new(items.to_vec()));
+impl State {
+    /// Why a fan-out failed: the reason of its first failed instance.
+    pub(super) fn group_failure(&self, step: u32) -> Option<&Text> {
+        let group = self.groups.get(&step)?;
+        group.nodes.iter().find(|node| node.failed())?.reason.as_ref()
+    }
+
+    /// How much of a fan-out failed, in a sentence.
+    pub(super) fn group_failures(&self, step: u32) -> String {
+        let failed = self.index.groups.get(&step).map_or(0, |counts| counts.failed);
+        let total = self.groups.get(&step).map_or(0, |group| group.nodes.len());
+        format!("{failed} of {total} instances failed")
+    }
+
+    /// Whether a halt has skipped an instance.
+    fn cut_short(&self, step: u32) -> bool {
+        let by_halt =
+            |node: &Node| node.state == StepState::SKIPPED && node.reason.as_deref().is_some_and(reason::is_halt);
+        self.groups.get(&step).is_some_and(|group| group.nodes.iter().any(by_halt))
     }
 }

@@ -39,13 +39,19 @@ pub enum Fault {
     ForgetTimers,
     /// An event after the end is taken.
     ReopenTerminal,
-    /// Time to live counts from now instead of the first completion.
-    TtlFromNow,
+    /// Retries are made after a halt.
+    RetryAfterHalt,
+    /// A retry keeps the number of the failed attempt.
+    SameAttemptAfterRetry,
+    /// A lost attempt counts against the flow's backoff limit.
+    LossCountsAsRetry,
+    /// No failure is tolerated.
+    TolerateNothing,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::SettleTwice,
         Self::StartAfterHalt,
         Self::FailureSatisfies,
@@ -63,7 +69,10 @@ impl Fault {
         Self::SameAttemptAfterLoss,
         Self::ForgetTimers,
         Self::ReopenTerminal,
-        Self::TtlFromNow,
+        Self::RetryAfterHalt,
+        Self::SameAttemptAfterRetry,
+        Self::LossCountsAsRetry,
+        Self::TolerateNothing,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

@@ -4,6 +4,9 @@
 //!
 //! A host writes an event down before it carries out the effects of [`apply`]; after a crash it replays what it wrote
 //! and carries out [`outstanding`]: keys make repeated effects harmless.
+//!
+//! Every call goes the same way: the event; what follows from steps it settled (skips, joins); halts; steps that may now
+//! be decided, in spec order; timers, in the order in which they are due; free slots; the end of a part.
 
 mod approval;
 mod attempt;
@@ -12,23 +15,30 @@ mod failure;
 mod fanout;
 mod fault;
 mod flow;
+mod halt;
 mod index;
 mod notice;
 mod outcome;
 mod output;
+mod phrase;
 pub(crate) mod reason;
 mod reconstruct;
+#[cfg(any(test, feature = "testing"))]
+mod sanity;
 mod settle;
 mod snapshot;
 mod start;
 mod state;
+mod suspend;
 mod timer;
 mod view;
+
+use std::collections::VecDeque;
 
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::event::FlowEvent;
-use orlop_core::machine::step::StepState;
+use orlop_core::machine::step::{StepPhase, StepState};
 use orlop_core::time::Time;
 
 use crate::plan::Plan;
@@ -61,17 +71,21 @@ struct Call<'a> {
     pub(super) now: Time,
     pub(super) changed: bool,
     pub(super) urgent: bool,
+    /// Whether a step of the admitted flow had left Pending before this call.
+    pub(super) had_begun: bool,
     /// Settled steps whose dependents have not been looked at yet.
-    pub(super) settled: Vec<u32>,
+    pub(super) settled: VecDeque<u32>,
     /// Halts that take effect once dependents of what failed have been skipped for the failure itself.
-    halts: Vec<(state::Cause, bool)>,
+    pub(super) halts: VecDeque<halt::Halt>,
 }
 
 impl<'a> Call<'a> {
     pub(super) fn new(plan: &'a Plan, state: &'a mut State, now: Time, out: &'a mut Vec<FlowEffect>) -> Self {
         let now = now.max(state.flow.now);
         state.flow.now = now;
-        Self { plan, state, out, now, changed: false, urgent: false, settled: Vec::new(), halts: Vec::new() }
+        let had_begun = state.has_begun();
+        let (settled, halts) = (VecDeque::new(), VecDeque::new());
+        Self { plan, state, out, now, changed: false, urgent: false, had_begun, settled, halts }
     }
 
     fn event(&mut self, event: &FlowEvent) {
@@ -88,7 +102,7 @@ impl<'a> Call<'a> {
             FlowEvent::Blocked { reason, message } => self.blocked(reason, message),
             FlowEvent::ResourcesReady { refs } => self.resources_ready(refs),
             FlowEvent::ResourcesFailed { reason, message } => self.resources_failed(reason, message),
-            FlowEvent::ItemsResolved { at, items } => self.items_resolved(at.step.0, items),
+            FlowEvent::ItemsResolved { at, items } => self.items_resolved(*at, items),
             FlowEvent::Approval { .. } => self.approval(event),
             FlowEvent::SetSuspend { on, mode } => self.set_suspend(*on, *mode),
             FlowEvent::Stop { mode, replaced } => self.stop(*mode, *replaced),
@@ -100,7 +114,7 @@ impl<'a> Call<'a> {
     }
 
     /// What every call ends with: due timers, dependents of what was settled, free slots, the end of a part.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.propagate();
         self.fire_timers();
         loop {
@@ -110,7 +124,7 @@ impl<'a> Call<'a> {
                 break;
             }
         }
-        self.drop_dead_timers();
+        self.state.drop_dead_timers(self.plan);
         self.report();
     }
 
@@ -125,32 +139,39 @@ impl<'a> Call<'a> {
             self.state.index.count(self.plan, at, from, false);
             self.state.index.count(self.plan, at, to, true);
         }
+        self.keep_lists(at, from, to);
+        if at.item.is_some() && from.is_live() != to.is_live() {
+            self.state.index.offer(self.plan, at.step.0);
+        }
+        if to.phase() != StepPhase::Pending {
+            self.state.flow.left_pending = true;
+            if let (Some(_), Some(group)) = (at.item, self.state.index.groups.get_mut(&at.step.0)) {
+                group.begun = true;
+            }
+        }
+    }
+
+    fn keep_lists(&mut self, at: Address, from: StepState, to: StepState) {
+        let index = &mut self.state.index;
         match from {
             StepState::Awaiting => {
-                self.state.index.awaiting.remove(&at.step.0);
+                index.awaiting.remove(&at.step.0);
+                self.urgent = true;
             }
             StepState::Backoff => {
-                self.state.index.backoff.remove(&at);
+                index.backoff.remove(&at);
             }
             _ => {}
         }
         match to {
             StepState::Awaiting => {
-                self.state.index.awaiting.insert(at.step.0);
+                index.awaiting.insert(at.step.0);
+                self.urgent = true;
             }
             StepState::Backoff => {
-                self.state.index.backoff.insert(at);
+                index.backoff.insert(at);
             }
             _ => {}
-        }
-        if at.item.is_some() && from.is_live() != to.is_live() {
-            self.state.index.offer(self.plan, at.step.0);
-        }
-        if to.phase() != orlop_core::machine::step::StepPhase::Pending {
-            self.state.flow.left_pending = true;
-        }
-        if from.phase() != to.phase() {
-            self.urgent |= to == StepState::Awaiting || from == StepState::Awaiting;
         }
     }
 
@@ -165,6 +186,11 @@ impl<'a> Call<'a> {
 
     pub(super) fn is_finally(&self, at: Address) -> bool {
         self.plan.get(at.step.0).is_some_and(|step| step.finally)
+    }
+
+    /// Why what has not started in the part of a unit will not.
+    pub(super) fn halted(&self, at: Address) -> Option<&state::Text> {
+        self.state.halted(self.is_finally(at))
     }
 }
 

@@ -103,6 +103,9 @@ impl Call<'_> {
         let before = self.state.flow.phase;
         let after = self.visible_phase();
         self.state.flow.phase = after;
+        if !after.is_terminal() {
+            self.note_begun();
+        }
         if before != after {
             self.urgent = true;
             self.notice_phase(before, after);
@@ -113,16 +116,22 @@ impl Call<'_> {
         self.out.push(FlowEffect::StatusChanged { urgent: self.urgent, revision: flow.revision });
     }
 
-    fn notice_phase(&mut self, before: FlowPhase, after: FlowPhase) {
-        if matches!(before, FlowPhase::Pending) && matches!(after, FlowPhase::Running | FlowPhase::Paused) {
-            self.notice_flow("JobFlowStarted", "the first step has started".to_owned());
+    /// Tells once that the first step has left Pending (transition T6).
+    pub(super) fn note_begun(&mut self) {
+        if !self.had_begun && self.state.has_begun() {
+            self.had_begun = true;
+            self.notice_flow("JobFlowStarted", "the first step has left Pending".to_owned());
         }
-        match (before, after) {
-            (_, FlowPhase::Paused) => self.notice_flow("FlowPaused", "the flow waits for a decision".to_owned()),
-            (_, FlowPhase::Suspended) => self.notice_flow("FlowSuspended", "nothing more starts".to_owned()),
-            (FlowPhase::Paused | FlowPhase::Suspended, FlowPhase::Running | FlowPhase::Pending) => {
-                self.notice_flow("FlowResumed", "the flow goes on".to_owned());
-            }
+    }
+
+    fn notice_phase(&mut self, before: FlowPhase, after: FlowPhase) {
+        let left = matches!(before, FlowPhase::Paused | FlowPhase::Suspended);
+        if left && !after.is_terminal() && after != FlowPhase::Suspended {
+            self.notice_flow("FlowResumed", "the flow goes on".to_owned());
+        }
+        match after {
+            FlowPhase::Paused => self.notice_flow("FlowPaused", "the flow waits for a decision".to_owned()),
+            FlowPhase::Suspended => self.notice_flow("FlowSuspended", "nothing more starts".to_owned()),
             _ => {}
         }
     }
@@ -137,7 +146,7 @@ impl Call<'_> {
         if done {
             facts.push((if phase == FlowPhase::Succeeded { "Completed" } else { "Failed" }, true));
         }
-        if flow.tolerated_count > 0 {
+        if !self.state.index.tolerated.is_empty() {
             facts.push(("FailuresTolerated", true));
         }
         if flow.blocked.is_some() || flow.conditions.contains_key("Blocked") {
@@ -152,17 +161,6 @@ impl Call<'_> {
             let entry = self.state.flow.conditions.entry(Text::Borrowed(kind)).or_insert((status, now));
             if entry.0 != status {
                 *entry = (status, now);
-            }
-        }
-    }
-
-    /// Counts a failure that is tolerated.
-    pub(super) fn note_tolerated(&mut self, at: Address) {
-        if self.plan.tolerates(at.step) {
-            let flow = &mut self.state.flow;
-            flow.tolerated_count = flow.tolerated_count.saturating_add(1);
-            if flow.tolerated.len() < 20 {
-                flow.tolerated.push(at);
             }
         }
     }

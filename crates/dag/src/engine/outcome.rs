@@ -12,7 +12,7 @@ impl Call<'_> {
     pub(super) fn advance(&mut self) -> bool {
         match self.state.flow.stage {
             Stage::Main if self.main_is_over() => {
-                let outcome = self.main_outcome();
+                let outcome = self.outcome();
                 self.state.flow.outcome = Some(outcome);
                 self.changed = true;
                 // A flow that was ended before it was admitted has nothing to clean up after, and holds no key.
@@ -20,14 +20,12 @@ impl Call<'_> {
                 if any && self.state.flow.final_halt.is_none() {
                     self.state.flow.stage = Stage::Finally;
                     self.state.flow.deadline = None;
-                    self.start_part(true);
-                    true
-                } else {
-                    let cause = self.state.flow.halt.as_ref().map(|cause| cause.reason.clone());
-                    self.state.flow.final_halt = self.state.flow.final_halt.take().or(cause);
-                    self.finish();
-                    false
+                    self.state.flow.left_pending = true;
+                    return true;
                 }
+                self.state.flow.final_halt = self.state.flow.final_halt.take().or(self.state.flow.halt.clone());
+                self.finish();
+                false
             }
             Stage::Finally if self.finally_is_over() => {
                 self.finish();
@@ -50,17 +48,14 @@ impl Call<'_> {
         if self.state.flow.final_halt.is_some() { part.live == 0 } else { part.open == 0 }
     }
 
-    /// How the steps came out (rule R1).
-    fn main_outcome(&self) -> Outcome {
-        let flow = &self.state.flow;
-        let skipped_by_halt = self.state.index.part_of(false).open > 0;
-        let halt =
-            flow.halt.as_ref().filter(|cause| !reason::is_order(&cause.reason) || skipped_by_halt || flow.cut_off);
-        if let Some(cause) = flow.failure.as_ref().or(halt) {
+    /// How the flow comes out by what has happened so far (rules R1 and R2).
+    fn outcome(&self) -> Outcome {
+        if let Some(cause) = self.state.cause() {
             return Outcome { good: false, cause: Some(cause.clone()) };
         }
-        if flow.tolerated_count > 0 && self.plan.policy().tolerated == ToleratedOutcome::Failed {
-            let message = format!("{} steps failed, all tolerated", flow.tolerated_count);
+        let tolerated = self.state.index.tolerated.len();
+        if tolerated > 0 && self.plan.policy().tolerated == ToleratedOutcome::Failed {
+            let message = format!("{tolerated} steps failed, all tolerated");
             return Outcome { good: false, cause: Some(Cause { reason: reason::FLOW_FAILED.into(), message }) };
         }
         Outcome { good: true, cause: None }
@@ -68,25 +63,16 @@ impl Call<'_> {
 
     fn finish(&mut self) {
         let now = self.now;
-        let ended_finally = self.state.flow.stage == Stage::Finally;
-        let open_finally = self.state.index.part_of(true).open > 0;
+        // What `finally` did can make a good outcome bad, never a bad one good or its cause another.
+        let outcome = self.state.flow.outcome.take().filter(|outcome| !outcome.good).unwrap_or_else(|| self.outcome());
+        self.note_begun();
+        self.state.flow.started.get_or_insert(now);
+        self.end_pause();
         let flow = &mut self.state.flow;
         flow.stage = Stage::Over;
-        flow.started.get_or_insert(now);
         flow.completed = Some(now);
         flow.deadline = None;
-        let mut outcome = flow.outcome.clone().unwrap_or(Outcome { good: true, cause: None });
-        let cut = flow.final_halt.clone().filter(|_| ended_finally && (open_finally || flow.cut_off));
-        if outcome.good
-            && let Some(cause) = flow.final_failure.clone()
-        {
-            outcome = Outcome { good: false, cause: Some(cause) };
-        } else if outcome.good
-            && let Some(cut) = cut
-        {
-            let message = format!("the flow was ended: {cut}");
-            outcome = Outcome { good: false, cause: Some(Cause { reason: cut, message }) };
-        }
+        flow.blocked = None;
         flow.phase = if outcome.good { FlowPhase::Succeeded } else { FlowPhase::Failed };
         flow.ttl_due = Some(now.plus(self.plan.policy().ttl));
         flow.outcome = Some(outcome);
@@ -98,14 +84,13 @@ impl Call<'_> {
     /// The phase people see (section 3.4), the first that applies.
     pub(super) fn visible_phase(&self) -> FlowPhase {
         let flow = &self.state.flow;
-        let waits = |finally: bool| self.state.halted(finally).is_none() && !self.state.index.awaiting.is_empty();
         if flow.completed.is_some() {
             flow.phase
         } else if self.state.is_paused() {
             FlowPhase::Suspended
-        } else if waits(flow.stage == Stage::Finally) {
+        } else if self.state.first_awaiting(self.plan).is_some() {
             FlowPhase::Paused
-        } else if flow.left_pending && flow.started.is_some() {
+        } else if self.state.has_begun() {
             FlowPhase::Running
         } else {
             FlowPhase::Pending

@@ -4,6 +4,7 @@ use orlop_core::attempt::Address;
 use orlop_core::event::AttemptResult;
 use orlop_core::spec::status::{OutputValue, StepOutputs};
 
+use super::state::Text;
 use super::{Call, reason};
 
 /// The most bytes of output values one step may record.
@@ -19,9 +20,9 @@ impl Call<'_> {
         at: Address,
         result: &AttemptResult,
         complete: bool,
-    ) -> Result<(), (&'static str, String)> {
-        if let Some((_, message)) = &result.trouble {
-            return Err((reason::OUTPUT_TOO_LARGE, message.clone()));
+    ) -> Result<(), (Text, String)> {
+        if let Some((why, message)) = &result.trouble {
+            return Err((Text::Owned(why.clone()), message.clone()));
         }
         let Some(step) = self.plan.step(at.step) else { return Ok(()) };
         let mut outputs = StepOutputs { projections: result.projections.clone(), ..StepOutputs::default() };
@@ -30,7 +31,10 @@ impl Call<'_> {
             match value {
                 Some(value) => outputs.parameters.push(OutputValue { name: output.name.clone(), value: value.clone() }),
                 None if complete => {
-                    return Err((reason::OUTPUT_MISSING, format!("the attempt gave no output `{}`", output.name)));
+                    return Err((
+                        reason::OUTPUT_MISSING.into(),
+                        format!("the attempt gave no output `{}`", output.name),
+                    ));
                 }
                 None => {}
             }
@@ -40,7 +44,7 @@ impl Call<'_> {
                 Some(found) => outputs.artifacts.push(found.clone()),
                 None if complete && artifact.optional != Some(true) => {
                     let message = format!("the attempt gave no artifact `{}` at {}", artifact.name, artifact.path);
-                    return Err((reason::OUTPUT_MISSING, message));
+                    return Err((reason::OUTPUT_MISSING.into(), message));
                 }
                 None => {}
             }
@@ -52,7 +56,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn check_size(&mut self, outputs: &StepOutputs) -> Result<(), (&'static str, String)> {
+    fn check_size(&mut self, outputs: &StepOutputs) -> Result<(), (Text, String)> {
         let length = |text: &String| u64::try_from(text.len()).unwrap_or(u64::MAX);
         let values = outputs.parameters.iter().map(|output| length(&output.value));
         let bytes: u64 = values.chain(outputs.projections.values().map(length)).sum();
@@ -60,12 +64,12 @@ impl Call<'_> {
         if bytes > STEP_OUTPUTS_MAX {
             let message =
                 format!("the outputs take {bytes} bytes, a step may record {STEP_OUTPUTS_MAX}; use an artifact");
-            return Err((reason::OUTPUT_TOO_LARGE, message));
+            return Err((reason::OUTPUT_TOO_LARGE.into(), message));
         }
         if total > FLOW_OUTPUTS_MAX {
             let message =
                 format!("all outputs together take {total} bytes, a flow may record {FLOW_OUTPUTS_MAX}; use artifacts");
-            return Err((reason::OUTPUT_TOO_LARGE, message));
+            return Err((reason::OUTPUT_TOO_LARGE.into(), message));
         }
         self.state.flow.output_bytes = total;
         Ok(())

@@ -40,3 +40,8 @@ pub(crate) fn is_order(cause: &str) -> bool {
 pub(crate) fn is_halt(reason: &str) -> bool {
     is_order(reason) || matches!(reason, FLOW_FAILED | BACKOFF_LIMIT | DEADLINE)
 }
+
+/// Causes of a failed flow that its message names.
+pub(crate) fn causes() -> impl Iterator<Item = &'static str> {
+    [BACKOFF_LIMIT, DEADLINE, STOPPED, TERMINATED, REPLACED, FINALLY_FAILED].into_iter()
+}

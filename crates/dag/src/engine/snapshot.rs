@@ -103,5 +103,7 @@ pub fn restore(plan: &Plan, bytes: &[u8]) -> Result<State, RestoreError> {
         }
     }
     let index = Index::rebuild(plan, &nodes, &groups);
-    Ok(State { flow: stored.flow.into_owned(), nodes, groups, index })
+    let mut state = State { flow: stored.flow.into_owned(), nodes, groups, index };
+    state.drop_dead_timers(plan);
+    Ok(state)
 }

@@ -2,7 +2,7 @@
 
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
-use orlop_core::machine::step::{StepOutcome, StepState};
+use orlop_core::machine::step::StepState;
 
 use super::Call;
 use super::fault::{Fault, fault};
@@ -18,17 +18,14 @@ impl Call<'_> {
         }
         while let Some(step) = self.state.index.gates.pop_first() {
             let at = Address::step(step);
-            if self.state.halted(self.is_finally(at)).is_none() {
+            if self.halted(at).is_none() {
                 self.await_decision(at);
             }
         }
         let limit = self.limit();
         while self.live_count() < limit {
             let Some(at) = self.state.index.dequeue(self.plan) else { break };
-            if self.state.halted(self.is_finally(at)).is_some() && !fault(Fault::StartAfterHalt) {
-                continue;
-            }
-            if self.has_item(at) {
+            if self.halted(at).is_none() || fault(Fault::StartAfterHalt) {
                 self.start(at);
             }
         }
@@ -50,6 +47,11 @@ impl Call<'_> {
 
     fn start(&mut self, at: Address) {
         self.set_state(at, StepState::Starting);
+        for at in [at, Address { item: None, ..at }] {
+            if let Some(node) = self.state.node_mut(at) {
+                node.asked = true;
+            }
+        }
         if let Some(effect) = start_effect(self.plan, self.state, at) {
             self.out.push(effect);
         }
@@ -57,10 +59,6 @@ impl Call<'_> {
 
     /// The substrate asked to wait and the wait is over: the same attempt again.
     pub(super) fn start_again(&mut self, at: Address) {
-        if let Some(cause) = self.state.halted(self.is_finally(at)).cloned() {
-            self.settle(at, StepOutcome::Skipped, Some(cause), None);
-            return;
-        }
         if let Some(node) = self.state.node_mut(at) {
             node.due = None;
         }
@@ -78,30 +76,18 @@ fn start_effect(plan: &Plan, state: &State, at: Address) -> Option<FlowEffect> {
 }
 
 /// Everything that is under way and whose effect may have been lost with a crashed host: carried out again under the
-/// same keys, it changes nothing that has happened. An accepted attempt needs no effect: the host adopts it
+/// same keys, it changes nothing that has happened. An accepted attempt needs no start: the host adopts it
 /// (see [`State::live`]). Costs O(steps); a host calls it once, after a restart.
 pub fn outstanding(plan: &Plan, state: &State, out: &mut Vec<FlowEffect>) {
     let flow = &state.flow;
     if flow.completed.is_some() {
+        out.extend(flow.deleted.then_some(FlowEffect::DeleteFlow));
         return;
     }
     if flow.resources == Resources::Asked {
         out.push(FlowEffect::EnsureResources);
     }
-    for at in &state.index.live {
-        let Some(node) = state.node(*at) else { continue };
-        match node.state {
-            StepState::Starting if node.due.is_none() => out.extend(start_effect(plan, state, *at)),
-            StepState::Active if node.frozen.is_some() => {
-                out.push(FlowEffect::SuspendAttempt { at: *at, attempt: node.attempt(), epoch: flow.suspensions });
-            }
-            StepState::Cancelling => {
-                let cause = node.reason.clone().unwrap_or_default().into_owned();
-                out.push(FlowEffect::CancelAttempt { at: *at, attempt: node.attempt(), cause, grace: None });
-            }
-            _ => {}
-        }
-    }
+    out.extend(state.index.live.iter().filter_map(|at| outstanding_of(plan, state, *at)));
     for (number, step) in (0_u32..).zip(plan.steps()) {
         let at = Address::step(number);
         let by_param = step.fan_out.as_ref().is_some_and(|fan_out| fan_out.listed.is_none());
@@ -110,5 +96,22 @@ pub fn outstanding(plan: &Plan, state: &State, out: &mut Vec<FlowEffect>) {
         if by_param && unread && queued && state.halted(step.finally).is_none() {
             out.push(FlowEffect::ResolveItems { step: at.step });
         }
+    }
+}
+
+/// What a live attempt may still have to be told.
+fn outstanding_of(plan: &Plan, state: &State, at: Address) -> Option<FlowEffect> {
+    let node = state.node(at)?;
+    let (attempt, epoch) = (node.attempt(), state.flow.suspensions);
+    match node.state {
+        StepState::Starting if node.due.is_none() => start_effect(plan, state, at),
+        StepState::Active if node.frozen.is_some() => Some(FlowEffect::SuspendAttempt { at, attempt, epoch }),
+        // Its resumption may have been lost. One that was never suspended takes no harm.
+        StepState::Active if epoch > 0 => Some(FlowEffect::ResumeAttempt { at, attempt, epoch }),
+        StepState::Cancelling => {
+            let cause = node.reason.clone().unwrap_or_default().into_owned();
+            Some(FlowEffect::CancelAttempt { at, attempt, cause, grace: None })
+        }
+        _ => None,
     }
 }

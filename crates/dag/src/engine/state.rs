@@ -78,21 +78,23 @@ pub(super) struct Flow {
     pub(super) paused_at: Option<Time>,
     pub(super) paused_millis: u64,
     pub(super) suspensions: u32,
-    pub(super) halt: Option<Cause>,
+    /// Why steps that have not started will not: the first halt.
+    pub(super) halt: Option<Text>,
+    /// Why live attempts of the steps are cancelled: the first halt that cancels.
     pub(super) cancel: Option<Text>,
+    /// The same two for `finally`, which only a hard stop halts.
     pub(super) final_halt: Option<Text>,
-    pub(super) failure: Option<Cause>,
-    pub(super) final_failure: Option<Cause>,
+    /// Everything that makes the flow fail, in order of time, each reason once.
+    pub(super) causes: Vec<Cause>,
+    /// Orders of people that cut something off; others do not make the flow fail (rule R22).
+    pub(super) cut: Vec<Text>,
     pub(super) outcome: Option<Outcome>,
     pub(super) left_pending: bool,
-    pub(super) cut_off: bool,
     pub(super) deadline: Option<Time>,
     pub(super) ttl_due: Option<Time>,
     pub(super) final_written: bool,
     pub(super) deleted: bool,
     pub(super) retries: u32,
-    pub(super) tolerated: Vec<Address>,
-    pub(super) tolerated_count: u32,
     pub(super) output_bytes: u64,
     pub(super) attempt_millis: u64,
     pub(super) attempts_ended: u64,
@@ -154,7 +156,10 @@ pub(super) struct Node {
     pub(super) lost: u32,
     #[serde(rename = "c", default, skip_serializing_if = "is_zero")]
     pub(super) counted: u32,
-    /// Whether any attempt was ever accepted.
+    /// Whether any attempt was ever asked for; of a fan-out, of any instance.
+    #[serde(rename = "q", default, skip_serializing_if = "is_zero")]
+    pub(super) asked: bool,
+    /// Whether the current attempt exists or existed.
     #[serde(rename = "x", default, skip_serializing_if = "is_zero")]
     pub(super) ran: bool,
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
@@ -167,6 +172,9 @@ pub(super) struct Node {
     /// Since when the attempt is suspended.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub(super) frozen: Option<Time>,
+    /// How long the attempt was suspended before, in milliseconds.
+    #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
+    pub(super) stood: u64,
     #[serde(rename = "j", default, skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<Box<ObjectReference>>,
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +204,7 @@ impl Node {
             retries: self.retries,
             lost: self.lost,
             counted: self.counted,
-            ran: self.ran,
+            asked: self.asked,
             approval: self.approval.take(),
             ..Self::default()
         };
@@ -228,7 +236,36 @@ impl State {
 
     /// Why steps of this part that have not started will not: the first halt.
     pub(super) fn halted(&self, finally: bool) -> Option<&Text> {
-        if finally { self.flow.final_halt.as_ref() } else { self.flow.halt.as_ref().map(|cause| &cause.reason) }
+        if finally { self.flow.final_halt.as_ref() } else { self.flow.halt.as_ref() }
+    }
+
+    /// Why live attempts of this part are cancelled.
+    pub(super) fn cancels(&self, finally: bool) -> Option<&Text> {
+        if finally { self.flow.final_halt.as_ref() } else { self.flow.cancel.as_ref() }
+    }
+
+    /// Notes a failure that is tolerated.
+    pub(super) fn note_failure(&mut self, plan: &Plan, at: Address) {
+        let node = match at.item {
+            None => self.nodes.get(at.step.0 as usize),
+            Some(item) => self.groups.get(&at.step.0).and_then(|group| group.nodes.get(item as usize)),
+        };
+        if let Some(node) = node {
+            self.index.note_failure(plan, at, node);
+        }
+    }
+
+    /// Whether the flow was admitted and a step has left Pending.
+    pub(super) fn has_begun(&self) -> bool {
+        self.flow.left_pending && self.flow.started.is_some()
+    }
+
+    /// The first Manual step that waits for a decision, in a part that is not halted.
+    pub(super) fn first_awaiting(&self, plan: &Plan) -> Option<u32> {
+        let main = u32::try_from(plan.main_len()).unwrap_or(u32::MAX);
+        let from = |finally: bool| if finally { main..u32::MAX } else { 0..main };
+        let first = |finally: bool| self.index.awaiting.range(from(finally)).next().copied();
+        [false, true].into_iter().find_map(|finally| first(finally).filter(|_| self.halted(finally).is_none()))
     }
 
     /// Whether nothing may start for now.
@@ -246,20 +283,20 @@ impl State {
         }
     }
 
-    /// Whether a settled node lets its dependents proceed (rules R1 and R6).
+    /// Whether a settled step lets its dependents proceed (rules R1, R6 and R34).
     pub(super) fn is_satisfied(&self, plan: &Plan, at: Address) -> bool {
-        let tolerated = plan.tolerates(at.step);
         let strict = plan.policy().skip == orlop_core::spec::policy::SkipPolicy::Strict;
-        match self.node(at) {
-            Some(node) => match node.state {
-                StepState::Done(StepOutcome::Succeeded) => true,
-                StepState::Done(StepOutcome::Failed) => tolerated,
-                StepState::Done(StepOutcome::Skipped) => {
-                    !strict && node.reason.as_deref() == Some(super::reason::CONDITION_FALSE)
-                }
-                _ => false,
-            },
-            None => false,
+        let Some(node) = self.node(at) else { return false };
+        match node.state {
+            // A fan-out is satisfied when all its instances are.
+            StepState::Done(StepOutcome::Succeeded) => {
+                !strict || self.index.groups.get(&at.step.0).is_none_or(|group| group.skipped == 0)
+            }
+            StepState::Done(StepOutcome::Failed) => plan.tolerates(at.step),
+            StepState::Done(StepOutcome::Skipped) => {
+                !strict && node.reason.as_deref() == Some(super::reason::CONDITION_FALSE)
+            }
+            _ => false,
         }
     }
 

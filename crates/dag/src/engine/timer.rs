@@ -5,9 +5,11 @@ use std::cmp::Reverse;
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::machine::step::StepState;
-use orlop_core::time::Time;
+use orlop_core::time::{GoDuration, Time};
 
-use super::state::{Cause, Stage, State};
+use super::fault::{Fault, fault};
+use super::halt::Halt;
+use super::state::{Stage, State};
 use super::{Call, reason};
 use crate::plan::Plan;
 
@@ -17,67 +19,116 @@ use crate::plan::Plan;
 pub fn next_deadline(state: &State) -> Option<Time> {
     let flow = &state.flow;
     if flow.completed.is_some() {
-        return flow.ttl_due.filter(|_| !flow.deleted);
+        // A time to live of zero also waits for the final status.
+        let waits = flow.ttl_due == flow.completed && !flow.final_written;
+        return flow.ttl_due.filter(|_| !flow.deleted && !waits);
     }
-    let timer = state.index.timers.peek().map(|Reverse((due, _))| *due);
-    let start = state.index.starts.peek().filter(|_| !state.is_paused()).map(|Reverse((due, _))| *due);
-    let deadline = flow.deadline.filter(|_| deadline_runs(state));
-    [timer, start, deadline].into_iter().flatten().min()
+    state.next_timer().map(|timer| timer.due)
 }
 
-/// The deadline acts on the steps only, stands still while the flow is suspended, and acts once.
-fn deadline_runs(state: &State) -> bool {
-    let paused = state.is_paused() && !super::fault::fault(super::fault::Fault::DeadlineRuns);
-    state.flow.stage == Stage::Main && !paused
+/// A timer of a flow that is not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Timer {
+    due: Time,
+    what: What,
 }
 
-/// Whether a heap entry is still the timer of its unit.
-fn is_current(state: &State, due: Time, at: Address) -> bool {
-    state.node(at).is_some_and(|node| node.due == Some(due) && node.frozen.is_none())
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Deadline,
+    /// A timeout or the limit of an approval.
+    Limit(Address),
+    /// A retry or a delayed start.
+    Start(Address),
+}
+
+impl State {
+    /// The timer that is due first: the deadline before others of the same time, these by address.
+    fn next_timer(&self) -> Option<Timer> {
+        let deadline = self.flow.deadline.filter(|_| self.deadline_runs());
+        let deadline = deadline.map(|due| Timer { due, what: What::Deadline });
+        let limit = self.index.timers.peek().map(|Reverse((due, at))| Timer { due: *due, what: What::Limit(*at) });
+        let start = self.index.starts.peek().filter(|_| !self.is_paused());
+        let start = start.map(|Reverse((due, at))| Timer { due: *due, what: What::Start(*at) });
+        [deadline, limit, start].into_iter().flatten().min_by_key(|timer| match timer.what {
+            What::Deadline => (timer.due, None),
+            What::Limit(at) | What::Start(at) => (timer.due, Some(at)),
+        })
+    }
+
+    /// The deadline acts on the steps only, stands still while the flow is suspended, and acts once.
+    fn deadline_runs(&self) -> bool {
+        self.flow.stage == Stage::Main && (!self.is_paused() || fault(Fault::DeadlineRuns))
+    }
+
+    /// Whether a heap entry is still the timer of its unit, and would do something: after a halt waits are over though
+    /// nobody has touched them.
+    fn is_current(&self, plan: &Plan, due: Time, at: Address) -> bool {
+        let finally = plan.get(at.step.0).is_some_and(|step| step.finally);
+        let Some(node) = self.node(at).filter(|node| node.due == Some(due) && node.frozen.is_none()) else {
+            return false;
+        };
+        match node.state {
+            StepState::Active | StepState::Starting => true,
+            StepState::Awaiting | StepState::Backoff => self.halted(finally).is_none(),
+            _ => false,
+        }
+    }
+}
+
+impl State {
+    /// Drops heads of the heaps that no longer are anybody's timer, so that the next deadline is true.
+    pub(super) fn drop_dead_timers(&mut self, plan: &Plan) {
+        while let Some(Reverse((due, at))) = self.index.timers.peek().copied() {
+            if self.is_current(plan, due, at) {
+                break;
+            }
+            self.index.timers.pop();
+        }
+        while let Some(Reverse((due, at))) = self.index.starts.peek().copied() {
+            if self.is_current(plan, due, at) {
+                break;
+            }
+            self.index.starts.pop();
+        }
+    }
 }
 
 impl Call<'_> {
-    /// Lets every timer act that is due.
+    /// Lets every timer act that is due, in the order in which they are.
     pub(super) fn fire_timers(&mut self) {
         if self.state.flow.completed.is_some() {
             return self.fire_ttl();
         }
-        if self.state.flow.deadline.is_some_and(|deadline| deadline <= self.now) && deadline_runs(self.state) {
-            self.state.flow.deadline = None;
-            self.notice_deadline();
-            let message = "the flow took longer than activeDeadlineSeconds allows".to_owned();
-            self.halt(Cause { reason: reason::DEADLINE.into(), message }, true);
-            self.propagate();
-        }
-        while let Some(Reverse((due, at))) = self.state.index.timers.peek().copied() {
-            if due > self.now {
-                break;
-            }
-            self.state.index.timers.pop();
-            if is_current(self.state, due, at) {
-                self.fire(at);
-                self.propagate();
-            }
-        }
-        while !self.state.is_paused() {
-            match self.state.index.starts.peek().copied() {
-                Some(Reverse((due, at))) if due <= self.now => {
-                    self.state.index.starts.pop();
-                    if is_current(self.state, due, at) {
-                        self.fire(at);
-                    }
+        while let Some(timer) = self.state.next_timer().filter(|timer| timer.due <= self.now) {
+            let at = match timer.what {
+                What::Deadline => {
+                    self.deadline_due();
+                    None
                 }
-                _ => break,
+                What::Limit(at) => self.state.index.timers.pop().map(|_| at),
+                What::Start(at) => self.state.index.starts.pop().map(|_| at),
+            };
+            if let Some(at) = at.filter(|at| self.state.is_current(self.plan, timer.due, *at)) {
+                self.fire(at);
             }
+            self.propagate();
         }
     }
 
+    fn deadline_due(&mut self) {
+        self.state.flow.deadline = None;
+        self.notice_deadline();
+        let message = "the flow took longer than activeDeadlineSeconds allows".to_owned();
+        self.add_cause(reason::DEADLINE.into(), message);
+        self.halt(Halt { reason: reason::DEADLINE.into(), cancels: true });
+    }
+
     fn fire(&mut self, at: Address) {
-        let halted = self.state.halted(self.is_finally(at)).is_some();
         match self.state.node(at).map(|node| node.state) {
             Some(StepState::Active) => self.time_out(at),
-            Some(StepState::Awaiting) if !halted => self.approval_due(at),
-            Some(StepState::Backoff) if !halted => self.retry(at),
+            Some(StepState::Awaiting) => self.approval_due(at),
+            Some(StepState::Backoff) => self.retry(at),
             Some(StepState::Starting) => self.start_again(at),
             _ => {}
         }
@@ -85,19 +136,8 @@ impl Call<'_> {
 
     fn time_out(&mut self, at: Address) {
         let limit = self.plan.get(at.step.0).and_then(|step| step.timeout).unwrap_or_default();
-        self.notice_timeout(at, &format!("the attempt took longer than {}", orlop_core::time::GoDuration::new(limit)));
+        self.notice_timeout(at, &format!("the attempt took longer than {}", GoDuration::new(limit)));
         self.begin_cancel(at, reason::TIMEOUT.into());
-    }
-
-    /// A retry is due: back to the queue under the next attempt number (rules R9 and S18).
-    fn retry(&mut self, at: Address) {
-        self.set_state(at, StepState::Queued);
-        let Some(node) = self.state.node_mut(at) else { return };
-        node.clear_attempt();
-        node.retries = node.retries.saturating_add(1);
-        self.state.flow.retries = self.state.flow.retries.saturating_add(1);
-        self.state.index.enqueue(self.plan, at);
-        self.notice_retry(at, "its retry is due");
     }
 
     fn fire_ttl(&mut self) {
@@ -108,31 +148,5 @@ impl Call<'_> {
             flow.deleted = true;
             self.out.push(FlowEffect::DeleteFlow);
         }
-    }
-
-    /// Drops heads of the heaps that no longer are anybody's timer, so that the next deadline is true.
-    pub(super) fn drop_dead_timers(&mut self) {
-        while let Some(Reverse((due, at))) = self.state.index.timers.peek().copied() {
-            if is_current(self.state, due, at) && acts(self.plan, self.state, at) {
-                break;
-            }
-            self.state.index.timers.pop();
-        }
-        while let Some(Reverse((due, at))) = self.state.index.starts.peek().copied() {
-            if is_current(self.state, due, at) && acts(self.plan, self.state, at) {
-                break;
-            }
-            self.state.index.starts.pop();
-        }
-    }
-}
-
-/// Whether a timer would still do something: after a halt, waits are over though nobody has touched them.
-fn acts(plan: &Plan, state: &State, at: Address) -> bool {
-    let finally = plan.get(at.step.0).is_some_and(|step| step.finally);
-    match state.node(at).map(|node| node.state) {
-        Some(StepState::Active | StepState::Starting) => true,
-        Some(StepState::Awaiting | StepState::Backoff) => state.halted(finally).is_none(),
-        _ => false,
     }
 }

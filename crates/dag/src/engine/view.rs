@@ -10,8 +10,9 @@ use orlop_core::spec::status::{
 };
 use orlop_core::time::Time;
 
-use super::facts::effective;
+use super::facts::{Effective, effective};
 use super::index::{GroupIndex, Part};
+use super::phrase::{self, Clock};
 use super::reason;
 use super::state::{Node, Resources, Stage, State};
 use crate::plan::Plan;
@@ -34,7 +35,7 @@ pub fn view(plan: &Plan, state: &State, page: Range<usize>) -> StatusView {
     let records = state.nodes.len() + state.groups.values().map(|group| group.nodes.len()).sum::<usize>();
     let status = FlowStatus {
         phase: flow.phase,
-        message: cut_message(&message(state)),
+        message: cut_message(&message(plan, state)),
         conditions: conditions(plan, state),
         start_time: flow.started,
         completion_time: flow.completed,
@@ -50,7 +51,7 @@ pub fn view(plan: &Plan, state: &State, page: Range<usize>) -> StatusView {
         observed_generation: flow.meta.generation,
         spec_hash: flow.started.and(flow.meta.spec_hash.clone()),
         retries: flow.retries,
-        suspended_seconds: paused_millis(state) / 1000,
+        suspended_seconds: flow.paused_millis / 1000,
     };
     StatusView { status, revision: flow.revision, records }
 }
@@ -97,57 +98,86 @@ pub fn step_status(plan: &Plan, state: &State, at: Address) -> StepStatus {
     let Some(node) = state.node(at) else { return StepStatus::default() };
     let unit = effective(plan, state, at);
     let counts = state.index.groups.get(&at.step.0).filter(|_| at.item.is_none());
-    let derived = unit.state != node.state;
-    let (reason, message) = if derived {
-        (unit.reason.unwrap_or_default().to_owned(), String::new())
-    } else {
-        (shown_reason(node), node.message.as_deref().unwrap_or_default().to_owned())
+    let instances = match counts {
+        Some(counts) => Some(instance_counts(plan, state, at, counts)),
+        None => listed_counts(plan, at, unit.state),
     };
+    let (reason, message) = if unit.derived { derived_words(state, at, &unit) } else { words(node, counts) };
+    // What was skipped has no attempt that counts; a fan-out shows its end once it has one.
+    let skipped = unit.state == StepState::SKIPPED;
+    let ended = node.ended.filter(|_| !skipped && (counts.is_none() || unit.state.is_settled()));
     StepStatus {
         name: plan.instance_name(at),
         phase: counts.filter(|_| !unit.state.is_settled()).map_or(unit.state.phase(), group_phase),
         reason,
         message,
-        start_time: node.started.filter(|_| !derived),
-        completion_time: node.ended.filter(|_| !derived),
+        start_time: node.started.filter(|_| !skipped),
+        completion_time: ended,
         next_retry_time: node.due.filter(|_| node.state == StepState::Backoff),
         job_ref: node.job.as_deref().cloned(),
         retry_count: node.retries,
-        attempt: if node.ran || node.state.is_live() { node.attempt() } else { 0 },
+        attempt: if node.asked && counts.is_none() { node.attempt() } else { 0 },
         lost_count: node.lost,
         counted_failures: node.counted,
         outputs: node.outputs.as_deref().cloned(),
         approval: node.approval.as_deref().cloned(),
-        instances: counts.map(|counts| instance_counts(state, at.step, counts)),
+        instances,
     }
 }
 
 /// A fan-out under way is Running once an instance has left Pending.
 fn group_phase(counts: &GroupIndex) -> StepPhase {
-    let begun = counts.running + counts.succeeded + counts.failed + counts.skipped > 0;
-    if begun { StepPhase::Running } else { StepPhase::Pending }
+    if counts.begun { StepPhase::Running } else { StepPhase::Pending }
 }
 
-fn instance_counts(state: &State, step: StepIndex, counts: &GroupIndex) -> InstanceCounts {
-    let total = state.groups.get(&step.0).map_or(0, |group| u32::try_from(group.nodes.len()).unwrap_or(u32::MAX));
-    InstanceCounts {
+fn instance_counts(plan: &Plan, state: &State, at: Address, counts: &GroupIndex) -> InstanceCounts {
+    let total = state.groups.get(&at.step.0).map_or(0, |group| u32::try_from(group.nodes.len()).unwrap_or(u32::MAX));
+    let finally = plan.get(at.step.0).is_some_and(|step| step.finally);
+    // A halt has skipped what was neither settled nor live.
+    let skipped = match state.halted(finally) {
+        Some(_) => total.saturating_sub(counts.succeeded + counts.failed + counts.live),
+        None => counts.skipped,
+    };
+    InstanceCounts { total, running: counts.running, succeeded: counts.succeeded, failed: counts.failed, skipped }
+}
+
+/// Counts of a fan-out whose items the spec lists and whose instances have not begun: they are what the step is.
+fn listed_counts(plan: &Plan, at: Address, state: StepState) -> Option<InstanceCounts> {
+    let total = plan.get(at.step.0)?.fan_out.as_ref()?.listed.filter(|_| at.item.is_none())?;
+    let of = |outcome| if state == outcome { total } else { 0 };
+    Some(InstanceCounts {
         total,
-        running: counts.running,
-        succeeded: counts.succeeded,
-        failed: counts.failed,
-        skipped: counts.skipped,
-    }
+        running: 0,
+        succeeded: of(StepState::SUCCEEDED),
+        failed: of(StepState::FAILED),
+        skipped: of(StepState::SKIPPED),
+    })
 }
 
-fn shown_reason(node: &Node) -> String {
-    let own = || node.reason.as_deref().unwrap_or_default().to_owned();
-    match node.state {
-        StepState::Queued => reason::QUEUED.to_owned(),
-        StepState::Starting if node.reason.is_none() => reason::STARTING.to_owned(),
-        StepState::Cancelling => reason::CANCELLING.to_owned(),
-        StepState::Backoff => reason::RETRY_SCHEDULED.to_owned(),
-        _ => own(),
-    }
+/// Reason and message of a unit as they are recorded.
+fn words(node: &Node, counts: Option<&GroupIndex>) -> (String, String) {
+    let own = node.reason.as_deref().unwrap_or_default();
+    let text = node.message.as_deref().unwrap_or_default();
+    let (reason, message) = match node.state {
+        StepState::Queued if counts.is_some_and(|counts| counts.begun) => ("", text.to_owned()),
+        StepState::Queued => (reason::QUEUED, text.to_owned()),
+        StepState::Starting if own.is_empty() => (reason::STARTING, text.to_owned()),
+        StepState::Active => ("", phrase::clock(Clock { since: node.frozen, stood: node.stood })),
+        StepState::Cancelling => (reason::CANCELLING, phrase::with_word(own, "the attempt was told to end")),
+        StepState::Backoff => (reason::RETRY_SCHEDULED, phrase::with_word(own, text)),
+        _ => (own, text.to_owned()),
+    };
+    (reason.to_owned(), cut_message(&message))
+}
+
+/// Reason and message of a unit that a halt has decided.
+fn derived_words(state: &State, at: Address, unit: &Effective<'_>) -> (String, String) {
+    let reason = match unit.state {
+        StepState::Starting => reason::QUEUED,
+        _ => unit.reason.unwrap_or_default(),
+    };
+    let failed = unit.state == StepState::FAILED;
+    (reason.to_owned(), if failed { state.group_failures(at.step.0) } else { String::new() })
 }
 
 /// Counts of settled units: what a halt has skipped counts though nobody has touched it.
@@ -170,55 +200,66 @@ pub(super) fn progress(state: &State) -> Progress {
     progress
 }
 
-/// First failure, or what the flow waits for.
-fn message(state: &State) -> String {
-    let flow = &state.flow;
-    if let Some(outcome) = &flow.outcome
-        && let Some(cause) = &outcome.cause
-    {
-        return cause.message.clone();
+/// First failure, or what the flow waits for. A cause that is not a step's failure stands in front as a word.
+fn message(plan: &Plan, state: &State) -> String {
+    let cause = state.flow.outcome.as_ref().and_then(|outcome| outcome.cause.as_ref()).or_else(|| state.cause());
+    match cause {
+        Some(cause) if cause.reason == reason::FLOW_FAILED => cause.message.clone(),
+        Some(cause) => phrase::with_word(&cause.reason, &cause.message),
+        None => waits_for(plan, state),
     }
+}
+
+/// What the flow waits for.
+fn waits_for(plan: &Plan, state: &State) -> String {
+    let flow = &state.flow;
+    let since = flow.paused_at.unwrap_or(flow.now);
     match flow.phase {
-        FlowPhase::Suspended if flow.held => "the spec was changed after the start; restore it to go on".to_owned(),
-        FlowPhase::Suspended => "suspended; resume it to go on".to_owned(),
+        FlowPhase::Suspended if flow.held => phrase::held(since),
+        FlowPhase::Suspended => phrase::suspended(since),
         FlowPhase::Paused => {
-            let first = state.index.awaiting.first().and_then(|step| state.node(Address::step(*step)));
+            let first = state.first_awaiting(plan).and_then(|step| state.node(Address::step(step)));
             first.and_then(|node| node.message.as_deref()).unwrap_or_default().to_owned()
         }
         FlowPhase::Pending => flow.blocked.as_ref().map(|(_, message)| message.clone()).unwrap_or_default(),
-        _ => flow.failure.as_ref().map(|cause| cause.message.clone()).unwrap_or_default(),
+        _ => String::new(),
     }
 }
 
 fn conditions(plan: &Plan, state: &State) -> Vec<Condition> {
     let flow = &state.flow;
     let cause = flow.outcome.as_ref().and_then(|outcome| outcome.cause.as_ref());
-    let text = message(state);
     let describe = |kind: &str| -> (String, String) {
         match kind {
-            "FailuresTolerated" => {
-                let names: Vec<String> = flow.tolerated.iter().map(|at| plan.instance_name(*at)).collect();
-                let more = flow.tolerated_count.saturating_sub(u32::try_from(names.len()).unwrap_or(u32::MAX));
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                ("FailuresTolerated".to_owned(), format!("{}{more}", names.join(", ")))
-            }
+            "FailuresTolerated" => ("FailuresTolerated".to_owned(), tolerated(plan, state)),
             "Blocked" => match &flow.blocked {
                 Some((why, message)) => (why.to_string(), message.clone()),
                 None => ("Admitted".to_owned(), String::new()),
             },
-            "SpecChanged" if flow.held => ("SpecChanged".to_owned(), text.clone()),
+            "SpecChanged" if flow.held => ("SpecChanged".to_owned(), waits_for(plan, state)),
             "SpecChanged" => ("SpecRestored".to_owned(), String::new()),
-            _ => (ready_reason(flow.phase, cause.map(|cause| cause.reason.as_ref())), text.clone()),
+            _ => {
+                let waits = waits_for(plan, state);
+                let text = if waits.is_empty() { message(plan, state) } else { waits };
+                (ready_reason(flow.phase, cause.map(|cause| cause.reason.as_ref())), text)
+            }
         }
     };
-    flow.conditions
-        .iter()
-        .map(|(kind, (status, since))| {
-            let (reason, message) = describe(kind);
-            let message = cut_message(&message);
-            Condition { kind: kind.to_string(), status: *status, last_transition_time: Some(*since), reason, message }
-        })
-        .collect()
+    let condition = |(kind, (status, since)): (&super::state::Text, &(ConditionStatus, Time))| {
+        let (reason, message) = describe(kind);
+        let message = cut_message(&message);
+        Condition { kind: kind.to_string(), status: *status, last_transition_time: Some(*since), reason, message }
+    };
+    flow.conditions.iter().map(condition).collect()
+}
+
+/// Names of steps whose failure was tolerated, at most 20.
+fn tolerated(plan: &Plan, state: &State) -> String {
+    let steps = &state.index.tolerated;
+    let names: Vec<&str> = steps.iter().take(20).map(|step| plan.name(StepIndex(*step))).collect();
+    let more = steps.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
 }
 
 fn ready_reason(phase: FlowPhase, cause: Option<&str>) -> String {
@@ -236,21 +277,19 @@ fn ready_reason(phase: FlowPhase, cause: Option<&str>) -> String {
 /// Now + longest remaining path × mean attempt time; absent until an attempt ended and once the flow has.
 fn estimate(plan: &Plan, state: &State) -> Option<Time> {
     let flow = &state.flow;
-    if flow.attempts_ended == 0 || flow.stage != Stage::Main || flow.started.is_none() {
+    if flow.attempts_ended == 0 || flow.stage == Stage::Over || flow.started.is_none() {
         return None;
     }
     let index = &state.index;
+    let finally = flow.stage == Stage::Finally;
     let frontier = index.live.iter().chain(&index.backoff).chain(&index.ready).map(|at| at.step.0);
     let waits = index.awaiting.iter().chain(&index.gates).copied();
-    let longest = frontier.chain(waits).filter_map(|step| plan.height(step)).max()?;
+    let steps = frontier.chain(waits).filter(|step| plan.get(*step).is_some_and(|step| step.finally) == finally);
+    // After a halt only live attempts are waited for.
+    let height = |step| if state.halted(finally).is_some() { Some(1) } else { plan.height(step) };
+    let longest = steps.filter_map(height).max()?;
     let mean = flow.attempt_millis / flow.attempts_ended;
     Some(flow.now.plus(std::time::Duration::from_millis(mean.saturating_mul(u64::from(longest)))))
-}
-
-fn paused_millis(state: &State) -> u64 {
-    let flow = &state.flow;
-    let running = flow.paused_at.filter(|_| flow.started.is_some()).map(|since| flow.now.since(since).as_millis());
-    flow.paused_millis.saturating_add(u64::try_from(running.unwrap_or(0)).unwrap_or(u64::MAX))
 }
 
 fn audit(state: &State) -> Option<Audit> {

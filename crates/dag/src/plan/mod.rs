@@ -20,7 +20,7 @@ use orlop_core::spec::policy::{
 use orlop_core::spec::step::Step;
 
 pub use build::PlanError;
-pub(crate) use graph::Graph;
+pub(crate) use graph::{Edge, Graph};
 pub use rank::Ranks;
 pub(crate) use step::{FanOut, StepPlan};
 

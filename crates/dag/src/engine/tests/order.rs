@@ -154,7 +154,7 @@ fn r34_an_untolerated_instance_failure_fails_the_group() {
     flow.fail("fan-i0");
     assert_eq!(flow.phase(), FlowPhase::Failed);
     assert_eq!(flow.outcome("fan-i2"), "Skipped/FlowFailed");
-    assert_eq!(flow.outcome("fan"), "Failed/FlowFailed");
+    assert_eq!(flow.outcome("fan"), "Failed/NonZeroExit");
     assert_eq!(flow.status().progress.summary, "4/4");
 }
 

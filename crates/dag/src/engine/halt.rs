@@ -1,0 +1,156 @@
+//! Halts: orders that nothing more starts, what makes the flow fail, and which orders of people count (rules R3, R12,
+//! R14, R22). A halt is one mark; steps that have not started are skipped by derivation.
+
+use orlop_core::attempt::Address;
+use orlop_core::machine::step::{StepOutcome, StepState};
+use orlop_core::spec::flow::StopMode;
+
+use super::index::Index;
+use super::state::{Cause, Flow, Stage, State, Text};
+use super::{Call, reason};
+
+/// A halt that is still to take effect.
+#[derive(Debug)]
+pub(super) struct Halt {
+    pub(super) reason: Text,
+    /// Whether live attempts are cancelled.
+    pub(super) cancels: bool,
+}
+
+impl Call<'_> {
+    /// A person, or another flow of the same key, ends the flow (rule R22). An order that adds nothing changes nothing.
+    pub(super) fn stop(&mut self, mode: StopMode, replaced: bool) {
+        let cause = match (mode, replaced) {
+            (_, true) => reason::REPLACED,
+            (StopMode::Graceful, false) => reason::STOPPED,
+            (StopMode::Terminate, false) => reason::TERMINATED,
+        };
+        let cancels = mode == StopMode::Terminate || replaced;
+        let flow = &self.state.flow;
+        let known = flow.final_halt.is_some() || (!cancels && (flow.halt.is_some() || flow.stage == Stage::Finally));
+        if known {
+            return;
+        }
+        self.urgent = true;
+        self.notice_flow("FlowStopped", format!("the flow was told to end: {cause}"));
+        self.add_cause(cause.into(), "the flow was told to end".to_owned());
+        if cancels {
+            self.state.flow.final_halt = Some(cause.into());
+        }
+        self.halt(Halt { reason: cause.into(), cancels });
+    }
+
+    /// Notes what makes the flow fail; of each reason the first is told.
+    pub(super) fn add_cause(&mut self, reason: Text, message: String) {
+        self.changed = true;
+        let causes = &mut self.state.flow.causes;
+        if causes.iter().all(|known| known.reason != reason) {
+            causes.push(Cause { reason, message });
+        }
+    }
+
+    /// Orders that nothing more starts. The first halt of a part names the reason of all that has not started, a later
+    /// one can only add the cancellation.
+    pub(super) fn halt(&mut self, halt: Halt) {
+        self.changed = true;
+        let finally = self.state.flow.stage == Stage::Finally;
+        let first = if finally { halt.cancels } else { self.state.flow.halt.is_none() };
+        if !finally {
+            self.state.flow.halt.get_or_insert_with(|| halt.reason.clone());
+        }
+        if first {
+            self.end_waits(finally, &halt.reason);
+        }
+        if !finally && halt.cancels && self.state.flow.cancel.is_none() {
+            self.state.flow.cancel = Some(halt.reason.clone());
+        } else if !(finally && halt.cancels) {
+            return;
+        }
+        for at in self.live_of(finally) {
+            if self.state.node(at).is_some_and(|node| node.state == StepState::Active) {
+                self.begin_cancel(at, halt.reason.clone());
+            }
+        }
+    }
+
+    fn live_of(&self, finally: bool) -> Vec<Address> {
+        self.state.index.live.iter().copied().filter(|at| self.is_finally(*at) == finally).collect()
+    }
+
+    /// After a halt no retry, no decision and no delayed start is waited for.
+    pub(super) fn end_waits(&mut self, finally: bool, cause: &Text) {
+        let live = self.live_of(finally);
+        if !finally && !live.is_empty() {
+            self.state.flow.left_pending |= self.state.flow.started.is_some();
+        }
+        self.urgent |= !self.state.index.awaiting.is_empty();
+        let retries: Vec<Address> =
+            self.state.index.backoff.iter().copied().filter(|at| self.is_finally(*at) == finally).collect();
+        for at in retries {
+            self.note_cut(finally);
+            self.end_backoff(at);
+        }
+        for at in live {
+            let delayed = |node: &super::state::Node| node.state == StepState::Starting && node.due.is_some();
+            if self.state.node(at).is_some_and(delayed) {
+                self.skip_by_halt(at, cause.clone());
+            }
+        }
+    }
+
+    /// A retry that is not made: the step keeps its last reason.
+    pub(super) fn end_backoff(&mut self, at: Address) {
+        let Some(node) = self.state.node_mut(at) else { return };
+        let why = node.reason.take();
+        let message = node.message.take().map(String::from);
+        self.settle(at, StepOutcome::Failed, why, message);
+    }
+
+    /// Settles a unit whose start had been asked for and was not accepted before the halt.
+    pub(super) fn skip_by_halt(&mut self, at: Address, cause: Text) {
+        self.note_cut(self.is_finally(at));
+        self.settle(at, StepOutcome::Skipped, Some(cause), None);
+    }
+
+    /// Notes that the halt of a part has cut something off.
+    pub(super) fn note_cut(&mut self, finally: bool) {
+        if let Some(cause) = self.state.halted(finally).cloned() {
+            self.note_cut_by(cause);
+        }
+    }
+
+    /// Notes that an order has cut something off, and so counts.
+    pub(super) fn note_cut_by(&mut self, cause: Text) {
+        let cut = &mut self.state.flow.cut;
+        if reason::is_order(&cause) && !cut.contains(&cause) {
+            cut.push(cause);
+        }
+    }
+}
+
+impl Flow {
+    /// The first cause that applies: an order only where it cut something off or skipped it.
+    pub(super) fn first_cause(&self, index: &Index) -> Option<&Cause> {
+        self.causes.iter().find(|cause| {
+            !reason::is_order(&cause.reason)
+                || self.cut.contains(&cause.reason)
+                || [false, true].iter().any(|finally| self.skips(index, *finally) == Some(&cause.reason))
+        })
+    }
+
+    /// The halt of a part, where it has skipped a step by derivation.
+    fn skips<'a>(&'a self, index: &Index, finally: bool) -> Option<&'a Text> {
+        let halt = if finally { self.final_halt.as_ref() } else { self.halt.as_ref() };
+        let part = index.part_of(finally);
+        let settled = part.succeeded.saturating_add(part.failed).saturating_add(part.skipped);
+        let unstarted = part.units.saturating_sub(settled).saturating_sub(part.live) > 0;
+        halt.filter(|_| unstarted || (part.live == 0 && part.open > 0))
+    }
+}
+
+impl State {
+    /// What makes the flow fail, if it ended now.
+    pub(super) fn cause(&self) -> Option<&Cause> {
+        self.flow.first_cause(&self.index)
+    }
+}

@@ -1,0 +1,115 @@
+//! Sentences of a status that a program reads back. The API has no field for some of what a rebuilt flow must know (the
+//! last reason of a step whose retry is scheduled, why an attempt is being cancelled, since when a clock stands still);
+//! it stands in messages, in the forms that this file writes and reads, and nobody else does.
+
+use std::time::Duration;
+
+use orlop_core::time::{GoDuration, Time};
+
+/// A sentence with the word it is about in front: `NonZeroExit: exit code 1`.
+pub(super) fn with_word(word: &str, message: &str) -> String {
+    match (word, message) {
+        ("", message) => message.to_owned(),
+        (word, "") => word.to_owned(),
+        (word, message) => format!("{word}: {message}"),
+    }
+}
+
+/// Splits what [`with_word`] put together; text without a word in front is only a sentence.
+pub(super) fn split_word(text: &str) -> (&str, &str) {
+    let (word, message) = text.split_once(": ").unwrap_or((text, ""));
+    let is_word = word.starts_with(|c: char| c.is_ascii_uppercase()) && word.chars().all(|c| c.is_ascii_alphanumeric());
+    if is_word { (word, message) } else { ("", text) }
+}
+
+/// Since when something stands still.
+const SINCE: &str = "suspended since ";
+/// Since when a changed spec holds a flow.
+const HELD: &str = "the spec was changed after the start and holds the flow since ";
+/// How long the clock of an attempt stood still in all.
+const STOOD: &str = "its clock stood still for ";
+/// Between two such facts.
+const AND: &str = "; ";
+
+/// What a suspended flow waits for.
+pub(super) fn suspended(since: Time) -> String {
+    format!("{SINCE}{since}{AND}resume it to go on")
+}
+
+/// What a held flow waits for (rule R23).
+pub(super) fn held(since: Time) -> String {
+    format!("{HELD}{since}{AND}restore it to go on")
+}
+
+/// Since when a flow is paused, from the sentence of [`suspended`] or [`held`].
+pub(super) fn paused_since(text: &str) -> Option<Time> {
+    let rest = text.strip_prefix(SINCE).or_else(|| text.strip_prefix(HELD))?;
+    rest.split_once(AND)?.0.parse().ok()
+}
+
+/// The clock of an attempt: since when it stands still, and how long it stood still before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Clock {
+    pub(super) since: Option<Time>,
+    pub(super) stood: u64,
+}
+
+/// What is to be said about the clock of an attempt; nothing where it has always run.
+pub(super) fn clock(clock: Clock) -> String {
+    let since = clock.since.map(|since| format!("{SINCE}{since}"));
+    let stood = Duration::from_millis(clock.stood);
+    let stood = (clock.stood > 0).then(|| format!("{STOOD}{}", GoDuration::new(stood)));
+    [since, stood].into_iter().flatten().collect::<Vec<_>>().join(AND)
+}
+
+/// Reads the sentence of [`clock`]; any other text means a clock that has always run.
+pub(super) fn read_clock(text: &str) -> Clock {
+    let mut clock = Clock::default();
+    for part in text.split(AND) {
+        if let Some(since) = part.strip_prefix(SINCE) {
+            clock.since = since.parse().ok();
+        } else if let Some(stood) = part.strip_prefix(STOOD).and_then(|stood| stood.parse::<GoDuration>().ok()) {
+            clock.stood = u64::try_from(stood.get().as_millis()).unwrap_or(u64::MAX);
+        }
+    }
+    clock
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sentences_read_well() {
+        insta::assert_snapshot!(with_word("NonZeroExit", "exit code 1"), @"NonZeroExit: exit code 1");
+        insta::assert_snapshot!(suspended(Time::EPOCH), @"suspended since 1970-01-01T00:00:00Z; resume it to go on");
+        insta::assert_snapshot!(held(Time::EPOCH), @"the spec was changed after the start and holds the flow since 1970-01-01T00:00:00Z; restore it to go on");
+        let both = Clock { since: Some(Time::EPOCH), stood: 90_000 };
+        insta::assert_snapshot!(clock(both), @"suspended since 1970-01-01T00:00:00Z; its clock stood still for 1m30s");
+    }
+
+    #[test]
+    fn other_sentences_say_nothing() {
+        for text in ["", "waits: long", "exit: Code 1", "suspended since noon", "Two Words: no"] {
+            assert_eq!(split_word(text), ("", text));
+            assert_eq!((paused_since(text), read_clock(text)), (None, Clock::default()));
+        }
+        assert_eq!(split_word("Timeout"), ("Timeout", ""));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(word in "[A-Z][A-Za-z0-9]{0,20}", text in ".*", millis in 0_i64..4_000_000_000_000, stood in 0_u64..9_000_000_000) {
+            let both = with_word(&word, &text);
+            prop_assert_eq!(split_word(&both), (word.as_str(), text.as_str()));
+            let since = Time::from_millis(millis);
+            prop_assert_eq!(paused_since(&suspended(since)), Some(since));
+            prop_assert_eq!(paused_since(&held(since)), Some(since));
+            for since in [None, Some(since)] {
+                prop_assert_eq!(read_clock(&clock(Clock { since, stood })), Clock { since, stood });
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Records of steps and instances: from a status and from executions that exist.
+
+use orlop_core::attempt::Address;
+use orlop_core::machine::step::{StepPhase, StepState};
+use orlop_core::spec::flow::SuspendMode;
+use orlop_core::spec::status::StepStatus;
+use orlop_core::time::Time;
+
+use super::super::state::{Group, Node, State, Text};
+use super::super::{failure, phrase, reason};
+use super::ObservedAttempt;
+use crate::plan::{Plan, StepPlan};
+
+/// A node that is ready and waits for a slot.
+fn queued() -> Node {
+    Node { state: StepState::Queued, ..Node::default() }
+}
+
+/// Reads one record of a status.
+pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, terminal: bool) {
+    let Some(at) = plan.address_of(&record.name) else { return };
+    let Some(planned) = plan.get(at.step.0) else { return };
+    let mut node = read_node(planned, at, record, terminal);
+    node.due = due(plan, state, at, &node, record);
+    if at.item.is_some() {
+        open_group(planned, state, at);
+    }
+    let bytes = node.outputs.as_deref().map_or(0, |outputs| {
+        let values = outputs.parameters.iter().map(|output| output.value.len());
+        values.chain(outputs.projections.values().map(String::len)).sum()
+    });
+    // The arrays of a fan-out repeat what its instances recorded.
+    if at.item.is_some() || planned.fan_out.is_none() {
+        state.flow.output_bytes = state.flow.output_bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+    if let (true, Some(started), Some(ended)) = (node.ran, node.started, node.ended) {
+        let flow = &mut state.flow;
+        flow.attempts_ended = flow.attempts_ended.saturating_add(1);
+        let millis = u64::try_from(ended.since(started).as_millis()).unwrap_or(u64::MAX);
+        flow.attempt_millis = flow.attempt_millis.saturating_add(millis);
+    }
+    if node.frozen.is_some() {
+        state.flow.mode = SuspendMode::Suspend;
+        state.flow.suspensions = 1;
+    }
+    if let Some(place) = state.node_mut(at) {
+        *place = node;
+    }
+}
+
+/// Makes room for an instance and all before it.
+fn open_group(planned: &StepPlan, state: &mut State, at: Address) {
+    let (Some(fan_out), Some(item)) = (&planned.fan_out, at.item) else { return };
+    let wanted = (item as usize).saturating_add(1);
+    let most = fan_out.listed.map_or(crate::params::ITEMS_MAX, |listed| listed as usize);
+    if wanted > most {
+        return;
+    }
+    let count = fan_out.listed.map_or(0, |listed| listed as usize);
+    let group = state.groups.entry(at.step.0).or_insert_with(|| Group { items: None, nodes: vec![queued(); count] });
+    if group.nodes.len() < wanted {
+        group.nodes.resize(wanted, queued());
+    }
+}
+
+fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, terminal: bool) -> Node {
+    let state = read_state(planned, at, record, terminal);
+    let (word, text) = phrase::split_word(&record.message);
+    let own = |text: &str| (!text.is_empty()).then(|| Text::Owned(text.to_owned()));
+    let (reason, message) = match state {
+        StepState::Backoff | StepState::Cancelling if word.is_empty() => (Some(Text::from(UNKNOWN)), text),
+        StepState::Backoff => (own(word), text),
+        StepState::Cancelling => (own(word), ""),
+        StepState::Active => (None, ""),
+        StepState::Starting if record.reason == reason::STARTING => (None, record.message.as_str()),
+        _ if state.is_settled() || state == StepState::Starting => (own(&record.reason), record.message.as_str()),
+        _ => (None, record.message.as_str()),
+    };
+    let clock = if state == StepState::Active { phrase::read_clock(&record.message) } else { phrase::Clock::default() };
+    Node {
+        state,
+        reason,
+        message: (!message.is_empty()).then(|| message.to_owned().into_boxed_str()),
+        retries: record.retry_count,
+        lost: record.lost_count,
+        counted: record.counted_failures,
+        asked: record.attempt > 0,
+        ran: record.job_ref.is_some() || record.phase == StepPhase::Running,
+        started: record.start_time,
+        ended: record.completion_time,
+        due: None,
+        frozen: clock.since,
+        stood: clock.stood,
+        job: record.job_ref.clone().map(Box::new),
+        outputs: record.outputs.clone().map(Box::new),
+        approval: record.approval.clone().map(Box::new),
+    }
+}
+
+/// The reason of an end that a status does not tell.
+const UNKNOWN: &str = "Unknown";
+
+fn read_state(planned: &StepPlan, at: Address, record: &StepStatus, terminal: bool) -> StepState {
+    let group = planned.fan_out.is_some() && at.item.is_none();
+    let retries_left = planned.retry.as_deref().is_some_and(|(limit, _)| record.retry_count < *limit);
+    match record.phase {
+        StepPhase::Pending if record.reason.is_empty() && at.item.is_none() => StepState::Waiting,
+        StepPhase::Pending if record.reason == reason::QUEUED || record.reason.is_empty() || group => StepState::Queued,
+        // Starting, or a word of the substrate why it is not yet accepted.
+        StepPhase::Pending => StepState::Starting,
+        StepPhase::Running if group => StepState::Queued,
+        StepPhase::Running if record.reason == reason::CANCELLING => StepState::Cancelling,
+        StepPhase::Running => StepState::Active,
+        StepPhase::Succeeded => StepState::SUCCEEDED,
+        StepPhase::Failed if record.reason == reason::RETRY_SCHEDULED => StepState::Backoff,
+        // Rule R9: a failure without a reason, as other controllers leave it.
+        StepPhase::Failed if record.reason.is_empty() && !terminal && retries_left && !group => StepState::Backoff,
+        StepPhase::Failed => StepState::FAILED,
+        StepPhase::Skipped => StepState::SKIPPED,
+        StepPhase::PendingApproval => StepState::Awaiting,
+    }
+}
+
+/// Timers follow from recorded times and the plan.
+fn due(plan: &Plan, state: &State, at: Address, node: &Node, record: &StepStatus) -> Option<Time> {
+    match node.state {
+        StepState::Active | StepState::Awaiting => {
+            let stood = std::time::Duration::from_millis(node.stood);
+            let timeout = plan.get(at.step.0)?.timeout;
+            timeout.zip(node.started).map(|(limit, started)| started.plus(limit).plus(stood))
+        }
+        StepState::Backoff => Some(record.next_retry_time.unwrap_or_else(|| {
+            let delay = failure::delay(plan, &state.flow.meta.uid, at, node);
+            node.ended.unwrap_or(state.flow.now).plus(delay)
+        })),
+        // When to ask again is not told: at once.
+        StepState::Starting if record.reason != reason::STARTING => Some(state.flow.now),
+        _ => None,
+    }
+}
+
+/// An execution the status does not know, or not yet by that number, has been accepted.
+pub(super) fn adopt(plan: &Plan, state: &mut State, observed: &ObservedAttempt) {
+    let at = observed.at;
+    let Some(planned) = plan.get(at.step.0) else { return };
+    let runs = planned.fan_out.is_some() == at.item.is_some() && !planned.manual;
+    let step_settled = state.nodes.get(at.step.0 as usize).is_none_or(|node| node.state.is_settled());
+    if !runs || step_settled || state.flow.completed.is_some() {
+        return;
+    }
+    if at.item.is_some() {
+        open_group(planned, state, at);
+        if let Some(step) = state.nodes.get_mut(at.step.0 as usize) {
+            step.state = StepState::Queued;
+        }
+    }
+    let now = state.flow.now;
+    let Some(node) = state.node_mut(at).filter(|node| !node.state.is_settled()) else { return };
+    let Some(ahead) = observed.attempt.checked_sub(node.attempt()) else { return };
+    let waits = matches!(node.state, StepState::Waiting | StepState::Queued | StepState::Starting);
+    if ahead == 0 && !waits {
+        return;
+    }
+    node.retries = node.retries.saturating_add(ahead);
+    node.clear_attempt();
+    node.state = StepState::Active;
+    (node.asked, node.ran, node.started) = (true, true, Some(now));
+    node.job = Some(Box::new(observed.reference.clone()));
+    node.due = planned.timeout.map(|limit| now.plus(limit));
+    state.flow.retries = state.flow.retries.saturating_add(ahead);
+    if let (Some(_), Some(step)) = (at.item, state.nodes.get_mut(at.step.0 as usize)) {
+        step.asked = true;
+        step.started.get_or_insert(now);
+    }
+}
+
+/// Closes gaps between records: a listed fan-out that has begun has all its instances, and nothing starts without its
+/// item.
+pub(super) fn complete(plan: &Plan, state: &mut State) {
+    for (number, planned) in (0_u32..).zip(plan.steps()) {
+        let Some(fan_out) = &planned.fan_out else { continue };
+        let Some(step) = state.nodes.get_mut(number as usize) else { continue };
+        let group = state.groups.get_mut(&number);
+        match (group, fan_out.listed) {
+            (None, Some(_)) if step.state == StepState::Queued => step.state = StepState::Waiting,
+            (Some(group), None) if !step.state.is_settled() => {
+                step.asked = group.nodes.iter().any(|node| node.asked);
+                // An unaccepted start is asked for again once the items are read.
+                for node in group.nodes.iter_mut().filter(|node| node.state == StepState::Starting) {
+                    node.state = StepState::Queued;
+                    (node.due, node.reason, node.message) = (None, None, None);
+                }
+            }
+            (Some(group), _) => step.asked = group.nodes.iter().any(|node| node.asked),
+            (None, _) => {}
+        }
+    }
+}
