@@ -82,7 +82,7 @@ struct Key {
 /// use orlop_core::spec::policy::ConcurrencyPolicy;
 /// use orlop_core::time::Time;
 /// use orlop_dag::gate::{Answer, Claim, Gate};
-/// let claim = |uid: &str, second| Claim {
+/// let claim = |uid: &str, second: i64| Claim {
 ///     uid: uid.into(),
 ///     namespace: "default".into(),
 ///     key: "nightly".into(),
