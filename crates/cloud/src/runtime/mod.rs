@@ -8,4 +8,6 @@ pub mod local;
 pub mod logs;
 pub mod plan;
 pub mod pod;
+#[cfg(all(feature = "process", target_os = "linux"))]
+pub mod process;
 pub mod volume;

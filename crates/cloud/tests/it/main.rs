@@ -4,3 +4,5 @@
 
 #[cfg(feature = "docker")]
 mod docker;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod process;

@@ -16,6 +16,7 @@
 //! each is appended in one write.
 
 pub mod capture;
+#[cfg(target_os = "linux")]
 pub mod follow;
 mod lines;
 mod mask;

@@ -1,0 +1,78 @@
+//! Runs one command as a pod of processes and tells how it ended: the smallest program that embeds the runtime, shim
+//! included. Owns nothing but its arguments.
+//!
+//! ```text
+//! cargo run -p orlop-cloud --features process --example pod -- /tmp/some-new-directory sh -c 'echo hello; exit 3'
+//! ```
+//!
+//! Kill it while the command runs and start it again with the same directory: it finds the pod and its end.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use orlop_cloud::runtime::pod::{ContainerPlan, HostNamespaces, PodKey, PodPlan, PodRuntime};
+use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram, shim};
+use orlop_core::attempt::AttemptKey;
+
+/// The hidden argument with which this program is the shim of a pod.
+const SHIM: &str = "__shim";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        Some((first, _)) if first == SHIM => shim::main(),
+        Some((directory, command)) if !command.is_empty() => match run(Path::new(directory), command) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                say(&format!("error: {error}"));
+                ExitCode::FAILURE
+            }
+        },
+        _ => {
+            say("usage: pod DIRECTORY COMMAND [ARGUMENT]…");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(directory: &Path, command: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let pods = ProcessRuntime::new(ShimProgram { path: std::env::current_exe()?, args: vec![SHIM.into()] });
+    std::fs::create_dir_all(directory)?;
+    let plan = plan(directory.to_owned(), command);
+    runtime.block_on(async {
+        say(&format!("started {}", pods.start(&plan).await?.id));
+        let exit = pods.wait(&plan.key, &plan.directory).await?;
+        say(&format!("ended {:?}", exit.result));
+        Ok(())
+    })
+}
+
+fn plan(directory: PathBuf, command: &[String]) -> PodPlan {
+    let attempt = AttemptKey { flow: "example".into(), step: "only".into(), item: None, attempt: 1 };
+    PodPlan {
+        key: PodKey { attempt, pod: 0 },
+        name: "only".to_owned(),
+        labels: std::collections::BTreeMap::new(),
+        init: Vec::new(),
+        main: ContainerPlan { name: "main".to_owned(), command: command.to_vec(), ..ContainerPlan::default() },
+        restart_on_failure: false,
+        restart_limit: 0,
+        grace: Duration::from_secs(30),
+        active_deadline: None,
+        further_groups: Vec::new(),
+        host_namespaces: HostNamespaces::default(),
+        hostname: None,
+        host_aliases: Vec::new(),
+        stdout: directory.join("out.log"),
+        stderr: directory.join("err.log"),
+        outputs: Vec::new(),
+        directory,
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn say(what: &str) {
+    println!("{what}");
+}

@@ -1,0 +1,36 @@
+//! What went wrong inside the runtime: what it was doing and what the system said. Owns the way to errors of ports.
+
+use std::io;
+
+use orlop_core::error::PortError;
+
+/// An operation of the system that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {source}")]
+pub(crate) struct Failure {
+    /// What was tried, on what.
+    pub(crate) doing: String,
+    /// What the system said.
+    #[source]
+    pub(crate) source: io::Error,
+}
+
+impl From<Failure> for PortError {
+    fn from(failure: Failure) -> Self {
+        let mut error = Self::from(failure.source);
+        error.message = format!("{}: {}", failure.doing, error.message);
+        error
+    }
+}
+
+/// Says what was tried.
+pub(crate) trait During<T> {
+    /// The same result, the error with what was tried.
+    fn during(self, doing: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+    fn during(self, doing: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|error| Failure { doing: doing(), source: error.into() })
+    }
+}

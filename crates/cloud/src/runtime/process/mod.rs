@@ -1,0 +1,49 @@
+//! Pods as processes of this machine (chapter 4 of the flow contract, column "local process").
+//!
+//! Every pod has a *shim*: a process that outlives whoever started it, runs the pod's containers one after the other,
+//! enforces its limits, captures its output and writes down how it ended. The shim is a hidden part of the program that
+//! embeds the runtime: [`ShimProgram`] says how to start it, and that program calls [`shim::main`].
+//!
+//! # At most one execution
+//! A pod is run by the shim that makes the claim on the pod's directory, and a claim is made once (`record`). It is
+//! written before anything runs and its maker holds a lock for life. So whoever comes later finds a record of the end;
+//! or a held lock: the pod lives, and its end is awaited through the kernel; or a claim without either: the shim died
+//! with what it knew, the pod is Lost and what it left behind is ended. The order to a shim comes over a pipe; a shim
+//! that gets only a part of it, because its parent was killed, claims nothing.
+//!
+//! # Ends
+//! The process of a container is killed by the kernel when its shim dies. Its descendants are the shim's to end, also
+//! those that left their group and session: the shim is the reaper of all of them. Time a pod is frozen does not count
+//! for its deadline; limits are kept by the shim and need no parent.
+//!
+//! # Secrets
+//! Values marked as secret reach the shim over its pipe and the container in its environment. They are written to no
+//! file and no argument list of the runtime's, and masked in logs, last words and errors.
+//!
+//! # Privacy of paths
+//! See [`Paths`]. No container of this runtime is a sandbox: it runs as this user, on this machine, and sees its files.
+
+mod cgroup;
+mod failure;
+mod identity;
+mod layout;
+mod orphans;
+mod paths;
+mod probe;
+mod record;
+mod request;
+mod runtime;
+pub mod shim;
+mod start;
+mod tree;
+mod watch;
+mod wire;
+
+pub use cgroup::Limits;
+pub use paths::Paths;
+pub use probe::Capabilities;
+pub use record::ExitRecord;
+pub use runtime::{ProcessOptions, ProcessRuntime, ShimProgram};
+
+/// Variable in the environment of every process of a pod by which they are recognised.
+pub const MARKER: &str = "ORLOP_POD";

@@ -1,0 +1,293 @@
+//! The directory of a pod: its locks, the claim on it and the record of its end. Owns the rule that one claim is made
+//! in the life of a directory, and what its content says about the pod; never starts or ends anything.
+//!
+//! | file | made by | meaning |
+//! |---|---|---|
+//! | `lock` | whoever comes first | byte 0 is locked for the life of the shim, byte 1 while a claim is being made |
+//! | `claim` | shim, before anything runs | the only shim that ever runs this pod |
+//! | `request` | runtime | what the shim is to do: stop, freeze |
+//! | `view-<token>/` | shim | what the containers see as their own: `top`, `tmp`, further places, last words |
+//! | `layout` | shim | what the main container saw where |
+//! | `exit` | shim at the end, or who finds it dead | how the pod ended |
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
+use nix::libc;
+use orlop_core::time::Time;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::failure::{During, Failure};
+use super::identity::Identity;
+use crate::runtime::pod::{PodExit, PodKey};
+
+/// Room kept for the record of the end, so that a full disk does not take it away.
+const EXIT_ROOM: usize = 64 * 1024;
+
+/// The claim on a pod's directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    /// The pod; none where a crash of the machine left nothing but the name of the file.
+    pub(crate) key: Option<PodKey>,
+    /// The shim; none where the directory was closed for good before any shim came.
+    pub(crate) shim: Option<Identity>,
+    /// The boot of the machine it was made in.
+    pub(crate) boot: String,
+    /// Value of [`MARKER`](super::MARKER) in the environment of every process of the pod.
+    pub(crate) token: String,
+    /// The pod's control group.
+    pub(crate) cgroup: Option<PathBuf>,
+    /// When it was made.
+    pub(crate) at: Time,
+}
+
+/// The record of the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// How the pod ended.
+    pub exit: PodExit,
+    /// Bytes of standard output that could not be written to its log.
+    pub lost_stdout: u64,
+    /// Bytes of standard error that could not be written to its log.
+    pub lost_stderr: u64,
+}
+
+/// What a pod's directory says.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    /// Nothing was ever started.
+    Nothing,
+    /// A shim has it and is alive.
+    Alive(Identity),
+    /// A shim had it and is dead, without a record of the end.
+    Dead(Claim),
+    /// It ended.
+    Ended(Box<ExitRecord>),
+}
+
+/// A pod's directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(PathBuf);
+
+/// A part of the lock file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Held by the shim for life.
+    Life,
+    /// Held while a claim is made.
+    Claiming,
+}
+
+impl Directory {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Opens the lock file.
+    pub(crate) fn locks(&self) -> Result<Locks, Failure> {
+        let path = self.join("lock");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        file.map(Locks).during(|| format!("opening `{}`", path.display()))
+    }
+
+    /// What the directory says now.
+    pub(crate) fn find(&self) -> Result<Found, Failure> {
+        let Some(claim) = self.claim()? else {
+            let record = self.exit()?;
+            return Ok(record.map_or(Found::Nothing, |record| Found::Ended(Box::new(record))));
+        };
+        let boot = super::identity::boot().during(|| "reading the boot of this machine".to_owned())?;
+        let Some(shim) = claim.shim.filter(|_| boot == claim.boot) else {
+            return self.ended_or_dead(claim);
+        };
+        // The record is written before the lock goes, so look at the lock first.
+        if self.locks()?.is_held(Part::Life)? { Ok(Found::Alive(shim)) } else { self.ended_or_dead(claim) }
+    }
+
+    fn ended_or_dead(&self, claim: Claim) -> Result<Found, Failure> {
+        Ok(match self.exit()? {
+            Some(record) => Found::Ended(Box::new(record)),
+            None => Found::Dead(claim),
+        })
+    }
+
+    /// The claim, if there is one. A claim without content is one whose machine went down before the content was on
+    /// disk: its name is what counts, and what it said about processes no longer matters.
+    pub(crate) fn claim(&self) -> Result<Option<Claim>, Failure> {
+        if fs::metadata(self.join("claim")).is_ok_and(|found| found.len() == 0) {
+            let (boot, token) = (String::new(), String::new());
+            return Ok(Some(Claim { key: None, shim: None, boot, token, cgroup: None, at: Time::EPOCH }));
+        }
+        self.read("claim")
+    }
+
+    /// Makes the claim, whole at once and its name on disk. Only for the holder of [`Part::Claiming`] who saw that there
+    /// is none.
+    pub(crate) fn make_claim(&self, claim: &Claim) -> Result<(), Failure> {
+        let (draft, path) = (self.join("claim.draft"), self.join("claim"));
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+            file.write_all(&serde_json::to_vec(claim)?)?;
+            fs::rename(&draft, &path)
+        };
+        write().during(|| format!("writing `{}`", path.display()))?;
+        self.sync()
+    }
+
+    /// The record of the end, if there is one.
+    pub(crate) fn exit(&self) -> Result<Option<ExitRecord>, Failure> {
+        self.read("exit")
+    }
+
+    /// Keeps room for the record of the end.
+    pub(crate) fn reserve_exit(&self) -> Result<Reserved, Failure> {
+        let path = self.join("exit.pending");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let file = file.during(|| format!("opening `{}`", path.display()))?;
+        let room = libc::off_t::try_from(EXIT_ROOM).unwrap_or(libc::off_t::MAX);
+        match fallocate(&file, FallocateFlags::empty(), 0, room) {
+            Ok(()) => Ok(Reserved { directory: self.clone(), file }),
+            // File systems that cannot keep room take what is written for real.
+            Err(Errno::EOPNOTSUPP) => {
+                let written = file.write_all_at(&vec![b' '; EXIT_ROOM], 0);
+                written.map(|()| Reserved { directory: self.clone(), file }).during(|| reserving(&path))
+            }
+            Err(error) => Err(error).during(|| reserving(&path)),
+        }
+    }
+
+    /// Writes the record of the end of a pod whose shim cannot, into the room that was kept for it; what stands there
+    /// already counts.
+    pub(crate) fn bury(&self, record: ExitRecord) -> Result<ExitRecord, Failure> {
+        let locks = self.locks()?;
+        locks.take(Part::Claiming)?;
+        if let Some(there) = self.exit()? {
+            return Ok(there);
+        }
+        let path = self.join("exit.pending");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.during(|| format!("opening `{}`", path.display()))?;
+        Reserved { directory: self.clone(), file }.write(record.clone())?;
+        Ok(record)
+    }
+
+    /// Reads a file of the directory.
+    pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Failure> {
+        let path = self.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(value) => Ok(Some(value)),
+                Err(error) => Err(io::Error::from(error)).during(|| format!("reading `{}`", path.display())),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).during(|| format!("reading `{}`", path.display())),
+        }
+    }
+
+    /// Makes the names in the directory last.
+    fn sync(&self) -> Result<(), Failure> {
+        let synced = File::open(&self.0).and_then(|dir| dir.sync_all());
+        synced.during(|| format!("writing `{}`", self.0.display()))
+    }
+}
+
+fn reserving(path: &Path) -> String {
+    format!("keeping room for the record of the pod's end in `{}`", path.display())
+}
+
+/// Room kept for the record of the end.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    directory: Directory,
+    file: File,
+}
+
+impl Reserved {
+    /// Writes the record of the end. When it does not fit in the room and the disk is full, what containers said last
+    /// is left out: that they ended, and how, is not.
+    pub(crate) fn write(self, mut record: ExitRecord) -> Result<(), Failure> {
+        let path = self.directory.join("exit.pending");
+        if self.put(&record).is_err() {
+            for container in &mut record.exit.containers {
+                container.message.clear();
+            }
+            self.put(&record).during(|| format!("writing `{}`", path.display()))?;
+        }
+        let end = self.directory.join("exit");
+        fs::rename(&path, &end).during(|| format!("writing `{}`", end.display()))?;
+        self.directory.sync()
+    }
+
+    fn put(&self, record: &ExitRecord) -> io::Result<()> {
+        let bytes = serde_json::to_vec(record)?;
+        self.file.write_all_at(&bytes, 0)?;
+        self.file.set_len(bytes.len() as u64)?;
+        self.file.sync_all()
+    }
+}
+
+/// The lock file of a pod, opened: its locks go when this is dropped or the process dies.
+#[derive(Debug)]
+pub(crate) struct Locks(File);
+
+impl Locks {
+    /// Takes a lock, waiting for it.
+    pub(crate) fn take(&self, part: Part) -> Result<(), Failure> {
+        let range = range(part, libc::F_WRLCK);
+        loop {
+            match fcntl(&self.0, FcntlArg::F_OFD_SETLKW(&range)) {
+                Err(Errno::EINTR) => {}
+                outcome => return outcome.map(drop).during(|| locking(part)),
+            }
+        }
+    }
+
+    /// Lets a lock go.
+    pub(crate) fn release(&self, part: Part) -> Result<(), Failure> {
+        fcntl(&self.0, FcntlArg::F_OFD_SETLK(&range(part, libc::F_UNLCK))).map(drop).during(|| locking(part))
+    }
+
+    /// Whether somebody else holds a lock.
+    pub(crate) fn is_held(&self, part: Part) -> Result<bool, Failure> {
+        let mut found = range(part, libc::F_WRLCK);
+        fcntl(&self.0, FcntlArg::F_OFD_GETLK(&mut found)).during(|| locking(part))?;
+        Ok(i32::from(found.l_type) != libc::F_UNLCK)
+    }
+}
+
+fn locking(part: Part) -> String {
+    format!("locking the pod's directory ({part:?}); its file system may not support locks")
+}
+
+fn range(part: Part, kind: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: libc::c_short::try_from(kind).unwrap_or_default(),
+        l_whence: libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: if part == Part::Life { 0 } else { 1 },
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// Reads at most `limit` bytes of a file; nothing when there is none.
+pub(crate) fn read_some(path: &Path, limit: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    if read.is_err() {
+        bytes.clear();
+    }
+    bytes
+}

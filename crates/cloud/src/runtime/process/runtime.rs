@@ -1,0 +1,236 @@
+//! The runtime: the port, implemented over the files of pods' directories and their shims. Owns what is decided in the
+//! parent; all that must survive the parent is in the shim.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf, absolute};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nix::unistd::Uid;
+use orlop_core::error::{Class, PortError};
+use tokio::sync::OnceCell;
+
+use super::cgroup::{self, Cgroup};
+use super::failure::During;
+use super::layout::Layout;
+use super::paths::Paths;
+use super::probe::Capabilities;
+use super::record::{Directory, ExitRecord, Found};
+use super::request::{self, Request};
+use super::wire::{Container, KeepOrder, KeepReply};
+use super::{start, watch};
+use crate::runtime::job::backoff::restart_delay;
+use crate::runtime::pod::{ContainerPlan, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
+
+/// How to start a shim: a program that calls [`shim::main`](super::shim::main) when it is run with these arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShimProgram {
+    /// The program.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// What may be chosen about a runtime.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProcessOptions {
+    /// How absolute paths become real; none: the best this machine allows.
+    pub paths: Option<Paths>,
+    /// Control group (version 2) below which those of pods are made. No process is in it, and it is this program's.
+    /// None: the program's own group, if it was delegated to it.
+    pub cgroup: Option<PathBuf>,
+    /// Variables of this program's environment that containers see unless their plan sets them.
+    pub inherit: Vec<String>,
+    /// Delays before a failed container is started again in place; the last one repeats.
+    pub restart_delays: Vec<Duration>,
+}
+
+impl Default for ProcessOptions {
+    fn default() -> Self {
+        let inherit = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
+        Self {
+            paths: None,
+            cgroup: None,
+            inherit: inherit.map(str::to_owned).to_vec(),
+            restart_delays: (1..=8).map(restart_delay).collect(),
+        }
+    }
+}
+
+/// Runs pods as processes.
+#[derive(Debug)]
+pub struct ProcessRuntime {
+    shim: ShimProgram,
+    options: ProcessOptions,
+    capabilities: OnceCell<Capabilities>,
+}
+
+impl ProcessRuntime {
+    /// A runtime whose shims are started like this.
+    #[must_use]
+    pub fn new(shim: ShimProgram) -> Self {
+        Self::with_options(shim, ProcessOptions::default())
+    }
+
+    /// A runtime with choices.
+    #[must_use]
+    pub fn with_options(shim: ShimProgram, options: ProcessOptions) -> Self {
+        Self { shim, options, capabilities: OnceCell::new() }
+    }
+
+    /// What the runtime can do on this machine. Found out once, by trying.
+    ///
+    /// # Errors
+    /// Invalid when the shim program cannot be run.
+    pub async fn capabilities(&self) -> Result<&Capabilities, PortError> {
+        let find = || async {
+            let limits = cgroup::probe(self.options.cgroup.as_deref());
+            let (paths, why) = match self.options.paths {
+                Some(paths) => (paths, None),
+                None => start::probe(&self.shim).await?,
+            };
+            Ok(Capabilities { paths, why, limits })
+        };
+        self.capabilities.get_or_try_init(find).await
+    }
+
+    /// The record of a pod's end, if it has ended: beyond the [`PodExit`] it says how much of the logs was lost.
+    ///
+    /// # Errors
+    /// Transient when it cannot be read now.
+    pub fn exit_record(directory: &Path) -> Result<Option<ExitRecord>, PortError> {
+        Ok(Directory::new(directory).exit()?)
+    }
+
+    /// The handle of a pod that was started before, by whomever.
+    fn started(directory: &Directory, plan: &PodPlan) -> Result<Option<PodHandle>, PortError> {
+        let Some(claim) = directory.claim()? else { return Ok(None) };
+        if let Some(other) = claim.key.as_ref().filter(|key| **key != plan.key) {
+            let place = directory.path().display();
+            let message = format!("`{place}` is the directory of pod {other}, not {}", plan.key);
+            return Err(PortError::new(Class::Exists, message));
+        }
+        let id = claim.shim.map_or_else(|| "never started".to_owned(), |shim| shim.to_string());
+        Ok(Some(PodHandle { name: plan.name.clone(), id }))
+    }
+
+    fn order(&self, plan: &PodPlan, capabilities: &Capabilities) -> Result<KeepOrder, PortError> {
+        let here = |path: &Path| absolute(path).during(|| format!("finding `{}`", path.display()));
+        let container = |plan: &ContainerPlan| -> Result<Container, PortError> {
+            check(plan, capabilities.paths)?;
+            let mut container = Container::from(plan);
+            for mount in &mut container.mounts {
+                mount.source = here(&mount.source)?;
+            }
+            Ok(container)
+        };
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Ok(KeepOrder {
+            key: plan.key.clone(),
+            directory: here(&plan.directory)?,
+            stdout: here(&plan.stdout)?,
+            stderr: here(&plan.stderr)?,
+            init: plan.init.iter().map(container).collect::<Result<_, _>>()?,
+            main: container(&plan.main)?,
+            outputs: plan.outputs.clone(),
+            further_groups: plan.further_groups.clone(),
+            restart_limit: if plan.restart_on_failure { plan.restart_limit } else { 0 },
+            restart_delays_ms: self.options.restart_delays.iter().copied().map(millis).collect(),
+            grace_ms: millis(plan.grace),
+            active_deadline_ms: plan.active_deadline.map(millis),
+            paths: capabilities.paths,
+            cgroup_parent: capabilities.limits.parent.clone(),
+            inherit: self.options.inherit.clone(),
+        })
+    }
+
+    /// Writes a request and tells the shim, if there is one.
+    fn ask(directory: &Path, change: impl FnOnce(Request) -> Request) -> Result<(), PortError> {
+        let directory = Directory::new(directory);
+        if !directory.path().exists() || directory.exit()?.is_some() {
+            return Ok(());
+        }
+        // First the request, then the look for a shim: one that claims in between sees the request.
+        request::update(&directory, change)?;
+        if let Found::Alive(shim) = directory.find()? {
+            shim.signal(request::LOOK).during(|| format!("telling shim {shim} of a request"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what processes cannot do.
+fn check(plan: &ContainerPlan, paths: Paths) -> Result<(), PortError> {
+    let name = &plan.name;
+    if plan.command.is_empty() && plan.args.is_empty() {
+        let message = format!("container `{name}` has no command; without an image there is no entry point to run");
+        return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+    }
+    let own = Uid::effective();
+    let foreign_user = plan.user.is_some_and(|user| user != own.as_raw());
+    let foreign_group = plan.group.is_some_and(|group| group != nix::unistd::Gid::effective().as_raw());
+    if (foreign_user || foreign_group) && (!own.is_root() || paths == Paths::UserNamespace) {
+        let message = format!("container `{name}` asks for another user or group; only root may run it as that");
+        return Err(PortError::new(Class::Denied, message).with_reason("Forbidden"));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl PodRuntime for ProcessRuntime {
+    fn kind(&self) -> &'static str {
+        "Process"
+    }
+
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+        let directory = Directory::new(&plan.directory);
+        if let Some(handle) = Self::started(&directory, plan)? {
+            return Ok(handle);
+        }
+        let order = self.order(plan, self.capabilities().await?)?;
+        match start::shim(&self.shim, order).await? {
+            KeepReply::Claimed(shim) => Ok(PodHandle { name: plan.name.clone(), id: shim.to_string() }),
+            KeepReply::Taken => Self::started(&directory, plan)?.ok_or_else(|| {
+                let message = format!("the directory of pod {} changes hands", plan.key);
+                PortError::new(Class::Transient, message)
+            }),
+            KeepReply::Refused(number, message) => {
+                let class = number.map_or(Class::Transient, |number| {
+                    PortError::from(std::io::Error::from_raw_os_error(number)).class
+                });
+                Err(PortError::new(class, format!("pod {} cannot be started: {message}", plan.key)))
+            }
+        }
+    }
+
+    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, PortError> {
+        watch::end(key, &Directory::new(directory)).await
+    }
+
+    async fn stop(&self, _key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
+        Self::ask(directory, |request| request.stopped(grace))
+    }
+
+    async fn freeze(&self, _key: &PodKey, directory: &Path, on: bool) -> Result<(), PortError> {
+        Self::ask(directory, |request| Request { frozen: on, ..request })
+    }
+
+    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, _scratch: &Path) -> Result<PathBuf, PortError> {
+        let layout: Option<Layout> = Directory::new(&plan.directory).read("layout")?;
+        let layout = layout.ok_or_else(|| {
+            PortError::new(
+                Class::NotFound,
+                format!("the main container of pod {key} never started, so there is no `{inside}`"),
+            )
+        })?;
+        let trusted = plan.main.user.is_none_or(|user| user == Uid::effective().as_raw());
+        Ok(layout.resolve(inside, trusted).during(|| format!("looking for `{inside}` of pod {key}"))?)
+    }
+
+    async fn remove(&self, _key: &PodKey, directory: &Path) -> Result<(), PortError> {
+        let claim = Directory::new(directory).claim()?;
+        let group = claim.and_then(|claim| claim.cgroup).map(Cgroup::at);
+        Ok(group.map_or(Ok(()), |group| group.remove())?)
+    }
+}

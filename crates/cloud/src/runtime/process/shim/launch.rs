@@ -1,0 +1,101 @@
+//! Becoming a container's process: the last steps in it before its program takes over. Owns view of the file system,
+//! user, groups and the promise to die with the shim; never returns once the program runs.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid, getppid, setgid, setgroups, setuid};
+
+use super::{verdict, view};
+use crate::runtime::process::failure::{During, Failure};
+use crate::runtime::process::wire::{self, LaunchOrder, LaunchReply};
+
+/// How much sooner than others the process is killed when the machine has no memory left: the shim stays.
+const OOM_SCORE: &str = "100";
+/// Exit code of shells for a command that is there but cannot be run.
+const CANNOT_RUN: i32 = 126;
+/// Exit code of shells for a command that is not there.
+const NOT_FOUND: i32 = 127;
+
+/// Becomes the process of a container, or tells the shim why not.
+pub(super) fn launch(order: LaunchOrder) -> ExitCode {
+    let shim = match socket() {
+        Ok(shim) => shim,
+        Err(error) => return super::complain(&format!("a launcher talks to its shim over a socket: {error}")),
+    };
+    let (code, message) = match prepare(&order, &shim) {
+        Ok(()) => run(order),
+        Err(failure) => (verdict::CANNOT_START, failure.to_string()),
+    };
+    tell(&shim, &LaunchReply::Failed(code, message));
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// The socket to the shim, away from standard input, which is empty from now on.
+fn socket() -> io::Result<UnixStream> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    nix::unistd::dup2_stdin(OpenOptions::new().read(true).open("/dev/null")?)?;
+    Ok(socket)
+}
+
+fn tell(mut shim: &UnixStream, reply: &LaunchReply) {
+    // A shim that is gone needs no answer: this process goes with it.
+    drop(wire::encode(reply).and_then(|bytes| shim.write_all(&bytes)));
+}
+
+fn prepare(order: &LaunchOrder, shim: &UnixStream) -> Result<(), Failure> {
+    // Not every system lets a process make itself more likely to be killed.
+    drop(fs::write("/proc/self/oom_score_adj", OOM_SCORE));
+    let layout = order.view.as_ref().map(|view| view::enter(view, &order.working_dir)).transpose()?;
+    become_user(order)?;
+    // After the change of user, which would take it back.
+    set_pdeathsig(Signal::SIGKILL).during(|| "tying the process to its shim".to_owned())?;
+    if getppid().as_raw() != order.shim {
+        return Err(io::Error::other("it is gone")).during(|| "tying the process to its shim".to_owned());
+    }
+    std::env::set_current_dir(&order.working_dir)
+        .during(|| format!("entering the working directory `{}`", order.working_dir))?;
+    if let Some(layout) = layout {
+        tell(shim, &LaunchReply::Layout(layout));
+    }
+    Ok(())
+}
+
+fn become_user(order: &LaunchOrder) -> Result<(), Failure> {
+    let groups: Vec<Gid> = order.further_groups.iter().chain(&order.group).map(|group| Gid::from_raw(*group)).collect();
+    let changes = order.user.is_some() || !groups.is_empty();
+    if changes && Uid::effective().is_root() {
+        setgroups(&groups).during(|| "setting groups".to_owned())?;
+    }
+    if let Some(group) = order.group.filter(|group| *group != Gid::effective().as_raw()) {
+        setgid(Gid::from_raw(group)).during(|| format!("becoming group {group}"))?;
+    }
+    if let Some(user) = order.user.filter(|user| *user != Uid::effective().as_raw()) {
+        setuid(Uid::from_raw(user)).during(|| format!("becoming user {user}"))?;
+    }
+    Ok(())
+}
+
+/// Lets the program take over; says why it could not.
+fn run(order: LaunchOrder) -> (i32, String) {
+    let Some((program, arguments)) = order.argv.split_first() else {
+        return (verdict::CANNOT_START, "no command is given".to_owned());
+    };
+    let env = order.env.into_iter().map(|variable| (variable.name, variable.value));
+    let error = Command::new(program).args(arguments).env_clear().envs(env).exec();
+    let there = program.contains('/') && Path::new(program).exists();
+    match error.kind() {
+        io::ErrorKind::NotFound if there => {
+            (NOT_FOUND, format!("the interpreter or loader that `{program}` asks for was not found"))
+        }
+        io::ErrorKind::NotFound => (NOT_FOUND, format!("command `{program}` was not found")),
+        _ => (CANNOT_RUN, format!("command `{program}` cannot be run: {error}")),
+    }
+}

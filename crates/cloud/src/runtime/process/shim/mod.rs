@@ -1,0 +1,47 @@
+//! The program around every pod: it outlives whoever started it, runs the pod's containers and writes down how they
+//! ended. Owns the entry point; the pod is kept in [`keep`] and [`pod`], a container's process is made in [`launch`].
+
+mod clock;
+mod container;
+mod keep;
+mod launch;
+mod mounts;
+mod pod;
+mod verdict;
+mod view;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use super::failure::Failure;
+use super::probe;
+use super::wire::{self, Order};
+
+/// What a program does that embeds the runtime and is started with the arguments of its
+/// [`ShimProgram`](super::ShimProgram).
+///
+/// It takes its order from standard input and returns when the pod has ended. Call it first thing in `main`: it must be
+/// the only thread of the process, for only then may user namespaces be entered and the kernel end the containers when
+/// the shim is killed.
+#[must_use]
+pub fn main() -> ExitCode {
+    match wire::decode(&mut io::stdin()) {
+        Ok(Some(Order::Keep(order))) => keep::keep(*order),
+        Ok(Some(Order::Launch(order))) => launch::launch(*order),
+        Ok(Some(Order::Probe)) => probe::answer(),
+        // Whoever was about to send an order is gone: nothing was claimed, nothing runs.
+        Ok(None) => ExitCode::from(2),
+        Err(error) => complain(&format!("a shim takes its order from the runtime over a pipe: {error}")),
+    }
+}
+
+/// Tries in this process whether a container can have a view of the file system of its own.
+pub(super) fn try_view(user_namespace: bool) -> Result<(), Failure> {
+    view::attempt(user_namespace)
+}
+
+/// Says what is wrong to whoever still listens.
+fn complain(what: &str) -> ExitCode {
+    drop(writeln!(io::stderr(), "{what}"));
+    ExitCode::from(2)
+}

@@ -1,0 +1,107 @@
+//! Single mounts: binding, covering, protecting. Owns the calls to the kernel; where things go is decided in
+//! [`view`](super::view).
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::stat::Mode;
+use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::{Gid, Uid};
+
+use crate::runtime::process::failure::{During, Failure};
+
+/// A place in the file system, held open: it stays reachable when its path is covered.
+#[derive(Debug)]
+pub(super) struct Held(OwnedFd);
+
+impl Held {
+    /// Holds a file or directory.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let held = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
+        held.map(Self).during(|| format!("opening `{}`", path.display()))
+    }
+
+    /// A path to it that works wherever it is.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+/// Gives this process a mount namespace of its own, in a user namespace of its own where `user` says so. Mounts made in
+/// it are seen nowhere else; those made on the machine later are seen in it.
+pub(super) fn separate(user: bool) -> Result<(), Failure> {
+    let (uid, gid) = (Uid::effective(), Gid::effective());
+    let flags = if user { CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUSER } else { CloneFlags::CLONE_NEWNS };
+    unshare(flags).during(|| "making a mount namespace".to_owned())?;
+    if user {
+        let map = |file: &str, text: String| fs::write(file, text).during(|| format!("writing `{file}`"));
+        map("/proc/self/setgroups", "deny".to_owned())?;
+        map("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+        map("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    }
+    let all = MsFlags::MS_SLAVE | MsFlags::MS_REC;
+    mount(None::<&str>, "/", None::<&str>, all, None::<&str>).during(|| "separating mounts".to_owned())
+}
+
+/// Lets what is at `source` be seen at `target` too, with all mounts below.
+pub(super) fn bind(source: &Path, target: &Path) -> io::Result<()> {
+    Ok(mount(Some(source), target, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)?)
+}
+
+/// Covers a directory with an empty one in memory.
+pub(super) fn cover(target: &Path) -> io::Result<()> {
+    Ok(mount(Some("tmpfs"), target, Some("tmpfs"), MsFlags::MS_NOSUID, Some("mode=755"))?)
+}
+
+/// Takes the uppermost mount away from a path.
+pub(super) fn uncover(target: &Path) -> io::Result<()> {
+    Ok(umount2(target, MntFlags::MNT_DETACH)?)
+}
+
+/// Makes the mount at a path read-only. Restrictions it has stay: without them the kernel refuses.
+pub(super) fn protect(target: &Path) -> io::Result<()> {
+    let has = statvfs(target)?.flags();
+    let kept = [
+        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
+        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
+        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+    ];
+    let kept = kept.iter().filter(|(flag, _)| has.contains(*flag)).fold(MsFlags::empty(), |all, (_, flag)| all | *flag);
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept;
+    Ok(mount(None::<&str>, target, None::<&str>, flags, None::<&str>)?)
+}
+
+/// Lets an entry of a directory be seen at `target`, where nothing or a mount point is: a link as a link, all else by a
+/// mount.
+pub(super) fn show(source: &Path, target: &Path) -> io::Result<()> {
+    let kind = fs::symlink_metadata(source)?.file_type();
+    if kind.is_symlink() {
+        return match std::os::unix::fs::symlink(fs::read_link(source)?, target) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        };
+    }
+    mount_point(target, kind.is_dir())?;
+    bind(source, target)
+}
+
+/// Makes a mount point, unless there is one.
+pub(super) fn mount_point(target: &Path, directory: bool) -> io::Result<()> {
+    let made = if directory {
+        fs::create_dir(target)
+    } else {
+        OpenOptions::new().write(true).create_new(true).open(target).map(drop)
+    };
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}

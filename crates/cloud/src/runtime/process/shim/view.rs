@@ -1,0 +1,259 @@
+//! The file system as a container sees it. Owns the rule what is the machine's, what is the pod's, and that nothing made
+//! for the one is seen from the other.
+//!
+//! * `/` is a directory of the pod in which everything at the top of the machine's file system appears; what the
+//!   container makes there is the pod's.
+//! * `/tmp` is the pod's.
+//! * Mounts of the plan appear at their targets. A mount point that is missing is made: in the pod's own places, in a
+//!   mount of the plan around it (as container runtimes do), and never in the machine's own directories: such a
+//!   directory is first *replaced* by one of the pod in which all its entries appear. What the container then adds to
+//!   it is the pod's.
+//! * A file for output outside of mounts gets a directory of the pod's in the same way, and an entry of that name on
+//!   the machine does not appear.
+//! * A working directory that is missing is made likewise.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::pivot_root;
+use sha2::{Digest, Sha256};
+
+use super::mounts::{Held, bind, cover, mount_point, protect, separate, show, uncover};
+use crate::runtime::process::failure::{During, Failure};
+use crate::runtime::process::layout::{Kind, Layout, clean, is_within};
+use crate::runtime::process::paths::{below, is_device};
+use crate::runtime::process::wire::View;
+
+/// Entries of a directory that can be replaced, at most: each is a mount.
+const ENTRIES_MAX: usize = 4096;
+/// Where the pod's root stands while it is made; the machine's own is not seen by containers.
+const SCAFFOLD: &str = "/tmp";
+
+/// Enters the view; this process sees nothing else from then on.
+pub(super) fn enter(view: &View, working_dir: &str) -> Result<Layout, Failure> {
+    separate(view.user_namespace)?;
+    let hold = |name: &str| Held::open(&view.directory.join(name));
+    let (root, tmp, places) = (hold("top")?, hold("tmp")?, hold("places")?);
+    let sources: Vec<Held> = view.mounts.iter().map(|mount| Held::open(&mount.source)).collect::<Result<_, _>>()?;
+    let mut builder = Builder { layout: Layout::default(), places, directory: view.directory.clone() };
+    builder.root(&root)?;
+    // The old root stands above the new one until it is let go: paths below `/proc/self/fd` lead there as before.
+    std::env::set_current_dir(SCAFFOLD).during(|| format!("entering `{SCAFFOLD}`"))?;
+    pivot_root(".", ".").during(|| "changing the root directory".to_owned())?;
+    builder.mount(&tmp, "/tmp", view.directory.join("tmp"), Kind::Private)?;
+    for (source, mount) in sources.iter().zip(&view.mounts) {
+        builder.mount(source, &mount.target, mount.source.clone(), Kind::Mount)?;
+    }
+    for output in view.outputs.iter().map(|output| clean(output)).filter(|output| !is_device(output)) {
+        builder.output(&output)?;
+    }
+    builder.place(&clean(working_dir), true)?;
+    uncover(Path::new(".")).during(|| "letting the machine's root go".to_owned())?;
+    std::env::set_current_dir("/").during(|| "entering `/`".to_owned())?;
+    for mount in view.mounts.iter().filter(|mount| mount.read_only) {
+        protect(Path::new(&mount.target)).during(|| format!("making `{}` read-only", mount.target))?;
+    }
+    Ok(builder.layout)
+}
+
+struct Builder {
+    layout: Layout,
+    /// Directory of the pod for what replaces directories of the machine.
+    places: Held,
+    directory: PathBuf,
+}
+
+impl Builder {
+    /// Makes the pod's root at the scaffold.
+    fn root(&mut self, root: &Held) -> Result<(), Failure> {
+        let scaffold = Path::new(SCAFFOLD);
+        bind(&root.path(), scaffold).during(|| format!("mounting the pod's root at `{SCAFFOLD}`"))?;
+        self.layout.add("/", Some(self.directory.join("top")), Kind::Private);
+        for name in entries(Path::new("/"), "/")? {
+            let source = Path::new("/").join(&name);
+            if source != scaffold {
+                self.appear(&source, &scaffold.join(&name), &source.to_string_lossy(), &source)?;
+            }
+        }
+        let tmp = scaffold.join("tmp");
+        mount_point(&tmp, true).during(|| format!("making `{}`", tmp.display()))
+    }
+
+    /// Lets an entry of a directory of the machine appear, found at `source`, in the view at `inside`.
+    fn appear(&mut self, source: &Path, target: &Path, inside: &str, machine: &Path) -> Result<(), Failure> {
+        match show(source, target) {
+            Ok(()) => {}
+            // Gone since it was listed, or not this user's to see.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error).during(|| format!("mounting `{inside}`")),
+        }
+        let outside = Some(machine.to_owned());
+        self.layout.put(inside, outside, Kind::Machine);
+        Ok(())
+    }
+
+    /// Mounts something held at a path inside.
+    fn mount(&mut self, source: &Held, target: &str, outside: PathBuf, kind: Kind) -> Result<(), Failure> {
+        let path = source.path();
+        let is_dir = fs::metadata(&path).during(|| format!("looking at the source of `{target}`"))?.is_dir();
+        let place = self.place(&clean(target), is_dir)?;
+        let at = if place.is_empty() { "/" } else { &place };
+        bind(&path, Path::new(at)).during(|| format!("mounting `{}` at `{target}`", outside.display()))?;
+        self.layout.add(&place, Some(outside), kind);
+        Ok(())
+    }
+
+    /// Makes a path inside, unless it is there; returns it without symbolic links.
+    fn place(&mut self, wanted: &str, directory: bool) -> Result<String, Failure> {
+        let (there, missing) = nearest(wanted).during(|| format!("looking for `{wanted}`"))?;
+        let Some((last, between)) = missing.split_last() else { return Ok(there) };
+        if self.kind(&there) == Kind::Machine {
+            self.replace(&there, None)?;
+        }
+        let mut path = there;
+        for part in between {
+            path = format!("{path}/{part}");
+            fs::create_dir(&path).during(|| format!("making `{path}`"))?;
+        }
+        path = format!("{path}/{last}");
+        mount_point(Path::new(&path), directory).during(|| format!("making `{path}`"))?;
+        Ok(path)
+    }
+
+    /// Makes a file for output the pod's own.
+    fn output(&mut self, output: &str) -> Result<(), Failure> {
+        if self.kind(output) == Kind::Mount {
+            return Ok(());
+        }
+        let (parent, name) = output.rsplit_once('/').unwrap_or(("", output));
+        let parent = self.place(parent, true)?;
+        let path = format!("{parent}/{name}");
+        match (self.kind(&parent), self.kind(&path)) {
+            (Kind::Machine, _) => self.replace(&parent, Some(name)),
+            (Kind::Private, Kind::Machine) => self.hide(&path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes an entry of the machine out of a directory of the pod.
+    fn hide(&mut self, path: &str) -> Result<(), Failure> {
+        let hide = || {
+            if fs::symlink_metadata(path)?.file_type().is_symlink() {
+                return fs::remove_file(path);
+            }
+            uncover(Path::new(path))?;
+            if fs::metadata(path)?.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) }
+        };
+        hide().during(|| format!("hiding the machine's `{path}`"))?;
+        self.layout.take(path);
+        Ok(())
+    }
+
+    /// Replaces a directory of the machine by one of the pod in which all its entries appear, but for one.
+    fn replace(&mut self, path: &str, without: Option<&str>) -> Result<(), Failure> {
+        if is_device(path) && !is_within(path, "/dev") {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "nothing can be made there");
+            return Err(error).during(|| format!("making a place in `{path}`"));
+        }
+        let here = Path::new(path);
+        let machine = self.layout.outside(path).unwrap_or_else(|| here.to_owned());
+        let original = Held::open(here)?;
+        let names = entries(&original.path(), path)?;
+        let outside = if is_within(path, "/dev") {
+            cover(here).during(|| format!("covering `{path}`"))?;
+            None
+        } else {
+            let digest = Sha256::digest(path.as_bytes());
+            let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            let place = self.places.path().join(&name);
+            mount_point(&place, true).during(|| format!("making a place for `{path}`"))?;
+            like(&original.path(), &place).during(|| format!("making a place for `{path}`"))?;
+            bind(&place, here).during(|| format!("replacing `{path}`"))?;
+            Some(below(&self.directory.join("places"), &name))
+        };
+        self.layout.add(path, outside, Kind::Private);
+        for name in names.iter().filter(|name| name.as_os_str().as_bytes() != without.unwrap_or_default().as_bytes()) {
+            if !(path == "/dev" && is_console(name)) {
+                let inside = format!("{path}/{}", name.display());
+                self.appear(&original.path().join(name), &here.join(name), &inside, &machine.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kind(&self, inside: &str) -> Kind {
+        self.layout.area(inside).map_or(Kind::Machine, |area| area.kind)
+    }
+}
+
+/// The entries of a directory that `inside` shows.
+fn entries(path: &Path, inside: &str) -> Result<Vec<PathBuf>, Failure> {
+    let read = || -> io::Result<Vec<PathBuf>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            if names.len() >= ENTRIES_MAX {
+                let why = format!("it has more than {ENTRIES_MAX} entries; declare a volume instead");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
+            names.push(PathBuf::from(entry?.file_name()));
+        }
+        Ok(names)
+    };
+    read().during(|| format!("replacing `{inside}`"))
+}
+
+/// The longest beginning of a clean path that exists, without symbolic links, and the components that are missing.
+fn nearest(wanted: &str) -> io::Result<(String, Vec<String>)> {
+    let mut missing = Vec::new();
+    let mut rest = wanted;
+    loop {
+        match fs::canonicalize(if rest.is_empty() { "/" } else { rest }) {
+            Ok(there) => {
+                missing.reverse();
+                return Ok((clean(&there.to_string_lossy()), missing));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !rest.is_empty() => {
+                let (before, last) = rest.rsplit_once('/').unwrap_or(("", rest));
+                missing.push(last.to_owned());
+                rest = before;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Gives a directory the owner and mode of another, as far as this user may.
+fn like(original: &Path, place: &Path) -> io::Result<()> {
+    let found = fs::metadata(original)?;
+    if nix::unistd::Uid::effective().is_root() {
+        use std::os::unix::fs::MetadataExt;
+        // A user namespace knows few owners; then it stays this user's.
+        drop(std::os::unix::fs::chown(place, Some(found.uid()), Some(found.gid())));
+    }
+    fs::set_permissions(place, found.permissions())
+}
+
+/// Whether an entry of `/dev` is a screen or serial line: many, and of no use to a job.
+fn is_console(name: &Path) -> bool {
+    let name = name.to_string_lossy();
+    let numbered =
+        |prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    numbered("tty") || name.starts_with("ttyS") || name.starts_with("vcs")
+}
+
+/// Tries what [`enter`] needs: namespaces, a mount in memory, a bind mount and another root.
+pub(super) fn attempt(user_namespace: bool) -> Result<(), Failure> {
+    separate(user_namespace)?;
+    let scaffold = Path::new(SCAFFOLD);
+    cover(scaffold).during(|| "mounting a file system in memory".to_owned())?;
+    let proc = scaffold.join("proc");
+    let show = mount_point(&proc, true).and_then(|()| bind(Path::new("/proc"), &proc));
+    show.during(|| "mounting a directory twice".to_owned())?;
+    std::env::set_current_dir(scaffold).during(|| format!("entering `{SCAFFOLD}`"))?;
+    pivot_root(".", ".").during(|| "changing the root directory".to_owned())?;
+    uncover(Path::new(".")).during(|| "letting the machine's root go".to_owned())
+}

@@ -1,0 +1,243 @@
+//! How pods end: exit codes, signals, deadlines, stops, restarts in place, and what is left of their processes.
+
+use std::time::{Duration, Instant};
+
+use orlop_cloud::runtime::pod::PodResult;
+
+use super::{Bed, container, is_alive, lines, reason, state, until, with_text};
+
+#[tokio::test]
+async fn exit_codes_and_signals() {
+    let exit = Bed::new("true").run().await;
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("Succeeded", 0));
+    assert!(exit.started_at.unwrap() <= exit.ended_at);
+    let exit = Bed::new("exit 3").run().await;
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 3));
+    let exit = Bed::new("exit 128").run().await;
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 128));
+    let exit = Bed::new("kill -SEGV $$").run().await;
+    assert_eq!((reason(&exit), exit.containers[0].exit_code, exit.containers[0].signal), ("Signalled", 139, Some(11)));
+    let exit = Bed::new("kill -40 $$").run().await;
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("Signalled", 168));
+}
+
+#[tokio::test]
+async fn commands_that_cannot_be_run_say_why() {
+    let mut bed = Bed::new("");
+    bed.plan.main.command = vec!["no-such-command-anywhere".to_owned()];
+    let exit = bed.run().await;
+    assert_eq!(exit.containers[0].exit_code, 127);
+    insta::assert_snapshot!(format!("{:?}", exit.result), @r#"Failed { reason: "NonZeroExit", message: "container `main` ended with exit code 127: command `no-such-command-anywhere` was not found" }"#);
+    let mut bed = Bed::new("");
+    bed.plan.main.command = vec!["/etc/passwd".to_owned()];
+    let exit = bed.run().await;
+    insta::assert_snapshot!(exit.containers[0].message, @"command `/etc/passwd` cannot be run: Permission denied (os error 13)");
+    assert_eq!(exit.containers[0].exit_code, 126);
+    let mut bed = Bed::new("");
+    bed.plan.main.working_dir = Some("/etc/passwd".to_owned());
+    let exit = bed.run().await;
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("StartError", 128));
+}
+
+#[tokio::test]
+async fn init_containers_run_in_sequence_and_the_first_failure_counts() {
+    let mut bed = Bed::new("echo main");
+    bed.plan.init = vec![container("a", "echo a"), container("b", "echo b")];
+    let exit = bed.run().await;
+    assert_eq!(reason(&exit), "Succeeded");
+    assert_eq!(bed.out(), ["a", "b", "main"]);
+    assert_eq!(exit.containers.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["a", "b", "main"]);
+    let mut bed = Bed::new("echo main");
+    bed.plan.init = vec![container("a", "exit 4"), container("b", "echo b")];
+    let exit = bed.run().await;
+    assert_eq!((reason(&exit), exit.containers.len(), exit.containers[0].exit_code), ("NonZeroExit", 1, 4));
+    assert!(bed.out().is_empty());
+}
+
+#[tokio::test]
+async fn restarts_in_place_up_to_the_limit() {
+    let mut bed = Bed::new("echo run >> /tmp/runs; test $(wc -l < /tmp/runs) -ge 3");
+    bed.plan.restart_on_failure = true;
+    bed.plan.restart_limit = 5;
+    let exit = bed.run().await;
+    assert_eq!((reason(&exit), exit.containers.len(), exit.containers[0].restarts), ("Succeeded", 1, 2));
+    let mut bed = Bed::new("echo again; exit 7");
+    bed.plan.restart_on_failure = true;
+    bed.plan.restart_limit = 2;
+    let exit = bed.run().await;
+    assert_eq!((reason(&exit), exit.containers[0].restarts, bed.out().len()), ("NonZeroExit", 2, 3));
+}
+
+#[tokio::test]
+async fn deadline_is_kept_by_the_shim() {
+    let mut bed = Bed::new("sleep 1000");
+    bed.plan.active_deadline = Some(Duration::from_millis(300));
+    let exit = bed.run().await;
+    assert_eq!((reason(&exit), exit.containers[0].signal), ("DeadlineExceeded", Some(15)));
+    let mut bed = Bed::new("exit 1");
+    bed.plan.restart_on_failure = true;
+    bed.plan.restart_limit = u32::MAX;
+    bed.plan.active_deadline = Some(Duration::from_millis(300));
+    assert_eq!(reason(&bed.run().await), "DeadlineExceeded");
+}
+
+#[tokio::test]
+async fn a_stop_asks_first() {
+    let bed = Bed::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+    bed.start().await;
+    bed.line("ready").await;
+    bed.stop(Duration::from_secs(30)).await;
+    let exit = bed.wait().await;
+    assert_eq!(exit.result, PodResult::Cancelled);
+    assert!(bed.out().contains(&"asked".to_owned()));
+    // Again, and after the end: nothing happens.
+    bed.stop(Duration::ZERO).await;
+    assert_eq!(bed.wait().await, exit);
+}
+
+#[tokio::test]
+async fn a_stop_kills_what_does_not_listen_after_the_grace() {
+    let bed = Bed::new("trap '' TERM; echo ready; while :; do sleep 0.01; done");
+    bed.start().await;
+    bed.line("ready").await;
+    let before = Instant::now();
+    bed.stop(Duration::from_millis(400)).await;
+    let exit = bed.wait().await;
+    assert!(before.elapsed() >= Duration::from_millis(400));
+    assert_eq!((exit.result, exit.containers[0].signal), (PodResult::Cancelled, Some(9)));
+    // A second stop with less patience counts.
+    let bed = Bed::new("trap '' TERM; echo ready; while :; do sleep 0.01; done");
+    bed.start().await;
+    bed.line("ready").await;
+    bed.stop(Duration::from_secs(3600)).await;
+    bed.stop(Duration::ZERO).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+}
+
+#[tokio::test]
+async fn a_stop_before_the_start_keeps_anything_from_running() {
+    let bed = Bed::new("echo ran");
+    bed.stop(Duration::ZERO).await;
+    let exit = bed.run().await;
+    assert_eq!((exit.result, bed.out().len(), exit.containers.len()), (PodResult::Cancelled, 0, 0));
+}
+
+#[tokio::test]
+async fn nothing_survives_the_end_whatever_it_did_to_hide() {
+    let mark = "orlop-test-hide-1";
+    let script = format!(
+        "setsid sh -c 'trap \"\" TERM HUP; : {mark}; while :; do sleep 0.05; done' & \
+         (setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &) ; \
+         sh -c ': {mark}; sleep 1000; :' & sleep 0.1; exit 5"
+    );
+    let bed = Bed::new(&script);
+    bed.start().await;
+    until(|| with_text(mark).len() >= 3).await;
+    let exit = bed.wait().await;
+    assert_eq!(exit.containers[0].exit_code, 5);
+    assert_eq!(with_text(mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn a_fork_storm_ends_with_its_pod() {
+    let mark = "orlop-test-storm-2";
+    let bed = Bed::new(&format!(
+        "storm() {{ : {mark}; while :; do (sleep 0.01 &); done; }}; storm & storm & storm & echo ready; sleep 1000"
+    ));
+    bed.start().await;
+    bed.line("ready").await;
+    bed.stop(Duration::ZERO).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    assert_eq!(with_text(mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn r21_a_frozen_pod_stands_still_and_its_deadline_too() {
+    let mut bed = Bed::new("echo $$; n=0; while [ $n -lt 40 ]; do n=$((n+1)); sleep 0.02; done; echo end");
+    bed.plan.active_deadline = Some(Duration::from_secs(5));
+    bed.start().await;
+    until(|| !bed.out().is_empty()).await;
+    let pid: i32 = bed.out()[0].parse().unwrap();
+    bed.freeze(true).await;
+    until(|| state(pid) == Some('T')).await;
+    // Longer than the deadline.
+    tokio::time::sleep(Duration::from_millis(5500)).await;
+    assert_eq!((state(pid), bed.out().len()), (Some('T'), 1));
+    bed.freeze(false).await;
+    let exit = bed.wait().await;
+    assert_eq!((reason(&exit), bed.out().len()), ("Succeeded", 2));
+}
+
+#[tokio::test]
+async fn a_frozen_pod_can_be_stopped_and_one_frozen_before_its_start_waits() {
+    let bed = Bed::new("echo $$; sleep 1000");
+    bed.start().await;
+    until(|| !bed.out().is_empty()).await;
+    bed.freeze(true).await;
+    bed.stop(Duration::from_secs(30)).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+    let bed = Bed::new("echo ran");
+    bed.freeze(true).await;
+    bed.start().await;
+    assert!(is_alive(bed.shim()) && bed.out().is_empty());
+    bed.freeze(false).await;
+    assert_eq!((reason(&bed.wait().await), bed.out().len()), ("Succeeded", 1));
+}
+
+#[tokio::test]
+async fn last_words_come_from_the_file_or_the_log() {
+    let bed = Bed::new("echo log; echo the file > /dev/termination-log; exit 1");
+    let exit = bed.run().await;
+    assert_eq!(exit.containers[0].message, "the file\n");
+    let mut bed = Bed::new("echo out; echo err >&2; exit 1");
+    assert_eq!(bed.run().await.containers[0].message, "");
+    bed = Bed::new("echo out; sleep 0.1; echo err >&2; exit 1");
+    bed.plan.main.message_falls_back_to_logs = true;
+    assert_eq!(bed.run().await.containers[0].message, "out\nerr\n");
+    let bed = Bed::new("head -c 10000 /dev/zero | tr '\\0' x > /dev/termination-log");
+    assert_eq!(bed.run().await.containers[0].message.len(), 4096);
+}
+
+#[tokio::test]
+async fn r29_secrets_are_masked_everywhere() {
+    let script =
+        "printf 'a hun'; sleep 0.05; echo 'ter22 b'; echo hunter22 >&2; echo hunter22 > /dev/termination-log; exit 1";
+    let bed = Bed::new(script).env("PASSWORD", "hunter22", true);
+    let exit = bed.run().await;
+    assert_eq!(bed.out(), ["a *** b"]);
+    assert_eq!(lines(&bed.plan.stderr), ["***"]);
+    assert!(!format!("{exit:?}").contains("hunter22"), "{exit:?}");
+    for entry in walk(bed.dir.path()) {
+        let bytes = std::fs::read(&entry).unwrap();
+        assert!(!bytes.windows(8).any(|window| window == b"hunter22"), "{}", entry.display());
+    }
+    let bed = Bed::new("[ \"$PASSWORD\" = hunter22 ]").env("PASSWORD", "hunter22", true);
+    assert_eq!(reason(&bed.run().await), "Succeeded");
+}
+
+fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = std::fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_dir() {
+            found.extend(walk(&path));
+        } else if kind.is_file() {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn the_environment_is_the_plan_s() {
+    let bed = Bed::new("env | cut -d= -f1 | sort | tr '\\n' ' '").env("B", "1", false);
+    bed.run().await;
+    let names = bed.out().join(" ");
+    assert!(names.contains(" B ") || names.starts_with("B "), "{names}");
+    assert!(!names.contains("CARGO"), "{names}");
+    let mut bed = Bed::new("echo $CUDA_VISIBLE_DEVICES");
+    bed.plan.main.gpus = vec![1, 3];
+    bed.run().await;
+    assert_eq!(bed.out(), ["1,3"]);
+}

@@ -1,0 +1,150 @@
+//! Absolute paths: mounts, private places, outputs, in every way they can become real.
+
+use std::path::{Path, PathBuf};
+
+use orlop_cloud::runtime::pod::Mount;
+use orlop_cloud::runtime::process::Paths;
+use orlop_core::error::Class;
+
+use super::{Bed, container, reason};
+
+const ALL: [Paths; 3] = [Paths::Namespace, Paths::UserNamespace, Paths::Rewritten];
+const VIEWS: [Paths; 2] = [Paths::Namespace, Paths::UserNamespace];
+
+fn names(dir: &str) -> Vec<PathBuf> {
+    let mut names: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+fn volume(bed: &Bed, name: &str) -> PathBuf {
+    let path = bed.dir.path().join(name);
+    std::fs::create_dir(&path).unwrap();
+    path
+}
+
+fn mount(source: &Path, target: &str) -> Mount {
+    Mount { source: source.to_owned(), target: target.to_owned(), read_only: false }
+}
+
+async fn content(bed: &Bed, inside: &str) -> String {
+    std::fs::read_to_string(bed.fetch(inside).await.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn mounts_and_outputs_are_at_their_absolute_paths() {
+    let before = (names("/"), names("/opt"), names("/dev"));
+    for paths in ALL {
+        let mut bed = Bed::with(
+            "cat /orlop-in/deep/file > /orlop-out/x; echo $A >> /orlop-out/x; echo tmp > /tmp/o; echo opt > /opt/orlop-o/y; \
+             echo v > /orlop-in/written; pwd > /orlop-out/pwd",
+            Some(paths),
+        )
+        .env("A", "/orlop-in/deep", false);
+        let (deep, shallow) = (volume(&bed, "deep"), volume(&bed, "shallow"));
+        std::fs::write(deep.join("file"), "in\n").unwrap();
+        bed.plan.main.mounts = vec![mount(&shallow, "/orlop-in"), mount(&deep, "/orlop-in/deep")];
+        bed.plan.main.working_dir = Some("/orlop-work".to_owned());
+        bed.plan.outputs = ["/orlop-out/x", "/tmp/o", "/opt/orlop-o/y"].map(str::to_owned).to_vec();
+        let exit = bed.run().await;
+        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {exit:?} {:?}", super::lines(&bed.plan.stderr));
+        let x = content(&bed, "/orlop-out/x").await;
+        assert!(x.starts_with("in\n"), "{paths:?} {x}");
+        if paths != Paths::Rewritten {
+            assert_eq!(x, "in\n/orlop-in/deep\n");
+            assert_eq!(content(&bed, "/orlop-out/pwd").await, "/orlop-work\n");
+        }
+        assert_eq!(content(&bed, "/tmp/o").await, "tmp\n", "{paths:?}");
+        assert_eq!(content(&bed, "/opt/orlop-o/y").await, "opt\n", "{paths:?}");
+        assert_eq!(std::fs::read_to_string(shallow.join("written")).unwrap(), "v\n", "{paths:?}");
+        assert_eq!((names("/"), names("/opt"), names("/dev")), before, "{paths:?} leaves a trace");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_the_machine_is_not_taken_for_an_output() {
+    let stale = tempfile::Builder::new().prefix("orlop-stale").tempdir_in("/var").unwrap();
+    let file = stale.path().join("out");
+    std::fs::write(&file, "stale").unwrap();
+    std::fs::write(stale.path().join("beside"), "beside").unwrap();
+    for paths in ALL {
+        let mut bed =
+            Bed::with(&format!("cat {0}/beside > {0}/second; test ! -s {0}/out", stale.path().display()), Some(paths));
+        bed.plan.outputs =
+            vec![file.to_str().unwrap().to_owned(), stale.path().join("second").to_str().unwrap().to_owned()];
+        let exit = bed.run().await;
+        assert_eq!(reason(&exit), "Succeeded", "{paths:?} {:?}", super::lines(&bed.plan.stderr));
+        assert_eq!(bed.fetch(file.to_str().unwrap()).await.unwrap_err().class, Class::NotFound, "{paths:?}");
+        assert_eq!(content(&bed, stale.path().join("second").to_str().unwrap()).await, "beside");
+        assert_eq!(
+            (names(stale.path().to_str().unwrap()).len(), std::fs::read_to_string(&file).unwrap().as_str()),
+            (2, "stale")
+        );
+    }
+}
+
+#[tokio::test]
+async fn read_only_mounts_are() {
+    for paths in VIEWS {
+        let mut bed = Bed::with("echo x > /orlop-ro/file", Some(paths));
+        let source = volume(&bed, "ro");
+        bed.plan.main.mounts = vec![Mount { read_only: true, ..mount(&source, "/orlop-ro") }];
+        assert_eq!(reason(&bed.run().await), "NonZeroExit", "{paths:?}");
+        let errors = super::lines(&bed.plan.stderr).join("\n");
+        assert!(errors.contains("Read-only file system"), "{paths:?} {errors}");
+    }
+}
+
+#[tokio::test]
+async fn init_containers_share_private_places_with_main() {
+    for paths in ALL {
+        let mut bed = Bed::with("cat /tmp/from-init /orlop-shared/from-init", Some(paths));
+        let shared = volume(&bed, "shared");
+        let mut init = container("init", "echo one > /tmp/from-init; echo two > /orlop-shared/from-init");
+        init.mounts = vec![mount(&shared, "/orlop-shared")];
+        bed.plan.init = vec![init];
+        bed.plan.main.mounts = vec![mount(&shared, "/orlop-shared")];
+        assert_eq!(reason(&bed.run().await), "Succeeded", "{paths:?} {:?}", super::lines(&bed.plan.stderr));
+        assert_eq!(bed.out(), ["one", "two"], "{paths:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_pods_have_two_tmps() {
+    for paths in VIEWS {
+        let first = Bed::with("echo 1 > /tmp/same; mkdir /orlop-new && echo 1 > /orlop-new/same", Some(paths));
+        let second = Bed::with("test ! -e /tmp/same && test ! -e /orlop-new", Some(paths));
+        assert_eq!(reason(&first.run().await), "Succeeded", "{paths:?}");
+        assert_eq!(reason(&second.run().await), "Succeeded", "{paths:?}");
+        assert!(!Path::new("/orlop-new").exists());
+        assert_eq!(content(&first, "/orlop-new/same").await, "1\n");
+    }
+}
+
+#[tokio::test]
+async fn another_user_owns_its_places_and_its_links_lead_nowhere_else() {
+    let mut bed = Bed::new(
+        "id -u; id -G; echo x > /tmp/x; echo y > /new-of-mine; ln -s /etc/shadow /tmp/link; echo w > /dev/termination-log; echo $HOME",
+    );
+    bed.plan.main.user = Some(65534);
+    bed.plan.main.group = Some(65534);
+    bed.plan.further_groups = vec![4242];
+    let exit = bed.run().await;
+    assert_eq!(reason(&exit), "Succeeded", "{exit:?} {:?}", super::lines(&bed.plan.stderr));
+    assert_eq!(bed.out()[..2], ["65534".to_owned(), "65534 4242".to_owned()]);
+    assert_eq!(exit.containers[0].message, "w\n");
+    assert_eq!(content(&bed, "/new-of-mine").await, "y\n");
+    assert_eq!(bed.fetch("/tmp/link").await.unwrap_err().class, Class::Denied);
+    let mut bed = Bed::with("true", Some(Paths::UserNamespace));
+    bed.plan.main.user = Some(65534);
+    let error = super::in_time(super::PodRuntime::start(&bed.runtime, &bed.plan)).await.unwrap_err();
+    insta::assert_snapshot!(error, @"container `main` asks for another user or group; only root may run it as that");
+}
+
+#[tokio::test]
+async fn what_is_missing_is_not_found() {
+    let bed = Bed::new("true");
+    assert_eq!(bed.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
+    bed.run().await;
+    assert_eq!(bed.fetch("/tmp/nothing").await.unwrap_err().class, Class::NotFound);
+}

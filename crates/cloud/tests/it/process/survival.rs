@@ -1,0 +1,258 @@
+//! Exactly once, whatever is killed when.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use orlop_cloud::runtime::pod::{PodPlan, PodResult, PodRuntime};
+use orlop_cloud::runtime::process::{Paths, ProcessRuntime};
+use orlop_core::error::Class;
+
+use super::{Bed, in_time, is_alive, plan, program, reason, runtime, until, with_text};
+
+/// Moments of a life that are tried, evenly spread over it.
+const ROUNDS: u32 = 40;
+
+fn kill_hard(pid: i32) {
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
+
+/// The example program as the parent of a pod in this directory.
+fn parent(bed: &Bed, script: &str) -> Child {
+    let mut command = Command::new(program());
+    command.arg(&bed.plan.directory).args(["sh", "-c", script]).stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// A bed for a pod that the example program starts.
+fn bed() -> Bed {
+    let mut bed = Bed::new("unused");
+    bed.plan.key.attempt.flow = "example".into();
+    bed.plan.key.attempt.step = "only".into();
+    bed.plan.stdout = bed.plan.directory.join("out.log");
+    bed
+}
+
+#[tokio::test]
+async fn a_pod_survives_its_parent_and_is_found_by_the_next() {
+    let bed = bed();
+    let mut parent = parent(&bed, "echo ready; while [ ! -e /tmp/go ]; do sleep 0.01; done; exit 6");
+    let mut said = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    bed.line("ready").await;
+    let (found, exit) = tokio::join!(bed.start(), async {
+        let go = bed.fetch("/tmp").await;
+        // Only the layout of a container that ended is known, so look for its place by hand.
+        assert!(go.is_err());
+        let view = std::fs::read_dir(&bed.plan.directory).unwrap().map(|e| e.unwrap().path());
+        let view = view.into_iter().find(|path| path.to_string_lossy().contains("/view-")).unwrap();
+        std::fs::write(view.join("tmp/go"), "").unwrap();
+        bed.wait().await
+    });
+    assert_eq!(said.trim(), format!("started {found}"));
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 6));
+    // The end stays known.
+    assert_eq!(bed.wait().await, exit);
+    assert_eq!(bed.start().await, found);
+}
+
+#[tokio::test]
+async fn a_stop_reaches_a_pod_of_a_dead_parent() {
+    let bed = bed();
+    let mut parent = parent(&bed, "echo ready; sleep 1000");
+    bed.line("ready").await;
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    bed.stop(Duration::from_secs(30)).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+}
+
+#[tokio::test]
+async fn waiting_can_be_given_up_and_begun_again() {
+    let bed = Bed::new("echo ready; sleep 0.3");
+    bed.start().await;
+    for _ in 0..5 {
+        let wait = bed.runtime.wait(&bed.plan.key, &bed.plan.directory);
+        assert!(tokio::time::timeout(Duration::from_millis(10), wait).await.is_err());
+    }
+    assert_eq!(reason(&bed.wait().await), "Succeeded");
+}
+
+#[tokio::test]
+async fn a_dead_shim_is_lost_and_leaves_nothing() {
+    let mark = "orlop-test-orphan-3";
+    let bed = Bed::new(&format!(
+        "(setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &); \
+         sh -c ': {mark}; trap \"\" TERM; sleep 1000; :' & : {mark}; echo ready; sleep 1000; :"
+    ));
+    bed.start().await;
+    bed.line("ready").await;
+    until(|| with_text(mark).len() >= 3).await;
+    let wait = async {
+        let exit = bed.wait().await;
+        assert_eq!(with_text(mark), Vec::<i32>::new());
+        exit
+    };
+    let (exit, ()) = tokio::join!(wait, async { kill_hard(bed.shim()) });
+    assert_eq!(exit.result, PodResult::Lost);
+    assert_eq!(bed.wait().await, exit);
+    // It never runs again.
+    bed.start().await;
+    assert_eq!(bed.wait().await, exit);
+}
+
+#[tokio::test]
+async fn the_main_process_dies_with_its_shim_before_anybody_looks() {
+    let bed = Bed::new("echo $$; sleep 1000; :");
+    bed.start().await;
+    until(|| !bed.out().is_empty()).await;
+    let pid: i32 = bed.out()[0].parse().unwrap();
+    kill_hard(bed.shim());
+    until(|| !is_alive(pid)).await;
+    assert_eq!(bed.wait().await.result, PodResult::Lost);
+}
+
+#[tokio::test]
+async fn no_trace_is_lost_and_closes_the_directory_for_good() {
+    let bed = Bed::new("echo ran");
+    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    bed.start().await;
+    assert_eq!((bed.wait().await.result, bed.out().len()), (PodResult::Lost, 0));
+    let bed = Bed::new("echo ran");
+    bed.stop(Duration::ZERO).await;
+    assert_eq!(bed.wait().await.result, PodResult::Cancelled);
+}
+
+#[tokio::test]
+async fn a_directory_belongs_to_one_pod() {
+    let mut bed = Bed::new("true");
+    bed.run().await;
+    bed.plan.key.pod = 1;
+    let error = bed.runtime.start(&bed.plan).await.unwrap_err();
+    assert_eq!(error.class, Class::Exists);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_starts_of_one_pod_run_it_once() {
+    let runtime = Arc::new(runtime(None));
+    for round in 0..200 {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(dir.path(), "echo ran");
+        std::fs::create_dir(&plan.directory).unwrap();
+        let start = || {
+            let (runtime, plan) = (Arc::clone(&runtime), plan.clone());
+            tokio::spawn(async move { runtime.start(&plan).await })
+        };
+        let (a, b) = (start(), start());
+        let (a, b) = (in_time(a).await.unwrap().unwrap(), in_time(b).await.unwrap().unwrap());
+        assert_eq!(a.id, b.id, "round {round}");
+        let exit = in_time(runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+        assert_eq!((reason(&exit), super::lines(&plan.stdout).len()), ("Succeeded", 1), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_parent_killed_at_any_moment_leaves_one_run_or_none() {
+    let script = "echo x >> runs";
+    let whole = Instant::now();
+    let bed = bed();
+    parent(&bed, script).wait().unwrap();
+    let whole = whole.elapsed();
+    let (mut before, mut after) = (0, 0);
+    for round in 0..ROUNDS {
+        let bed = self::bed();
+        let mut parent = parent(&bed, script);
+        std::thread::sleep(whole * round / ROUNDS);
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        *if bed.plan.directory.join("claim").exists() { &mut after } else { &mut before } += 1;
+        // The next host finds the pod, or starts it for the first time.
+        let plan = PodPlan { main: super::container("main", script), ..bed.plan.clone() };
+        in_time(bed.runtime.start(&plan)).await.unwrap();
+        let exit = in_time(bed.runtime.wait(&plan.key, &plan.directory)).await.unwrap();
+        assert_eq!(reason(&exit), "Succeeded", "round {round}");
+        let runs = std::fs::read_to_string(bed.fetch("/runs").await.unwrap()).unwrap();
+        assert_eq!(runs, "x\n", "round {round}");
+    }
+    assert!(before > 0 && after > 0, "the kills hit {before} times before the claim and {after} times after it");
+}
+
+#[tokio::test]
+async fn a_shim_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
+    let mark = "orlop-test-shim-4";
+    let script = format!("setsid sh -c ': {mark}; sleep 1000; :' & : {mark}; sleep 0.005");
+    for groups in [true, false] {
+        let begun = Instant::now();
+        Bed::new(&script).run().await;
+        let whole = begun.elapsed();
+        let (mut lost, mut done) = (0, 0);
+        for round in 0..ROUNDS {
+            let mut bed = Bed::new(&script);
+            if !groups {
+                bed.runtime = without_groups();
+            }
+            bed.start().await;
+            std::thread::sleep(whole * round / ROUNDS);
+            match kill(Pid::from_raw(bed.shim()), Signal::SIGKILL) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(error) => panic!("{error}"),
+            }
+            match bed.wait().await.result {
+                PodResult::Lost => lost += 1,
+                PodResult::Succeeded => done += 1,
+                other => panic!("round {round}: {other:?}"),
+            }
+            assert_eq!(with_text(mark), Vec::<i32>::new(), "round {round}");
+            in_time(bed.runtime.remove(&bed.plan.key, &bed.plan.directory)).await.unwrap();
+            let claim = bed.claim();
+            assert_eq!(claim["cgroup"].is_null(), !groups || !in_groups(&bed).await);
+            assert!(!claim["cgroup"].as_str().is_some_and(|group| Path::new(group).exists()), "round {round}");
+        }
+        assert!(lost > 0, "{lost} {done}");
+    }
+}
+
+async fn in_groups(bed: &Bed) -> bool {
+    bed.runtime.capabilities().await.unwrap().limits.parent.is_some()
+}
+
+/// A runtime that has no control groups for pods.
+fn without_groups() -> ProcessRuntime {
+    super::runtime_with(|options| options.cgroup = Some("/nowhere".into()))
+}
+
+#[tokio::test]
+async fn a_dead_shim_without_groups_or_namespaces_leaves_nothing_either() {
+    let mark = "orlop-test-bare-5";
+    let mut bed = Bed::new(&format!(
+        "(setsid sh -c ': {mark}; sleep 1000; :' </dev/null >/dev/null 2>&1 &); sh -c ': {mark}; sleep 1000; :' & \
+         (env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' &); : {mark}; echo ready; sleep 1000; :"
+    ));
+    bed.runtime = super::runtime_with(|options| {
+        options.cgroup = Some("/nowhere".into());
+        options.paths = Some(Paths::Rewritten);
+    });
+    bed.start().await;
+    bed.line("ready").await;
+    until(|| with_text(mark).len() >= 4).await;
+    kill_hard(bed.shim());
+    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    assert_eq!(with_text(mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn a_shim_told_to_end_ends_its_pod_as_lost() {
+    let bed = Bed::new("trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
+    bed.start().await;
+    bed.line("ready").await;
+    kill(Pid::from_raw(bed.shim()), Signal::SIGTERM).unwrap();
+    assert_eq!(bed.wait().await.result, PodResult::Lost);
+    assert!(bed.out().contains(&"asked".to_owned()));
+}

@@ -1,0 +1,128 @@
+//! Full and read-only disks, programs that are no shim, and machines that allow little.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use orlop_cloud::runtime::pod::{PodResult, PodRuntime};
+use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
+use orlop_core::error::Class;
+
+use super::{Bed, in_time, plan, reason, runtime};
+
+/// A small file system in memory, unmounted at the end; none where this user may not mount.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn new(options: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let done =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir.path()).output().unwrap();
+        done.status.success().then_some(Self(dir))
+    }
+
+    fn remount(&self, options: &str) {
+        let done = Command::new("mount").args(["-o", options]).arg(self.0.path()).status().unwrap();
+        assert!(done.success());
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_neither_the_job_nor_its_record_nor_a_stop() {
+    let Some(disk) = Disk::new("size=512k") else { return };
+    let mut bed = Bed::new(
+        "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo done >&2; echo words > /dev/termination-log; sleep 1000",
+    );
+    bed.plan.directory = disk.path().join("pod");
+    bed.plan.stdout = disk.path().join("1.out");
+    std::fs::create_dir(&bed.plan.directory).unwrap();
+    bed.start().await;
+    super::until(|| super::lines(&bed.plan.stderr).contains(&"done".to_owned())).await;
+    bed.stop(Duration::from_secs(30)).await;
+    let exit = bed.wait().await;
+    assert_eq!(exit.result, PodResult::Cancelled);
+    let record = ProcessRuntime::exit_record(&bed.plan.directory).unwrap().unwrap();
+    assert!(record.lost_stdout > 2_000_000 && record.lost_stderr == 0, "{record:?}");
+}
+
+#[tokio::test]
+async fn a_disk_without_room_or_read_only_refuses_the_start() {
+    let Some(disk) = Disk::new("size=64k") else { return };
+    let plan = plan(disk.path(), "true");
+    std::fs::create_dir(&plan.directory).unwrap();
+    std::fs::write(disk.path().join("fill"), vec![0; 40 << 10]).unwrap();
+    let runtime = runtime(None);
+    let error = in_time(runtime.start(&plan)).await.unwrap_err();
+    assert_eq!(error.class, Class::Capacity, "{error}");
+    let text = error.to_string().replace(disk.path().to_str().unwrap(), "<disk>");
+    insta::assert_snapshot!(text, @"pod f/s/1#0 cannot be started: keeping room for the record of the pod's end in `<disk>/pod/exit.pending`: No space left on device (os error 28)");
+    // Nothing was claimed: with room it runs.
+    std::fs::remove_file(disk.path().join("fill")).unwrap();
+    disk.remount("remount,size=4m");
+    in_time(runtime.start(&plan)).await.unwrap();
+    assert_eq!(reason(&in_time(runtime.wait(&plan.key, &plan.directory)).await.unwrap()), "Succeeded");
+
+    let mut plan = super::plan(disk.path(), "true");
+    plan.directory = disk.path().join("other");
+    std::fs::create_dir(&plan.directory).unwrap();
+    disk.remount("remount,ro");
+    let error = in_time(runtime.start(&plan)).await.unwrap_err();
+    assert_eq!(error.class, Class::Denied, "{error}");
+    let text = error.to_string().replace(disk.path().to_str().unwrap(), "<disk>");
+    insta::assert_snapshot!(text, @"pod f/s/1#0 cannot be started: opening `<disk>/other/lock`: Read-only file system (os error 30)");
+}
+
+#[tokio::test]
+async fn programs_that_are_no_shim_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(dir.path(), "true");
+    std::fs::create_dir(&plan.directory).unwrap();
+    let start = |path: &str| {
+        let runtime = ProcessRuntime::new(ShimProgram { path: path.into(), args: vec!["__shim".into()] });
+        let plan = plan.clone();
+        async move { in_time(runtime.start(&plan)).await.unwrap_err().to_string() }
+    };
+    insta::assert_snapshot!(start("/no/such/program").await, @"the shim program `/no/such/program` cannot be run");
+    insta::assert_snapshot!(start("/bin/false").await, @"`/bin/false` does not work as a shim: it ended without an answer");
+    let error = start("/bin/ls").await;
+    assert!(error.contains("does not work as a shim: ") && error.contains("__shim"), "{error}");
+}
+
+#[tokio::test]
+async fn a_shim_started_by_hand_says_so() {
+    let run = |input: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("in");
+        std::fs::write(&file, input).unwrap();
+        Command::new(super::program()).arg("__shim").stdin(std::fs::File::open(&file).unwrap()).output().unwrap()
+    };
+    assert_eq!(run("").status.code(), Some(2));
+    let output = run("hello shim, do something\n");
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"a shim takes its order from the runtime over a pipe: this is no order for a shim");
+}
+
+#[tokio::test]
+async fn what_can_never_run_is_refused() {
+    let mut bed = Bed::new("true");
+    bed.plan.main.command.clear();
+    let error = in_time(bed.runtime.start(&bed.plan)).await.unwrap_err();
+    assert_eq!((error.class, error.reason), (Class::Invalid, Some("TemplateInvalid")));
+}
+
+#[tokio::test]
+async fn capabilities_are_found_by_trying() {
+    let runtime = runtime(None);
+    let capabilities = in_time(runtime.capabilities()).await.unwrap();
+    assert!(capabilities.why.is_none() || capabilities.paths == orlop_cloud::runtime::process::Paths::Rewritten);
+}
