@@ -9,6 +9,8 @@
 #[cfg(feature = "artifact")]
 pub mod artifact;
 pub mod download;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "local")]
 pub mod runtime;
 #[cfg(feature = "sqlite")]

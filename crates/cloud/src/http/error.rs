@@ -1,0 +1,109 @@
+//! Errors of downloads in words. Owns the classes of answers, and that no message holds a header, a password or a query,
+//! which may be a signature.
+
+use std::error::Error as _;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use orlop_core::error::{Class, PortError};
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Response, Url};
+
+/// The longest wait an answer can ask for.
+const PATIENCE: u64 = 24 * 60 * 60;
+
+/// An artifact cannot be had.
+pub(super) fn unavailable(class: Class, message: impl Into<String>) -> PortError {
+    PortError::new(class, message).with_reason("ArtifactUnavailable")
+}
+
+/// A URL without what may be secret in it.
+pub(super) fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let query = if url.query().is_some() { "?\u{2026}" } else { "" };
+    let path: String = url.path().chars().take(200).collect();
+    format!("{}://{host}{port}{path}{query}", url.scheme())
+}
+
+/// An answer other than 200.
+pub(super) fn refused(url: &Url, response: &Response) -> PortError {
+    let status = response.status();
+    let class = match status.as_u16() {
+        404 | 410 => Class::NotFound,
+        408 | 425 | 429 => Class::Transient,
+        400..=499 => Class::Denied,
+        _ => Class::Transient,
+    };
+    let mut error = unavailable(class, format!("{} answered {status}", shown(url)));
+    let asked = response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.trim().parse::<u64>().ok());
+    error.retry_after = asked.map(|seconds| Duration::from_secs(seconds.min(PATIENCE)));
+    error
+}
+
+/// An answer over the limit.
+pub(super) fn too_large(url: &Url, limit: u64) -> PortError {
+    let message = format!("{} has more than {limit} bytes; raise --artifact-max-bytes", shown(url));
+    unavailable(Class::Invalid, message)
+}
+
+/// No answer, or not all of it.
+pub(super) fn failed(url: &Url, error: reqwest::Error) -> PortError {
+    let shown = shown(url);
+    let message = if error.is_timeout() && error.is_connect() {
+        format!("{shown} cannot be reached in time")
+    } else if error.is_timeout() {
+        format!("nothing came from {shown} for too long")
+    } else if error.is_connect() {
+        format!("{shown} cannot be reached")
+    } else if error.is_builder() {
+        return unavailable(Class::Invalid, format!("{shown} cannot be asked for"));
+    } else {
+        format!("{shown} broke off")
+    };
+    // The library's own words, without the URL, which may hold a secret.
+    let error = error.without_url();
+    let mut words = String::new();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = cause.to_string();
+        source = cause.source();
+    }
+    let message = if words.is_empty() { message } else { format!("{message}: {words}") };
+    unavailable(Class::Transient, message)
+}
+
+/// The file could not be written.
+pub(super) fn writing(target: &Path, error: io::Error) -> PortError {
+    let hint = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space",
+        _ => "",
+    };
+    let class = PortError::from(io::Error::from(error.kind())).class;
+    PortError::new(class, format!("{} cannot be written{hint}", target.display())).because(error)
+}
+
+/// There is something at the target.
+pub(super) fn occupied(target: &Path) -> PortError {
+    let message = format!("there is something at {} already; deliver the artifact elsewhere", target.display());
+    PortError::new(Class::Exists, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_shown_without_secrets() {
+        let url = Url::parse("https://user:secret@a.example:8443/x/y.tar?X-Signature=secret#secret").unwrap();
+        insta::assert_snapshot!(shown(&url), @"https://a.example:8443/x/y.tar?…");
+    }
+
+    #[test]
+    fn disks_have_their_own_classes() {
+        let error = writing(Path::new("/run/x"), io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!((error.class, error.reason), (Class::Capacity, None));
+        insta::assert_snapshot!(error, @"/run/x cannot be written; free some space");
+    }
+}

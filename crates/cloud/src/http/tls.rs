@@ -1,0 +1,26 @@
+//! TLS of downloads: ring and the certificates of the system, chosen here and not by a default of the process.
+
+use std::sync::Arc;
+
+use orlop_core::error::{Class, PortError};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
+
+/// The client's side.
+pub(super) fn config() -> Result<ClientConfig, PortError> {
+    let fatal = |error: rustls::Error| PortError::new(Class::Fatal, "TLS cannot be set up").because(error);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(fatal)?;
+    let mut config = match Verifier::new(provider) {
+        Ok(verifier) => builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth(),
+        Err(error) => {
+            // A small image may have no certificates at all: then no https host is trusted, and http still works.
+            tracing::warn!(%error, "no https download will work: install the certificates of the system");
+            builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
