@@ -6,12 +6,14 @@
 
 mod case;
 mod cases;
+mod hosted;
 
 use async_trait::async_trait;
 use orlop_core::spec::status::FlowStatus;
 
 pub use case::{Case, Control, Expectation, Trigger};
 pub use cases::all;
+pub use hosted::{Ground, Hosted, scripted};
 
 /// Drives a flow on a substrate from submission to its end.
 #[async_trait]

@@ -34,14 +34,14 @@ pub(super) struct Due {
 }
 
 impl Beat {
-    fn due(&self, pace: Duration) -> Option<Instant> {
-        let earliest = self.last.map_or_else(Instant::now, |last| last + pace);
-        self.dirty.then(|| if self.urgent { Instant::now() } else { earliest })
+    fn due(&self, pace: Duration, now: Instant) -> Option<Instant> {
+        let earliest = self.last.map_or(now, |last| last + pace);
+        self.dirty.then_some(if self.urgent { now } else { earliest })
     }
 
     fn take(&mut self, pace: Duration) -> bool {
         let now = Instant::now();
-        let due = self.due(pace).is_some_and(|due| due <= now);
+        let due = self.due(pace, now).is_some_and(|due| due <= now);
         if due {
             *self = Self { last: Some(now), ..Self::default() };
         }
@@ -60,7 +60,8 @@ impl Pace {
 
     /// When something is to be published, of a flow with so many records.
     pub(super) fn next(&self, records: usize) -> Option<Instant> {
-        self.status.due(pace(records)).into_iter().chain(self.summary.due(SUMMARY_PACE)).min()
+        let now = Instant::now();
+        self.status.due(pace(records), now).into_iter().chain(self.summary.due(SUMMARY_PACE, now)).min()
     }
 
     /// What is to be published now; it counts as published.
