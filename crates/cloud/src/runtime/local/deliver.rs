@@ -12,6 +12,7 @@ use orlop_core::name::sha256_hex;
 use super::attempt::Inner;
 use super::layout::PodDir;
 use super::retry::{attempt, blocking};
+use crate::runtime::plan::volume::normal;
 use crate::runtime::pod::{Mount, PodRuntime};
 use crate::runtime::volume::beneath::{make_directories, walk};
 use crate::runtime::volume::locate::mount_above;
@@ -28,14 +29,17 @@ enum Place {
     Over(PathBuf),
     /// At a place of its own, mounted at the artifact's path.
     Own(PathBuf),
-    /// Nowhere: a mount that may not be written to is in the way.
+    /// Nowhere, and why.
     Blocked(String),
 }
 
 fn place(input: &ArtifactDelivery, mounts: &[Mount], own: PathBuf) -> Place {
+    if normal(&input.path).is_none_or(|path| path == "/") {
+        return Place::Blocked("it is no absolute path below `/` without `..`".to_owned());
+    }
     match mount_above(mounts, &input.path) {
         None => Place::Own(own),
-        Some((mount, _)) if mount.read_only => Place::Blocked(mount.target.clone()),
+        Some((mount, _)) if mount.read_only => Place::Blocked(format!("{} is mounted read-only", mount.target)),
         Some((mount, rest)) if rest.as_os_str().is_empty() => Place::Over(mount.source.clone()),
         Some((mount, rest)) => Place::Below(mount.source.clone(), rest),
     }
@@ -44,7 +48,10 @@ fn place(input: &ArtifactDelivery, mounts: &[Mount], own: PathBuf) -> Place {
 /// Mounts of the artifacts that no mount of the main container covers.
 pub(super) fn own_mounts(inputs: &[ArtifactDelivery], mounts: &[Mount], pod: &PodDir) -> Vec<Mount> {
     let own = |(number, input): (usize, &ArtifactDelivery)| match place(input, mounts, pod.artifact(number)) {
-        Place::Own(source) => Some(Mount { source, target: input.path.clone(), read_only: false }),
+        Place::Own(source) => {
+            let target = normal(&input.path).unwrap_or_else(|| input.path.clone());
+            Some(Mount { source, target, read_only: false })
+        }
         _ => None,
     };
     inputs.iter().enumerate().filter_map(own).collect()
@@ -92,11 +99,8 @@ pub(super) async fn deliver<R: PodRuntime + ?Sized>(
                 put(inner, input, half.clone()).await?;
                 blocking(move || spread(&half, &root)).await?;
             }
-            Place::Blocked(mount) => {
-                let message = format!(
-                    "input artifact {} has no place at {}: {mount} is mounted read-only",
-                    input.name, input.path
-                );
+            Place::Blocked(why) => {
+                let message = format!("input artifact {} has no place at {}: {why}", input.name, input.path);
                 return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
             }
         }

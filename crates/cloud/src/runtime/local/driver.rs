@@ -82,6 +82,10 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
 
     /// Follows the attempt until its end is written down and on its way to the host.
     pub(super) async fn run(mut self) {
+        // Before any pod is taken up, so that none is created only to be ended.
+        if self.decide().verdict.is_some() || self.control.cancel.is_some() {
+            self.stop();
+        }
         self.take_up();
         // Artifacts may take long to come: the attempt exists, and can be cancelled, from here on.
         if !self.accepted && !self.attempt.spec.inputs.is_empty() {
@@ -235,9 +239,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     }
 
     async fn cancel(&mut self, grace: Option<Duration>) {
-        let at = self.control.cancel.map_or_else(|| self.attempt.inner.now(), |earlier| earlier.at);
-        let grace_millis = grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
-        self.control.cancel = Some(CancelOrder { at, grace_millis });
+        self.control.cancel = Some(CancelOrder::new(self.control.cancel, self.attempt.inner.now(), grace));
         // The host repeats the order after a crash, so a full disk need not keep anything running.
         if let Err(error) = self.write_control().await {
             tracing::warn!(attempt = %self.attempt.spec.key, error = error.chain(), "a cancellation is not written down");

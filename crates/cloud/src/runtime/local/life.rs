@@ -117,11 +117,18 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         if let Some(handle) = self.known().await? {
             return Ok(Begun::Running(handle));
         }
+        if self.orders.borrow().stop.is_some() {
+            // An earlier process may have asked for it, but never before it was prepared.
+            let path = self.dir.prepared();
+            let asked = blocking(move || Ok(read::<bool>(&path)?.is_some())).await?;
+            return Ok(if asked { Begun::Unclear } else { Begun::Stopped });
+        }
         let (inner, request) = (self.attempt.inner.clone(), self.attempt.template.pod.request());
         let mut orders = self.orders.clone();
         tokio::select! {
-            gpus = inner.ledger.take(&self.key, request) => self.intent.gpus = gpus,
+            biased;
             () = told_to_stop(&mut orders) => return Ok(Begun::Stopped),
+            gpus = inner.ledger.take(&self.key, request) => self.intent.gpus = gpus,
         }
         let mut tries = 0;
         let mut asked = false;
@@ -155,12 +162,16 @@ impl<R: PodRuntime + ?Sized> Life<R> {
     /// One try. `asked` tells whether the runtime was asked to start it.
     async fn try_begin(&mut self, asked: &mut bool) -> Result<Begun, PortError> {
         let mut orders = self.orders.clone();
-        tokio::select! {
-            prepared = self.prepare() => prepared?,
-            () = told_to_stop(&mut orders) => return Ok(Begun::Stopped),
-        }
-        let (attempt, intent) = (self.attempt.clone(), self.intent.clone());
-        let plan = blocking(move || attempt.plan(&intent, Missing::Refused)).await?;
+        let prepare = async {
+            self.prepare().await?;
+            let (attempt, intent) = (self.attempt.clone(), self.intent.clone());
+            blocking(move || attempt.plan(&intent, Missing::Refused)).await
+        };
+        let plan = tokio::select! {
+            biased;
+            () = told_to_stop(&mut orders) => return Ok(if *asked { Begun::Unclear } else { Begun::Stopped }),
+            plan = prepare => plan?,
+        };
         *asked = true;
         let runtime = &self.attempt.inner.runtime;
         let mut start = pin!(runtime.start(&plan));

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use orlop_core::attempt::AttemptSpec;
 use orlop_core::error::{Class, PortError};
@@ -48,6 +49,14 @@ pub(super) struct CancelOrder {
     /// Milliseconds between asking and killing; absent: the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) grace_millis: Option<u64>,
+}
+
+impl CancelOrder {
+    /// An order given now, or again: the first time counts, and the last grace.
+    pub(super) fn new(earlier: Option<Self>, now: Time, grace: Option<Duration>) -> Self {
+        let grace_millis = grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        Self { at: earlier.map_or(now, |earlier| earlier.at), grace_millis }
+    }
 }
 
 /// What is written down of a pod before it starts.

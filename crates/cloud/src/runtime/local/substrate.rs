@@ -18,7 +18,7 @@ use super::driver::Driver;
 use super::finish::traceless;
 use super::load::{Known, create, discard, load, removed};
 use super::options::{LocalOptions, LocalPorts};
-use super::records::{AttemptRecord, read};
+use super::records::{AttemptRecord, CancelOrder, Control, read, write};
 use super::resources;
 use super::retry::blocking;
 use crate::runtime::plan::{JobTemplate, TemplatePolicy};
@@ -106,10 +106,22 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
         Ok(answer)
     }
 
-    /// Gives an attempt an order.
+    /// Writes down that an attempt nobody follows is to end, so that who takes it up creates nothing for it.
+    async fn condemn(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError> {
+        let (path, now) = (self.inner.layout.attempt(key)?.control(), self.inner.now());
+        blocking(move || {
+            let mut control = read::<Control>(&path)?.unwrap_or_default();
+            control.cancel = Some(CancelOrder::new(control.cancel, now, grace));
+            write(&path, &control)
+        })
+        .await
+    }
+
+    /// Gives an attempt an order; `ending` is the grace of one to end.
     async fn order(
         &self,
         key: &AttemptKey,
+        ending: Option<Option<Duration>>,
         command: impl FnOnce(oneshot::Sender<Result<(), PortError>>) -> Command,
     ) -> Result<Ordered, PortError> {
         let followed = self.inner.live().get(key).cloned();
@@ -121,7 +133,12 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
                 match known {
                     (false, _) => return Ok(Ordered::Nothing),
                     (true, true) => return Ok(Ordered::Ended),
-                    (true, false) => self.follow(key, Quarry::Traced),
+                    (true, false) => {
+                        if let Some(grace) = ending {
+                            self.condemn(key, grace).await?;
+                        }
+                        self.follow(key, Quarry::Traced)
+                    }
                 }
             }
         };
@@ -242,7 +259,7 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
     }
 
     async fn cancel(&self, key: &AttemptKey, grace: Option<Duration>) -> Result<(), PortError> {
-        match self.order(key, |reply| Command::Cancel(grace, reply)).await? {
+        match self.order(key, Some(grace), |reply| Command::Cancel(grace, reply)).await? {
             Ordered::Given => self.inner.reports.open(key),
             Ordered::Ended => drop(self.attend(key, Quarry::Traced).await?),
             Ordered::Nothing => {
@@ -254,11 +271,11 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
     }
 
     async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
-        self.order(key, |reply| Command::Freeze(true, reply)).await.map(drop)
+        self.order(key, None, |reply| Command::Freeze(true, reply)).await.map(drop)
     }
 
     async fn resume(&self, key: &AttemptKey) -> Result<(), PortError> {
-        self.order(key, |reply| Command::Freeze(false, reply)).await.map(drop)
+        self.order(key, None, |reply| Command::Freeze(false, reply)).await.map(drop)
     }
 
     async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {

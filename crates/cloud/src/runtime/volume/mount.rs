@@ -62,7 +62,7 @@ fn source(
     let relative = inside(&text).ok_or_else(|| invalid(format!("must be relative and without `..`: {text}")))?;
     if missing == Missing::Skipped || volume.read_only {
         let found = walk(&volume.path, &relative).map_err(|error| invalid(error.to_string()))?;
-        if volume.read_only && !found.missing.as_os_str().is_empty() {
+        if missing == Missing::Refused && !found.missing.as_os_str().is_empty() {
             return Err(invalid(format!("does not exist in volume {}: {text}", template.volume)));
         }
         return Ok(found.path);

@@ -86,6 +86,11 @@ async fn an_artifact_below_a_read_only_mount_has_no_place() {
     substrate.start(spec).await.unwrap();
     let end = substrate.next().await.end;
     insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /data/m: /data is mounted read-only");
+    let mut outside = super::spec("t", json!({"command": ["exit", "0"]}));
+    outside.inputs = vec![stored("model", "/data/../m", bench.store.hold(&[("", "weights")]))];
+    substrate.start(outside).await.unwrap();
+    let end = substrate.next().await.end;
+    insta::assert_snapshot!(failure(&end).1, @"input artifact model has no place at /data/../m: it is no absolute path below `/` without `..`");
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,6 +123,37 @@ async fn a_start_whose_outcome_is_unknown_is_found_by_the_next_try() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancelled_attempt_is_not_created_by_who_takes_it_up() {
+    let bench = Bench::new();
+    bench.fake.world().refusals.push_back(PortError::new(Class::Transient, "busy"));
+    let first = bench.open();
+    let wanted = spec("s", json!({"command": ["run"]}));
+    first.start(wanted.clone()).await.unwrap_err();
+    drop(first);
+    let next = bench.open();
+    next.cancel(&key("s"), None).await.unwrap();
+    assert_eq!(end(&next).await.result, EndResult::Cancelled);
+    assert!(bench.fake.plans().is_empty());
+    drop(next);
+    let last = bench.open();
+    last.adopt(wanted).await.unwrap();
+    assert_eq!(end(&last).await.result, EndResult::Cancelled, "and stays so");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_attempt_whose_start_was_unclear_is_ended() {
+    let bench = Bench::new();
+    bench.fake.world().doubts.push_back(PortError::new(Class::Transient, "connection lost"));
+    let first = bench.open();
+    first.start(spec("s", json!({"command": ["run"]}))).await.unwrap_err();
+    drop(first);
+    let next = bench.open();
+    next.cancel(&key("s"), Some(Duration::from_secs(3))).await.unwrap();
+    assert_eq!(end(&next).await.result, EndResult::Cancelled);
+    assert_eq!(bench.fake.world().pods[&pod(0)].stops, [Duration::from_secs(3)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_can_never_run_leaves_nothing() {
     let bench = Bench::new();
     let refusal = PortError::new(Class::Invalid, "no such image").with_reason("TemplateInvalid");
