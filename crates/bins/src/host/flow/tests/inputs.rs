@@ -104,8 +104,8 @@ async fn r27_an_unresolved_parameter_fails_the_step_and_nothing_starts() {
     insta::assert_snapshot!(outcome(&status), @"
     Failed
     a Succeeded 1
-    b Failed/ParameterUnresolved 0
-    c Failed/ParameterUnresolved 0
+    b Failed/ParameterUnresolved 1
+    c Failed/ParameterUnresolved 2
     ");
     insta::assert_snapshot!(status.steps[1].message, @"parameter `x`: step a has nothing at `$.nothing`: the path selects nothing");
     insta::assert_snapshot!(status.steps[2].message, @"parameter `x`: ConfigMap `none` does not exist; create it, or mark the reference `optional: true`");
@@ -140,7 +140,7 @@ async fn r31_artifacts_are_delivered_from_steps_and_from_every_instance() {
     many-i2 Succeeded 1
     use Succeeded 1
     broken Succeeded 1
-    late Failed/ArtifactUnavailable 0
+    late Failed/ArtifactUnavailable 1
     skipped Skipped/ConditionFalse 0
     ");
     insta::assert_snapshot!(status.steps.iter().find(|step| step.name == "late").unwrap().message, @"artifact `x`: step skipped has stored no artifact of its own; it is Skipped/ConditionFalse");
