@@ -39,10 +39,27 @@ pub(super) async fn resolve(engine: &Engine, id: &str, path: &str) -> Result<Opt
             }
             Ok(_) => return Ok(Some(path)),
             Err(error) if error::is_not_found(&error) => return Ok(None),
-            Err(error) => return Err(error::engine(error, &format!("looking for `{path}` in container `{id}`"))),
+            // The answer to this question has no text, so it is asked again in a way that has.
+            Err(error) if error::status(&error).is_some() => {
+                return match stream(engine, id, &path).boxed().next().await {
+                    Some(Err(told)) if error::is_not_found(&told) || is_no_directory(&told) => Ok(None),
+                    Some(Err(told)) => Err(looking(told, &path, id)),
+                    Some(Ok(_)) | None => Err(looking(error, &path, id)),
+                };
+            }
+            Err(error) => return Err(looking(error, &path, id)),
         }
     }
     Ok(None)
+}
+
+fn looking(error: bollard::errors::Error, path: &str, id: &str) -> PortError {
+    error::engine(error, &format!("looking for `{path}` in container `{id}`"))
+}
+
+/// Whether a path goes on below a file.
+fn is_no_directory(error: &bollard::errors::Error) -> bool {
+    error.to_string().contains("not a directory")
 }
 
 /// The archive of a path of a container.

@@ -5,17 +5,16 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use orlop_core::backoff::{Backoff, Growth};
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::PortError;
 use orlop_core::time::Time;
 
 use super::engine::Engine;
 use super::log::follow::Follower;
 use super::log::sink::Sink;
+use super::outage::Outage;
 use super::pod::{Pod, now};
 use super::record::{Control, Record, Why, Words};
 use super::state::{self, Next, Observed, Phase, Progress, signal};
@@ -23,8 +22,8 @@ use super::{error, words};
 use crate::runtime::logs::Masker;
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
 
-/// How long a driver tries to reach an engine that does not answer before it says so.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Exit codes of containers that end with their engine: killed, asked to end, or it does not know.
+const KILLED: [i32; 3] = [137, 143, 255];
 
 /// Exit code of a container that could not be started, where the engine gives none.
 const NOT_STARTED: i32 = 128;
@@ -40,60 +39,22 @@ pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Resu
     let count = record.containers.len();
     let mut progress = pod.files.progress()?;
     progress.resize(count, Progress::default());
-    let mut driver = Driver {
-        engine,
-        pod,
-        record,
-        progress,
-        known: vec![false; count],
-        follower: None,
-        lost: false,
-        adopted: false,
-    };
-    let mut outage = Outage::default();
+    let known = vec![false; count];
+    let outage = Outage::default();
+    let mut driver = Driver { engine, pod, record, progress, known, outage, follower: None, adopted: false };
     loop {
         match driver.step().await {
             Ok(Some(exit)) => {
                 driver.pod.files.write_exit(&exit)?;
                 return Ok(exit);
             }
-            Ok(None) => outage = Outage::default(),
+            Ok(None) => driver.outage.end(),
             Err(error) => {
                 // Whatever vanishes while nobody looks was not seen to be deleted.
                 driver.known.fill(false);
-                outage.wait(error).await?;
+                driver.outage.wait(error).await?;
             }
         }
-    }
-}
-
-/// The time an engine has not answered.
-#[derive(Default)]
-struct Outage {
-    failures: u32,
-    waited: Duration,
-}
-
-impl Outage {
-    /// Waits before the next try; gives up with the error when waiting is of no use, or has been long enough.
-    async fn wait(&mut self, error: PortError) -> Result<(), PortError> {
-        // What was not found any more is looked at again.
-        let retryable = error.class.is_retryable() || error.class == Class::NotFound;
-        if !retryable || self.waited >= PATIENCE {
-            return Err(error);
-        }
-        tracing::debug!(error = %error.chain(), failures = self.failures, "a pod's engine does not answer");
-        let backoff = Backoff {
-            growth: Growth::Exponential,
-            base: Duration::from_millis(100),
-            ceiling: Some(Duration::from_secs(5)),
-            ..Backoff::default()
-        };
-        let delay = error.retry_after.unwrap_or_else(|| backoff.delay(self.failures, 0.0));
-        self.failures = self.failures.saturating_add(1);
-        self.waited = self.waited.saturating_add(delay);
-        tokio::time::sleep(delay).await;
-        Ok(())
     }
 }
 
@@ -104,10 +65,10 @@ struct Driver {
     progress: Vec<Progress>,
     /// Containers that were there when last looked at, without an outage since.
     known: Vec<bool>,
+    /// The last time the engine did not answer.
+    outage: Outage,
     /// Follows the log of the container that runs.
     follower: Option<(usize, Follower)>,
-    /// Whether a container ended because its machine did.
-    lost: bool,
     /// Whether what an earlier process left half done has been looked after.
     adopted: bool,
 }
@@ -121,9 +82,6 @@ impl Driver {
         }
         let vanished = seen.iter().zip(&self.known).any(|(seen, known)| *known && seen.phase == Phase::Missing);
         self.known = seen.iter().map(|seen| seen.phase != Phase::Missing).collect();
-        if self.lost {
-            return Ok(Some(self.exit(PodResult::Lost)));
-        }
         let control = self.pod.control();
         let next = state::next(&self.record, &control, &self.progress, &seen, now());
         match next {
@@ -191,7 +149,7 @@ impl Driver {
         let told = if seen.error.is_empty() { error.to_string() } else { seen.error.clone() };
         let code = if seen.exit_code == 0 { NOT_STARTED } else { seen.exit_code };
         let at = now();
-        self.count(index, &seen, |name, restarts| ContainerExit {
+        self.count(index, &seen, false, |name, restarts| ContainerExit {
             name,
             exit_code: code,
             signal: None,
@@ -212,8 +170,8 @@ impl Driver {
         let started_at = seen.started_at.unwrap_or_else(now);
         // The engine notes the start of a short execution after its end.
         let ended_at = seen.ended_at.unwrap_or_else(now).max(started_at);
-        self.lost |= self.record.died_with_machine(started_at, ended_at);
-        self.count(index, seen, |name, restarts| ContainerExit {
+        let lost = self.record.died_with_machine(started_at, ended_at) || self.died_with_engine(seen, ended_at);
+        self.count(index, seen, lost, |name, restarts| ContainerExit {
             name,
             exit_code: seen.exit_code,
             signal: signal(seen.exit_code),
@@ -225,10 +183,17 @@ impl Driver {
         })
     }
 
+    /// Whether nobody but an engine that went down can have killed a container (rule R25).
+    fn died_with_engine(&self, seen: &Observed, ended_at: Time) -> bool {
+        let killed = KILLED.contains(&seen.exit_code) && !seen.oom_killed;
+        killed && self.pod.control().stop.is_none() && self.outage.explains(ended_at)
+    }
+
     fn count(
         &mut self,
         index: usize,
         seen: &Observed,
+        lost: bool,
         exit: impl FnOnce(String, u32) -> ContainerExit,
     ) -> Result<(), PortError> {
         let mut progress = self.progress.clone();
@@ -238,6 +203,7 @@ impl Driver {
         let exit = exit(container.name.clone(), done.failures);
         done.failures = done.failures.saturating_add(u32::from(exit.exit_code != 0));
         done.execution.clone_from(&seen.execution);
+        done.lost = lost;
         done.exit = Some(exit);
         self.pod.files.write_progress(&progress)?;
         self.progress = progress;
@@ -371,26 +337,5 @@ async fn alarm_at(time: Option<Time>) {
     match time {
         Some(time) => tokio::time::sleep(time.since(now())).await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn an_outage_is_waited_out_for_a_minute() {
-        let mut outage = Outage::default();
-        let begun = tokio::time::Instant::now();
-        let lost = || PortError::new(Class::Transient, "connection lost");
-        let error = loop {
-            if let Err(error) = outage.wait(lost()).await {
-                break error;
-            }
-        };
-        assert_eq!(error.class, Class::Transient);
-        assert!((60..70).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
-        let denied = outage.wait(PortError::new(Class::Denied, "no")).await;
-        assert_eq!(denied.unwrap_err().class, Class::Denied);
     }
 }

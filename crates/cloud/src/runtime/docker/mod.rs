@@ -16,6 +16,7 @@ mod image;
 mod label;
 mod log;
 mod login;
+mod outage;
 mod pod;
 mod prepare;
 mod record;

@@ -271,7 +271,13 @@ impl Record {
         self.crossed(boot().as_deref(), booted_at(), started_at, ended_at)
     }
 
-    fn crossed(&self, boot: Option<&str>, booted_at: Option<Time>, started_at: Time, ended_at: Time) -> bool {
+    pub(super) fn crossed(
+        &self,
+        boot: Option<&str>,
+        booted_at: Option<Time>,
+        started_at: Time,
+        ended_at: Time,
+    ) -> bool {
         let (Some(then), Some(boot), Some(booted_at)) = (self.boot.as_deref(), boot, booted_at) else { return false };
         then != boot && started_at < booted_at && booted_at <= ended_at
     }

@@ -1,5 +1,11 @@
 //! Pods as containers, against a real engine. Without one every test prints `skipped: …` and passes.
 
 mod bench;
+mod crash;
+mod ending;
 mod inside;
+mod logs;
+mod names;
+mod outage;
+mod outputs;
 mod sequence;

@@ -69,6 +69,8 @@ pub(super) struct Progress {
     pub(super) failures: u32,
     /// How the last one ended.
     pub(super) exit: Option<ContainerExit>,
+    /// Whether it ended because its machine or its engine did.
+    pub(super) lost: bool,
 }
 
 impl Progress {
@@ -164,6 +166,9 @@ fn following(progress: &[Progress], current: Option<usize>) -> (usize, Option<Ti
 /// The verdict when the end of container `index` is the end of the pod.
 fn finished(record: &Record, control: &Control, progress: &[Progress], index: usize) -> Option<PodResult> {
     let exit = progress.get(index)?.exit.as_ref()?;
+    if progress.iter().any(|container| container.lost) {
+        return Some(PodResult::Lost);
+    }
     let result = if exit.exit_code == 0 {
         (index + 1 == progress.len()).then_some(PodResult::Succeeded)?
     } else if may_restart(record, progress) {

@@ -56,7 +56,7 @@ fn done(exit_code: i32, failures: u32, second: i64) -> Progress {
         started_at: at(second),
         ended_at: at(second),
     };
-    Progress { execution: Some(format!("execution {second}")), failures, exit: Some(exit) }
+    Progress { execution: Some(format!("execution {second}")), failures, exit: Some(exit), lost: false }
 }
 
 fn none() -> Progress {
@@ -167,6 +167,25 @@ fn a_second_stop_only_shortens_the_time() {
     control.freeze(at(6));
     let stop = Stop { why: Why::Deadline, at: at(3), kill_at: at(5) };
     assert_eq!(control, Control { stop: Some(stop), frozen_since: None, frozen: Duration::from_secs(2) });
+}
+
+#[test]
+fn r25_what_was_lost_is_not_started_again() {
+    let record = Record { restart_on_failure: true, restart_limit: 9, ..record(2) };
+    let lost = [Progress { lost: true, ..done(137, 1, 1) }, none()];
+    let next = next(&record, &Control::default(), &lost, &[ended(1), seen(Phase::Created)], at(99));
+    assert_eq!(result(&next), "Lost");
+}
+
+#[test]
+fn r25_an_execution_across_a_boot_is_lost() {
+    let record = Record { boot: Some("a".to_owned()), ..record(1) };
+    let crossed = |boot, started, ended| record.crossed(boot, Some(at(100)), at(started), at(ended));
+    assert!(crossed(Some("b"), 50, 150));
+    assert!(!crossed(Some("a"), 50, 150));
+    assert!(!crossed(Some("b"), 50, 99));
+    assert!(!crossed(Some("b"), 101, 150));
+    assert!(!crossed(None, 50, 150));
 }
 
 #[test]
