@@ -26,8 +26,8 @@ static IMAGE: tokio::sync::Mutex<Weak<Image>> = tokio::sync::Mutex::const_new(We
 /// Says loudly that a test did not test anything.
 pub(super) fn skip(test: &str, why: &str) {
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-    // Not `eprintln!`, which nobody sees of a test that passes.
-    let line = format!("skipped: {test}: {why} ({count} skipped in this binary so far)\n");
+    // Not `eprintln!`, which nobody sees of a test that passes; and on a line of its own, so that scripts find it.
+    let line = format!("\nskipped: {test}: {why} ({count} skipped in this binary so far)\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
@@ -118,11 +118,11 @@ async fn image(docker: &Docker) -> Result<Arc<Image>, String> {
     if let Some(image) = shared.upgrade() {
         return Ok(image);
     }
-    let tag = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("localhost/orlop-test:{}-{number}", std::process::id());
     let options = query::CreateImageOptions {
         from_src: Some("-".to_owned()),
-        repo: Some("orlop-test".to_owned()),
-        tag: Some(tag.clone()),
+        repo: Some(name.clone()),
         changes: vec!["VOLUME /data".to_owned(), "CMD [\"echo\", \"default\"]".to_owned()],
         ..Default::default()
     };
@@ -131,7 +131,7 @@ async fn image(docker: &Docker) -> Result<Arc<Image>, String> {
     while let Some(step) = steps.next().await {
         step.map_err(|error| format!("importing an image failed: {error}"))?;
     }
-    let image = Arc::new(Image { name: format!("orlop-test:{tag}") });
+    let image = Arc::new(Image { name });
     *shared = Arc::downgrade(&image);
     Ok(image)
 }
