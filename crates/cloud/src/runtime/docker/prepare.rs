@@ -2,7 +2,9 @@
 //! crash, and never mixed up with others of their name.
 
 use std::path::Path;
+use std::time::Duration;
 
+use orlop_core::backoff::Backoff;
 use orlop_core::error::{Class, PortError};
 
 use super::create::{self, Surroundings};
@@ -12,6 +14,10 @@ use super::pod::now;
 use super::record::{Container, Files, Record, Words};
 use super::{image, label, words};
 use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan};
+
+/// How often a name that is taken by nothing is asked for again, and how long the first wait is; about 13 seconds in all.
+const TRIES: u32 = 8;
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Creates the containers of a pod and records it; nothing of it has run before, and nothing runs after.
 ///
@@ -108,22 +114,31 @@ async fn one(
     name: &str,
     around: &Surroundings<'_>,
 ) -> Result<String, PortError> {
-    let created = engine.create(name, create::body(plan, container, around)).await;
-    match created.map_err(|error| masked(&error, container))? {
-        Created::New(id) => Ok(id),
-        Created::Taken(told) => match engine.labels(name).await? {
-            Some((id, labels)) if label::is_ours(&labels, &plan.key, &container.name) => Ok(id),
-            Some((id, labels)) => {
-                let owner = label::owner(&labels);
-                let message = format!(
-                    "the name `{name}` is taken by container {id} of {owner}; delete or rename that container, \
-                     nothing was changed"
-                );
-                Err(PortError::new(Class::Exists, message).with_reason("NameConflict"))
+    let mut tries = 0;
+    loop {
+        let created = engine.create(name, create::body(plan, container, around)).await;
+        let told = match created.map_err(|error| masked(&error, container))? {
+            Created::New(id) => return Ok(id),
+            Created::Taken(told) => told,
+        };
+        match engine.labels(name).await? {
+            Some((id, labels)) if label::is_ours(&labels, &plan.key, &container.name) => return Ok(id),
+            Some((id, labels)) => return Err(taken(name, &id, &label::owner(&labels))),
+            // A request of a process that died may still be at work, and then be finished or taken back.
+            None if tries < TRIES => {
+                tokio::time::sleep(Backoff { base: AGAIN, ..Backoff::default() }.delay(tries, 0.0)).await;
             }
-            None => Err(PortError::new(Class::Conflict, format!("creating container `{name}` failed: {told}"))),
-        },
+            None => return Err(PortError::new(Class::Conflict, format!("creating container `{name}` failed: {told}"))),
+        }
+        tries += 1;
     }
+}
+
+fn taken(name: &str, id: &str, owner: &str) -> PortError {
+    let message = format!(
+        "the name `{name}` is taken by container {id} of {owner}; delete or rename that container, nothing was changed"
+    );
+    PortError::new(Class::Exists, message).with_reason("NameConflict")
 }
 
 /// An engine may quote what it does not like.

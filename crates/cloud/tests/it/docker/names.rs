@@ -26,7 +26,7 @@ async fn a_foreign_container_of_the_name_is_a_conflict_and_stays() {
                 insta::assert_snapshot!(told, @"the name `NAME` is taken by container ID of somebody else; delete or rename that container, nothing was changed");
             }
             assert_eq!(bench.inspect(&name).await.id.unwrap(), foreign);
-            assert_eq!(bench.containers().await, [name.clone()]);
+            assert_eq!(bench.containers().await, std::slice::from_ref(&name));
             bench.docker.remove_container(&name, None).await.unwrap();
             // When the name is free again, the pod runs.
             runtime.start(&plan).await.unwrap();
