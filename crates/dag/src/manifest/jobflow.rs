@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::data::Data;
 use super::decode::decode;
+use super::graph;
 use super::path::{FieldPath, Path, Segment};
 use super::schema::{Expected, Walk};
 use super::source::Node;
@@ -45,8 +46,9 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<JobFlow>, Violati
     // What a manifest says about the state of a flow does not count.
     misfits.marks.extend(root.pair("status").map(|(_, status)| status.mark()));
     match decode::<JobFlow>(root, &misfits.marks) {
-        Ok(flow) => {
+        Ok(mut flow) => {
             check(&flow, (root, limits), &mut found);
+            flow.spec = graph::check(flow.spec, &mut found);
             (Some(flow), found)
         }
         Err(error) => {
@@ -68,8 +70,9 @@ pub fn read_object(object: &Value, limits: &Limits) -> Result<(JobFlow, Violatio
         return Err(found);
     }
     match decode::<JobFlow>(object, &misfits.marks) {
-        Ok(flow) => {
+        Ok(mut flow) => {
             found.append(validate(&flow, limits));
+            flow.spec = graph::check(flow.spec, &mut found);
             if found.has_errors() { Err(found) } else { Ok((flow, found)) }
         }
         Err(error) => {

@@ -3,6 +3,9 @@
 
 pub(crate) mod data;
 mod decode;
+mod graph;
+#[cfg(test)]
+mod hostile;
 mod jobflow;
 mod path;
 pub mod pipeline;
@@ -23,5 +26,5 @@ pub use path::{FieldPath, ParsePathError, Path, Segment};
 pub use read::{Form, Manifest, Options, Reading, read};
 pub use report::Report;
 pub use source::{Node, Source, TextLimits};
-pub use validate::{Limits, validate, validate_resources};
+pub use validate::{Limits, validate, validate_resources, validate_update};
 pub use violation::{Excerpt, KEPT, Location, Note, Part, Severity, Violation, Violations};

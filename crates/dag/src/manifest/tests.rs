@@ -304,6 +304,56 @@ fn objects_from_the_wire_keep_the_same_rules() {
     insta::assert_snapshot!(lines(&read_object(&object, &Limits::kubernetes()).unwrap_err()), @"error[V2] spec.steps[0].odd: unknown field `odd` (remove it, or check where it belongs)");
 }
 
+#[test]
+fn v1_cycles_are_named_beside_other_violations() {
+    let text = FLOW.replace("    - name: load\n", "    - name: load\n      dependencies: [clean]\n")
+        + "    - {name: clean, type: Manual, when: \"steps.load.phase == 'Failed'\", timeoutSeconds: 0}\n    - {name: alone, type: Manual, dependencies: [alone]}\n";
+    insta::assert_snapshot!(report(&text), @r#"
+    error[V1]: steps wait for each other in a cycle: load → clean → load
+     --> flow.yaml:7:7
+      |
+    7 |       dependencies: [clean]
+      |       ^^^^^^^^^^^^
+      = field: spec.steps[0].dependencies
+      = help: remove one of these dependencies or references
+
+    error[1.2]: a timeout of 0 seconds
+      --> flow.yaml:15:89
+       |
+    15 | …ame: clean, type: Manual, when: "steps.load.phase == 'Failed'", timeoutSeconds: 0}
+       |                                                                                  ^
+       = field: spec.steps[1].timeoutSeconds
+       = help: use 1 to 2592000 (30 days), or leave it out for none
+
+    2 errors
+    "#);
+    let pipeline = "name: p\nsteps:\n- {name: A, depends_on: [B], job_spec: {command: [x], image: i}}\n- {name: B, depends_on: [A], job_spec: {command: [x], image: i}}\n";
+    insta::assert_snapshot!(report(pipeline), @"
+    error[V1]: steps wait for each other in a cycle: a → b → a
+     --> flow.yaml:3:13
+      |
+    3 | - {name: A, depends_on: [B], job_spec: {command: [x], image: i}}
+      |             ^^^^^^^^^^
+      = field: steps[0].depends_on
+      = help: remove one of these dependencies or references
+
+    1 error
+    ");
+}
+
+#[test]
+fn v1_a_chain_of_a_hundred_thousand_steps_is_no_cycle() {
+    let mut object = flow();
+    let link = |n: usize| json!({"name": format!("s{n}"), "type": "Manual", "dependencies": [format!("s{}", n.saturating_sub(1).min(n))]});
+    let mut steps: Vec<_> = (0..100_000).map(link).collect();
+    steps[0] = json!({"name": "s0", "type": "Manual"});
+    object["spec"]["steps"] = steps.into();
+    assert!(read_object(&object, &Limits::elsewhere()).is_ok());
+    object["spec"]["steps"][0]["dependencies"] = json!(["s99999"]);
+    let found = lines(&read_object(&object, &Limits::elsewhere()).unwrap_err());
+    assert!(found.starts_with("error[V1]") && found.lines().count() == 1, "{found}");
+}
+
 /// A value of the type a table gives, so that the typed flow can be compared with the table.
 fn sample(name: &str) -> serde_json::Value {
     use super::schema::{Base, Outer, table};

@@ -202,8 +202,8 @@ impl Violations {
         for violation in other.list {
             self.push(violation);
         }
-        self.errors += errors;
-        self.warnings += warnings;
+        self.count_unkept(Severity::Error, errors);
+        self.count_unkept(Severity::Warning, warnings);
     }
 
     /// Drops kept violations that do not hold.
@@ -215,6 +215,14 @@ impl Violations {
             }
         }
         self.list.retain(hold);
+    }
+
+    /// Counts violations that were found and not kept elsewhere.
+    pub(super) fn count_unkept(&mut self, severity: Severity, number: usize) {
+        match severity {
+            Severity::Error => self.errors += number,
+            Severity::Warning => self.warnings += number,
+        }
     }
 
     /// Counts one violation and says whether it is kept.

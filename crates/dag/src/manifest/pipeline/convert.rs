@@ -1,6 +1,6 @@
 //! From pipeline to flow, member by member. Owns the table of chapter 8.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::spec::flow::{FlowParameter, FlowSpec, JobFlow};
 use orlop_core::spec::policy::{ConcurrencyPolicy, DEFAULT_BACKOFF_LIMIT, ExecutionPolicy, FailurePolicy, RetryPolicy};
@@ -162,14 +162,14 @@ fn template(job: &Job, path: &Path<'_>, found: &mut Violations) -> Value {
     if !amounts.is_empty() {
         container.insert("resources".to_owned(), json!({"requests": amounts, "limits": amounts}));
     }
-    json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "spec": {
-            "backoffLimit": 0,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-        },
-    })
+    let pod = object([("restartPolicy", "Never".into()), ("containers", Value::Array(vec![Value::Object(container)]))]);
+    let job = object([("backoffLimit", 0.into()), ("template", object([("spec", pod)]))]);
+    object([("apiVersion", "batch/v1".into()), ("kind", "Job".into()), ("spec", job)])
+}
+
+/// A mapping of members, which are moved and not copied.
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn resources(resources: &Resources, path: &Path<'_>, found: &mut Violations) -> Map<String, Value> {
@@ -191,9 +191,10 @@ fn resources(resources: &Resources, path: &Path<'_>, found: &mut Violations) -> 
 fn environment(job: &Job, path: &Path<'_>, found: &mut Violations) -> (Vec<Value>, Vec<Value>) {
     let (vars, list) = (path.field("env"), path.field("secret_refs"));
     let (mut env, mut sources) = (Vec::new(), Vec::new());
+    let mut names: BTreeSet<String> = job.env.keys().cloned().collect();
     for (name, value) in &job.env {
         variable_name(name, &vars.field(name), found);
-        env.push(json!({"name": name, "value": value}));
+        env.push(object([("name", name.as_str().into()), ("value", value.as_str().into())]));
     }
     for (index, reference) in job.secret_refs.iter().enumerate() {
         let path = list.index(index);
@@ -202,15 +203,16 @@ fn environment(job: &Job, path: &Path<'_>, found: &mut Violations) -> (Vec<Value
                 let help = "write `secret` for all its keys, `secret/key`, or `ENV=secret/key`";
                 (format!("{} names no secret", shown(reference)), help)
             }),
-            Some(SecretRef::All(secret)) => sources.push(json!({"secretRef": {"name": secret}})),
+            Some(SecretRef::All(secret)) => sources.push(object([("secretRef", object([("name", secret.into())]))])),
             Some(SecretRef::Key { name, secret, key }) => {
                 variable_name(&name, &path, found);
-                if env.iter().any(|variable| variable.get("name").and_then(Value::as_str) == Some(&name)) {
+                if !names.insert(name.clone()) {
                     found.error("8", &path, || {
                         (format!("the variable {} is set twice", shown(&name)), "write OTHER_NAME=secret/key")
                     });
                 }
-                env.push(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}));
+                let key = object([("name", secret.into()), ("key", key.into())]);
+                env.push(object([("name", name.into()), ("valueFrom", object([("secretKeyRef", key)]))]));
             }
         }
     }

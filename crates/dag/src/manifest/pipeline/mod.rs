@@ -15,6 +15,7 @@ pub(super) use names::Names;
 pub use names::{flow_name, slug};
 
 use super::decode::decode;
+use super::graph;
 use super::path::Path;
 use super::schema::{Expected, Walk};
 use super::source::Node;
@@ -83,10 +84,11 @@ pub(super) fn read(root: Node<'_>, limits: &Limits) -> (Option<(JobFlow, Names)>
     }
     match decode::<Pipeline>(root, &misfits.marks) {
         Ok(pipeline) => {
-            let (flow, names) = convert::convert(&pipeline, &mut found);
+            let (mut flow, names) = convert::convert(&pipeline, &mut found);
             if !found.has_errors() {
                 let limits = Limits { image_optional: limits.image_optional || !limits.kubernetes, ..limits.clone() };
                 let mut rules = validate(&flow, &limits);
+                flow.spec = graph::check(flow.spec, &mut rules);
                 names.translate(&mut rules);
                 found.append(rules);
             }

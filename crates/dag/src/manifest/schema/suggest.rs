@@ -1,5 +1,8 @@
 //! Did you mean: the known word nearest to one that is not known. Owns the measure of nearness.
 
+/// Known words that are compared; the first ones of longer lists.
+const COMPARED: usize = 1000;
+
 /// The known word a user most likely meant: equal but for case and separators, or a few letters away.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let folded = fold(word);
@@ -9,7 +12,8 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     }
     known
         .into_iter()
-        .filter(|known| known.len() <= 96)
+        .take(COMPARED)
+        .filter(|known| known.len().abs_diff(word.len()) <= 12)
         .map(|known| (distance(&folded, &fold(known)), known))
         .filter(|(distance, known)| *distance <= (letters.min(known.len()) / 3).min(4))
         .min_by_key(|(distance, _)| *distance)

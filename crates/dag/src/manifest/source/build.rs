@@ -16,8 +16,8 @@ use crate::manifest::violation::{KEPT, Note, shown};
 /// Deepest nesting whatever the limits say: what follows may recurse over a document.
 const DEPTH_MAX: usize = 256;
 
-/// Fills the nodes of a source from its text. Returns what is wrong, in text order.
-pub(super) fn build(source: &mut Source, limits: &TextLimits) -> Vec<Problem> {
+/// Fills the nodes of a source from its text. Returns what is wrong, in text order, and how many more such things.
+pub(super) fn build(source: &mut Source, limits: &TextLimits) -> (Vec<Problem>, usize) {
     let text = Arc::clone(&source.text);
     let limit = limits.bytes.min(u32::MAX as usize);
     if text.len() > limit {
@@ -25,7 +25,7 @@ pub(super) fn build(source: &mut Source, limits: &TextLimits) -> Vec<Problem> {
             format!("the file has {} bytes; at most {limit} are read", text.len()),
             Some("split it, or write many similar steps as one step with `withItems`".to_owned()),
         );
-        return vec![Problem { rule: "limit", span: 0..0, note }];
+        return (vec![Problem { rule: "limit", span: 0..0, note }], 0);
     }
     let depth = limits.depth.min(DEPTH_MAX);
     let mut options = Options::default();
@@ -33,7 +33,7 @@ pub(super) fn build(source: &mut Source, limits: &TextLimits) -> Vec<Problem> {
     options.flow_nesting_limit = depth;
     options.block_nesting_limit = depth;
     let mut parser = Parser::new_from_str_with_options(&text, options);
-    let mut builder = Builder::new(source, &text, (depth, limits.nodes));
+    let mut builder = Builder::new(source, &text, TextLimits { depth, ..*limits });
     while !builder.full {
         match parser.next() {
             None | Some(Ok((Event::StreamEnd, _))) => break,
@@ -49,7 +49,7 @@ pub(super) fn build(source: &mut Source, limits: &TextLimits) -> Vec<Problem> {
             }
         }
     }
-    builder.problems
+    (builder.problems, builder.more)
 }
 
 /// The tree under construction.
@@ -58,11 +58,14 @@ pub(super) struct Builder<'s> {
     pub(super) text: &'s str,
     depth: usize,
     nodes: u64,
+    documents: usize,
     open: Vec<Open>,
     /// Children of all open collections, innermost last.
     pending: Vec<u32>,
     anchors: BTreeMap<usize, Anchor>,
     problems: Vec<Problem>,
+    /// Problems that are counted only.
+    more: usize,
     /// A limit is reached, nothing more is read.
     full: bool,
 }
@@ -90,25 +93,30 @@ struct Anchor {
 }
 
 impl<'s> Builder<'s> {
-    fn new(source: &'s mut Source, text: &'s str, (depth, nodes): (usize, usize)) -> Self {
-        let nodes = (nodes as u64).min(u64::from(u32::MAX / 4));
+    fn new(source: &'s mut Source, text: &'s str, limits: TextLimits) -> Self {
+        let nodes = (limits.nodes as u64).min(u64::from(u32::MAX / 4));
         Self {
             source,
             text,
-            depth,
+            depth: limits.depth,
             nodes,
+            documents: limits.documents,
             open: Vec::new(),
             pending: Vec::new(),
             anchors: BTreeMap::new(),
             problems: Vec::new(),
+            more: 0,
             full: false,
         }
     }
 
-    /// Records something wrong; past the cap of reports the note is not even written.
+    /// Records something wrong; past the cap of reports it is only counted.
     pub(super) fn problem(&mut self, rule: &'static str, span: Range<usize>, note: impl FnOnce() -> Note) {
-        let note = if self.problems.len() < KEPT { note() } else { Note::default() };
-        self.problems.push(Problem { rule, span, note });
+        if self.problems.len() < KEPT {
+            self.problems.push(Problem { rule, span, note: note() });
+        } else {
+            self.more += 1;
+        }
     }
 
     fn event(&mut self, event: Event<'_>, span: &Span) {
@@ -118,6 +126,10 @@ impl<'s> Builder<'s> {
                 self.anchors.clear();
                 self.open.clear();
                 self.pending.clear();
+                if self.source.documents.len() >= self.documents {
+                    let limit = self.documents;
+                    self.stop(range, format!("the file holds more than {limit} documents"));
+                }
             }
             Event::DocumentEnd => self.source.documents.extend(self.pending.pop()),
             Event::Scalar(value, style, anchor, tag) => {

@@ -11,13 +11,13 @@ mod tests;
 mod tree;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use tree::Node;
 
 use self::position::Lines;
 use super::path::FieldPath;
-use super::violation::{Location, Note, Part, Violations};
+use super::violation::{Location, Note, Part, Severity, Violations};
 use tree::{Raw, Text};
 
 /// What a text may hold. Everything above is refused with a message, before it costs memory or time.
@@ -30,11 +30,13 @@ pub struct TextLimits {
     pub depth: usize,
     /// Scalars, keys and collections of one file, those behind aliases counted at every use; default 2,000,000.
     pub nodes: usize,
+    /// Documents of one file, empty ones included; default 1,000.
+    pub documents: usize,
 }
 
 impl Default for TextLimits {
     fn default() -> Self {
-        Self { bytes: 8 << 20, depth: 64, nodes: 2_000_000 }
+        Self { bytes: 8 << 20, depth: 64, nodes: 2_000_000, documents: 1000 }
     }
 }
 
@@ -55,6 +57,7 @@ pub struct Source {
     children: Vec<u32>,
     decoded: String,
     documents: Vec<u32>,
+    lines: OnceLock<Lines>,
 }
 
 /// Something wrong with the text itself.
@@ -75,17 +78,18 @@ impl Source {
             children: Vec::new(),
             decoded: String::new(),
             documents: Vec::new(),
+            lines: OnceLock::new(),
         };
-        let problems = build::build(&mut source, limits);
-        let lines = Lines::new(&source.text);
+        let (problems, more) = build::build(&mut source, limits);
         let mut found = Violations::new();
         for Problem { rule, span, note } in problems {
-            let place = Some(lines.location(&source.file, &source.text, &span));
+            let place = Some(source.location(&span));
             found.error(rule, &super::path::Path::ROOT, || note);
             if let Some(violation) = found.iter_mut().last().filter(|v| v.at.is_none()) {
                 violation.at = place;
             }
         }
+        found.count_unkept(Severity::Error, more);
         (source, found)
     }
 
@@ -109,20 +113,19 @@ impl Source {
     /// Gives every violation that has no place yet the place of its field in a document; where the field is missing,
     /// that of what should hold it.
     pub fn place(&self, root: Node<'_>, violations: &mut Violations) {
-        if violations.iter().all(|violation| violation.at.is_some()) {
-            return;
-        }
-        let lines = Lines::new(&self.text);
         for violation in violations.iter_mut().filter(|violation| violation.at.is_none()) {
-            let span = position::find(root, &violation.path, &violation.part);
-            violation.at = Some(lines.location(&self.file, &self.text, &span));
+            violation.at = Some(self.location(&position::find(root, &violation.path, &violation.part)));
         }
     }
 
     /// The place of a field of a document; where it is missing, that of what should hold it.
     #[must_use]
     pub fn locate(&self, root: Node<'_>, path: &FieldPath) -> Location {
-        Lines::new(&self.text).location(&self.file, &self.text, &position::find(root, path, &Part::Value))
+        self.location(&position::find(root, path, &Part::Value))
+    }
+
+    fn location(&self, span: &Range<usize>) -> Location {
+        self.lines.get_or_init(|| Lines::new(&self.text)).location(&self.file, &self.text, span)
     }
 
     fn text_of(&self, text: Text) -> &str {

@@ -14,6 +14,7 @@ const BEFORE: usize = 80;
 const AFTER: usize = 80;
 
 /// Where the lines of a text begin.
+#[derive(Clone, Debug)]
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::manifest::report::Report;
-use crate::manifest::violation::Severity;
 
 fn values(text: &str) -> Vec<Value> {
     let (source, found) = Source::parse("f.yaml", text, &TextLimits::default());
@@ -251,7 +250,7 @@ fn a_broken_document_leaves_the_others_readable() {
 
 #[test]
 fn limits_are_named() {
-    let limits = TextLimits { bytes: 100, depth: 4, nodes: 20 };
+    let limits = TextLimits { bytes: 100, depth: 4, nodes: 20, documents: 2 };
     insta::assert_snapshot!(errors_within(&"x".repeat(101), &limits), @"
     error[limit]: the file has 101 bytes; at most 100 are read
      --> f.yaml:1:1
@@ -292,6 +291,24 @@ fn limits_are_named() {
 
     1 error
     ");
+}
+
+#[test]
+fn documents_are_counted_and_so_are_problems_past_the_cap() {
+    let limits = TextLimits { documents: 2, ..TextLimits::default() };
+    insta::assert_snapshot!(errors_within("a: 1\n---\nb: 2\n---\nc: 3\n", &limits), @"
+    error[limit]: the file holds more than 2 documents
+     --> f.yaml:4:1
+      |
+    4 | ---
+      | ^^^
+      = help: split it, or write many similar steps as one step with `withItems`
+
+    1 error
+    ");
+    assert_eq!(errors_within("a: 1\n---\nb: 2\n", &limits), "no violations");
+    let report = errors(&format!("{{{}}}", "~: 1,".repeat(300_000)));
+    assert!(report.ends_with("and 599899 errors more\n\n599999 errors"), "{}", &report[report.len() - 100..]);
 }
 
 #[test]

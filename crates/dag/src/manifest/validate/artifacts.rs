@@ -85,7 +85,7 @@ fn source(
     }
     let given = producer.output_artifacts();
     match name {
-        Some(name) if given.iter().any(|artifact| artifact.name == name) => {}
+        Some(name) if context.gives_artifact(step, name) => {}
         Some(name) => found.error("V12", path, || {
             let help = nearest(name, given.iter().map(|artifact| artifact.name.as_str()))
                 .map(|guess| format!("did you mean `{}/{guess}`?", producer.name))

@@ -1,6 +1,7 @@
 //! What the checks of one flow share: its limits and an index of its steps. Owns lookups; never reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use orlop_core::spec::flow::{FlowParameter, JobFlow, template_name};
 use orlop_core::spec::step::Step;
@@ -15,6 +16,8 @@ use crate::when::{Parameters, Secrecy, Steps};
 const STEPS_KUBERNETES: usize = 10_000;
 /// Steps a flow may have elsewhere.
 const STEPS_ELSEWHERE: usize = 100_000;
+/// Step names on each side that are compared with a misspelt one.
+const NEIGHBOURS: usize = 128;
 /// Bytes a stored manifest may have on Kubernetes (rule V4).
 const BYTES_KUBERNETES: usize = 768 << 10;
 
@@ -114,6 +117,10 @@ pub(super) struct Context<'f> {
     /// The same for conditions.
     pub(super) parameters: Parameters<'f>,
     names: BTreeMap<&'f str, (bool, usize)>,
+    /// Output parameters and output artifacts, by step.
+    outputs: BTreeSet<(&'f str, &'f str)>,
+    artifacts: BTreeSet<(&'f str, &'f str)>,
+    claims: BTreeSet<&'f str>,
     /// Steps and outputs that `steps` see, that `finally` see, and `finally` alone.
     scopes: [Steps<'f>; 3],
 }
@@ -121,6 +128,7 @@ pub(super) struct Context<'f> {
 impl<'f> Context<'f> {
     pub(super) fn new(flow: &'f JobFlow, limits: &'f Limits) -> Self {
         let mut names = BTreeMap::new();
+        let (mut given, mut artifacts) = (BTreeSet::new(), BTreeSet::new());
         let mut scopes = [Steps::new(), Steps::new(), Steps::new()];
         for (steps, finally) in [(&flow.spec.steps, false), (&flow.spec.finally, true)] {
             for (index, step) in steps.iter().enumerate() {
@@ -131,6 +139,10 @@ impl<'f> Context<'f> {
                     all.declare(&step.name, outputs());
                 }
                 if finally { last } else { main }.declare(&step.name, outputs());
+                given.extend(outputs().map(|output| (step.name.as_str(), output)));
+                artifacts.extend(
+                    step.output_artifacts().iter().map(|artifact| (step.name.as_str(), artifact.name.as_str())),
+                );
             }
         }
         let secret = |parameter: &'f FlowParameter| {
@@ -140,7 +152,10 @@ impl<'f> Context<'f> {
         let secrecy: BTreeMap<_, _> = flow.spec.parameters.iter().map(secret).collect();
         let word = |secret: bool| if secret { Secrecy::Secret } else { Secrecy::Plain };
         let parameters = secrecy.iter().map(|(name, secret)| (*name, word(*secret))).collect();
-        Self { flow, limits, secrecy, parameters, names, scopes }
+        let templates = flow.spec.resource_templates.as_ref();
+        let claims = templates.map_or(&[][..], |templates| &templates.volume_claim_templates);
+        let claims = claims.iter().filter_map(template_name).collect();
+        Self { flow, limits, secrecy, parameters, names, outputs: given, artifacts, claims, scopes }
     }
 
     /// Steps whose results a step may read.
@@ -166,23 +181,30 @@ impl<'f> Context<'f> {
         self.names.get(name).copied()
     }
 
-    /// All step names, sorted.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'f str> {
-        self.names.keys().copied()
-    }
-
     /// What to say about a step that does not exist.
     pub(super) fn no_step(&self, name: &str) -> Note {
-        let help = nearest(name, self.names()).map(|guess| format!("did you mean `{guess}`?"));
+        // In a long list the alphabetical neighbours are the ones worth comparing.
+        let before = self.names.range::<str, _>((Unbounded, Excluded(name))).rev().take(NEIGHBOURS);
+        let after = self.names.range::<str, _>((Included(name), Unbounded)).take(NEIGHBOURS);
+        let guess = nearest(name, before.chain(after).map(|(known, _)| *known));
+        let help = guess.map(|guess| format!("did you mean `{guess}`?"));
         Note::new(format!("there is no step {}", shown(name)), help)
     }
 
     /// Whether the flow creates a claim that steps may call by this name, short or prefixed (rule R24).
     pub(super) fn is_claim_template(&self, name: &str) -> bool {
-        let templates = self.flow.spec.resource_templates.as_ref();
         let short = name.strip_prefix(self.flow.metadata.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
-        let claims = templates.map_or(&[][..], |templates| &templates.volume_claim_templates);
-        claims.iter().filter_map(template_name).any(|claim| claim == name || Some(claim) == short)
+        self.claims.contains(name) || short.is_some_and(|short| self.claims.contains(short))
+    }
+
+    /// Whether a step declares an output parameter.
+    pub(super) fn gives_parameter(&self, step: &str, name: &str) -> bool {
+        self.outputs.contains(&(step, name))
+    }
+
+    /// Whether a step declares an output artifact.
+    pub(super) fn gives_artifact(&self, step: &str, name: &str) -> bool {
+        self.artifacts.contains(&(step, name))
     }
 
     /// `finally` or `steps`.

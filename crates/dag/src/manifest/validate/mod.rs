@@ -17,9 +17,11 @@ mod stores;
 mod template;
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub use containers::validate_resources;
 pub use context::Limits;
+pub use update::validate_update;
 
 use orlop_core::spec::flow::JobFlow;
 

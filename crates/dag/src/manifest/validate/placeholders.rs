@@ -9,7 +9,7 @@ use super::context::{At, Context};
 use crate::manifest::path::{FieldPath, Path};
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Severity, Violations, shown};
-use crate::params::{INDEX, ITEM, misplaced_secrets, names_in_text, uses_in};
+use crate::params::{INDEX, ITEM, is_reserved, misplaced_secrets, names_in_text, uses_in};
 
 /// What a placeholder of a step may name.
 struct Names<'n> {
@@ -27,7 +27,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     if names.inputs.is_empty() && names.flow.is_empty() && !names.fan_out {
         return;
     }
-    let check = Check { names: &names, at, text_secrets: context.limits.secrets_as_text };
+    let mut check = Check { names: &names, at, text_secrets: context.limits.secrets_as_text, fields: BTreeMap::new() };
     if let Some(template) = step.template.as_ref().filter(|_| !step.is_manual()) {
         check.template(template, found);
     }
@@ -53,26 +53,25 @@ impl Names<'_> {
         self.secrecy(name).unwrap_or(false)
     }
 
-    /// What to say about a name that stands for nothing.
-    fn unknown(&self, name: &str, items: Option<&[Value]>) -> Option<Note> {
-        if self.secrecy(name).is_some() {
-            return None;
-        }
-        let field = name.strip_prefix(ITEM).and_then(|rest| rest.strip_prefix('.'));
-        if self.fan_out && (name == ITEM || name == INDEX || field.is_some()) {
-            let missing = items?.iter().position(|item| field.is_some_and(|field| item.get(field).is_none()))?;
-            let message =
-                format!("the item {missing} of `withItems` has no field {}", shown(field.unwrap_or_default()));
-            return Some(Note::new(message, Some("give every item the field, or use `item`".to_owned())));
-        }
+    /// What to say about a name that is not declared.
+    fn unknown(&self, name: &str) -> Note {
         let instance: &[&str] = if self.fan_out { &[ITEM, INDEX] } else { &[] };
         let guess = nearest(name, self.inputs.keys().chain(self.flow.keys()).copied().chain(instance.iter().copied()));
         let help = guess.map_or_else(
             || "declare it under the flow's parameters or the step's inputs.parameters".to_owned(),
             |guess| format!("did you mean `{guess}`?"),
         );
-        Some(Note::new(format!("there is no parameter {}", shown(name)), Some(help)))
+        Note::new(format!("there is no parameter {}", shown(name)), Some(help))
     }
+}
+
+/// What is wrong with the name of a placeholder.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It is not declared.
+    Unknown,
+    /// It is a field this item does not have.
+    Missing(usize),
 }
 
 /// The check of one step.
@@ -81,18 +80,47 @@ struct Check<'c> {
     at: At<'c>,
     /// The driver writes secrets as text, so that they may stand where V13 does not forbid them.
     text_secrets: bool,
+    /// Fields of items that were looked for, and the first item without each.
+    fields: BTreeMap<String, Option<usize>>,
 }
 
 impl Check<'_> {
-    fn items(&self) -> Option<&[Value]> {
-        self.at.step.with_items.as_deref()
+    /// What is wrong with a name, if anything.
+    fn fault(&mut self, name: &str) -> Option<Fault> {
+        if self.names.secrecy(name).is_some() {
+            return None;
+        }
+        if !self.names.fan_out || !is_reserved(name) {
+            return Some(Fault::Unknown);
+        }
+        let field = name.strip_prefix(ITEM).and_then(|rest| rest.strip_prefix('.'))?;
+        self.first_without(field).map(Fault::Missing)
     }
 
-    fn template(&self, template: &Value, found: &mut Violations) {
+    /// What to say about it.
+    fn note(&self, name: &str, fault: Fault) -> Note {
+        let Fault::Missing(item) = fault else { return self.names.unknown(name) };
+        let message =
+            format!("the item {item} of `withItems` has no field {}", shown(name.trim_start_matches("item.")));
+        Note::new(message, Some("give every item the field, or use `item`".to_owned()))
+    }
+
+    /// The first item without a field; none where items are not known yet.
+    fn first_without(&mut self, field: &str) -> Option<usize> {
+        if let Some(known) = self.fields.get(field) {
+            return *known;
+        }
+        let items = self.at.step.with_items.as_deref()?;
+        let missing = items.iter().position(|item| item.get(field).is_none());
+        self.fields.insert(field.to_owned(), missing);
+        missing
+    }
+
+    fn template(&mut self, template: &Value, found: &mut Violations) {
         let path = self.at.path.field("template");
         for used in uses_in(template) {
-            if let Some(note) = self.names.unknown(used.name, self.items()) {
-                found.add_at((Severity::Error, "V13"), || inside(&path, &used.field), || note);
+            if let Some(fault) = self.fault(used.name) {
+                found.add_at((Severity::Error, "V13"), || inside(&path, &used.field), || self.note(used.name, fault));
             }
         }
         for used in misplaced_secrets(template, &|name| self.names.is_secret(name)) {
@@ -103,10 +131,10 @@ impl Check<'_> {
     }
 
     /// One text; `forbidden` tells whether V13 itself refuses secrets there.
-    fn text(&self, text: &str, (path, forbidden): (&Path<'_>, bool), found: &mut Violations) {
+    fn text(&mut self, text: &str, (path, forbidden): (&Path<'_>, bool), found: &mut Violations) {
         for name in names_in_text(text) {
-            if let Some(note) = self.names.unknown(name, self.items()) {
-                found.error("V13", path, || note);
+            if let Some(fault) = self.fault(name) {
+                found.error("V13", path, || self.note(name, fault));
             } else if self.names.is_secret(name) && (forbidden || !self.text_secrets) {
                 found.error("V13", path, || secret(name));
             }
@@ -114,7 +142,7 @@ impl Check<'_> {
     }
 
     /// Texts of artifacts in which placeholders count.
-    fn artifacts(&self, found: &mut Violations) {
+    fn artifacts(&mut self, found: &mut Violations) {
         let inputs = self.at.path.field("inputs");
         let list = inputs.field("artifacts");
         for (index, artifact) in self.at.step.input_artifacts().iter().enumerate() {

@@ -1,5 +1,6 @@
 //! `executionPolicy`, cell by cell, and whether its failure rules name containers that exist (rule V22).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use orlop_core::spec::policy::{DEFAULT_CONTAINER, OnExitCodes, PodFailurePolicy};
@@ -96,33 +97,40 @@ pub(super) fn check_containers(context: &Context<'_>, spec: &Path<'_>, found: &m
     let policies = spec.field("executionPolicy");
     let failure = policies.field("podFailurePolicy");
     let list = failure.field("rules");
+    let jobs =
+        || context.steps().filter(|step| !step.is_manual()).filter_map(|step| Some((step, step.template.as_ref()?)));
+    let mut having: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, template) in jobs() {
+        for name in super::template::containers(template).flatten().collect::<BTreeSet<_>>() {
+            *having.entry(name).or_default() += 1;
+        }
+    }
+    let all = jobs().count();
     for (index, rule) in policy.rules.iter().enumerate() {
         let Some(codes) = &rule.on_exit_codes else { continue };
         let name = codes.container_name.as_deref().unwrap_or(DEFAULT_CONTAINER);
-        let (mut all, mut without) = (0, Vec::new());
-        for step in context.steps().filter(|step| !step.is_manual()) {
-            let Some(template) = &step.template else { continue };
-            all += 1;
-            if !super::template::containers(template).any(|container| container == Some(name)) {
-                without.push(step.name.as_str());
-            }
-        }
-        if !without.is_empty() {
-            found.warning("V22", &list.index(index).field("onExitCodes"), || unmatched(name, all, &without));
+        let matched = having.get(name).copied().unwrap_or(0);
+        if matched < all {
+            found.warning("V22", &list.index(index).field("onExitCodes"), || {
+                let lacks = |template| !super::template::containers(template).any(|container| container == Some(name));
+                let without = jobs().filter(|(_, template)| lacks(template)).map(|(step, _)| step.name.as_str());
+                unmatched(name, (matched, all), &without.take(4).collect::<Vec<_>>())
+            });
         }
     }
 }
 
-fn unmatched(name: &str, all: usize, without: &[&str]) -> Note {
-    let shown: Vec<String> = without.iter().take(3).map(|step| shown(step)).collect();
+fn unmatched(name: &str, (matched, all): (usize, usize), without: &[&str]) -> Note {
+    let steps: Vec<String> = without.iter().take(3).map(|step| shown(step)).collect();
     let more = if without.len() > 3 { ", …" } else { "" };
-    let message = if without.len() == all {
-        format!("no step has a container `{name}`, so the rule never matches")
+    let message = if matched == 0 {
+        format!("no step has a container {}, so the rule never matches", shown(name))
     } else {
         format!(
-            "{} of {all} steps have no container `{name}`, so the rule never matches them ({}{more})",
-            without.len(),
-            shown.join(", ")
+            "{} of {all} steps have no container {}, so the rule never matches them ({}{more})",
+            all - matched,
+            shown(name),
+            steps.join(", ")
         )
     };
     Note::new(message, Some("set containerName to the container whose exit code counts".to_owned()))

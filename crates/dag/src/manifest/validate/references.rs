@@ -77,10 +77,9 @@ pub(super) fn document(
         });
     }
     let Some(output) = output_name(reference.path.as_str()) else { return };
-    let outputs = steps.outputs(name);
-    if !outputs.contains(&output) {
+    if !context.gives_parameter(name, output) {
         found.error("V12", path, || {
-            let guess = nearest(output, outputs.iter().copied());
+            let guess = nearest(output, steps.outputs(name).iter().copied());
             let help = match guess {
                 Some(guess) if guess.contains(['-', '.']) => format!("did you mean `{name}:$.outputs['{guess}']`?"),
                 Some(guess) => format!("did you mean `{name}:$.outputs.{guess}`?"),

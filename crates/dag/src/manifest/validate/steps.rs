@@ -20,7 +20,9 @@ const TIMEOUT_MAX: i64 = 2_592_000;
 pub(super) const OWN_PREFIX: &str = "workflow.kube-zen.io/";
 /// Longest label value and Job name.
 const LABEL_MAX: usize = 63;
-/// Ends of Job names of attempts 1, 2–9, 10–99 and 100–999; only their lengths matter.
+/// Instances of fan-out steps whose names are compared.
+const INSTANCES_MAX: usize = 100_000;
+/// Ends of Job names of attempts 1, 2–9, 10–99 and 100–999, shortest first; only their lengths matter.
 const SUFFIXES: [&str; 4] = ["-00000000", "-00000000-2", "-00000000-10", "-00000000-100"];
 
 pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
@@ -178,12 +180,12 @@ fn fan_out(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
 
 /// Names across steps: unique, and distinct also as labels, approval keys and object names.
 pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Violations) {
-    let mut short: BTreeMap<String, &str> = BTreeMap::new();
+    let mut short = ShortForms::new(context);
     for (finally, field) in [(false, "steps"), (true, "finally")] {
         let list = spec.field(field);
         for (index, step) in context.list(finally).iter().enumerate() {
-            let (name, path) = (step.name.as_str(), list.index(index));
-            let path = path.field("name");
+            let (name, item) = (step.name.as_str(), list.index(index));
+            let path = item.field("name");
             if let Some((other, first)) = context.position(name).filter(|place| *place != (finally, index)) {
                 found.error("1.2", &path, || {
                     let other = if other { "finally" } else { "steps" };
@@ -192,18 +194,15 @@ pub(super) fn check_names(context: &Context<'_>, spec: &Path<'_>, found: &mut Vi
                 continue;
             }
             instance_name(context, (name, &path), found);
-            for form in short_forms(context, name) {
-                if let Some(other) = short.insert(form, name).filter(|other| *other != name) {
-                    found.error("V3", &path, || {
-                        let message = format!(
-                            "the names {} and {} become the same when they are shortened",
-                            shown(name),
-                            shown(other)
-                        );
-                        (message, "rename one of them, best below 45 characters")
-                    });
-                    break;
-                }
+            if let Some(other) = short.add(step) {
+                found.error("V3", &path, || {
+                    let message = format!(
+                        "the names {} and {} become the same when they are shortened",
+                        shown(name),
+                        shown(other)
+                    );
+                    (message, "rename one of them, best below 45 characters")
+                });
             }
         }
     }
@@ -225,28 +224,59 @@ fn instance_name(context: &Context<'_>, (name, path): (&str, &Path<'_>), found: 
     }
 }
 
-/// Forms of a step's name that must be its own because one of two equal ones is shortened: the label value and approval
-/// key, and the Job names of its attempts and instances (rule R8).
-fn short_forms(context: &Context<'_>, name: &str) -> Vec<String> {
-    let mut forms = Vec::new();
-    let hashed = ends_in_hash(name);
-    if hashed || name.len() > LABEL_MAX {
-        forms.push(format!("label {}", short63(name)));
+/// Forms of step names that must be their own because one of two equal ones is shortened: the label value and approval
+/// key, and the Job names of attempts and instances (rule R8).
+struct ShortForms<'c> {
+    flow: &'c str,
+    taken: BTreeMap<String, &'c str>,
+    /// Ends of Job names that are compared.
+    suffixes: &'static [&'static str],
+    /// Instances that are still compared.
+    instances: usize,
+}
+
+impl<'c> ShortForms<'c> {
+    fn new(context: &Context<'c>) -> Self {
+        // Two shortened names that are equal with some end are equal with every longer one, which leave less of them. Only
+        // a name that is not shortened can equal a short form with one end and not with another.
+        let literal = context.steps().any(|step| ends_in_hash(&step.name));
+        let suffixes = if literal { SUFFIXES.as_slice() } else { SUFFIXES.get(3..).unwrap_or_default() };
+        Self { flow: &context.flow.metadata.name, taken: BTreeMap::new(), suffixes, instances: INSTANCES_MAX }
     }
-    let flow = context.flow.metadata.name.as_str();
-    let mut jobs = |part: &str| {
-        for suffix in SUFFIXES {
-            if hashed || flow.len() + 1 + part.len() + suffix.len() > LABEL_MAX {
-                forms.push(bounded(Parts { flow, part, suffix }, LABEL_MAX));
+
+    /// Adds the forms of a step; the name of another step that has one of them.
+    fn add(&mut self, step: &'c Step) -> Option<&'c str> {
+        let name = step.name.as_str();
+        let hashed = ends_in_hash(name);
+        let mut other = None;
+        if hashed || name.len() > LABEL_MAX {
+            other = self.take(format!("label {}", short63(name)), name);
+        }
+        other = self.job((name, hashed), name).or(other);
+        let items = step.with_items.as_ref().map_or(0, Vec::len).min(self.instances);
+        self.instances -= items;
+        if self.flow.len() + name.len() + 24 > LABEL_MAX {
+            for index in (0..items).filter_map(|index| u32::try_from(index).ok()) {
+                other = self.job((&instance(name, index), false), name).or(other);
             }
         }
-    };
-    jobs(name);
-    let items = context.step(name).and_then(|(step, _)| step.with_items.as_ref()).map_or(0, Vec::len);
-    for index in (0..items).filter_map(|index| u32::try_from(index).ok()) {
-        jobs(&instance(name, index));
+        other
     }
-    forms
+
+    fn job(&mut self, (part, hashed): (&str, bool), owner: &'c str) -> Option<&'c str> {
+        let mut other = None;
+        for suffix in self.suffixes {
+            if hashed || self.flow.len() + 1 + part.len() + suffix.len() > LABEL_MAX {
+                let form = bounded(Parts { flow: self.flow, part, suffix }, LABEL_MAX);
+                other = self.take(form, owner).or(other);
+            }
+        }
+        other
+    }
+
+    fn take(&mut self, form: String, owner: &'c str) -> Option<&'c str> {
+        self.taken.insert(form, owner).filter(|other| *other != owner)
+    }
 }
 
 /// Whether a name looks as if it were shortened: only such a name can equal the short form of another.

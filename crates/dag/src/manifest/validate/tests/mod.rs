@@ -6,3 +6,4 @@ mod policy;
 mod references;
 mod resources;
 mod template;
+mod update;

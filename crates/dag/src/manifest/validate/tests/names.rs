@@ -156,6 +156,7 @@ fn v10_artifacts_have_dns_names_and_exactly_one_source() {
     error[V10] spec.steps[0].inputs.artifacts[4].http.url: the URL `https:///x` names no host
     error[V10] spec.steps[0].inputs.artifacts[5].http.url: the URL `https://h/a b` holds blanks or control characters (write them as %20 and so on)
     error[V10] spec.steps[0].inputs.artifacts[6].from: `from` names no step or no artifact (write it as step/artifact)
+    error[V1] spec.steps[0].dependencies: steps wait for each other in a cycle: a → a (remove one of these dependencies or references)
     ");
     assert_eq!(
         says([

@@ -43,7 +43,10 @@ fn v12_input_paths_name_steps_and_outputs_that_exist() {
     insta::assert_snapshot!(input("buildimage:$.outputs.digest"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: there is no step `buildimage` (did you mean `build-image`?)");
     insta::assert_snapshot!(input("build-image:$.outputs.digst"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `build-image` has no output parameter `digst` (did you mean `build-image:$.outputs.digest`?)");
     insta::assert_snapshot!(input("build-image:$.outputs['image-tag']"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `build-image` has no output parameter `image-tag` (did you mean `build-image:$.outputs['image.tag']`?)");
-    insta::assert_snapshot!(input("a:$.outputs.x"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `a` has no output parameter `x` (declare it under outputs.parameters of `a`)");
+    insta::assert_snapshot!(input("a:$.outputs.x"), @"
+    error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `a` has no output parameter `x` (declare it under outputs.parameters of `a`)
+    error[V1] spec.steps[0].dependencies: steps wait for each other in a cycle: a → a (remove one of these dependencies or references)
+    ");
     insta::assert_snapshot!(input("clean:$.phase"), @"error[V12] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the step `clean` is in `finally`, which runs after this one (read a step of `steps`)");
     let reader =
         step_with("report", json!({"inputs": {"parameters": [{"name": "p", "valueFrom": {"jsonPath": "a:$.phase"}}]}}));
