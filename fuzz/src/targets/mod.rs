@@ -1,0 +1,49 @@
+//! One target a file. A target takes any bytes, and checks more than that nothing panics.
+
+mod depends;
+mod jsonpath;
+mod manifest;
+mod parameters;
+mod quantity;
+mod when;
+
+pub use depends::depends;
+pub use jsonpath::jsonpath;
+pub use manifest::{jobflow_yaml, pipeline};
+pub use parameters::parameters;
+pub use quantity::quantity;
+pub use when::when;
+
+/// A fuzz target.
+pub type Target = fn(&[u8]);
+
+/// All targets by the name of their corpus.
+pub const ALL: &[(&str, Target)] = &[
+    ("depends", depends),
+    ("jobflow_yaml", jobflow_yaml),
+    ("jsonpath", jsonpath),
+    ("parameters", parameters),
+    ("pipeline", pipeline),
+    ("quantity", quantity),
+    ("when", when),
+];
+
+/// The steps that conditions and joins may name.
+const STEPS: [(&str, &[&str]); 6] = [
+    ("build", &["digest", "count"]),
+    ("build-image", &["digest"]),
+    ("build-image.v2", &[]),
+    ("test", &["report"]),
+    ("shards", &["sum"]),
+    ("phase", &["outputs"]),
+];
+
+/// The text of an input, if it is text.
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// The first line and the rest.
+fn first_line(text: &str) -> (&str, &str) {
+    text.split_once('\n').unwrap_or((text, ""))
+}
