@@ -31,5 +31,5 @@ pub fn quantity(bytes: &[u8]) {
         assert_eq!(sum, left.saturating_add(right));
         assert_eq!(sum.checked_sub(right), Some(left));
     }
-    assert_eq!(left < right, right > left);
+    assert_eq!(left.cmp(&right), right.cmp(&left).reverse());
 }

@@ -1,0 +1,46 @@
+//! Plans a flow and runs nothing: `plan_only [FILE]` shows its waves and its longest path.
+
+#![allow(clippy::print_stdout, reason = "a program for people")]
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use orlop_core::attempt::StepIndex;
+use orlop_dag::manifest::{Limits, Options, read};
+use orlop_dag::plan::Plan;
+
+fn main() -> Result<()> {
+    let (file, text) = match std::env::args().nth(1) {
+        Some(file) => (file.clone(), std::fs::read_to_string(&file).context(file)?),
+        None => ("tour.yaml".to_owned(), include_str!("flows/tour.yaml").to_owned()),
+    };
+    let mut options = Options::new(Limits::elsewhere());
+    options.limits.image_optional = true;
+    let reading = read(&file, text, &options)?;
+    if !reading.warnings.violations.is_empty() {
+        println!("{}\n", reading.warnings);
+    }
+    for manifest in &reading.manifests {
+        let spec = Arc::new(manifest.flow.spec.clone());
+        let plan = Plan::build(spec).map_err(|errors| anyhow!("{file} cannot be planned: {errors:?}"))?;
+        show(&plan);
+    }
+    Ok(())
+}
+
+fn show(plan: &Plan) {
+    let ranks = plan.ranks();
+    let names = |steps: &[u32]| steps.iter().map(|step| plan.name(StepIndex(*step))).collect::<Vec<_>>();
+    println!("{} steps, {} edges", plan.len(), plan.edges());
+    // `finally` steps come after all others, whatever their wave.
+    let is_last = |step: &u32| *step as usize >= plan.main_len();
+    for (number, mut wave) in ranks.waves().into_iter().enumerate() {
+        wave.retain(|step| !is_last(step));
+        println!("wave {}: {}", number + 1, names(&wave).join(", "));
+    }
+    let last: Vec<u32> = plan.order().iter().copied().filter(is_last).collect();
+    if !last.is_empty() {
+        println!("at the end: {}", names(&last).join(", "));
+    }
+    println!("longest path: {}", names(&ranks.critical_path).join(" -> "));
+}

@@ -1,0 +1,81 @@
+//! The example programs run, and the example manifests are accepted, as they stand.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::{env, fs};
+
+use orlop_dag::manifest::{Limits, Options, read};
+use orlop_dag::plan::Plan;
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// What a program prints; it must succeed.
+fn output(program: &str, arguments: &[&Path]) -> String {
+    let done = Command::new(program).args(arguments).output().expect("the program starts");
+    assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("output is text")
+}
+
+fn flows() -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(here("flows")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_manifest_is_accepted_everywhere_and_can_be_planned() {
+    assert!(flows().len() >= 7);
+    for file in flows() {
+        let text = fs::read_to_string(&file).unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let mut options =
+            Options::new(if name == "pipeline.yaml" { Limits::elsewhere() } else { Limits::kubernetes() });
+        options.limits.image_optional = name == "pipeline.yaml";
+        let reading = read(name, text, &options).unwrap_or_else(|report| panic!("{report}"));
+        assert!(reading.warnings.violations.is_empty(), "{}", reading.warnings);
+        for manifest in reading.manifests {
+            Plan::build(Arc::new(manifest.flow.spec)).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+        }
+    }
+}
+
+#[test]
+fn the_engine_runs_a_diamond_in_six_seconds_of_its_own_time() {
+    let said = output(env!("CARGO_BIN_EXE_engine_in_50_lines"), &[]);
+    assert_eq!(
+        said,
+        "1970-01-01T00:00:00Z  split starts\n1970-01-01T00:00:02Z  left starts\n1970-01-01T00:00:02Z  right starts\n\
+         1970-01-01T00:00:04Z  join starts\nSucceeded\n"
+    );
+}
+
+#[test]
+fn plans_show_waves_the_longest_path_and_what_comes_last() {
+    let said = output(env!("CARGO_BIN_EXE_plan_only"), &[&here("flows/tour.yaml")]);
+    assert_eq!(
+        said,
+        "9 steps, 9 edges\nwave 1: prepare, lint, flaky\nwave 2: sum\nwave 3: total\nwave 4: report, alarm\nwave 5: publish\n\
+         at the end: clean-up\nlongest path: prepare -> sum -> total -> report -> publish\n"
+    );
+}
+
+#[test]
+fn recorded_workflows_become_flows() {
+    let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let record = r#"{"name": "Tiny_01", "tasks": [
+        {"category": "fetch", "parents": [], "runtime_s": 2.0, "avg_cpu_percent": 90.0, "memory_bytes": 1024},
+        {"category": "sumUp", "parents": [0], "runtime_s": 0.5, "avg_cpu_percent": 10.0}]}"#;
+    fs::write(folder.path().join("tiny.json"), record).unwrap();
+    let said = output(env!("CARGO_BIN_EXE_wfcommons"), &[folder.path(), out.path()]);
+    assert!(said.ends_with("tiny-01.yaml: 2 steps\n"), "{said}");
+    let text = fs::read_to_string(out.path().join("tiny-01.yaml")).unwrap();
+    let reading = read("tiny-01.yaml", text, &Options::new(Limits::elsewhere())).unwrap();
+    let spec = &reading.manifests[0].flow.spec;
+    assert_eq!(spec.steps[1].name, "sumup-1");
+    assert_eq!(spec.steps[1].dependencies, ["fetch-0"]);
+}
