@@ -75,18 +75,6 @@ fn every_package_takes_the_lints_and_facts_of_the_workspace() {
 }
 
 #[test]
-fn the_test_command_turns_on_every_feature_of_the_workspace() {
-    let text = read("scripts/test");
-    let line = text.lines().find_map(|line| line.strip_prefix("features="));
-    let stated: BTreeSet<_> = line.expect("scripts/test sets `features=`").split(',').map(str::to_owned).collect();
-    let all = metadata().workspace_packages().into_iter().flat_map(|package| {
-        let names = package.features.keys().filter(|name| *name != "default" && *name != "libfuzzer");
-        names.map(|name| format!("{}/{name}", package.name)).collect::<Vec<_>>()
-    });
-    assert_eq!(stated, all.collect::<BTreeSet<_>>());
-}
-
-#[test]
 fn scripts_are_executable_and_stop_at_the_first_error() {
     let scripts = files().iter().filter(|path| path.starts_with("scripts/") || path.starts_with(".ci/"));
     let mut findings = Vec::new();
