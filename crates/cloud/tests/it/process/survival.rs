@@ -256,3 +256,12 @@ async fn a_shim_told_to_end_ends_its_pod_as_lost() {
     assert_eq!(bed.wait().await.result, PodResult::Lost);
     assert!(bed.out().contains(&"asked".to_owned()));
 }
+
+#[tokio::test]
+async fn a_parent_that_ignores_its_children_has_shims_that_do_not() {
+    let bed = bed();
+    let mut command = Command::new("env");
+    command.arg("--ignore-signal=CHLD").arg(program()).arg(&bed.plan.directory);
+    assert!(command.args(["sh", "-c", "exit 9"]).stdout(Stdio::null()).status().unwrap().success());
+    assert_eq!(bed.wait().await.containers[0].exit_code, 9);
+}
