@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag};
 
-use super::scalar::{Plain, resolve};
+use super::scalar::{Plain, older_meaning, resolve};
 use super::syntax::explained;
 use super::tree::{Kind, Raw, Run, Text};
 use super::{Problem, Source, TextLimits};
-use crate::manifest::violation::{KEPT, Note, shown};
+use crate::manifest::violation::{KEPT, Note, Severity, shown};
 
 /// Deepest nesting whatever the limits say: what follows may recurse over a document.
 const DEPTH_MAX: usize = 256;
@@ -25,7 +25,7 @@ pub(super) fn build(source: &mut Source, limits: &TextLimits) -> (Vec<Problem>, 
             format!("the file has {} bytes; at most {limit} are read", text.len()),
             Some("split it, or write many similar steps as one step with `withItems`".to_owned()),
         );
-        return (vec![Problem { rule: "limit", span: 0..0, note }], 0);
+        return (vec![Problem { severity: Severity::Error, rule: "limit", span: 0..0, note }], 0);
     }
     let depth = limits.depth.min(DEPTH_MAX);
     let mut options = Options::default();
@@ -64,7 +64,9 @@ pub(super) struct Builder<'s> {
     pending: Vec<u32>,
     anchors: BTreeMap<usize, Anchor>,
     problems: Vec<Problem>,
-    /// Problems that are counted only.
+    /// Problems of either severity that are kept, and errors that are only counted.
+    errors: usize,
+    warnings: usize,
     more: usize,
     /// A limit is reached, nothing more is read.
     full: bool,
@@ -105,6 +107,8 @@ impl<'s> Builder<'s> {
             pending: Vec::new(),
             anchors: BTreeMap::new(),
             problems: Vec::new(),
+            errors: 0,
+            warnings: 0,
             more: 0,
             full: false,
         }
@@ -112,8 +116,9 @@ impl<'s> Builder<'s> {
 
     /// Records something wrong; past the cap of reports it is only counted.
     pub(super) fn problem(&mut self, rule: &'static str, span: Range<usize>, note: impl FnOnce() -> Note) {
-        if self.problems.len() < KEPT {
-            self.problems.push(Problem { rule, span, note: note() });
+        if self.errors < KEPT {
+            self.errors += 1;
+            self.problems.push(Problem { severity: Severity::Error, rule, span, note: note() });
         } else {
             self.more += 1;
         }
@@ -254,7 +259,12 @@ impl<'s> Builder<'s> {
 
     fn plain(&mut self, value: &str, range: &Range<usize>) -> Kind {
         match resolve(value) {
-            None => Kind::Str(self.stored(value, range)),
+            None => {
+                if let Some(meaning) = older_meaning(value) {
+                    self.ambiguous(value, meaning, range);
+                }
+                Kind::Str(self.stored(value, range))
+            }
             Some(Plain::Null) => Kind::Null,
             Some(Plain::Bool(value)) => Kind::Bool(value),
             Some(Plain::Int(value)) => Kind::Int(value),
@@ -281,6 +291,17 @@ impl<'s> Builder<'s> {
         let start = narrow(self.source.decoded.len());
         self.source.decoded.push_str(value);
         Text { start, len: narrow(value.len()), decoded: true }
+    }
+
+    /// A text here, something else to `kubectl`: the same file would mean two things.
+    fn ambiguous(&mut self, value: &str, meaning: &str, range: &Range<usize>) {
+        if self.warnings >= KEPT {
+            return;
+        }
+        self.warnings += 1;
+        let message = format!("{} is a text here, and {meaning} to kubectl", shown(value));
+        let note = Note::new(message, Some(format!("quote it: \"{value}\"; or write {meaning} if that is meant")));
+        self.problems.push(Problem { severity: Severity::Warning, rule: "syntax", span: range.clone(), note });
     }
 
     fn unknown_tag(&mut self, tag: &Tag, range: &Range<usize>) {

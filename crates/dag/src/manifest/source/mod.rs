@@ -62,6 +62,7 @@ pub struct Source {
 
 /// Something wrong with the text itself.
 struct Problem {
+    severity: Severity,
     rule: &'static str,
     span: Range<usize>,
     note: Note,
@@ -82,9 +83,9 @@ impl Source {
         };
         let (problems, more) = build::build(&mut source, limits);
         let mut found = Violations::new();
-        for Problem { rule, span, note } in problems {
+        for Problem { severity, rule, span, note } in problems {
             let place = Some(source.location(&span));
-            found.error(rule, &super::path::Path::ROOT, || note);
+            found.add((severity, rule), &super::path::Path::ROOT, || note);
             if let Some(violation) = found.iter_mut().last().filter(|v| v.at.is_none()) {
                 violation.at = place;
             }

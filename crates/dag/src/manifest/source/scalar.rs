@@ -42,6 +42,23 @@ pub(super) fn resolve(text: &str) -> Option<Plain> {
     whole(negative, digits).or_else(|| float(text, digits))
 }
 
+/// What older readers, `kubectl` among them, take a plain text for: YAML 1.1 has more words for truth values and more
+/// forms of numbers.
+pub(super) fn older_meaning(text: &str) -> Option<&'static str> {
+    match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => return Some("true"),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => return Some("false"),
+        _ => {}
+    }
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let binary = digits
+        .strip_prefix("0b")
+        .is_some_and(|bits| !bits.is_empty() && bits.bytes().all(|b| matches!(b, b'0' | b'1')));
+    let grouped = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains('_');
+    let number = grouped && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'_' | b'.'));
+    (binary || number).then_some("a number")
+}
+
 fn whole(negative: bool, digits: &str) -> Option<Plain> {
     let (radix, digits) = if let Some(hex) = digits.strip_prefix("0x") {
         (16, hex)
@@ -135,6 +152,18 @@ mod tests {
         ];
         for (text, meaning) in table {
             assert_eq!(resolve(text), meaning, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_older_yaml_are_known() {
+        for (text, meaning) in
+            [("yes", "true"), ("Off", "false"), ("n", "false"), ("1_000", "a number"), ("-0b101", "a number")]
+        {
+            assert_eq!((resolve(text), older_meaning(text)), (None, Some(meaning)), "{text}");
+        }
+        for text in ["yES", "note", "a_1", "1_a", "0b2", "0b", "_1", "12:30", "2024-01-01"] {
+            assert_eq!((resolve(text), older_meaning(text)), (None, None), "{text}");
         }
     }
 

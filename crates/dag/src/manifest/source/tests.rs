@@ -21,10 +21,47 @@ fn errors_within(text: &str, limits: &TextLimits) -> String {
 
 #[test]
 fn scalars_keep_their_types_and_quoted_texts_stay_texts() {
-    let text = "a: 1\nb: \"1\"\nc: '1'\nd: 0.7\ne: true\nf: ~\ng: yes\nh: |\n  x\n  y\ni: >-\n  p\n  q\nj: !!str 5\nk: \"a\\u0041\\n\"\n1: x\n";
-    let expected = json!({"a": 1, "b": "1", "c": "1", "d": 0.7, "e": true, "f": null, "g": "yes", "h": "x\ny\n",
+    let text = "a: 1\nb: \"1\"\nc: '1'\nd: 0.7\ne: true\nf: ~\ng: yep\nh: |\n  x\n  y\ni: >-\n  p\n  q\nj: !!str 5\nk: \"a\\u0041\\n\"\n1: x\n";
+    let expected = json!({"a": 1, "b": "1", "c": "1", "d": 0.7, "e": true, "f": null, "g": "yep", "h": "x\ny\n",
         "i": "p q", "j": "5", "k": "aA\n", "1": "x"});
     assert_eq!(values(text), [expected]);
+}
+
+#[test]
+fn texts_that_kubectl_reads_otherwise_are_warned_about() {
+    insta::assert_snapshot!(errors("a: yes\nb: 'no'\nc: [1_000, on]\ny: 1\n"), @r#"
+    warning[syntax]: `yes` is a text here, and true to kubectl
+     --> f.yaml:1:4
+      |
+    1 | a: yes
+      |    ^^^
+      = help: quote it: "yes"; or write true if that is meant
+
+    warning[syntax]: `1_000` is a text here, and a number to kubectl
+     --> f.yaml:3:5
+      |
+    3 | c: [1_000, on]
+      |     ^^^^^
+      = help: quote it: "1_000"; or write a number if that is meant
+
+    warning[syntax]: `on` is a text here, and true to kubectl
+     --> f.yaml:3:12
+      |
+    3 | c: [1_000, on]
+      |            ^^
+      = help: quote it: "on"; or write true if that is meant
+
+    warning[syntax]: `y` is a text here, and true to kubectl
+     --> f.yaml:4:1
+      |
+    4 | y: 1
+      | ^
+      = help: quote it: "y"; or write true if that is meant
+
+    4 warnings
+    "#);
+    let (source, _) = Source::parse("f.yaml", "a: yes\n", &TextLimits::default());
+    assert_eq!(source.documents().next().map(Node::to_value), Some(json!({"a": "yes"})));
 }
 
 #[test]
@@ -43,11 +80,11 @@ fn several_documents_are_several_trees() {
 #[test]
 fn aliases_and_merge_keys_share_their_anchors() {
     let text =
-        "base: &b {x: 1, y: 2}\nmore: &m {y: 3, z: 4}\na: *b\nc:\n  <<: [*b, *m]\n  y: 9\nd:\n  <<: *m\ne: {'<<': 1}\n";
+        "base: &b {x: 1, w: 2}\nmore: &m {w: 3, z: 4}\na: *b\nc:\n  <<: [*b, *m]\n  w: 9\nd:\n  <<: *m\ne: {'<<': 1}\n";
     let value = values(text).remove(0);
-    assert_eq!(value["a"], json!({"x": 1, "y": 2}));
-    assert_eq!(value["c"], json!({"y": 9, "x": 1, "z": 4}));
-    assert_eq!(value["d"], json!({"y": 3, "z": 4}));
+    assert_eq!(value["a"], json!({"x": 1, "w": 2}));
+    assert_eq!(value["c"], json!({"w": 9, "x": 1, "z": 4}));
+    assert_eq!(value["d"], json!({"w": 3, "z": 4}));
     assert_eq!(value["e"], json!({"<<": 1}));
 }
 
@@ -229,7 +266,7 @@ fn errors_in_aliases_tags_and_keys_say_where_and_what_to_do() {
 
 #[test]
 fn repeated_keys_name_both_lines() {
-    insta::assert_snapshot!(errors("name: a\nspec:\n  x: 1\n  y: 2\n  x: 3\n"), @"
+    insta::assert_snapshot!(errors("name: a\nspec:\n  x: 1\n  w: 2\n  x: 3\n"), @"
     error[syntax]: the key `x` is there twice, first in line 3
      --> f.yaml:5:3
       |

@@ -66,6 +66,8 @@ pub(super) struct Fields<'c> {
     pub(super) own_claim: &'c dyn Fn(&str) -> bool,
     /// How grave an ignored field is.
     pub(super) ignored: Severity,
+    /// Containers may lack an image (else rule V15 tells).
+    pub(super) image_optional: bool,
 }
 
 impl Fields<'_> {

@@ -52,6 +52,12 @@ impl Check<'_> {
                 ("a plain process needs a command: there is no image whose entry point could run", "write `command`")
             });
         }
+        let image = container.get("image").and_then(Value::as_str).is_some_and(|image| !image.is_empty());
+        if self.docker && !image && self.fields.image_optional {
+            found.error("V22", &path.field("image"), || {
+                ("a container engine needs an image", "name one, or run the step as a process")
+            });
+        }
         user(
             self,
             (container.get("securityContext"), &["runAsUser", "runAsGroup"]),

@@ -71,6 +71,17 @@ fn v22_processes_need_a_command() {
 }
 
 #[test]
+fn v22_container_engines_need_an_image() {
+    let bare = json!({"name": "main", "command": ["x"]});
+    let mut limits = Limits::at(Target::local(Runtime::Docker));
+    insta::assert_snapshot!(says_under(&limits, [(&format!("{POD}.containers.0"), bare.clone())]), @"error[V15] spec.steps[0].template.spec.template.spec.containers[0].image: the container has no image (name one, such as busybox:1.36)");
+    limits.image_optional = true;
+    insta::assert_snapshot!(says_under(&limits, [(&format!("{POD}.containers.0"), bare.clone())]), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].image: a container engine needs an image (name one, or run the step as a process)");
+    limits.target = Some(Target::local(Runtime::ByImage));
+    assert_eq!(says_under(&limits, [(&format!("{POD}.containers.0"), bare)]), "", "it runs as a process");
+}
+
+#[test]
 fn v22_privileges_need_permission_and_containers() {
     let context = json!({"privileged": true, "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "readOnlyRootFilesystem": true});
     let docker = Target::local(Runtime::Docker);

@@ -35,7 +35,13 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     Walk::new(form, found).check(template, "Job", &path);
     if let Some(target) = &context.limits.target {
         let own_claim = |name: &str| context.is_claim_template(name);
-        Fields { target, own_claim: &own_claim, ignored: context.limits.lenient() }.check(template, &path, found);
+        Fields {
+            target,
+            own_claim: &own_claim,
+            ignored: context.limits.lenient(),
+            image_optional: context.limits.image_optional,
+        }
+        .check(template, &path, found);
     }
     let metadata = path.field("metadata");
     reserved(template.get("metadata"), &metadata, found);
