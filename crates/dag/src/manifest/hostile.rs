@@ -83,7 +83,7 @@ fn the_rich_flow_breaks_no_rule() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(160))]
 
     #[test]
     fn objects_with_odd_values_are_read_or_refused(places in proptest::collection::vec(any::<prop::sample::Index>(), 1..4), values in proptest::collection::vec(odd_values(), 3)) {

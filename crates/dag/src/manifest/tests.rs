@@ -342,14 +342,14 @@ fn v1_cycles_are_named_beside_other_violations() {
 }
 
 #[test]
-fn v1_a_chain_of_a_hundred_thousand_steps_is_no_cycle() {
+fn v1_a_long_chain_is_no_cycle_until_it_is_closed() {
     let mut object = flow();
     let link = |n: usize| json!({"name": format!("s{n}"), "type": "Manual", "dependencies": [format!("s{}", n.saturating_sub(1).min(n))]});
-    let mut steps: Vec<_> = (0..100_000).map(link).collect();
+    let mut steps: Vec<_> = (0..30_000).map(link).collect();
     steps[0] = json!({"name": "s0", "type": "Manual"});
     object["spec"]["steps"] = steps.into();
     assert!(read_object(&object, &Limits::elsewhere()).is_ok());
-    object["spec"]["steps"][0]["dependencies"] = json!(["s99999"]);
+    object["spec"]["steps"][0]["dependencies"] = json!(["s29999"]);
     let found = lines(&read_object(&object, &Limits::elsewhere()).unwrap_err());
     assert!(found.starts_with("error[V1]") && found.lines().count() == 1, "{found}");
 }

@@ -344,8 +344,8 @@ fn documents_are_counted_and_so_are_problems_past_the_cap() {
     1 error
     ");
     assert_eq!(errors_within("a: 1\n---\nb: 2\n", &limits), "no violations");
-    let report = errors(&format!("{{{}}}", "~: 1,".repeat(300_000)));
-    assert!(report.ends_with("and 599899 errors more\n\n599999 errors"), "{}", &report[report.len() - 100..]);
+    let report = errors(&format!("{{{}}}", "~: 1,".repeat(30_000)));
+    assert!(report.ends_with("and 59899 errors more\n\n59999 errors"), "{}", &report[report.len() - 100..]);
 }
 
 #[test]
