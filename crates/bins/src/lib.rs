@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(all(feature = "cli", feature = "process"))]
+pub mod cli;
 #[cfg(feature = "testing")]
 pub mod conformance;
 #[cfg(feature = "local")]

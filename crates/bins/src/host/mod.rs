@@ -1,3 +1,8 @@
 //! Hosts: what drives the engines against a real world. Owns no rules; those are the engines'.
 
+#[cfg(unix)]
+pub mod control;
 pub mod flow;
+pub mod home;
+#[cfg(feature = "process")]
+pub mod local;

@@ -41,6 +41,7 @@ mod items;
 mod ledger;
 mod order;
 mod publish;
+mod repeat;
 mod report;
 mod resource;
 mod submit;
@@ -54,6 +55,7 @@ use std::time::Duration;
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::journal::{FlowJournal, StoredFlow};
 use orlop_core::ports::substrate::Substrate;
+use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
 use orlop_dag::engine::{State, init, outstanding, view};
 use orlop_dag::plan::Plan;
@@ -67,6 +69,7 @@ pub use error::HostError;
 pub use handle::{HostHandle, Notice};
 pub use ledger::{RecordOptions, entry, options, replay, summary};
 pub use order::{Order, OrderError, event};
+pub use repeat::{Parent, imports};
 pub use resource::resource_name;
 pub use submit::{ParameterError, Submission, first_events, parameters, record};
 pub use template::{Subject, TemplateError};
@@ -127,6 +130,7 @@ pub enum Left {
 /// The host of one flow.
 pub struct FlowHost {
     parts: HostParts,
+    flow: JobFlow,
     plan: Arc<Plan>,
     state: State,
     ledger: Ledger,
@@ -155,7 +159,7 @@ impl FlowHost {
         let meta = options(&StoredFlow { record: record.clone(), snapshot: None, entries: Vec::new(), last: 0 })?.meta;
         let mut effects = Vec::new();
         let state = init(&plan, &meta, now, &mut effects);
-        let mut host = Self::assemble(parts, plan, state, (&record.uid, 0));
+        let mut host = Self::assemble(parts, (record.flow.clone(), plan), state, (&record.uid, 0));
         host.pending = first_events(&record.flow, &host.plan, now);
         host.pending.extend(first);
         host.carry_out(effects);
@@ -171,7 +175,8 @@ impl FlowHost {
         let stored = parts.journal.load(uid).await.map_err(HostError::Journal)?;
         let plan = Plan::build(Arc::new(stored.record.flow.spec.clone())).map_err(HostError::Plan)?;
         let state = replay(&plan, &stored)?;
-        let mut host = Self::assemble(parts, Arc::new(plan), state, (uid, stored.last));
+        let planned = (stored.record.flow, Arc::new(plan));
+        let mut host = Self::assemble(parts, planned, state, (uid, stored.last));
         let mut effects = Vec::new();
         outstanding(&host.plan, &host.state, &mut effects);
         host.adopt();
@@ -179,14 +184,14 @@ impl FlowHost {
         Ok(host)
     }
 
-    fn assemble(parts: HostParts, plan: Arc<Plan>, state: State, (uid, last): (&str, u64)) -> Self {
+    fn assemble(parts: HostParts, (flow, plan): (JobFlow, Arc<Plan>), state: State, (uid, last): (&str, u64)) -> Self {
         let ledger = Ledger::new(Arc::clone(&parts.journal), uid, last);
         let admitted = view(&plan, &state, 0..0).status.start_time.is_some();
         let desk = Desk::new(&plan, &state);
         let work = Work::new(parts.starts);
         let (pending, orders) = (Vec::new(), Vec::new());
         let pace = Pace::default();
-        Self { parts, plan, state, ledger, work, desk, pace, pending, orders, admission: None, admitted }
+        Self { parts, flow, plan, state, ledger, work, desk, pace, pending, orders, admission: None, admitted }
     }
 
     /// Sets who says when the flow may begin; without one it begins at once.
@@ -198,6 +203,12 @@ impl FlowHost {
     #[must_use]
     pub fn handle(&self) -> HostHandle {
         self.desk.handle()
+    }
+
+    /// The object, without status.
+    #[must_use]
+    pub fn flow(&self) -> &JobFlow {
+        &self.flow
     }
 
     /// The plan of the flow.

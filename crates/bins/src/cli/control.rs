@@ -1,0 +1,114 @@
+//! Orders of people: approve, reject, suspend, resume, stop, terminate. Owns their options and what is told back.
+
+use clap::{Args, ValueEnum};
+use orlop_core::spec::flow::{StopMode, SuspendMode};
+use orlop_core::spec::status::Decision;
+
+use super::failure::{Exit, Failure};
+use super::output;
+use super::place::Place;
+use super::stored::{caller, order};
+use crate::host::flow::Order;
+
+/// A run.
+#[derive(Args, Debug)]
+pub(super) struct NameArgs {
+    /// Name of the run
+    pub name: String,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// A decision.
+#[derive(Args, Debug)]
+pub(super) struct DecideArgs {
+    /// Name of the run
+    pub name: String,
+    /// The Manual step
+    pub step: String,
+    /// Why
+    #[arg(long)]
+    pub reason: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// A suspension.
+#[derive(Args, Debug)]
+pub(super) struct SuspendArgs {
+    /// Name of the run
+    pub name: String,
+    /// What live attempts do
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// What live attempts do when a flow is suspended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Mode {
+    /// They finish
+    #[default]
+    Drain,
+    /// They are frozen
+    Suspend,
+}
+
+/// Orders without options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// Go on.
+    Resume,
+    /// End, live attempts finish.
+    Stop,
+    /// End, live attempts are cancelled.
+    Terminate,
+}
+
+/// Decides about a Manual step.
+///
+/// # Errors
+/// When there is no such run or step, or it is not in a state for it.
+pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
+    let DecideArgs { name, step, reason, place } = args;
+    let told = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
+    give(&place, &name, Order::Decide { step, decision, by: caller(), reason }, &told).await
+}
+
+/// Suspends a run.
+///
+/// # Errors
+/// When there is no such run, or it has ended.
+pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
+    let mode = match args.mode {
+        Mode::Drain => SuspendMode::Drain,
+        Mode::Suspend => SuspendMode::Suspend,
+    };
+    give(&args.place, &args.name, Order::Suspend { mode }, "suspended").await
+}
+
+/// Carries out an order without options.
+///
+/// # Errors
+/// When there is no such run, or it is not in a state for it.
+pub(super) async fn simple(args: NameArgs, verb: Verb) -> Result<Exit, Failure> {
+    let (order, told) = match verb {
+        Verb::Resume => (Order::Resume, "resumed"),
+        Verb::Stop => (Order::Stop { mode: StopMode::Graceful }, "stopping"),
+        Verb::Terminate => (Order::Stop { mode: StopMode::Terminate }, "terminating"),
+    };
+    give(&args.place, &args.name, order, told).await
+}
+
+async fn give(place: &Place, name: &str, what: Order, told: &str) -> Result<Exit, Failure> {
+    let run = place.existing(name)?;
+    if order(&run, what).await? {
+        output::print(&format!("{name}: {told}"))?;
+    } else {
+        output::print(&format!(
+            "{name}: {told}; no host runs it now, so this takes effect with `orlop run --resume --name {name}`"
+        ))?;
+    }
+    Ok(Exit::Done)
+}

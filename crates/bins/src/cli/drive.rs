@@ -1,0 +1,127 @@
+//! A host in the foreground: progress, signals, control socket, result. Owns the exit code of a run.
+
+use std::io::IsTerminal as _;
+
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::status::FlowStatus;
+
+use super::failure::{Exit, Failure};
+use super::logs;
+use super::output::{self, Format};
+use super::progress::{self, Progress};
+use super::signals::Signals;
+use crate::host::control::Server;
+use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
+use crate::host::home::{RunDir, RunLock};
+use crate::view::table;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drive {
+    /// How progress is shown.
+    pub progress: Progress,
+    /// Form of the result.
+    pub output: Format,
+    /// Whether to leave when only a person can make the flow go on.
+    pub leave_when_paused: bool,
+}
+
+/// A host and where it works.
+pub(super) struct Driven {
+    /// The host.
+    pub host: FlowHost,
+    /// Its directory.
+    pub run: RunDir,
+    /// Name of its flow.
+    pub name: String,
+    /// Its lock.
+    pub lock: RunLock,
+}
+
+impl Drive {
+    /// Drives a flow to its end, or until there is another reason to leave.
+    ///
+    /// # Errors
+    /// When the host cannot go on.
+    pub(super) async fn run(&self, driven: Driven) -> Result<Exit, Failure> {
+        let Driven { mut host, run, name, lock } = driven;
+        let mut signals = Signals::take()?;
+        let handle = host.handle();
+        let server = Server::open(run.path(), handle.clone())
+            .map_err(|error| Failure::io("the control socket cannot be opened", &error))?;
+        let shown = tokio::spawn(progress::show(self.progress, handle.clone(), name.clone()));
+        let left = tokio::select! {
+            left = host.run() => Some(left),
+            () = signals.order(&handle) => None,
+        };
+        // Watchers see the end before the host is gone.
+        let status = host.status();
+        let object = JobFlow { status: Some(status.clone()), ..host.flow().clone() };
+        drop(handle);
+        drop(host);
+        server.close().await;
+        // Progress ends when the host has gone; a panic of it is not the run's.
+        drop(shown.await);
+        drop(lock);
+        match left {
+            None => {
+                output::tell(&format!(
+                    "left `{name}`; what runs goes on, `orlop run --resume --name {name}` takes it up again"
+                ));
+                Ok(Exit::Interrupted)
+            }
+            Some(Err(error)) => Err(error.into()),
+            Some(Ok(Left::Paused)) => {
+                self.result(&name, &object, &run)?;
+                let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);
+                let step = first.map_or("STEP", |step| step.name.as_str());
+                output::tell(&format!(
+                    "left `{name}` waiting for a decision: `orlop flow approve {name} {step}`, then \
+                     `orlop run --resume --name {name}`"
+                ));
+                Ok(Exit::Paused)
+            }
+            Some(Ok(_)) => {
+                self.result(&name, &object, &run)?;
+                Ok(exit_of(&status))
+            }
+        }
+    }
+
+    fn result(&self, name: &str, object: &JobFlow, run: &RunDir) -> Result<(), Failure> {
+        match self.output {
+            Format::Table => {
+                let Some(status) = &object.status else { return Ok(()) };
+                let now = SystemClock.now();
+                let mut text = table::steps(status, now, output::colour());
+                text.push('\n');
+                text.push_str(&table::summary(name, status, now, output::colour()));
+                text.push_str(&logs::tail_of_failure(run, status));
+                output::print(&text)
+            }
+            Format::Name => output::print(name),
+            format => output::print(&output::serialized(object, format)?),
+        }
+    }
+}
+
+/// The exit code of a flow that has ended.
+#[must_use]
+pub(super) fn exit_of(status: &FlowStatus) -> Exit {
+    if status.phase == FlowPhase::Succeeded {
+        return Exit::Done;
+    }
+    let failed = status.conditions.iter().find(|condition| condition.kind == "Failed");
+    match failed.map(|condition| condition.reason.as_str()) {
+        Some("Stopped" | "Terminated" | "Replaced") => Exit::Stopped,
+        _ => Exit::Failed,
+    }
+}
+
+/// Whether a person sees what is written to standard error.
+#[must_use]
+pub(super) fn is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}

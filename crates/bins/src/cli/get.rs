@@ -1,0 +1,46 @@
+//! `orlop flow get`: a run with its steps. Owns the page people read.
+
+use clap::Args;
+
+use super::failure::{Exit, Failure};
+use super::output::{self, Format};
+use super::place::Place;
+use super::progress::approval_hint;
+use super::stored::Stored;
+use crate::host::flow::{Clock as _, SystemClock};
+use crate::view::table;
+
+/// Options of `orlop flow get`.
+#[derive(Args, Debug)]
+pub(super) struct GetArgs {
+    /// Name of the run
+    pub name: String,
+    #[command(flatten)]
+    pub place: Place,
+    /// Form of the page; JSON and YAML give the object with its status
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Shows a run.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
+    let run = args.place.existing(&args.name)?;
+    let stored = Stored::read(&run).await?;
+    let name = &stored.record.flow.metadata.name;
+    let text = match args.output {
+        Format::Name => name.clone(),
+        Format::Table => {
+            let (status, now) = (stored.status(), SystemClock.now());
+            let mut text = format!("{}\n", table::steps(&status, now, output::colour()));
+            text.push_str(&table::summary(name, &status, now, output::colour()));
+            text.extend(approval_hint(name, &status).map(|hint| format!("  {hint}\n")));
+            text
+        }
+        format => output::serialized(&stored.object(), format)?,
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}

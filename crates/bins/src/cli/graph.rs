@@ -1,0 +1,66 @@
+//! `orlop flow graph`: the DAG of a file's flow, or of a run with its phases. Owns the choice between the two.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use orlop_dag::manifest::Limits;
+
+use super::failure::{Exit, Failure};
+use super::place::Place;
+use super::stored::Stored;
+use super::{manifest, output};
+use crate::view::graph::Graph;
+
+/// Form of a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// Lines of text
+    #[default]
+    Text,
+    /// Graphviz
+    Dot,
+    /// Mermaid
+    Mermaid,
+    /// JSON
+    Json,
+}
+
+/// Options of `orlop flow graph`.
+#[derive(Args, Debug)]
+pub(super) struct GraphArgs {
+    /// A file, or the name of a run
+    pub subject: String,
+    #[command(flatten)]
+    pub place: Place,
+    /// Form of the graph
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Form,
+    /// The flow of this name, where the file holds several
+    #[arg(long)]
+    pub name: Option<String>,
+}
+
+/// Draws a graph.
+///
+/// # Errors
+/// When there is neither such a file nor such a run.
+pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
+    let path = PathBuf::from(&args.subject);
+    let is_file = path == Path::new("-") || path.is_file() || args.subject.contains(['/', '\\']);
+    let (plan, status) = if is_file {
+        (manifest::one(&path, Limits::elsewhere(), args.name.as_deref())?.plan, None)
+    } else {
+        let stored = Stored::read(&args.place.existing(&args.subject)?).await?;
+        let status = stored.status();
+        (stored.plan, Some(status))
+    };
+    let graph = Graph { plan: &plan, status: status.as_ref() };
+    let text = match args.output {
+        Form::Text => graph.text(output::colour()),
+        Form::Dot => graph.dot(),
+        Form::Mermaid => graph.mermaid(),
+        Form::Json => output::serialized(&graph.json(), output::Format::Json)?,
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,177 @@
+//! `orlop flow list`: the runs of a home. Owns filters and columns.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::ports::journal::{FlowJournal as _, FlowRecordSummary};
+use orlop_core::time::GoDuration;
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::output::{self, Format};
+use super::place::Place;
+use super::setup::pair;
+use crate::host::flow::{Clock as _, SystemClock};
+use crate::host::home::RunDir;
+use crate::view::table::columns;
+use crate::view::text::{age, one_line};
+
+/// Options of `orlop flow list`.
+#[derive(Args, Debug)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    pub place: Place,
+    /// Runs of all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Only runs in this phase
+    #[arg(long)]
+    pub phase: Option<String>,
+    /// Only runs with this label (repeatable)
+    #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = pair)]
+    pub label: Vec<(String, String)>,
+    /// Only runs accepted at least this long ago, such as `36h`
+    #[arg(long, value_name = "DURATION")]
+    pub older_than: Option<GoDuration>,
+    /// Form of the list
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// A run in a list.
+pub(super) struct Listed {
+    /// Its directory.
+    pub run: RunDir,
+    /// Its summary.
+    pub flow: FlowRecordSummary,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Which runs of a home are meant.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    /// Only of this namespace.
+    pub namespace: Option<String>,
+    /// Only in this phase.
+    pub phase: Option<FlowPhase>,
+    /// Only with these labels.
+    pub labels: Vec<(String, String)>,
+    /// Only accepted at least this long ago.
+    pub older_than: Option<Duration>,
+}
+
+impl Filter {
+    fn takes(&self, listed: &Listed) -> bool {
+        let age = SystemClock.now().since(listed.flow.created_at);
+        self.phase.is_none_or(|phase| listed.flow.summary.phase == phase)
+            && self.labels.iter().all(|(key, value)| listed.labels.get(key) == Some(value))
+            && self.older_than.is_none_or(|limit| age >= limit)
+    }
+}
+
+/// The runs of a home; one that cannot be read is told and passed over.
+///
+/// # Errors
+/// When the home cannot be read.
+pub(super) async fn runs(place: &Place, filter: &Filter) -> Result<Vec<Listed>, Failure> {
+    let found = match &place.run_dir {
+        Some(dir) => vec![RunDir::new(dir)],
+        None => {
+            let home = place.home()?;
+            let failed = |error| Failure::io(&format!("{} cannot be read", home.path().display()), &error);
+            home.runs(filter.namespace.as_deref()).map_err(failed)?
+        }
+    };
+    let mut runs = Vec::new();
+    for run in found {
+        match listed(&run).await {
+            Ok(Some(listed)) if filter.takes(&listed) => runs.push(listed),
+            Ok(_) => {}
+            Err(failure) => output::tell(&format!("warning: {} cannot be read: {failure}", run.path().display())),
+        }
+    }
+    runs.sort_by(|a, b| (a.flow.created_at, &a.flow.uid).cmp(&(b.flow.created_at, &b.flow.uid)));
+    Ok(runs)
+}
+
+async fn listed(run: &RunDir) -> Result<Option<Listed>, Failure> {
+    let journal = SqliteJournal::open(run.journal(), Access::Viewer).await?;
+    let Some(flow) = journal.list().await?.into_iter().next() else { return Ok(None) };
+    let labels = journal.load(&flow.uid).await?.record.flow.metadata.labels;
+    journal.close().await;
+    Ok(Some(Listed { run: run.clone(), flow, labels }))
+}
+
+/// A phase as written, in any case.
+///
+/// # Errors
+/// When there is no such phase.
+pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
+    use orlop_core::machine::Named as _;
+    let found = FlowPhase::ALL.iter().find(|phase| phase.as_str().eq_ignore_ascii_case(text));
+    found.copied().ok_or_else(|| {
+        let all: Vec<&str> = FlowPhase::ALL.iter().map(|phase| phase.as_str()).collect();
+        Failure::usage(format!("there is no phase `{text}`; use one of {}", all.join(", ")))
+    })
+}
+
+/// Lists runs.
+///
+/// # Errors
+/// When the home cannot be read.
+pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
+    let filter = Filter {
+        namespace: (!args.all_namespaces).then(|| args.place.namespace.clone()),
+        phase: args.phase.as_deref().map(phase).transpose()?,
+        labels: args.label.clone(),
+        older_than: args.older_than.map(GoDuration::get),
+    };
+    let runs = runs(&args.place, &filter).await?;
+    let text = match args.output {
+        Format::Name => runs.iter().map(|run| format!("{}\n", run.flow.name)).collect(),
+        Format::Table => table(&runs, args.all_namespaces),
+        format => {
+            let items: Vec<_> = runs.iter().map(item).collect();
+            output::serialized(&json!({"items": items}), format)?
+        }
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn item(listed: &Listed) -> serde_json::Value {
+    let flow = &listed.flow;
+    json!({
+        "namespace": flow.namespace, "name": flow.name, "uid": flow.uid, "created": flow.created_at.to_string(),
+        "phase": flow.summary.phase, "progress": flow.summary.progress, "message": flow.summary.message,
+        "started": flow.summary.started_at.map(|at| at.to_string()), "ended": flow.summary.ended_at.map(|at| at.to_string()),
+        "labels": listed.labels, "directory": listed.run.path(),
+    })
+}
+
+fn table(runs: &[Listed], namespaces: bool) -> String {
+    let now = SystemClock.now();
+    let mut header = vec!["NAME", "PHASE", "PROGRESS", "AGE", "MESSAGE"];
+    if namespaces {
+        header.insert(0, "NAMESPACE");
+    }
+    let row = |listed: &Listed| {
+        let summary = &listed.flow.summary;
+        let mut row = vec![
+            listed.flow.name.clone(),
+            summary.phase.to_string(),
+            summary.progress.clone(),
+            age(now.since(listed.flow.created_at)),
+            one_line(&summary.message, 60),
+        ];
+        if namespaces {
+            row.insert(0, listed.flow.namespace.clone());
+        }
+        row
+    };
+    columns(&header, &runs.iter().map(row).collect::<Vec<_>>())
+}

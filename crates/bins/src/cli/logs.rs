@@ -1,0 +1,239 @@
+//! `orlop flow logs`: what attempts wrote. Owns which logs are meant and their order; the files are the runtime's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use orlop_cloud::runtime::logs::Stream;
+use orlop_cloud::runtime::logs::follow::Follower;
+use orlop_cloud::runtime::logs::read::{Entry, read_all};
+use orlop_core::attempt::Address;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::status::{FlowStatus, StepStatus};
+use orlop_core::time::{GoDuration, Time};
+use tokio::task::JoinSet;
+
+use super::failure::{Exit, Failure};
+use super::output;
+use super::place::Place;
+use super::signals::Signals;
+use super::stored::Stored;
+use crate::host::control::{Answer, Client};
+use crate::host::flow::{Clock as _, SystemClock};
+use crate::host::home::RunDir;
+
+/// Options of `orlop flow logs`.
+#[derive(Args, Debug)]
+pub(super) struct LogsArgs {
+    /// Name of the run
+    pub name: String,
+    /// The step, or `<step>-i<k>` for one instance; all steps without it
+    pub step: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Go on as more is written, until the run has ended
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only this attempt
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<u32>,
+    /// Only this instance of a fan-out
+    #[arg(long, value_name = "K")]
+    pub item: Option<u32>,
+    /// Only steps that failed
+    #[arg(long)]
+    pub failed: bool,
+    /// Only what was written in the last while, such as `10m`
+    #[arg(long, value_name = "DURATION")]
+    pub since: Option<GoDuration>,
+    /// Begin every line with its time
+    #[arg(long)]
+    pub timestamps: bool,
+}
+
+/// One log file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Log {
+    instance: String,
+    attempt: u32,
+    stream: Stream,
+    path: PathBuf,
+}
+
+/// Shows logs.
+///
+/// # Errors
+/// When there is no such run or step.
+pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
+    let run = args.place.existing(&args.name)?;
+    let stored = Stored::read(&run).await?;
+    if let Some(step) = &args.step
+        && stored.plan.address_of(step).is_none()
+    {
+        let message = format!("flow `{}` has no step `{step}`", args.name);
+        return Err(Failure::new(Exit::NotFound, message));
+    }
+    let after =
+        args.since.map(|since| SystemClock.now().millis() - i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX));
+    let writer = Writer { timestamps: args.timestamps, after: after.map(Time::from_millis) };
+    if args.follow {
+        return follow(&run, &args, &stored, &writer).await;
+    }
+    let status = stored.status();
+    for pair in
+        select(&run, &stored, &status, &args).chunk_by(|a, b| (&a.instance, a.attempt) == (&b.instance, b.attempt))
+    {
+        let mut entries: Vec<(Entry, &Log)> = Vec::new();
+        for log in pair {
+            entries.extend(all(log)?.into_iter().map(|entry| (entry, log)));
+        }
+        entries.sort_by_key(|(entry, _)| entry.time);
+        for (entry, log) in entries {
+            if !writer.write(log, &entry)? {
+                return Ok(Exit::Done);
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The logs that are meant, by step in spec order, instance, attempt and stream.
+fn select(run: &RunDir, stored: &Stored, status: &FlowStatus, args: &LogsArgs) -> Vec<Log> {
+    let mut logs = Vec::new();
+    for step in &status.steps {
+        let Some(at) = stored.plan.address_of(&step.name) else { continue };
+        if !meant(stored, step, at, args) {
+            continue;
+        }
+        for attempt in 1..=step.attempt.max(step.retry_count + 1) {
+            if args.attempt.is_some_and(|wanted| wanted != attempt) {
+                continue;
+            }
+            for (stream, suffix) in [(Stream::Stdout, "out"), (Stream::Stderr, "err")] {
+                let path = run.logs().join(&step.name).join(format!("{attempt}.{suffix}"));
+                logs.push(Log { instance: step.name.clone(), attempt, stream, path });
+            }
+        }
+    }
+    logs
+}
+
+fn meant(stored: &Stored, step: &StepStatus, at: Address, args: &LogsArgs) -> bool {
+    let named = args.step.as_ref().is_none_or(|name| *name == step.name || name == stored.plan.name(at.step));
+    let item = args.item.is_none_or(|item| at.item == Some(item));
+    let failed = !args.failed || step.phase == StepPhase::Failed;
+    named && item && failed && step.instances.is_none()
+}
+
+/// All entries of a log; none where there is no file.
+fn all(log: &Log) -> Result<Vec<Entry>, Failure> {
+    let failed = |error| Failure::io(&format!("reading {} failed", log.path.display()), &error);
+    Ok(read_all(&log.path, log.stream, 0).map_err(failed)?.entries)
+}
+
+/// How entries become lines.
+struct Writer {
+    timestamps: bool,
+    after: Option<Time>,
+}
+
+impl Writer {
+    /// Writes an entry. False when the reader has gone.
+    fn write(&self, log: &Log, entry: &Entry) -> Result<bool, Failure> {
+        if self.after.is_some_and(|after| entry.time < after) {
+            return Ok(true);
+        }
+        let mut line = format!("{}/{} ", log.instance, log.attempt).into_bytes();
+        if self.timestamps {
+            line.extend_from_slice(format!("{} ", entry.time).as_bytes());
+        }
+        line.extend_from_slice(entry.text.as_bytes());
+        line.push(b'\n');
+        output::raw(&line)
+    }
+}
+
+/// Follows all logs that are meant, those that begin later included, until the run has ended.
+async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer) -> Result<Exit, Failure> {
+    let mut signals = Signals::take()?;
+    let client = Client::connect(run.path()).await;
+    let client = client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))?;
+    let mut watch = match client {
+        Some(client) => client.watch().await.ok(),
+        None => None,
+    };
+    let (lines, mut written) = tokio::sync::mpsc::channel::<(Log, Entry)>(256);
+    let mut known: Vec<Log> = Vec::new();
+    let mut tasks = JoinSet::new();
+    let mut status = stored.status();
+    loop {
+        for log in select(run, stored, &status, args) {
+            if !known.contains(&log) {
+                known.push(log.clone());
+                tasks.spawn(tail(log, lines.clone()));
+            }
+        }
+        let Some(watching) = &mut watch else { break };
+        tokio::select! {
+            () = signals.next() => return Ok(Exit::Interrupted),
+            Some((log, entry)) = written.recv() => {
+                if !writer.write(&log, &entry)? {
+                    return Ok(Exit::Done);
+                }
+            }
+            answer = watching.next() => match answer {
+                Ok(Some(Answer::Status(next))) => status = *next,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => watch = None,
+            }
+        }
+    }
+    // The host has gone: what is written by now is all there is to follow.
+    let quiet = Duration::from_millis(300);
+    while let Ok(Some((log, entry))) = tokio::time::timeout(quiet, written.recv()).await {
+        if !writer.write(&log, &entry)? {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn tail(log: Log, lines: tokio::sync::mpsc::Sender<(Log, Entry)>) {
+    let parent = log.path.parent().unwrap_or(Path::new("/"));
+    if let Err(error) = std::fs::create_dir_all(parent) {
+        return output::tell(&format!("warning: {} cannot be followed: {error}", log.path.display()));
+    }
+    let mut follower = match Follower::new(&log.path, log.stream, 0) {
+        Ok(follower) => follower,
+        Err(error) => return output::tell(&format!("warning: {} cannot be followed: {error}", log.path.display())),
+    };
+    while let Ok(page) = follower.next().await {
+        for entry in page.entries {
+            if lines.send((log.clone(), entry)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The last lines of the first step that failed, for the summary of a run.
+#[must_use]
+pub(super) fn tail_of_failure(run: &RunDir, status: &FlowStatus) -> String {
+    const LINES: usize = 10;
+    let failed = |step: &&StepStatus| step.phase == StepPhase::Failed && step.attempt > 0 && step.instances.is_none();
+    let Some(step) = status.steps.iter().find(failed) else { return String::new() };
+    let mut entries = Vec::new();
+    for (stream, suffix) in [(Stream::Stdout, "out"), (Stream::Stderr, "err")] {
+        let path = run.logs().join(&step.name).join(format!("{}.{suffix}", step.attempt));
+        let log = Log { instance: step.name.clone(), attempt: step.attempt, stream, path };
+        entries.extend(all(&log).unwrap_or_default());
+    }
+    entries.sort_by_key(|entry| entry.time);
+    let from = entries.len().saturating_sub(LINES);
+    let lines = entries.iter().skip(from).map(|entry| {
+        let text = entry.text.clone();
+        format!("    {}\n", crate::view::text::one_line(&text, 200))
+    });
+    let text: String = lines.collect();
+    if text.is_empty() { text } else { format!("  last lines of {}:\n{text}", step.name) }
+}

@@ -1,0 +1,138 @@
+//! Files of flows as commands take them. Owns reading them and telling what is wrong with them; the rules are the
+//! manifest's.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use orlop_core::spec::flow::JobFlow;
+use orlop_dag::manifest::substrate::{Runtime, Target};
+use orlop_dag::manifest::{Form, Limits, Manifest, Options, Report, Severity, TextLimits, Violations, read};
+use orlop_dag::plan::{Plan, PlanError};
+
+use super::failure::{Exit, Failure};
+use super::output;
+use crate::host::local::{Backend, LocalSetup};
+
+/// A flow read from a file, and its plan.
+pub(super) struct Loaded {
+    /// The flow as the file has it.
+    pub manifest: Manifest,
+    /// Its plan.
+    pub plan: Plan,
+}
+
+/// What a flow must keep to run on this machine with a setup.
+#[must_use]
+pub(super) fn limits(setup: &LocalSetup, strict: bool) -> Limits {
+    let runtime = match setup.backend {
+        Backend::Docker => Runtime::ByImage,
+        Backend::Process => Runtime::Process,
+    };
+    let mut target = Target::local(runtime);
+    target.privileged = setup.allow_privileged;
+    target.host_paths = setup.allow_host_path.iter().map(|path| path.display().to_string()).collect();
+    let limits = Limits::at(target);
+    if strict { limits.strict() } else { limits }
+}
+
+/// The text of a file; `-` is standard input.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn text(file: &Path) -> Result<String, Failure> {
+    let read = if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => {
+            Failure::new(Exit::Refused, format!("{} is not UTF-8 text, so it is no manifest", file.display()))
+        }
+        _ => Failure::io(&format!("reading {} failed", file.display()), &error),
+    })
+}
+
+/// Reads all flows of a text, planned; warnings are in the report.
+///
+/// # Errors
+/// Everything wrong with it.
+pub(super) fn load(name: &str, text: &str, limits: Limits) -> Result<(Vec<Loaded>, Report), Report> {
+    let mut options = Options::new(limits);
+    options.text = TextLimits::large();
+    let reading = read(name, Arc::<str>::from(text), &options)?;
+    let mut found = Violations::new();
+    let mut loaded = Vec::new();
+    for manifest in reading.manifests {
+        match Plan::build(Arc::new(manifest.flow.spec.clone())) {
+            Ok(plan) => loaded.push(Loaded { manifest, plan }),
+            Err(errors) => found.append(violations(&manifest, &errors)),
+        }
+    }
+    if found.has_errors() {
+        found.append(reading.warnings.violations);
+        found.sort_by_place();
+        return Err(Report::new(found));
+    }
+    Ok((loaded, reading.warnings))
+}
+
+fn violations(manifest: &Manifest, errors: &[PlanError]) -> Violations {
+    let mut found = Violations::new();
+    for error in errors {
+        let path = || error.path.parse().unwrap_or_default();
+        found.add_at((Severity::Error, error.rule), path, || {
+            orlop_dag::manifest::Note::new(error.message.clone(), error.help.clone())
+        });
+    }
+    manifest.place(&mut found);
+    found
+}
+
+/// The one flow of a file that a command takes: the only one, or the one of a name. Warnings are told.
+///
+/// # Errors
+/// When the file is refused, or holds several flows and none is named.
+pub(super) fn one(file: &Path, limits: Limits, name: Option<&str>) -> Result<Loaded, Failure> {
+    let text = text(file)?;
+    let (mut loaded, warnings) = load(&file.display().to_string(), &text, limits)
+        .map_err(|report| Failure::new(Exit::Refused, report.to_string()))?;
+    if !warnings.violations.is_empty() {
+        output::tell(&warnings.to_string());
+    }
+    if loaded.len() > 1 {
+        let named = |flow: &JobFlow| name.is_some_and(|name| flow.metadata.name == name);
+        loaded.retain(|flow| named(&flow.manifest.flow));
+    }
+    loaded.pop().filter(|_| loaded.is_empty()).ok_or_else(|| {
+        let message = format!("{} holds several flows; choose one with --name NAME", file.display());
+        Failure::usage(message)
+    })
+}
+
+/// Name of the flow: as given, as written, or made where the object asks for that.
+#[must_use]
+pub(super) fn flow_name(manifest: &Manifest, given: Option<&str>, uid: &str) -> String {
+    if let Some(name) = given {
+        return name.to_owned();
+    }
+    let metadata = &manifest.flow.metadata;
+    let prefix = metadata.generate_name.as_deref().unwrap_or_default();
+    if metadata.name.is_empty() || manifest.form == Form::Pipeline && !prefix.is_empty() {
+        let uid8: String = uid.chars().take(8).collect();
+        return format!("{prefix}{uid8}");
+    }
+    metadata.name.clone()
+}
+
+/// Whether any step names an image.
+#[must_use]
+pub(super) fn has_images(plan: &Plan) -> bool {
+    let spec = plan.spec();
+    spec.steps.iter().chain(&spec.finally).any(|step| {
+        let containers = step.template.as_ref().and_then(|job| job.pointer("/spec/template/spec/containers"));
+        containers.and_then(|list| list.get(0)?.get("image")).is_some_and(|image| !image.is_null())
+    })
+}

@@ -1,0 +1,164 @@
+//! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
+
+mod control;
+mod delete;
+mod drive;
+mod failure;
+mod get;
+mod graph;
+mod list;
+mod logs;
+mod manifest;
+mod output;
+mod place;
+mod plan;
+mod progress;
+mod retry;
+mod run;
+mod setup;
+mod signals;
+mod stored;
+mod tree;
+mod validate;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+pub use failure::{Exit, Failure};
+
+/// The hidden argument under which this program is the shim of a pod.
+pub const SHIM: &str = "__shim";
+
+/// Orders the steps of flows and runs them.
+#[derive(Parser, Debug)]
+#[command(name = "orlop", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  orlop run flow.yaml                          run a flow on this machine, steps as containers
+  orlop run flow.yaml --backend process        the same, steps as processes
+  orlop flow logs etl load --follow            follow the log of a step
+  orlop flow approve etl release               let a Manual step go on
+
+Exit codes: 0 done or Succeeded, 1 Failed, 2 usage, 3 manifest refused, 4 not found, 5 conflict,
+6 not permitted, 7 unreachable, 8 waiting timed out, 9 stopped, 10 left paused, 130 interrupted")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a flow on this machine; short for `orlop flow run`
+    Run(Box<run::RunArgs>),
+    /// Flows: run, inspect and control them
+    #[command(subcommand, arg_required_else_help = true)]
+    Flow(Flow),
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+enum Flow {
+    /// Plan and execute a flow on this machine until it has ended
+    Run(Box<run::RunArgs>),
+    /// Check files or folders of flows
+    Validate(validate::ValidateArgs),
+    /// Draw the graph of a file's flow or of a run
+    Graph(graph::GraphArgs),
+    /// Show what would run: order, waves, names, Jobs; runs nothing
+    Plan(Box<plan::PlanArgs>),
+    /// List runs
+    List(list::ListArgs),
+    /// Show a run with its steps
+    Get(get::GetArgs),
+    /// Watch a run until it has ended
+    Watch(watch::WatchArgs),
+    /// Show logs of a run's attempts
+    Logs(logs::LogsArgs),
+    /// Let a Manual step go on
+    Approve(control::DecideArgs),
+    /// Let a Manual step fail
+    Reject(control::DecideArgs),
+    /// Start nothing more
+    Suspend(control::SuspendArgs),
+    /// Let a suspended run go on
+    Resume(control::NameArgs),
+    /// End a run: live attempts finish, `finally` runs
+    Stop(control::NameArgs),
+    /// End a run at once: live attempts are cancelled
+    Terminate(control::NameArgs),
+    /// Run again what failed, in a new flow
+    Retry(Box<retry::RetryArgs>),
+    /// Delete runs that have ended
+    Delete(delete::DeleteArgs),
+}
+
+/// Runs the command line of this process and says how it ends.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
+            drop(error.print());
+            return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { Exit::Done as u8 });
+        }
+    };
+    telemetry();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::tell(&format!("error: the runtime cannot be started: {error}"));
+            return ExitCode::from(Exit::Unreachable as u8);
+        }
+    };
+    let exit = runtime.block_on(dispatch(cli.command)).unwrap_or_else(|failure| {
+        output::tell(&format!("error: {failure}"));
+        failure.exit
+    });
+    // Work on blocking threads that nobody waits for must not hold the program.
+    runtime.shutdown_background();
+    ExitCode::from(exit as u8)
+}
+
+fn telemetry() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let colours = output::error_colour() == crate::view::text::Colour::Always;
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+}
+
+async fn dispatch(command: Command) -> Result<Exit, Failure> {
+    use control::Verb;
+    let flow = match command {
+        Command::Run(args) => return run::run(*args).await,
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "orlop", &mut text);
+            return output::raw(&text).map(|_| Exit::Done);
+        }
+        Command::Flow(flow) => flow,
+    };
+    match flow {
+        Flow::Run(args) => run::run(*args).await,
+        Flow::Validate(args) => validate::validate(&args),
+        Flow::Graph(args) => graph::graph(args).await,
+        Flow::Plan(args) => plan::plan(*args).await,
+        Flow::List(args) => list::list(args).await,
+        Flow::Get(args) => get::get(args).await,
+        Flow::Watch(args) => watch::watch(args).await,
+        Flow::Logs(args) => logs::logs(args).await,
+        Flow::Approve(args) => control::decide(args, orlop_core::spec::status::Decision::Approved).await,
+        Flow::Reject(args) => control::decide(args, orlop_core::spec::status::Decision::Rejected).await,
+        Flow::Suspend(args) => control::suspend(args).await,
+        Flow::Resume(args) => control::simple(args, Verb::Resume).await,
+        Flow::Stop(args) => control::simple(args, Verb::Stop).await,
+        Flow::Terminate(args) => control::simple(args, Verb::Terminate).await,
+        Flow::Retry(args) => retry::retry(*args).await,
+        Flow::Delete(args) => delete::delete(args).await,
+    }
+}

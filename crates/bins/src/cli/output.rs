@@ -1,0 +1,93 @@
+//! Standard output and standard error of commands. Owns what happens when nobody reads them any more: nothing.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use super::failure::{Exit, Failure};
+use crate::view::text::Colour;
+
+/// Form of a command's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// Tables and sentences for people.
+    #[default]
+    Table,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names only, one a line.
+    Name,
+}
+
+/// Writes a text to standard output, with a line feed where it has none. A reader that has gone is no error.
+///
+/// # Errors
+/// When it cannot be written for any other reason, such as a full disk.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    written(put(&mut io::stdout().lock(), text))
+}
+
+/// The same for standard error, where trouble has nowhere to be told.
+pub(super) fn tell(text: &str) {
+    drop(put(&mut io::stderr().lock(), text));
+}
+
+fn put(to: &mut dyn io::Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    if !text.is_empty() && !text.ends_with('\n') {
+        to.write_all(b"\n")?;
+    }
+    to.flush()
+}
+
+fn written(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::io("writing the output failed", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes raw bytes to standard output. False when the reader has gone.
+///
+/// # Errors
+/// As of [`print`].
+pub(super) fn raw(bytes: &[u8]) -> Result<bool, Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        other => written(other).map(|()| true),
+    }
+}
+
+/// A value as JSON or YAML.
+///
+/// # Errors
+/// When it cannot be written down, which no value of ours does.
+pub(super) fn serialized(value: &impl Serialize, format: Format) -> Result<String, Failure> {
+    let failed = |error: String| Failure::new(Exit::Unreachable, format!("the output cannot be written: {error}"));
+    if format == Format::Yaml {
+        return serde_saphyr::to_string(value).map_err(|error| failed(error.to_string()));
+    }
+    serde_json::to_string_pretty(value).map_err(|error| failed(error.to_string()))
+}
+
+/// Whether standard output shows colours: a terminal, and nobody has said NO_COLOR.
+#[must_use]
+pub(super) fn colour() -> Colour {
+    colour_of(io::stdout().is_terminal())
+}
+
+/// The same for standard error.
+#[must_use]
+pub(super) fn error_colour() -> Colour {
+    colour_of(io::stderr().is_terminal())
+}
+
+fn colour_of(terminal: bool) -> Colour {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if terminal && !refused { Colour::Always } else { Colour::Never }
+}

@@ -1,0 +1,69 @@
+//! Which run a command is about. Owns the options that say so; opens no journal.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use orlop_core::id::dns1123_subdomain;
+
+use super::failure::{Exit, Failure};
+use crate::host::home::{Home, RunDir};
+
+/// Where runs are kept.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Place {
+    /// Namespace of the flow
+    #[arg(short, long, global = true, default_value = "default", env = "ORLOP_NAMESPACE")]
+    pub namespace: String,
+    /// Directory that keeps runs [default: $XDG_STATE_HOME/orlop, else ~/.local/state/orlop]
+    #[arg(long, global = true, value_name = "DIR", env = "ORLOP_HOME")]
+    pub home: Option<PathBuf>,
+    /// Directory of this one run, in place of one below the home
+    #[arg(long, global = true, value_name = "DIR")]
+    pub run_dir: Option<PathBuf>,
+}
+
+impl Place {
+    /// The home of runs.
+    ///
+    /// # Errors
+    /// When nothing says where it is.
+    pub(super) fn home(&self) -> Result<Home, Failure> {
+        let given = self.home.clone().map(Home::new);
+        given.or_else(Home::of_user).ok_or_else(|| {
+            Failure::usage(
+                "there is no place for runs: neither HOME nor XDG_STATE_HOME is set; give one with --home DIR",
+            )
+        })
+    }
+
+    /// The directory of a run.
+    ///
+    /// # Errors
+    /// When the name or namespace is none, or there is no home.
+    pub(super) fn run(&self, name: &str) -> Result<RunDir, Failure> {
+        if let Some(dir) = &self.run_dir {
+            return Ok(RunDir::new(dir));
+        }
+        for text in [name, &self.namespace] {
+            dns1123_subdomain(text).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        Ok(self.home()?.run(&self.namespace, name))
+    }
+
+    /// The directory of a run that exists.
+    ///
+    /// # Errors
+    /// As of [`Place::run`]; when there is no such run.
+    pub(super) fn existing(&self, name: &str) -> Result<RunDir, Failure> {
+        let run = self.run(name)?;
+        if run.exists() {
+            return Ok(run);
+        }
+        let message = format!(
+            "there is no flow `{name}` in namespace `{}` (looked in {}); see `orlop flow list -A`",
+            self.namespace,
+            run.path().display()
+        );
+        Err(Failure::new(Exit::NotFound, message))
+    }
+}

@@ -1,0 +1,175 @@
+//! `orlop flow plan`: what would run, without running it. Owns the page; names and Jobs are those a run would have.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use orlop_core::attempt::Address;
+use orlop_core::event::FlowEvent;
+use orlop_core::time::Time;
+use orlop_dag::engine::{FlowMeta, apply, init};
+use orlop_dag::params::{FlowSource, InputSource, Scope, flow_source, input_source};
+use orlop_dag::plan::Plan;
+use serde_json::{Value, json};
+
+use super::failure::{Exit, Failure};
+use super::manifest::{self, Loaded};
+use super::output::{self, Format};
+use super::place::Place;
+use super::setup::{SetupArgs, pair};
+use crate::host::flow::{Subject, parameters};
+
+/// Options of `orlop flow plan`.
+#[derive(Args, Debug)]
+pub(super) struct PlanArgs {
+    /// File with the flow; `-` is standard input
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+    /// Name of the run, in place of the one in the file
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Value of a parameter (repeatable)
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
+    pub param: Vec<(String, String)>,
+    /// Refuse what is otherwise only warned about
+    #[arg(long)]
+    pub strict: bool,
+    /// Form of the plan
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Shows the plan of a file's flow. Fields that are ignored are told as warnings while it is read.
+///
+/// # Errors
+/// When it is refused, or a parameter has no value.
+pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
+    let setup = args.setup.setup()?;
+    let loaded = manifest::one(&args.file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
+    let Loaded { manifest, plan } = loaded;
+    let uid = "00000000-0000-4000-8000-000000000000".to_owned();
+    let mut flow = manifest.flow.clone();
+    flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
+    let given: BTreeMap<String, String> = args.param.iter().cloned().collect();
+    let values = parameters(&flow, &given, &setup.configs()).await;
+    let values = values.map_err(|error| Failure::usage(error.to_string()))?;
+    let meta = FlowMeta {
+        uid,
+        name: flow.metadata.name.clone(),
+        namespace: flow.metadata.namespace.clone().unwrap_or(args.place.namespace),
+        parameters: values,
+        ..FlowMeta::default()
+    };
+    let page = Page { plan: &plan, meta: &meta };
+    match args.output {
+        Format::Table => output::print(&page.text())?,
+        Format::Name => output::print(&page.order().join("\n"))?,
+        format => output::print(&output::serialized(&page.value(), format)?)?,
+    }
+    Ok(Exit::Done)
+}
+
+struct Page<'a> {
+    plan: &'a Plan,
+    meta: &'a FlowMeta,
+}
+
+impl Page<'_> {
+    fn name(&self, step: u32) -> String {
+        self.plan.instance_name(Address::step(step))
+    }
+
+    fn names(&self, steps: &[u32]) -> Vec<String> {
+        steps.iter().map(|step| self.name(*step)).collect()
+    }
+
+    fn order(&self) -> Vec<String> {
+        self.names(self.plan.order())
+    }
+
+    /// The Job of a step's first attempt, its secrets as references and what only a run can know left as it is written.
+    fn job(&self, step: u32) -> Option<(String, Value)> {
+        let at = Address::step(step);
+        let subject = Subject { plan: self.plan, meta: self.meta, at, attempt: 1 };
+        let scope = self.scope(at);
+        subject.job(&scope).or_else(|_| subject.unfilled_job()).ok()
+    }
+
+    fn scope(&self, at: Address) -> Scope {
+        let mut scope = Scope::new();
+        for parameter in &self.plan.spec().parameters {
+            match (self.meta.parameters.get(&parameter.name), flow_source(parameter)) {
+                (Some(value), _) => scope.bind(&parameter.name, value),
+                (None, Ok(FlowSource::Secret(secret))) => scope.bind_secret(&parameter.name, secret.clone()),
+                _ => {}
+            }
+        }
+        let inputs = self.plan.step(at.step).map(orlop_core::spec::step::Step::input_parameters).unwrap_or_default();
+        for input in inputs {
+            let name = &input.name;
+            // What a run finds out is shown as the placeholder it is.
+            let later = format!("${{parameters.{name}}}");
+            match input_source(input) {
+                Ok(InputSource::Value(text)) => scope.bind(name, text),
+                Ok(InputSource::Secret(secret)) => scope.bind_secret(name, secret.clone()),
+                _ => scope.bind(name, later),
+            }
+        }
+        scope
+    }
+
+    /// Steps that would start at once, as the engine says.
+    fn first(&self) -> Vec<String> {
+        let mut effects = Vec::new();
+        let mut state = init(self.plan, self.meta, Time::EPOCH, &mut effects);
+        apply(self.plan, &mut state, &FlowEvent::Admit, Time::EPOCH, &mut effects);
+        let starts = effects.iter().filter_map(|effect| match effect {
+            orlop_core::effect::FlowEffect::StartAttempt { at, .. } => Some(self.plan.instance_name(*at)),
+            _ => None,
+        });
+        starts.collect()
+    }
+
+    fn value(&self) -> Value {
+        let ranks = self.plan.ranks();
+        let count = u32::try_from(self.plan.len()).unwrap_or(u32::MAX);
+        let steps: Vec<Value> = (0..count)
+            .map(|step| {
+                let job = self.job(step);
+                let (job_name, job) = job.map_or((Value::Null, Value::Null), |(name, job)| (json!(name), job));
+                json!({"name": self.name(step), "job": job_name, "template": job})
+            })
+            .collect();
+        let waves: Vec<_> = ranks.waves().iter().map(|wave| self.names(wave)).collect();
+        json!({
+            "name": self.meta.name, "namespace": self.meta.namespace, "parameters": self.meta.parameters,
+            "order": self.order(), "waves": waves, "criticalPath": self.names(&ranks.critical_path),
+            "first": self.first(), "steps": steps,
+        })
+    }
+
+    fn text(&self) -> String {
+        let ranks = self.plan.ranks();
+        let mut text = format!("{}/{}: {} steps\n", self.meta.namespace, self.meta.name, self.plan.len());
+        for (number, wave) in ranks.waves().iter().enumerate() {
+            let _ = writeln!(text, "  wave {}: {}", number + 1, self.names(wave).join(", "));
+        }
+        let _ = writeln!(text, "  critical path: {}", self.names(&ranks.critical_path).join(" \u{2192} "));
+        for step in self.plan.order() {
+            let Some((name, job)) = self.job(*step) else {
+                let _ = writeln!(text, "\n{} (Manual)", self.name(*step));
+                continue;
+            };
+            let _ = writeln!(text, "\n{} (Job {name})", self.name(*step));
+            let yaml = serde_saphyr::to_string(&job).unwrap_or_default();
+            for line in yaml.lines() {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+        text
+    }
+}

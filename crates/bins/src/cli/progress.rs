@@ -1,0 +1,93 @@
+//! What a person sees while a flow runs: a line per event, or a tree that moves. Owns the choice and the lines.
+
+use std::sync::Arc;
+
+use orlop_core::spec::status::FlowStatus;
+use orlop_dag::engine::StatusView;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+
+use super::{drive, output, tree};
+use crate::host::flow::{HostHandle, Notice};
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Progress {
+    /// A tree on a terminal, else lines
+    #[default]
+    Auto,
+    /// A tree of steps that moves
+    Tree,
+    /// A line per event
+    Plain,
+    /// Nothing
+    None,
+}
+
+/// Shows the progress of a flow until its host has gone.
+pub(super) async fn show(progress: Progress, handle: HostHandle, name: String) {
+    let (status, notices) = (handle.status(), handle.notices());
+    drop(handle);
+    match progress {
+        Progress::None => {}
+        Progress::Tree => tree::show(status, &name).await,
+        Progress::Auto if drive::is_terminal() => tree::show(status, &name).await,
+        Progress::Plain | Progress::Auto => lines(status, notices, &name).await,
+    }
+}
+
+async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadcast::Receiver<Notice>, name: &str) {
+    loop {
+        match notices.recv().await {
+            Ok(notice) => {
+                if let Some(line) = line(&notice, name) {
+                    output::tell(&line);
+                }
+            }
+            Err(RecvError::Lagged(missed)) => output::tell(&format!("({missed} events are not shown)")),
+            Err(RecvError::Closed) => break,
+        }
+    }
+    // Whoever waits for this task wants the last status seen.
+    status.mark_unchanged();
+}
+
+/// A notice as a line; none for those that say nothing to a person.
+#[must_use]
+pub(super) fn line(notice: &Notice, name: &str) -> Option<String> {
+    let what = match notice.notice.reason.as_str() {
+        "StepCreated" => "started",
+        "StepSucceeded" => "succeeded",
+        "StepFailed" => "failed",
+        "StepSkipped" => "skipped",
+        "StepRetry" => "tried again",
+        "StepTimeout" => "timed out",
+        "StepPendingApproval" => "waits for a decision",
+        "StepApproved" => "approved",
+        "StepRejected" => "rejected",
+        "JobFlowCreated" | "JobFlowStarted" | "FlowPaused" => return None,
+        "JobFlowCompleted" => "Succeeded",
+        "JobFlowFailed" => "Failed",
+        other => other,
+    };
+    let subject = if notice.step.is_empty() { name } else { &notice.step };
+    let attempt =
+        if notice.notice.attempt > 1 { format!(" (attempt {})", notice.notice.attempt) } else { String::new() };
+    let message = crate::view::text::one_line(&notice.notice.message, 200);
+    let hint = match notice.notice.reason.as_str() {
+        "StepPendingApproval" => format!("; go on with: orlop flow approve {name} {subject}"),
+        _ => String::new(),
+    };
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    Some(format!("{} {subject} {what}{attempt}{message}{hint}", notice.at))
+}
+
+/// The command that lets a paused flow go on.
+#[must_use]
+pub(super) fn approval_hint(name: &str, status: &FlowStatus) -> Option<String> {
+    let waiting = |step: &&orlop_core::spec::status::StepStatus| {
+        step.phase == orlop_core::machine::step::StepPhase::PendingApproval
+    };
+    let step = status.steps.iter().find(waiting)?;
+    Some(format!("{} \u{2014} orlop flow approve {name} {}", step.message, step.name))
+}

@@ -1,0 +1,141 @@
+//! `orlop flow retry`: what failed runs again in a new flow (rule R39). Owns names and the way of artifacts from the old
+//! run to the new one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use clap::Args;
+use orlop_core::event::FlowEvent;
+use orlop_core::id::dns1123_subdomain;
+use orlop_core::spec::flow::RetryOf;
+use serde_json::json;
+
+use super::drive::Drive;
+use super::failure::{Exit, Failure};
+use super::manifest;
+use super::output::Format;
+use super::place::Place;
+use super::progress::Progress;
+use super::run::{New, cpus, start};
+use super::setup::pair;
+use super::stored::Stored;
+use crate::host::flow::{Parent, RecordOptions, Submission, imports};
+use crate::host::home::RunDir;
+use crate::host::local::LocalSetup;
+
+/// Options of `orlop flow retry`.
+#[derive(Args, Debug)]
+pub(super) struct RetryArgs {
+    /// Name of the run that has ended
+    pub name: String,
+    #[command(flatten)]
+    pub place: Place,
+    /// Run this step again too, with all that comes after it (repeatable)
+    #[arg(long, value_name = "STEP")]
+    pub step: Vec<String>,
+    /// Another value of a parameter (repeatable)
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
+    pub param: Vec<(String, String)>,
+    /// Name of the new run [default: the old name with -r2, -r3, …]
+    #[arg(long = "name", value_name = "NEW")]
+    pub new_name: Option<String>,
+    /// Directory of the new run, in place of one below the home
+    #[arg(long, value_name = "DIR")]
+    pub new_run_dir: Option<std::path::PathBuf>,
+    /// Attempts that run at once [default: number of CPUs]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// How progress is shown
+    #[arg(long, value_enum, default_value_t)]
+    pub progress: Progress,
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Runs again what failed.
+///
+/// # Errors
+/// When the run is not there or has not ended, or the new one cannot be begun.
+pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
+    let old = args.place.existing(&args.name)?;
+    let stored = Stored::read(&old).await?;
+    let name = stored.record.flow.metadata.name.clone();
+    if !stored.state.phase().is_terminal() {
+        let message = format!("`{name}` has not ended: it is {}; retry it when it has", stored.state.phase());
+        return Err(Failure::new(Exit::Conflict, message));
+    }
+    if let Some(step) = args.step.iter().find(|step| stored.plan.index_of(step).is_none()) {
+        return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
+    }
+    let options: RecordOptions = serde_json::from_value(stored.record.options.clone()).map_err(|error| {
+        Failure::new(Exit::Unreachable, format!("what is stored of the run cannot be read: {error}"))
+    })?;
+    let setup: LocalSetup = serde_json::from_value(options.driver).unwrap_or_default();
+    let place = Place { run_dir: args.new_run_dir.clone(), ..args.place.clone() };
+    let mut flow = stored.record.flow.clone();
+    flow.metadata.name = match &args.new_name {
+        Some(name) => name.clone(),
+        None => free_name(&place, &name)?,
+    };
+    dns1123_subdomain(&flow.metadata.name).map_err(|error| Failure::usage(error.to_string()))?;
+    flow.spec.retry_of = Some(RetryOf { name, uid: stored.record.uid.clone(), steps: args.step.clone() });
+    flow.spec.stop = None;
+    flow.spec.suspend = None;
+    let mut parameters: BTreeMap<String, String> = options.meta.parameters;
+    parameters.extend(args.param.iter().cloned());
+    let first = imports(&stored.plan, Parent { plan: &stored.plan, state: &stored.state }, &args.step);
+    let new_run = place.run(&flow.metadata.name)?;
+    hand_over(&old, &new_run, &first)?;
+    let new = New {
+        submission: Submission {
+            parameters,
+            max_live: Some(args.jobs.unwrap_or_else(cpus)),
+            driver: json!(setup),
+            ..Submission::new(flow, uuid::Uuid::new_v4())
+        },
+        first,
+        images: manifest::has_images(&stored.plan),
+        setup,
+    };
+    let drive = Drive { progress: args.progress, output: args.output, leave_when_paused: false };
+    start(&place, new, &drive).await
+}
+
+/// The old name with the first free number behind it.
+fn free_name(place: &Place, name: &str) -> Result<String, Failure> {
+    let stem = match name.rsplit_once("-r") {
+        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
+        _ => name,
+    };
+    for number in 2..10_000 {
+        let name = format!("{stem}-r{number}");
+        if place.run_dir.is_some() || !place.run(&name)?.exists() {
+            return Ok(name);
+        }
+    }
+    Err(Failure::new(Exit::Conflict, format!("`{stem}` was retried too often; give a name with --name")))
+}
+
+/// Links the artifacts that steps hand over into the new run's store, which is content-addressed too.
+fn hand_over(old: &RunDir, new: &RunDir, imports: &[FlowEvent]) -> Result<(), Failure> {
+    let digests = imports.iter().flat_map(|event| match event {
+        FlowEvent::Import { outputs, .. } => {
+            outputs.artifacts.iter().filter_map(|record| record.location.clone()).collect()
+        }
+        _ => Vec::new(),
+    });
+    for location in digests.filter(|location| location.kind == "cas") {
+        let place = Path::new("cas").join(&location.reference);
+        let (from, to) = (old.path().join(&place), new.path().join(&place));
+        let failed = |error| Failure::io(&format!("taking over {} failed", from.display()), &error);
+        if to.exists() || !from.exists() {
+            continue;
+        }
+        new.create().map_err(failed)?;
+        fs::create_dir_all(to.parent().unwrap_or(new.path())).map_err(failed)?;
+        fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).map_err(failed)?;
+    }
+    Ok(())
+}

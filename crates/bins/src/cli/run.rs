@@ -1,0 +1,224 @@
+//! `orlop run`: a flow on this machine until it has ended. Owns names, directories and the choice between a new run and
+//! an old one; the driving is in `drive`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+use orlop_core::event::FlowEvent;
+use orlop_core::id::dns1123_subdomain;
+use orlop_core::spec::status::Decision;
+use orlop_dag::plan::Plan;
+use serde_json::json;
+
+use super::drive::{Drive, Driven};
+use super::failure::{Exit, Failure};
+use super::manifest::{self, Loaded};
+use super::output::Format;
+use super::place::Place;
+use super::progress::Progress;
+use super::setup::{SetupArgs, pair};
+use super::stored::caller;
+use crate::host::flow::{Clock as _, FlowHost, HostParts, RecordOptions, Submission, SystemClock};
+use crate::host::home::{RunDir, RunLock};
+use crate::host::local::{LocalSetup, own_shim};
+
+/// Options of `orlop run`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop run flow.yaml --backend process -p env=dev
+  orlop run flow.yaml --name nightly-7 --auto-approve release
+  orlop run --resume --name nightly-7
+  cat flow.yaml | orlop run - --run-dir ./run -o json
+
+Interrupt once (Ctrl-C or SIGTERM) to stop: live attempts finish and `finally` runs. Interrupt twice to cancel live
+attempts, three times to leave them running; `--resume` goes on with a run whose host is gone.")]
+pub(super) struct RunArgs {
+    /// File with the flow, YAML or JSON; `-` is standard input
+    #[arg(required_unless_present = "resume")]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub setup: SetupArgs,
+    /// Name of the run, in place of the one in the file
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Value of a parameter (repeatable)
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
+    pub param: Vec<(String, String)>,
+    /// Attempts that run at once [default: number of CPUs]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Go on with a run whose host is gone
+    #[arg(long)]
+    pub resume: bool,
+    /// Approve this Manual step when it is reached (repeatable)
+    #[arg(long, value_name = "STEP")]
+    pub auto_approve: Vec<String>,
+    /// Leave with exit code 10 when only a decision of a person can make the flow go on
+    #[arg(long)]
+    pub no_wait_approval: bool,
+    /// Refuse what is otherwise only warned about
+    #[arg(long)]
+    pub strict: bool,
+    /// How progress is shown
+    #[arg(long, value_enum, default_value_t)]
+    pub progress: Progress,
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Runs a flow.
+///
+/// # Errors
+/// When it cannot be begun or gone on with.
+pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
+    if args.resume { resume(&args).await } else { begin(&args).await }
+}
+
+async fn begin(args: &RunArgs) -> Result<Exit, Failure> {
+    let setup = args.setup.setup()?;
+    let file = args.file.as_deref().unwrap_or(std::path::Path::new("-"));
+    let Loaded { manifest, plan } = manifest::one(file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
+    let uid = uuid::Uuid::new_v4().to_string();
+    let mut flow = manifest.flow.clone();
+    flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
+    dns1123_subdomain(&flow.metadata.name).map_err(|error| Failure::usage(error.to_string()))?;
+    let namespace = flow.metadata.namespace.get_or_insert_with(|| args.place.namespace.clone()).clone();
+    let place = Place { namespace, ..args.place.clone() };
+    let first = approvals(&plan, &args.auto_approve)?;
+    let new = New {
+        submission: Submission {
+            parameters: args.param.iter().cloned().collect(),
+            max_live: Some(args.jobs.unwrap_or_else(cpus)),
+            driver: json!(setup),
+            ..Submission::new(flow, uid)
+        },
+        first,
+        setup,
+        images: manifest::has_images(&plan),
+    };
+    start(&place, new, &args.drive()).await
+}
+
+impl RunArgs {
+    fn drive(&self) -> Drive {
+        Drive { progress: self.progress, output: self.output, leave_when_paused: self.no_wait_approval }
+    }
+}
+
+/// A flow that is about to be run.
+pub(super) struct New {
+    /// What is submitted.
+    pub submission: Submission,
+    /// Events told before all else.
+    pub first: Vec<FlowEvent>,
+    /// What it may use.
+    pub setup: LocalSetup,
+    /// Whether a step names an image.
+    pub images: bool,
+}
+
+/// Makes the directory of a new run and runs it.
+///
+/// # Errors
+/// When the name is taken, the directory cannot be used, or the flow cannot be begun.
+pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit, Failure> {
+    let New { submission, first, setup, images } = new;
+    let name = submission.flow.metadata.name.clone();
+    // Refused before anything is made.
+    crate::host::flow::parameters(&submission.flow, &submission.parameters, &setup.configs())
+        .await
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let run = place.run(&name)?;
+    run.create().map_err(|error| Failure::io(&format!("making {} failed", run.path().display()), &error))?;
+    let lock = lock(&run, &name)?;
+    if run.exists() {
+        let message = format!(
+            "the name is taken: there is a run of `{name}` in {}; choose another with --name, go on with it with \
+             --resume, or delete it with `orlop flow delete {name}`",
+            run.path().display()
+        );
+        return Err(Failure::new(Exit::Conflict, message));
+    }
+    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
+    let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
+    let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
+    let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
+    let host = FlowHost::submit(parts, submission, first).await?;
+    drive.run(Driven { host, run, name, lock }).await
+}
+
+async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
+    let name = match (&args.name, &args.file) {
+        (Some(name), _) => name.clone(),
+        (None, Some(file)) => {
+            let setup = args.setup.setup()?;
+            let loaded = manifest::one(file, manifest::limits(&setup, args.strict), None)?;
+            loaded.manifest.flow.metadata.name.clone()
+        }
+        (None, None) if args.place.run_dir.is_some() => String::new(),
+        (None, None) => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
+    };
+    let run = args.place.existing(&name)?;
+    let lock = lock(&run, &name)?;
+    let stored = super::stored::Stored::read(&run).await?;
+    let name = stored.record.flow.metadata.name.clone();
+    let options: RecordOptions = serde_json::from_value(stored.record.options.clone()).map_err(|error| {
+        Failure::new(Exit::Unreachable, format!("what is stored of the run cannot be read: {error}"))
+    })?;
+    let setup: LocalSetup = serde_json::from_value(options.driver).unwrap_or_default();
+    let uid = stored.record.uid.clone();
+    let images = manifest::has_images(&stored.plan);
+    let mut orders = Vec::new();
+    for step in &args.auto_approve {
+        orders.push(crate::host::flow::Order::Decide {
+            step: step.clone(),
+            decision: Decision::Approved,
+            by: caller(),
+            reason: Some("--auto-approve".to_owned()),
+        });
+    }
+    for order in orders {
+        super::stored::write(&run, &order).await?;
+    }
+    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
+    let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
+    let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
+    let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
+    let host = FlowHost::resume(parts, &uid).await?;
+    args.drive().run(Driven { host, run, name, lock }).await
+}
+
+fn lock(run: &RunDir, name: &str) -> Result<RunLock, Failure> {
+    let lock = run.lock().map_err(|error| Failure::io(&format!("{} cannot be used", run.path().display()), &error))?;
+    lock.ok_or_else(|| {
+        let message = format!("`{name}` runs already; watch it with `orlop flow watch {name}`");
+        Failure::new(Exit::Conflict, message)
+    })
+}
+
+/// Live attempts allowed where nobody says: the CPUs of this machine.
+#[must_use]
+pub(super) fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
+}
+
+/// Approvals given before the flow begins.
+///
+/// # Errors
+/// When a step is not there or no Manual one.
+pub(super) fn approvals(plan: &Plan, steps: &[String]) -> Result<Vec<FlowEvent>, Failure> {
+    let decided_at = SystemClock.now();
+    let approval = |name: &String| {
+        let at = plan.address_of(name).filter(|at| plan.step(at.step).is_some_and(|step| step.is_manual()));
+        let at =
+            at.ok_or_else(|| Failure::usage(format!("--auto-approve {name}: the flow has no Manual step `{name}`")))?;
+        let (by, reason) = (caller(), Some("--auto-approve".to_owned()));
+        Ok(FlowEvent::Approval { at, decision: Decision::Approved, by, verified: false, decided_at, reason })
+    };
+    steps.iter().map(approval).collect()
+}

@@ -1,0 +1,94 @@
+//! The caller's end of the socket. Owns finding out whether a host lives.
+
+use std::io;
+use std::path::Path;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::address::Address;
+use super::{Answer, Request};
+use crate::host::flow::{Order, OrderError};
+
+/// A connection to the host of a run.
+#[derive(Debug)]
+pub struct Client {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    write: OwnedWriteHalf,
+}
+
+/// What a host tells, line by line.
+#[derive(Debug)]
+pub struct Watch {
+    client: Client,
+}
+
+impl Client {
+    /// Connects to the host of a run; none when there is no live one.
+    ///
+    /// # Errors
+    /// Those of the file system, missing rights above all.
+    pub async fn connect(directory: &Path) -> io::Result<Option<Self>> {
+        let address = match Address::of(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            address => address?,
+        };
+        match UnixStream::connect(&address.path).await {
+            Ok(stream) => {
+                let (read, write) = stream.into_split();
+                Ok(Some(Self { lines: BufReader::new(read).lines(), write }))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn send(&mut self, request: &Request) -> io::Result<()> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        self.write.write_all(&line).await
+    }
+
+    async fn answer(&mut self) -> io::Result<Option<Answer>> {
+        match self.lines.next_line().await? {
+            Some(line) => Ok(Some(serde_json::from_str(&line)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Gives an order.
+    ///
+    /// # Errors
+    /// When it does not fit, or the host went away before it answered.
+    pub async fn order(&mut self, order: Order) -> Result<(), OrderError> {
+        let failed = |error: io::Error| OrderError::Failed(format!("the host of the flow does not answer: {error}"));
+        self.send(&Request::Order(order)).await.map_err(failed)?;
+        match self.answer().await.map_err(failed)? {
+            Some(Answer::Done) => Ok(()),
+            Some(Answer::Refused(error)) => Err(error),
+            Some(_) | None => Err(OrderError::Failed("the host of the flow went away; try again".to_owned())),
+        }
+    }
+
+    /// Watches from now on.
+    ///
+    /// # Errors
+    /// When the host went away.
+    pub async fn watch(mut self) -> io::Result<Watch> {
+        self.send(&Request::Watch).await?;
+        Ok(Watch { client: self })
+    }
+}
+
+impl Watch {
+    /// The next line; none when the host has gone.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn next(&mut self) -> io::Result<Option<Answer>> {
+        self.client.answer().await
+    }
+}

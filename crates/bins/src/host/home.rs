@@ -1,0 +1,164 @@
+//! Where runs of this machine are kept: one directory a run, below one home. Owns the layout and the lock that keeps a
+//! second host out; what stands in a run's journal is the host's.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+/// The home of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home(PathBuf);
+
+impl Home {
+    /// A home in a directory.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The home of whoever calls: `$XDG_STATE_HOME/orlop`, else `$HOME/.local/state/orlop`; none without either.
+    #[must_use]
+    pub fn of_user() -> Option<Self> {
+        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
+        Some(Self(state.join("orlop")))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The directory of a run. Namespace and name are checked names of objects, so they lead nowhere else.
+    #[must_use]
+    pub fn run(&self, namespace: &str, name: &str) -> RunDir {
+        RunDir(self.0.join("runs").join(namespace).join(name))
+    }
+
+    /// The directories of all runs, of one namespace or of all, in order of namespace and name.
+    ///
+    /// # Errors
+    /// Those of the file system; a home that does not exist has no runs.
+    pub fn runs(&self, namespace: Option<&str>) -> io::Result<Vec<RunDir>> {
+        let runs = self.0.join("runs");
+        let namespaces = match namespace {
+            Some(namespace) => vec![runs.join(namespace)],
+            None => children(&runs)?,
+        };
+        let mut found = Vec::new();
+        for namespace in namespaces {
+            found.extend(children(&namespace)?.into_iter().map(RunDir).filter(RunDir::exists));
+        }
+        Ok(found)
+    }
+}
+
+fn children(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The directory of one run: `run.db` with its journal, `logs/`, `attempts/`, `cas/`, `volumes/`, `control.sock` while a
+/// host lives, `host.lock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDir(PathBuf);
+
+/// Held by the host of a run as long as it lives. The kernel lets it go when the process ends, however it ends.
+#[derive(Debug)]
+pub struct RunLock(#[allow(dead_code)] File);
+
+impl RunDir {
+    /// A run in a directory of its own.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether a run was ever begun here.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.journal().is_file()
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.0.join("run.db")
+    }
+
+    /// Logs: `<instance>/<attempt>.out` and `.err`.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.0.join("logs")
+    }
+
+    /// Makes the directory, for its owner only.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn create(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+    }
+
+    /// Takes the lock of the host; none while another host has it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn lock(&self) -> io::Result<Option<RunLock>> {
+        let file = File::create(self.0.join("host.lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(RunLock(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_listed_by_namespace_and_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path());
+        assert_eq!(home.runs(None).unwrap(), []);
+        for (namespace, name) in [("b", "x"), ("a", "z"), ("a", "y")] {
+            let run = home.run(namespace, name);
+            run.create().unwrap();
+            fs::write(run.journal(), "").unwrap();
+        }
+        home.run("a", "empty").create().unwrap();
+        assert_eq!(home.runs(None).unwrap(), [home.run("a", "y"), home.run("a", "z"), home.run("b", "x")]);
+        assert_eq!(home.runs(Some("b")).unwrap(), [home.run("b", "x")]);
+        assert_eq!(home.runs(Some("c")).unwrap(), []);
+    }
+
+    #[test]
+    fn one_host_at_a_time_has_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::new(dir.path().join("run"));
+        run.create().unwrap();
+        let first = run.lock().unwrap();
+        assert!(first.is_some());
+        assert!(run.lock().unwrap().is_none());
+        drop(first);
+        assert!(run.lock().unwrap().is_some());
+    }
+}

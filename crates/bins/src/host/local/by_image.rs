@@ -1,0 +1,70 @@
+//! Containers for steps that name an image, processes for those that do not. Owns which of two runtimes a pod belongs to,
+//! also for the next host; runs nothing itself.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_cloud::runtime::pod::{PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
+use orlop_core::error::PortError;
+
+/// File in a pod's directory that says that it is a container.
+const MARK: &str = "container";
+
+/// Two runtimes as one.
+pub(super) struct ByImage<P> {
+    containers: Arc<dyn PodRuntime>,
+    processes: P,
+}
+
+impl<P: PodRuntime> ByImage<P> {
+    pub(super) fn new(containers: Arc<dyn PodRuntime>, processes: P) -> Self {
+        Self { containers, processes }
+    }
+
+    /// The runtime of a pod that was begun.
+    fn of(&self, directory: &Path) -> &dyn PodRuntime {
+        if directory.join(MARK).exists() { self.containers.as_ref() } else { &self.processes }
+    }
+}
+
+#[async_trait]
+impl<P: PodRuntime> PodRuntime for ByImage<P> {
+    fn kind(&self) -> &'static str {
+        self.containers.kind()
+    }
+
+    async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+        if plan.main.image.is_none() {
+            return self.processes.start(plan).await;
+        }
+        match fs::File::create_new(plan.directory.join(MARK)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => {}
+        }
+        self.containers.start(plan).await
+    }
+
+    async fn wait(&self, key: &PodKey, directory: &Path) -> Result<PodExit, PortError> {
+        self.of(directory).wait(key, directory).await
+    }
+
+    async fn stop(&self, key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
+        self.of(directory).stop(key, directory, grace).await
+    }
+
+    async fn freeze(&self, key: &PodKey, directory: &Path, on: bool) -> Result<(), PortError> {
+        self.of(directory).freeze(key, directory, on).await
+    }
+
+    async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, scratch: &Path) -> Result<PathBuf, PortError> {
+        self.of(&plan.directory).fetch(key, plan, inside, scratch).await
+    }
+
+    async fn remove(&self, key: &PodKey, directory: &Path) -> Result<(), PortError> {
+        self.of(directory).remove(key, directory).await
+    }
+}

@@ -1,0 +1,129 @@
+//! A run on this machine put together: directory, journal, artifact store, runtime, substrate. Owns which parts a run is
+//! made of and what of that is kept for the next host; the parts themselves are adapters.
+
+mod by_image;
+mod configs;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orlop_cloud::artifact::{CasStore, Limits};
+use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
+use orlop_cloud::runtime::plan::TemplatePolicy;
+use orlop_cloud::runtime::pod::PodRuntime;
+use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
+use orlop_core::error::{Class, PortError};
+use orlop_core::ports::substrate::Substrate;
+use serde::{Deserialize, Serialize};
+
+pub use configs::DirectoryConfigMaps;
+
+use by_image::ByImage;
+
+/// What runs the pods of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Containers of a container engine where a step names an image, else processes.
+    #[default]
+    Docker,
+    /// Processes of this machine.
+    Process,
+}
+
+/// What a run on this machine may use; kept with the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LocalSetup {
+    /// What runs pods.
+    pub backend: Backend,
+    /// Directory with Secrets, `<name>/<key>`.
+    pub secrets_dir: Option<PathBuf>,
+    /// Directory with ConfigMaps, `<name>/<key>`.
+    pub configs_dir: Option<PathBuf>,
+    /// Directory with claims, `<claim>/`.
+    pub volumes_dir: Option<PathBuf>,
+    /// Directories that steps may mount.
+    pub allow_host_path: Vec<PathBuf>,
+    /// Whether steps may have privileges.
+    pub allow_privileged: bool,
+    /// `backoffLimit` of Jobs that give none.
+    pub job_backoff_default: u32,
+    /// The most bytes an artifact may have.
+    pub artifact_max_bytes: Option<u64>,
+}
+
+impl LocalSetup {
+    /// The substrate of a run in a directory. `shim` says how this program is started as the shim of a pod; `images` says
+    /// whether any step names an image.
+    ///
+    /// # Errors
+    /// When the directory is in use, cannot be used, or the container engine does not answer.
+    pub async fn substrate(
+        &self,
+        run_dir: &Path,
+        shim: ShimProgram,
+        images: bool,
+    ) -> Result<Arc<dyn Substrate>, PortError> {
+        let limits = Limits::default();
+        let limits = Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits };
+        let store = CasStore::open(run_dir, limits)?;
+        let mut options = LocalOptions::new(run_dir);
+        options.volumes_dir.clone_from(&self.volumes_dir);
+        options.secrets_dir.clone_from(&self.secrets_dir);
+        options.configs_dir.clone_from(&self.configs_dir);
+        options.policy = TemplatePolicy {
+            backoff_default: self.job_backoff_default,
+            allow_privileged: self.allow_privileged,
+            allow_host_path: self.allow_host_path.clone(),
+        };
+        let runtime = self.runtime(shim, images).await?;
+        let ports = LocalPorts::new(Arc::new(store));
+        Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
+    }
+
+    async fn runtime(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, PortError> {
+        let process = ProcessRuntime::new(shim);
+        if self.backend == Backend::Process || !images {
+            return Ok(Arc::new(process));
+        }
+        Ok(Arc::new(ByImage::new(engine().await?, process)))
+    }
+
+    /// ConfigMaps beside those of the flow.
+    #[must_use]
+    pub fn configs(&self) -> DirectoryConfigMaps {
+        DirectoryConfigMaps::new(self.configs_dir.clone())
+    }
+}
+
+/// The container engine of this machine.
+#[cfg(feature = "docker")]
+async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
+    use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
+    let runtime = DockerRuntime::connect(DockerOptions::default()).await.map_err(|error| {
+        let hint = "steps with an image run as containers; start a container engine, or say `--backend process` to run \
+                    their commands as processes of this machine";
+        PortError { message: format!("{}; {hint}", error.message), ..error }
+    })?;
+    Ok(Arc::new(runtime))
+}
+
+/// This program was built without containers.
+#[cfg(not(feature = "docker"))]
+async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
+    let message = "this program was built without container support; say `--backend process` to run commands as \
+                   processes of this machine";
+    Err(PortError::new(Class::Invalid, message))
+}
+
+/// How this program is started as the shim of a pod: itself with one hidden argument.
+///
+/// # Errors
+/// When the program does not know where it is.
+pub fn own_shim(argument: &str) -> Result<ShimProgram, PortError> {
+    let path = std::env::current_exe().map_err(|error| {
+        PortError::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
+    })?;
+    Ok(ShimProgram { path, args: vec![argument.into()] })
+}
