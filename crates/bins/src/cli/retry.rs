@@ -118,7 +118,7 @@ fn free_name(place: &Place, name: &str) -> Result<String, Failure> {
     Err(Failure::new(Exit::Conflict, format!("`{stem}` was retried too often; give a name with --name")))
 }
 
-/// Links the artifacts that steps hand over into the new run's store, which is content-addressed too.
+/// Links the artifacts that steps hand over into the new run's store: `cas/sha256/<2 digits>/<rest>` in both.
 fn hand_over(old: &RunDir, new: &RunDir, imports: &[FlowEvent]) -> Result<(), Failure> {
     let digests = imports.iter().flat_map(|event| match event {
         FlowEvent::Import { outputs, .. } => {
@@ -127,7 +127,8 @@ fn hand_over(old: &RunDir, new: &RunDir, imports: &[FlowEvent]) -> Result<(), Fa
         _ => Vec::new(),
     });
     for location in digests.filter(|location| location.kind == "cas") {
-        let place = Path::new("cas").join(&location.reference);
+        let Some((shard, rest)) = location.sha256.split_at_checked(2) else { continue };
+        let place = Path::new("cas/sha256").join(shard).join(rest);
         let (from, to) = (old.path().join(&place), new.path().join(&place));
         let failed = |error| Failure::io(&format!("taking over {} failed", from.display()), &error);
         if to.exists() || !from.exists() {

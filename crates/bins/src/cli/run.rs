@@ -214,7 +214,8 @@ pub(super) fn cpus() -> u32 {
 pub(super) fn approvals(plan: &Plan, steps: &[String]) -> Result<Vec<FlowEvent>, Failure> {
     let decided_at = SystemClock.now();
     let approval = |name: &String| {
-        let at = plan.address_of(name).filter(|at| plan.step(at.step).is_some_and(|step| step.is_manual()));
+        let at =
+            plan.address_of(name).filter(|at| plan.step(at.step).is_some_and(orlop_core::spec::step::Step::is_manual));
         let at =
             at.ok_or_else(|| Failure::usage(format!("--auto-approve {name}: the flow has no Manual step `{name}`")))?;
         let (by, reason) = (caller(), Some("--auto-approve".to_owned()));

@@ -75,7 +75,9 @@ pub struct RunDir(PathBuf);
 
 /// Held by the host of a run as long as it lives. The kernel lets it go when the process ends, however it ends.
 #[derive(Debug)]
-pub struct RunLock(#[allow(dead_code)] File);
+pub struct RunLock {
+    _file: File,
+}
 
 impl RunDir {
     /// A run in a directory of its own.
@@ -123,7 +125,7 @@ impl RunDir {
     pub fn lock(&self) -> io::Result<Option<RunLock>> {
         let file = File::create(self.0.join("host.lock"))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(RunLock(file))),
+            Ok(()) => Ok(Some(RunLock { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }

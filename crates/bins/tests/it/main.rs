@@ -2,4 +2,5 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod cli;
 mod tidy;

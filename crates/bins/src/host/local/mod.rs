@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_cloud::artifact::{CasStore, Limits};
+use orlop_cloud::http::{HttpDownload, Options};
 use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
 use orlop_cloud::runtime::plan::TemplatePolicy;
 use orlop_cloud::runtime::pod::PodRuntime;
@@ -78,7 +79,8 @@ impl LocalSetup {
             allow_host_path: self.allow_host_path.clone(),
         };
         let runtime = self.runtime(shim, images).await?;
-        let ports = LocalPorts::new(Arc::new(store));
+        let download = HttpDownload::new(Options { max_bytes: limits.max_bytes, ..Options::default() })?;
+        let ports = LocalPorts { download: Some(Arc::new(download)), ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
     }
 

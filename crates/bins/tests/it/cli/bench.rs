@@ -1,0 +1,136 @@
+//! A home of its own for every test, and the program in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) struct Bench {
+    dir: tempfile::TempDir,
+}
+
+/// What a command gave.
+#[derive(Debug)]
+pub(super) struct Gave {
+    pub(super) code: i32,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Gave {
+    fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// A step that runs a shell script.
+pub(super) fn step(name: &str, script: &str) -> Value {
+    let container = json!({"name": "main", "image": "busybox", "command": ["sh", "-c", script]});
+    json!({
+        "name": name,
+        "template": {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"containers": [container]}}}},
+    })
+}
+
+/// A step that waits for others.
+pub(super) fn after(mut step: Value, dependencies: &[&str]) -> Value {
+    step["dependencies"] = json!(dependencies);
+    step
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a flow of these steps, and gives its file.
+    pub(super) fn flow(&self, name: &str, spec: &Value) -> PathBuf {
+        let object = json!({
+            "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": name}, "spec": spec,
+        });
+        self.file(&format!("{name}.json"), &object.to_string())
+    }
+
+    pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a file is written");
+        path
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
+        command.args(args).env("ORLOP_HOME", self.path("home")).env("USER", "ann").env_remove("ORLOP_LOG");
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub(super) fn orlop(&self, args: &[&str]) -> Gave {
+        Gave::of(self.command(args).output().expect("the program runs"))
+    }
+
+    /// Runs a flow as processes, to its end.
+    pub(super) fn run(&self, file: &Path, args: &[&str]) -> Gave {
+        let file = file.display().to_string();
+        self.orlop(&[&["run", file.as_str(), "--backend", "process"], args].concat())
+    }
+
+    /// Begins to run a flow as processes.
+    pub(super) fn begin(&self, file: &Path, args: &[&str]) -> Child {
+        let file = file.display().to_string();
+        let all = [&["run", file.as_str(), "--backend", "process"], args].concat();
+        let mut command = self.command(&all);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    }
+
+    /// The status of a run as JSON, once it is there.
+    pub(super) fn status(&self, name: &str) -> Option<Value> {
+        let gave = self.orlop(&["flow", "get", name, "-o", "json"]);
+        let object: Value = serde_json::from_str(&gave.out).ok()?;
+        Some(object["status"].clone())
+    }
+
+    /// Waits until the status of a run is as asked.
+    pub(super) fn until(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let since = Instant::now();
+        loop {
+            let status = self.status(name);
+            if let Some(status) = status.as_ref().filter(|status| holds(status)) {
+                return status.clone();
+            }
+            assert!(since.elapsed() < PATIENCE, "{name} never got there: {status:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Waits for the end of a program.
+pub(super) fn end(child: Child) -> Gave {
+    Gave::of(child.wait_with_output().expect("the program ends"))
+}
+
+/// Sends a signal to a program.
+pub(super) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    nix::sys::signal::kill(pid, signal).expect("the signal is sent");
+}
+
+/// Phases of steps, `name=phase/reason`.
+pub(super) fn phases(status: &Value) -> String {
+    let steps = status["steps"].as_array().cloned().unwrap_or_default();
+    let line = |step: &Value| {
+        let text = |member: &str| step[member].as_str().unwrap_or_default().to_owned();
+        let reason = text("reason");
+        let reason = if reason.is_empty() { reason } else { format!("/{reason}") };
+        format!("{}={}{reason}", text("name"), text("phase"))
+    };
+    steps.iter().map(line).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,81 @@
+//! Orders from another process, watching, logs that grow.
+
+use serde_json::json;
+
+use super::bench::{Bench, after, end, phases, step};
+
+#[test]
+fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
+    let bench = Bench::new();
+    let manual = json!({"name": "ok", "type": "Manual"});
+    let file = bench.flow("live", &json!({"steps": [manual, after(step("a", "true"), &["ok"])]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("live", |status| status["phase"] == "Paused");
+    let orlop = |args: &[&str]| bench.orlop(args).code;
+    assert_eq!(orlop(&["flow", "approve", "live", "nix"]), 4);
+    assert_eq!(orlop(&["flow", "approve", "live", "a"]), 5);
+    assert_eq!(orlop(&["flow", "resume", "live"]), 5);
+    assert_eq!(orlop(&["flow", "approve", "none", "ok"]), 4);
+    assert_eq!(orlop(&["flow", "delete", "live"]), 5);
+    assert_eq!(orlop(&["flow", "retry", "live"]), 5);
+    assert_eq!(orlop(&["run", "--resume", "--name", "live"]), 5);
+    assert_eq!(orlop(&["flow", "watch", "live", "--timeout", "200ms"]), 8);
+    assert_eq!(orlop(&["flow", "suspend", "live"]), 0);
+    bench.until("live", |status| status["phase"] == "Suspended");
+    assert_eq!(orlop(&["flow", "resume", "live"]), 0);
+    assert_eq!(orlop(&["flow", "approve", "live", "ok"]), 0);
+    assert_eq!(end(child).code, 0);
+    assert_eq!(orlop(&["flow", "approve", "live", "ok"]), 5);
+    assert_eq!(orlop(&["flow", "stop", "live"]), 5);
+}
+
+#[test]
+fn a_watcher_hears_the_end_and_gives_its_code() {
+    let bench = Bench::new();
+    let file = bench.flow("seen", &json!({"steps": [step("a", "sleep 1; exit 4")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("seen", |status| status["progress"]["runningSteps"] == 1);
+    let gave = bench.orlop(&["flow", "watch", "seen"]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert!(gave.out.contains("a failed"), "{}", gave.out);
+    assert_eq!(end(child).code, 1);
+    assert_eq!(bench.orlop(&["flow", "watch", "seen"]).code, 1);
+}
+
+#[test]
+fn logs_are_followed_until_the_run_has_ended() {
+    let bench = Bench::new();
+    let steps = json!([step("a", "echo one; sleep 1; echo two"), after(step("b", "echo three"), &["a"])]);
+    let file = bench.flow("grow", &json!({"steps": steps}));
+    let child = bench.begin(&file, &[]);
+    bench.until("grow", |status| status["progress"]["runningSteps"] == 1);
+    let gave = bench.orlop(&["flow", "logs", "grow", "--follow"]);
+    assert_eq!(gave.out, "a/1 one\na/1 two\nb/1 three\n");
+    assert_eq!(end(child).code, 0);
+}
+
+#[test]
+fn r22_terminate_from_another_process_cancels() {
+    let bench = Bench::new();
+    let file = bench.flow("far", &json!({"steps": [step("a", "sleep 100")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("far", |status| status["progress"]["runningSteps"] == 1);
+    assert_eq!(bench.orlop(&["flow", "terminate", "far"]).code, 0);
+    assert_eq!(end(child).code, 9);
+    assert_eq!(phases(&bench.status("far").unwrap()), "a=Failed/Terminated");
+}
+
+#[test]
+fn r39_a_retry_runs_again_what_failed_and_keeps_the_rest() {
+    let bench = Bench::new();
+    let mut good = step("good", "echo data > /tmp/d");
+    good["outputs"] = json!({"artifacts": [{"name": "d", "path": "/tmp/d"}]});
+    let mut bad = after(step("bad", "cat /in/d; test ${parameters.mode} = good"), &["good"]);
+    bad["inputs"] = json!({"artifacts": [{"name": "d", "from": "good/d", "path": "/in/d"}]});
+    let file = bench.flow("again", &json!({"parameters": [{"name": "mode"}], "steps": [good, bad]}));
+    assert_eq!(bench.run(&file, &["-p", "mode=bad"]).code, 1);
+    let gave = bench.orlop(&["flow", "retry", "again", "-p", "mode=good"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(phases(&bench.status("again-r2").unwrap()), "good=Succeeded/Reused bad=Succeeded");
+    assert_eq!(bench.orlop(&["flow", "logs", "again-r2"]).out, "bad/1 data\n");
+}

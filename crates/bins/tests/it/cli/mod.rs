@@ -1,0 +1,6 @@
+//! The real program `orlop`, from outside: runs, orders, pages, exit codes.
+
+mod bench;
+mod control;
+mod pages;
+mod run;

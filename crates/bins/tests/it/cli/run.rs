@@ -1,0 +1,142 @@
+//! `orlop run`.
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use super::bench::{Bench, after, end, phases, signal, step};
+
+#[test]
+fn a_chain_runs_to_its_end_and_hands_values_on() {
+    let bench = Bench::new();
+    let mut build = step("build", "echo abc > /tmp/out");
+    build["outputs"] = json!({"parameters": [{"name": "digest", "valueFrom": {"path": "/tmp/out"}}]});
+    let mut test = after(step("test", "echo got ${parameters.digest} ${parameters.env}"), &["build"]);
+    test["inputs"] = json!({"parameters": [{"name": "digest", "valueFrom": {"jsonPath": "build:$.outputs.digest"}}]});
+    let file = bench.flow("chain", &json!({"parameters": [{"name": "env"}], "steps": [build, test]}));
+    let gave = bench.run(&file, &["-p", "env=dev"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert!(gave.out.contains("build.digest = abc"), "{}", gave.out);
+    assert_eq!(bench.orlop(&["flow", "logs", "chain", "test"]).out, "test/1 got abc dev\n");
+}
+
+#[test]
+fn a_failed_flow_gives_1_and_shows_the_last_lines() {
+    let bench = Bench::new();
+    let file = bench.flow(
+        "bad",
+        &json!({"steps": [step("boom", "echo it broke; exit 3"), after(step("next", "true"), &["boom"])]}),
+    );
+    let gave = bench.run(&file, &[]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert!(gave.out.contains("it broke"), "{}", gave.out);
+    assert_eq!(phases(&bench.status("bad").unwrap()), "boom=Failed/NonZeroExit next=Skipped/DependencyFailed");
+}
+
+#[test]
+fn usage_errors_give_2_and_refused_manifests_3() {
+    let bench = Bench::new();
+    assert_eq!(bench.orlop(&["run"]).code, 2);
+    assert_eq!(bench.orlop(&["flow", "nonsense"]).code, 2);
+    assert_eq!(bench.orlop(&["run", "flow.yaml", "-p", "novalue"]).code, 2);
+    let file = bench.flow("p", &json!({"parameters": [{"name": "env"}], "steps": [step("a", "true")]}));
+    let gave = bench.run(&file, &[]);
+    assert_eq!(gave.code, 2);
+    assert!(gave.err.contains("parameter `env` needs a value"), "{}", gave.err);
+    let cycle =
+        bench.flow("c", &json!({"steps": [after(step("a", "true"), &["b"]), after(step("b", "true"), &["a"])]}));
+    let gave = bench.run(&cycle, &[]);
+    assert_eq!(gave.code, 3, "{gave:?}");
+    assert!(gave.err.contains("wait for each other in a cycle"), "{}", gave.err);
+    let text = bench.file("broken.yaml", "kind: [");
+    assert_eq!(bench.run(&text, &[]).code, 3);
+    assert_eq!(bench.run(&bench.path("none.yaml"), &[]).code, 4);
+    assert!(!bench.path("home/runs/default/c").exists());
+}
+
+#[test]
+fn a_taken_name_gives_5_and_another_name_is_free() {
+    let bench = Bench::new();
+    let file = bench.flow("once", &json!({"steps": [step("a", "true")]}));
+    assert_eq!(bench.run(&file, &[]).code, 0);
+    let gave = bench.run(&file, &[]);
+    assert_eq!(gave.code, 5);
+    assert!(gave.err.contains("the name is taken"), "{}", gave.err);
+    assert_eq!(bench.run(&file, &["--name", "twice"]).code, 0);
+    let dir = bench.path("elsewhere").display().to_string();
+    assert_eq!(bench.run(&file, &["--run-dir", &dir]).code, 0);
+    assert!(bench.path("elsewhere/run.db").exists());
+}
+
+#[test]
+fn r22_one_interrupt_stops_and_lets_attempts_finish() {
+    let bench = Bench::new();
+    let steps = json!([step("slow", "sleep 2; echo whole"), after(step("next", "true"), &["slow"])]);
+    let file = bench.flow("stop", &json!({"steps": steps, "finally": [step("clean", "echo cleaned")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("stop", |status| status["progress"]["runningSteps"] == 1);
+    signal(&child, Signal::SIGINT);
+    let gave = end(child);
+    assert_eq!(gave.code, 9, "{gave:?}");
+    assert!(gave.err.contains("stopping: live attempts finish"), "{}", gave.err);
+    let status = bench.status("stop").unwrap();
+    assert_eq!(phases(&status), "slow=Succeeded next=Skipped/Stopped clean=Succeeded");
+}
+
+#[test]
+fn r22_two_interrupts_cancel_attempts() {
+    let bench = Bench::new();
+    let file =
+        bench.flow("kill", &json!({"steps": [step("slow", "sleep 100"), after(step("next", "true"), &["slow"])]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("kill", |status| status["progress"]["runningSteps"] == 1);
+    signal(&child, Signal::SIGINT);
+    bench.until("kill", |status| status["steps"][1]["reason"] == "Stopped");
+    signal(&child, Signal::SIGTERM);
+    let gave = end(child);
+    assert_eq!(gave.code, 9, "{gave:?}");
+    assert_eq!(phases(&bench.status("kill").unwrap()), "slow=Failed/Terminated next=Skipped/Stopped");
+}
+
+#[test]
+fn a_killed_host_is_followed_by_one_that_goes_on() {
+    let bench = Bench::new();
+    let steps = json!([step("slow", "sleep 2; echo once"), after(step("next", "echo after"), &["slow"])]);
+    let file = bench.flow("crash", &json!({"steps": steps}));
+    let child = bench.begin(&file, &[]);
+    bench.until("crash", |status| status["progress"]["runningSteps"] == 1);
+    signal(&child, Signal::SIGKILL);
+    end(child);
+    let gave = bench.orlop(&["run", "--resume", "--name", "crash"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "logs", "crash"]).out, "slow/1 once\nnext/1 after\n");
+    assert_eq!(bench.status("crash").unwrap()["steps"][0]["attempt"], 1);
+}
+
+#[test]
+fn a_run_that_waits_for_a_person_is_left_with_10_and_goes_on_later() {
+    let bench = Bench::new();
+    let manual = json!({"name": "release", "type": "Manual"});
+    let file = bench.flow("gate", &json!({"steps": [manual, after(step("ship", "true"), &["release"])]}));
+    let gave = bench.run(&file, &["--no-wait-approval"]);
+    assert_eq!(gave.code, 10, "{gave:?}");
+    let gave = bench.orlop(&["flow", "approve", "gate", "release", "--reason", "looks good"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert!(gave.out.contains("no host runs it now"), "{}", gave.out);
+    assert_eq!(bench.orlop(&["run", "--resume", "--name", "gate"]).code, 0);
+    let status = bench.status("gate").unwrap();
+    assert_eq!(status["steps"][0]["approval"]["by"], "ann");
+    assert_eq!(status["steps"][0]["approval"]["reason"], "looks good");
+    let gave = bench.run(&file, &["--name", "auto", "--auto-approve", "release"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(bench.run(&file, &["--name", "no", "--auto-approve", "ship"]).code, 2);
+}
+
+#[test]
+fn results_are_objects_when_asked() {
+    let bench = Bench::new();
+    let file = bench.flow("json", &json!({"steps": [step("a", "true")]}));
+    let gave = bench.run(&file, &["-o", "json", "--progress", "none"]);
+    let object: serde_json::Value = serde_json::from_str(&gave.out).unwrap();
+    assert_eq!(object["status"]["phase"], "Succeeded");
+    assert_eq!(object["kind"], "JobFlow");
+}
