@@ -61,10 +61,10 @@ fn ours() -> BTreeMap<&'static str, &'static Package> {
     metadata().workspace_packages().into_iter().map(|package| (package.name.as_str(), package)).collect()
 }
 
-/// Our packages that `package` depends on, by kind of dependency.
+/// Our other packages that `package` depends on, by kind of dependency.
 fn edges(package: &Package, kinds: &[DependencyKind]) -> BTreeSet<String> {
     let ours = ours();
-    let wanted = package.dependencies.iter().filter(|d| kinds.contains(&d.kind));
+    let wanted = package.dependencies.iter().filter(|d| kinds.contains(&d.kind) && d.name != package.name.as_str());
     wanted.map(|d| d.name.clone()).filter(|name| ours.contains_key(name.as_str())).collect()
 }
 
