@@ -4,7 +4,7 @@
 //! A pod is one container for each of its containers, all created before the first one starts. Secrets reach the engine
 //! with the create request and nothing else, so that whoever goes on with the pod after a crash does not need them again:
 //! it starts containers that exist. What is recorded in the pod's directory and what the engine tells of its containers
-//! decide what happens next ([`state`]), and a driver does it ([`driver`]).
+//! decide what happens next (`state`), and a driver does it (`driver`).
 
 mod archive;
 mod connect;

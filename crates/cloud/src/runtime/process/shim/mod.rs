@@ -1,5 +1,5 @@
 //! The program around every pod: it outlives whoever started it, runs the pod's containers and writes down how they
-//! ended. Owns the entry point; the pod is kept in [`keep`] and [`pod`], a container's process is made in [`launch`].
+//! ended. Owns the entry point; the pod is kept in `keep` and `pod`, a container's process is made in `launch`.
 
 mod clock;
 mod container;
