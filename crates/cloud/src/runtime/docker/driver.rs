@@ -137,7 +137,8 @@ impl Driver {
     async fn not_started(&mut self, index: usize, error: bollard::errors::Error) -> Result<(), PortError> {
         let seen = self.engine.observe(self.id(index)).await?;
         let same = self.progress.get(index).is_none_or(|done| done.execution == seen.execution);
-        let refused = !seen.error.is_empty() || matches!(error::status(&error), Some(400));
+        let told_code = error::refused_start(&error);
+        let refused = !seen.error.is_empty() || told_code.is_some();
         match seen.phase {
             Phase::Created | Phase::Ended if same && refused => {}
             Phase::Created | Phase::Ended if same => {
@@ -147,7 +148,7 @@ impl Driver {
         }
         let masker = self.masker(index).await?;
         let told = if seen.error.is_empty() { error.to_string() } else { seen.error.clone() };
-        let code = if seen.exit_code == 0 { NOT_STARTED } else { seen.exit_code };
+        let code = if seen.exit_code == 0 { told_code.unwrap_or(NOT_STARTED) } else { seen.exit_code };
         let at = now();
         self.count(index, &seen, false, |name, restarts| ContainerExit {
             name,

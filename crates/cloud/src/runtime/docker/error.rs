@@ -36,6 +36,18 @@ pub(super) fn status(error: &Error) -> Option<u16> {
     }
 }
 
+/// The exit code of a container that an engine refuses to start, where its answer says that trying again is of no use.
+/// Docker says so with 400; Podman answers 500 for everything, writes nothing down, and has names for what went wrong.
+pub(super) fn refused_start(error: &Error) -> Option<i32> {
+    let Error::DockerResponseServerError { status_code, message } = error else { return None };
+    match message.as_str() {
+        told if told.contains("OCI runtime attempted to invoke a command that was not found") => Some(127),
+        told if told.contains("OCI permission denied") => Some(126),
+        _ if *status_code == 400 => Some(128),
+        _ => None,
+    }
+}
+
 fn class(error: &Error) -> Class {
     match error {
         Error::DockerResponseServerError { status_code, message } => answer(*status_code, message),
@@ -101,6 +113,18 @@ mod tests {
         assert_eq!(told(500, "boom").class, Class::Transient);
         assert_eq!(told(500, "write /x: no space left on device").class, Class::Capacity);
         assert_eq!(told(501, "logging driver cannot read").class, Class::Invalid);
+    }
+
+    #[test]
+    fn a_refused_start_is_told_from_one_to_try_again() {
+        let code = |status_code, message: &str| {
+            refused_start(&Error::DockerResponseServerError { status_code, message: message.to_owned() })
+        };
+        assert_eq!(code(500, "crun: open executable: Operation not permitted: OCI permission denied"), Some(126));
+        assert_eq!(code(500, "x: OCI runtime attempted to invoke a command that was not found"), Some(127));
+        assert_eq!(code(400, "failed to create task"), Some(128));
+        assert_eq!(code(500, "driver failed"), None);
+        assert_eq!(refused_start(&Error::RequestTimeoutError), None);
     }
 
     #[test]
