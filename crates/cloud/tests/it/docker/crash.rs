@@ -135,7 +135,7 @@ async fn a_pod_without_a_trace_is_lost() {
         let plan = bench.plan("deleted", "sleep 60");
         runtime.start(&plan).await.unwrap();
         drop(runtime);
-        let options = bollard::query_parameters::RemoveContainerOptions { force: true, ..Default::default() };
+        let options = bollard::query_parameters::RemoveContainerOptions { v: true, force: true, ..Default::default() };
         bench.docker.remove_container(&plan.name, Some(options)).await.unwrap();
         let exit = bench.runtime().await.wait(&plan.key, &plan.directory).await.unwrap();
         assert_eq!(exit.result, PodResult::Lost);

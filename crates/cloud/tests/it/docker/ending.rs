@@ -198,7 +198,7 @@ async fn a_container_that_somebody_else_deletes_is_gone() {
         let runtime = bench.runtime().await;
         runtime.start(&plan).await.unwrap();
         bench.until_logged(&plan.stdout, "up").await;
-        let options = query::RemoveContainerOptions { force: true, ..Default::default() };
+        let options = query::RemoveContainerOptions { v: true, force: true, ..Default::default() };
         bench.docker.remove_container(&plan.name, Some(options)).await.unwrap();
         let exit = runtime.wait(&plan.key, &plan.directory).await.unwrap();
         assert_eq!(exit.result, PodResult::Gone, "{exit:?}");

@@ -27,7 +27,8 @@ async fn a_foreign_container_of_the_name_is_a_conflict_and_stays() {
             }
             assert_eq!(bench.inspect(&name).await.id.unwrap(), foreign);
             assert_eq!(bench.containers().await, std::slice::from_ref(&name));
-            bench.docker.remove_container(&name, None).await.unwrap();
+            let options = query::RemoveContainerOptions { v: true, ..Default::default() };
+            bench.docker.remove_container(&name, Some(options)).await.unwrap();
             // When the name is free again, the pod runs.
             runtime.start(&plan).await.unwrap();
             assert_eq!(runtime.wait(&plan.key, &plan.directory).await.unwrap().result, PodResult::Succeeded);

@@ -140,7 +140,7 @@ async fn r25_what_dies_with_its_engine_is_lost() {
         // As an engine does that is shut down, or has lost its data.
         door.close();
         bench.docker.kill_container(&killed.name, None).await.unwrap();
-        let options = query::RemoveContainerOptions { force: true, ..Default::default() };
+        let options = query::RemoveContainerOptions { v: true, force: true, ..Default::default() };
         bench.docker.remove_container(&deleted.name, Some(options)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
         door.open();
