@@ -8,6 +8,7 @@ use clap::Args;
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
+use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::status::Decision;
 use orlop_dag::plan::Plan;
 use serde_json::json;
@@ -51,7 +52,7 @@ pub(super) struct RunArgs {
     /// Attempts that run at once [default: number of CPUs]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// Go on with a run whose host is gone
+    /// Go on with a run whose host is gone; with FILE, begin it where nothing was recorded
     #[arg(long)]
     pub resume: bool,
     /// Approve this Manual step when it is reached (repeatable)
@@ -136,7 +137,7 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
     let run = place.run(&name)?;
     run.create().map_err(|error| Failure::io(&format!("making {} failed", run.path().display()), &error))?;
     let lock = lock(&run, &name)?;
-    if run.exists() {
+    if begun(&run).await? {
         let message = format!(
             "the name is taken: there is a run of `{name}` in {}; choose another with --name, go on with it with \
              --resume, or delete it with `orlop flow delete {name}`",
@@ -163,8 +164,22 @@ async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
         (None, None) if args.place.run_dir.is_some() => String::new(),
         (None, None) => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
     };
-    let run = args.place.existing(&name)?;
+    let run = match args.place.existing(&name) {
+        Err(_) if args.file.is_some() => return begin(args).await,
+        run => run?,
+    };
     let lock = lock(&run, &name)?;
+    if !begun(&run).await? {
+        if args.file.is_some() {
+            drop(lock);
+            return begin(args).await;
+        }
+        let message = format!(
+            "nothing of the run in {} was recorded before its host was gone; run its file again",
+            run.path().display()
+        );
+        return Err(Failure::new(Exit::NotFound, message));
+    }
     let stored = super::stored::Stored::read(&run).await?;
     let name = stored.record.flow.metadata.name.clone();
     let options: RecordOptions = serde_json::from_value(stored.record.options.clone()).map_err(|error| {
@@ -191,6 +206,18 @@ async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
     let host = FlowHost::resume(parts, &uid).await?;
     args.drive().run(Driven { host, run, name, lock }).await
+}
+
+/// Whether a flow was recorded in a run's directory. The caller holds its lock, so a journal that a killed host had only
+/// begun to make is finished here.
+async fn begun(run: &RunDir) -> Result<bool, Failure> {
+    if !run.exists() {
+        return Ok(false);
+    }
+    let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
+    let recorded = !journal.list().await?.is_empty();
+    journal.close().await;
+    Ok(recorded)
 }
 
 fn lock(run: &RunDir, name: &str) -> Result<RunLock, Failure> {

@@ -3,4 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod cli;
+#[cfg(feature = "testing")]
+mod conformance;
+mod kill;
 mod tidy;

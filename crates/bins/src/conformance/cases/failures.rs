@@ -145,8 +145,9 @@ fn limits() -> Vec<Case> {
             .play(When::step("a"), Play::forever())
             .ends(&[("a", "Failed/ActiveDeadlineExceeded"), ("b", "Skipped/ActiveDeadlineExceeded")])
             .fails("ActiveDeadlineExceeded"),
-        Case::new("killed-by-signal", "1.4")
-            .step("a", "kill -9 $$", json!({}))
+        // `$$` of a command reaches the program as one `$`.
+        Case::new("killed-by-signal", "1.4 4.2")
+            .step("a", "kill -9 $$$$", json!({}))
             .play(When::step("a"), Play::failed("Signalled", "killed by signal 9"))
             .ends(&[("a", "Failed/Signalled")])
             .fails("FlowFailed"),

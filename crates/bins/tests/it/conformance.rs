@@ -1,0 +1,49 @@
+//! The suite of flows on real substrates: processes of this machine, and containers where an engine answers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use orlop::conformance::{Case, Ground, Hosted, all, check};
+use orlop::host::local::{Backend, LocalSetup};
+use orlop_cloud::runtime::process::ShimProgram;
+use orlop_core::testing::MemoryJournal;
+
+/// Flows that run at once: enough to hide their waiting, few enough for a small machine.
+const AT_ONCE: usize = 4;
+
+/// Where a case runs: a directory of its own, kept until the suite is over.
+fn ground(root: &Path, backend: Backend, case: &Case) -> Result<Ground, String> {
+    let run_dir = root.join(case.name);
+    std::fs::create_dir_all(&run_dir).map_err(|error| error.to_string())?;
+    let setup = LocalSetup { backend, ..LocalSetup::default() };
+    let shim = ShimProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec!["__shim".into()] };
+    let opened = tokio::task::block_in_place(|| {
+        tokio::runtime::Handle::current().block_on(setup.substrate(&run_dir, shim, true))
+    });
+    let substrate = opened.map_err(|error| error.chain())?;
+    Ok(Ground { substrate, journal: Arc::new(MemoryJournal::new()) })
+}
+
+/// Runs every case and names what differs.
+async fn run_all(image: &str, backend: Backend) -> Vec<String> {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let harness = Hosted::new(image, |case: &Case| ground(root.path(), backend, case));
+    let runs = futures::stream::iter(all()).map(|case| {
+        let harness = &harness;
+        async move {
+            let limit = std::time::Duration::from_secs(120);
+            match tokio::time::timeout(limit, check(harness, &case)).await {
+                Ok(found) => found,
+                Err(_) => vec![format!("{} did not end", case.name)],
+            }
+        }
+    });
+    runs.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await.concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_case_conforms_as_processes() {
+    let differences = run_all("busybox", Backend::Process).await;
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
