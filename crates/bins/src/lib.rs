@@ -1,4 +1,20 @@
 //! Orlop as a library: the facade over its crates, and the hosts of its programs.
+//!
+//! The engines are pure and always there: [`core`], [`dag`], [`scheduler`], [`k8s`]. Features add what touches a world:
+//! `local` the host that drives a flow with a journal ([`host`]), `process` and `docker` what runs its steps, `cli` the
+//! command line.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use orlop::core::spec::flow::FlowSpec;
+//! use orlop::dag::plan::Plan;
+//! let spec: FlowSpec = serde_json::from_str(
+//!     r#"{"steps": [{"name": "test", "dependencies": ["build"]}, {"name": "build"}]}"#,
+//! )?;
+//! let plan = Plan::build(Arc::new(spec)).map_err(|errors| errors[0].clone())?;
+//! assert_eq!(plan.order(), [1, 0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -10,3 +26,10 @@ pub mod conformance;
 #[cfg(feature = "local")]
 pub mod host;
 pub mod view;
+
+#[cfg(feature = "local")]
+pub use orlop_cloud as cloud;
+pub use orlop_core as core;
+pub use orlop_dag as dag;
+pub use orlop_k8s as k8s;
+pub use orlop_scheduler as scheduler;

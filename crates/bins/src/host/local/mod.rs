@@ -106,7 +106,9 @@ async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
     let runtime = DockerRuntime::connect(DockerOptions::default()).await.map_err(|error| {
         let hint = "steps with an image run as containers; start a container engine, or say `--backend process` to run \
                     their commands as processes of this machine";
-        PortError { message: format!("{}; {hint}", error.message), ..error }
+        // However it is not there: it cannot be reached.
+        let class = if error.class == Class::NotFound { Class::Transient } else { error.class };
+        PortError { class, message: format!("{}; {hint}", error.message), ..error }
     })?;
     Ok(Arc::new(runtime))
 }

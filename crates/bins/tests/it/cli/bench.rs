@@ -77,6 +77,12 @@ impl Bench {
         Gave::of(self.command(args).output().expect("the program runs"))
     }
 
+    /// The same where no container engine answers.
+    pub(super) fn without_engine(&self, args: &[&str]) -> Gave {
+        let socket = format!("unix://{}", self.path("no.sock").display());
+        Gave::of(self.command(args).env("ORLOP_DOCKER_HOST", socket).output().expect("the program runs"))
+    }
+
     /// Runs a flow as processes, to its end.
     pub(super) fn run(&self, file: &Path, args: &[&str]) -> Gave {
         let file = file.display().to_string();
