@@ -14,6 +14,7 @@ use super::progress::{self, Progress};
 use super::signals::Signals;
 use crate::host::control::Server;
 use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
+use crate::host::gate::KeyClaim;
 use crate::host::home::{RunDir, RunLock};
 use crate::view::table;
 
@@ -38,6 +39,8 @@ pub(super) struct Driven {
     pub name: String,
     /// Its lock.
     pub lock: RunLock,
+    /// Its claim to a concurrency key.
+    pub claim: Option<KeyClaim>,
 }
 
 impl Drive {
@@ -46,11 +49,20 @@ impl Drive {
     /// # Errors
     /// When the host cannot go on.
     pub(super) async fn run(&self, driven: Driven) -> Result<Exit, Failure> {
-        let Driven { mut host, run, name, lock } = driven;
+        let Driven { mut host, run, name, lock, claim } = driven;
         let mut signals = Signals::take()?;
         let handle = host.handle();
         let server = Server::open(run.path(), handle.clone())
             .map_err(|error| Failure::io("the control socket cannot be opened", &error))?;
+        // Others believe a claim whose run answers, so the socket comes first.
+        if let Some(claim) = &claim {
+            if host.status().start_time.is_some() {
+                claim
+                    .hold()
+                    .map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))?;
+            }
+            host.set_admission(claim.admission());
+        }
         let shown = tokio::spawn(progress::show(self.progress, handle.clone(), name.clone()));
         let left = tokio::select! {
             left = host.run() => Some(left),
@@ -64,6 +76,7 @@ impl Drive {
         server.close().await;
         // Progress ends when the host has gone; a panic of it is not the run's.
         drop(shown.await);
+        drop(claim);
         drop(lock);
         match left {
             None => {

@@ -22,6 +22,7 @@ use super::progress::Progress;
 use super::setup::{SetupArgs, pair};
 use super::stored::caller;
 use crate::host::flow::{Clock as _, FlowHost, HostParts, RecordOptions, Submission, SystemClock};
+use crate::host::gate::KeyClaim;
 use crate::host::home::{RunDir, RunLock};
 use crate::host::local::{LocalSetup, own_shim};
 
@@ -150,7 +151,8 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
     let host = FlowHost::submit(parts, submission, first).await?;
-    drive.run(Driven { host, run, name, lock }).await
+    let claim = claim(place, &host, &run)?;
+    drive.run(Driven { host, run, name, lock, claim }).await
 }
 
 async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
@@ -205,7 +207,8 @@ async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
     let host = FlowHost::resume(parts, &uid).await?;
-    args.drive().run(Driven { host, run, name, lock }).await
+    let claim = claim(&args.place, &host, &run)?;
+    args.drive().run(Driven { host, run, name, lock, claim }).await
 }
 
 /// Whether a flow was recorded in a run's directory. The caller holds its lock, so a journal that a killed host had only
@@ -218,6 +221,13 @@ async fn begun(run: &RunDir) -> Result<bool, Failure> {
     let recorded = !journal.list().await?.is_empty();
     journal.close().await;
     Ok(recorded)
+}
+
+/// The claim of a run to its concurrency key, among the runs of its home.
+fn claim(place: &Place, host: &FlowHost, run: &RunDir) -> Result<Option<KeyClaim>, Failure> {
+    let created_at = host.flow().metadata.creation_timestamp.unwrap_or_default();
+    let claim = KeyClaim::of(&place.home()?, host.flow(), run.path(), created_at);
+    claim.map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))
 }
 
 fn lock(run: &RunDir, name: &str) -> Result<RunLock, Failure> {

@@ -3,6 +3,8 @@
 #[cfg(unix)]
 pub mod control;
 pub mod flow;
+#[cfg(unix)]
+pub mod gate;
 pub mod home;
 #[cfg(feature = "process")]
 pub mod local;

@@ -11,7 +11,7 @@ use super::SOCKET;
 const PATH_MAX: usize = 100;
 
 /// The path of a socket, valid as long as this lives.
-pub(super) struct Address {
+pub(in crate::host) struct Address {
     pub(super) path: PathBuf,
     _directory: Option<File>,
 }
@@ -26,5 +26,10 @@ impl Address {
         let open = File::open(directory)?;
         let path = Path::new("/proc/self/fd").join(open.as_raw_fd().to_string()).join(SOCKET);
         Ok(Self { path, _directory: Some(open) })
+    }
+
+    /// The path to connect to.
+    pub(in crate::host) fn path(&self) -> &Path {
+        &self.path
     }
 }

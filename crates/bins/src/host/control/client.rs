@@ -73,6 +73,12 @@ impl Client {
         }
     }
 
+    /// Waits until the host closes the connection.
+    pub async fn closed(mut self) {
+        // Any line, the end or an error: only the end matters, and an error is one.
+        while let Ok(Some(_)) = self.lines.next_line().await {}
+    }
+
     /// Watches from now on.
     ///
     /// # Errors

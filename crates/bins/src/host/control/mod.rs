@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flow::{Notice, Order, OrderError};
 
+pub(super) use address::Address;
 pub use client::{Client, Watch};
 pub use server::Server;
 
@@ -40,4 +41,9 @@ pub enum Answer {
     Status(Box<FlowStatus>),
     /// Something has happened.
     Notice(Notice),
+}
+
+/// The address of the socket of a run.
+pub(super) fn socket_of(directory: &std::path::Path) -> std::io::Result<Address> {
+    Address::of(directory)
 }

@@ -79,3 +79,22 @@ fn r39_a_retry_runs_again_what_failed_and_keeps_the_rest() {
     assert_eq!(phases(&bench.status("again-r2").unwrap()), "good=Succeeded/Reused bad=Succeeded");
     assert_eq!(bench.orlop(&["flow", "logs", "again-r2"]).out, "bad/1 data\n");
 }
+
+#[test]
+fn r18_runs_of_one_key_wait_for_each_other_or_take_their_place() {
+    let bench = Bench::new();
+    let spec = |policy: &str, script: &str| json!({"executionPolicy": {"concurrencyPolicy": policy, "concurrencyKey": "nightly"}, "steps": [step("a", script)]});
+    let first = bench.begin(&bench.flow("first", &spec("Forbid", "sleep 100")), &[]);
+    bench.until("first", |status| status["progress"]["runningSteps"] == 1);
+    let second = bench.begin(&bench.flow("second", &spec("Forbid", "true")), &[]);
+    let waiting = bench.until("second", |status| status["conditions"].to_string().contains("ConcurrencyBlocked"));
+    assert_eq!(waiting["phase"], "Pending");
+    assert!(waiting["message"].to_string().contains("first"), "{waiting}");
+    let third = bench.run(&bench.flow("third", &spec("Replace", "true")), &[]);
+    assert_eq!(third.code, 0, "{third:?}");
+    assert_eq!(end(first).code, 9);
+    assert_eq!(phases(&bench.status("first").unwrap()), "a=Failed/Replaced");
+    assert_eq!(end(second).code, 0);
+    let started = |name: &str| bench.status(name).unwrap()["startTime"].as_str().unwrap().to_owned();
+    assert!(started("third") <= started("second"));
+}
