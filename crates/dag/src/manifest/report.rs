@@ -1,6 +1,7 @@
 //! Shows violations the way a compiler does: file, line, source line, caret, help; plain text or JSON. Owns the form;
 //! never finds a violation.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
@@ -37,8 +38,21 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = &self.violations;
+        let mut said: BTreeMap<(&str, &str), Vec<&Violation>> = BTreeMap::new();
+        for warning in list.iter().filter(|violation| violation.severity == Severity::Warning) {
+            said.entry((warning.rule, &warning.message)).or_default().push(warning);
+        }
         for violation in list {
+            let same = match violation.severity {
+                Severity::Error => None,
+                Severity::Warning => said.remove(&(violation.rule, violation.message.as_str())),
+            };
+            // A warning that was said with its first place is not said again.
+            if violation.severity == Severity::Warning && same.is_none() {
+                continue;
+            }
             entry(f, violation)?;
+            repeated(f, same.as_deref().and_then(|same| same.get(1..)).unwrap_or_default())?;
             writeln!(f)?;
         }
         let more: Vec<String> = [(Severity::Error, "error"), (Severity::Warning, "warning")]
@@ -87,6 +101,21 @@ fn entry(f: &mut fmt::Formatter<'_>, violation: &Violation) -> fmt::Result {
     Ok(())
 }
 
+/// Further places of a warning.
+fn repeated(f: &mut fmt::Formatter<'_>, others: &[&Violation]) -> fmt::Result {
+    const SHOWN: usize = 10;
+    if others.is_empty() {
+        return Ok(());
+    }
+    let place = |violation: &&Violation| match &violation.at {
+        Some(at) => format!("line {}", at.line),
+        None => violation.path.to_string(),
+    };
+    let places: Vec<String> = others.iter().take(SHOWN).map(place).collect();
+    let more = if others.len() > SHOWN { format!(" and {} more", others.len() - SHOWN) } else { String::new() };
+    writeln!(f, "  = also: {}{more}", places.join(", "))
+}
+
 fn caret(excerpt: &Excerpt) -> Result<String, fmt::Error> {
     let mut line = String::new();
     write!(line, "{:before$}{}", "", "^".repeat(excerpt.width.max(1)), before = excerpt.before)?;
@@ -129,6 +158,21 @@ mod tests {
         warning[V2]: a document of kind ConfigMap is ignored
 
         1 error, 1 warning
+        ");
+    }
+
+    #[test]
+    fn a_warning_is_said_once_with_all_its_places() {
+        let mut list = Violations::new();
+        for n in 0..3 {
+            list.warning("4.2", &Path::ROOT.field("steps").index(n), || "`image` is ignored by plain processes");
+        }
+        insta::assert_snapshot!(Report::new(list), @"
+        warning[4.2]: `image` is ignored by plain processes
+         = field: steps[0]
+          = also: steps[1], steps[2]
+
+        3 warnings
         ");
     }
 
