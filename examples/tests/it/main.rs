@@ -45,6 +45,17 @@ fn every_manifest_is_accepted_everywhere_and_can_be_planned() {
 }
 
 #[test]
+fn every_manifest_shown_in_the_readme_is_accepted() {
+    let text = fs::read_to_string(here("../README.md")).unwrap();
+    let blocks: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let reading = read("README.md", block, &Options::new(Limits::kubernetes())).unwrap_or_else(|e| panic!("{e}"));
+        assert!(reading.warnings.violations.is_empty(), "{}", reading.warnings);
+    }
+}
+
+#[test]
 fn the_engine_runs_a_diamond_in_six_seconds_of_its_own_time() {
     let said = output(env!("CARGO_BIN_EXE_engine_in_50_lines"), &[]);
     assert_eq!(
