@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use orlop_core::ports::journal::FlowJournal;
 use orlop_core::ports::substrate::Substrate;
 use orlop_core::spec::flow::{StopMode, SuspendMode};
@@ -33,7 +34,7 @@ pub struct Hosted<F> {
 
 impl<F> Hosted<F>
 where
-    F: Fn(&Case) -> Result<Ground, String> + Send + Sync,
+    F: Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync,
 {
     /// A harness whose attempts run `/bin/sh` of `image`; `ground` gives each case a place of its own.
     pub fn new(image: impl Into<String>, ground: F) -> Self {
@@ -43,13 +44,16 @@ where
 
 /// A harness over the in-memory double, which plays what each case teaches it.
 #[must_use]
-pub fn scripted() -> Hosted<impl Fn(&Case) -> Result<Ground, String> + Send + Sync> {
-    let ground = |case: &Case| {
+pub fn scripted() -> Hosted<impl Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync> {
+    fn ground(case: &Case) -> BoxFuture<'_, Result<Ground, String>> {
         let substrate = ScriptedSubstrate::new();
         case.teach(&substrate);
         keep_time(&substrate);
-        Ok(Ground { substrate: Arc::new(substrate), journal: Arc::new(MemoryJournal::new()) })
-    };
+        Box::pin(std::future::ready(Ok(Ground {
+            substrate: Arc::new(substrate),
+            journal: Arc::new(MemoryJournal::new()),
+        })))
+    }
     Hosted { image: "busybox".to_owned(), runs_scripts: false, ground }
 }
 
@@ -69,7 +73,7 @@ fn keep_time(substrate: &ScriptedSubstrate) {
 #[async_trait]
 impl<F> Harness for Hosted<F>
 where
-    F: Fn(&Case) -> Result<Ground, String> + Send + Sync,
+    F: Fn(&Case) -> BoxFuture<'_, Result<Ground, String>> + Send + Sync,
 {
     fn image(&self) -> &str {
         &self.image
@@ -81,7 +85,7 @@ where
 
     async fn run(&self, case: &Case) -> Result<FlowStatus, String> {
         let flow = case.flow(&self.image).map_err(|error| error.to_string())?;
-        let ground = (self.ground)(case)?;
+        let ground = (self.ground)(case).await?;
         let uid = uuid::Uuid::new_v4().to_string();
         let submission = Submission { parameters: case.parameters.clone(), ..Submission::new(flow, uid) };
         let parts = HostParts::new(ground.substrate, ground.journal);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use orlop::conformance::{Case, Ground, Hosted, all, check};
 use orlop::host::local::{Backend, LocalSetup};
 use orlop_cloud::runtime::process::ShimProgram;
@@ -13,14 +13,12 @@ use orlop_core::testing::MemoryJournal;
 const AT_ONCE: usize = 4;
 
 /// Where a case runs: a directory of its own, kept until the suite is over.
-fn ground(root: &Path, backend: Backend, case: &Case) -> Result<Ground, String> {
+async fn ground(root: &Path, backend: Backend, case: &Case) -> Result<Ground, String> {
     let run_dir = root.join(case.name);
     std::fs::create_dir_all(&run_dir).map_err(|error| error.to_string())?;
     let setup = LocalSetup { backend, ..LocalSetup::default() };
     let shim = ShimProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec!["__shim".into()] };
-    let opened = tokio::task::block_in_place(|| {
-        tokio::runtime::Handle::current().block_on(setup.substrate(&run_dir, shim, true))
-    });
+    let opened = setup.substrate(&run_dir, shim, true).await;
     let substrate = opened.map_err(|error| error.chain())?;
     Ok(Ground { substrate, journal: Arc::new(MemoryJournal::new()) })
 }
@@ -28,18 +26,23 @@ fn ground(root: &Path, backend: Backend, case: &Case) -> Result<Ground, String> 
 /// Runs every case and names what differs.
 async fn run_all(image: &str, backend: Backend) -> Vec<String> {
     let root = tempfile::tempdir().expect("a temporary directory");
-    let harness = Hosted::new(image, |case: &Case| ground(root.path(), backend, case));
     let runs = futures::stream::iter(all()).map(|case| {
-        let harness = &harness;
-        async move {
+        let (root, image) = (root.path().to_owned(), image.to_owned());
+        // A task of its own: no case can hold another one up.
+        tokio::spawn(async move {
+            let harness = Hosted::new(image, move |case: &Case| {
+                let (root, case) = (root.clone(), case.clone());
+                async move { ground(&root, backend, &case).await }.boxed()
+            });
             let limit = std::time::Duration::from_secs(120);
-            match tokio::time::timeout(limit, check(harness, &case)).await {
+            match tokio::time::timeout(limit, check(&harness, &case)).await {
                 Ok(found) => found,
                 Err(_) => vec![format!("{} did not end", case.name)],
             }
-        }
+        })
     });
-    runs.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await.concat()
+    let found = runs.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    found.into_iter().flat_map(|found| found.unwrap_or_else(|error| vec![error.to_string()])).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -47,7 +47,7 @@ impl PauseClock {
     /// ```
     /// use orlop_cloud::runtime::job::clock::PauseClock;
     /// use orlop_core::time::Time;
-    /// let at = |seconds| Time::from_millis(seconds * 1000);
+    /// let at = |seconds: i64| Time::from_millis(seconds * 1000);
     /// let mut clock = PauseClock::default();
     /// clock.pause(at(10));
     /// clock.go_on(at(30));
