@@ -98,7 +98,11 @@ pub fn decide(job: &JobState<'_>, now: Time) -> Decision {
         }
         tally.count(job.rules, pod, exit);
     }
-    if tally.verdict.is_none() && completed(job.rules, &tally, live) {
+    // A pod that was ended on request had not done its work by then: the Job was not complete.
+    let cancelled =
+        job.pods.iter().filter_map(|pod| pod.exit.as_ref()).filter(|exit| exit.result == PodResult::Cancelled);
+    let unfinished = live + cancelled.count();
+    if tally.verdict.is_none() && completed(job.rules, &tally, unfinished) {
         tally.verdict = Some(Verdict::Complete);
     }
     if let (None, Some((limit, Some(due)))) = (&tally.verdict, deadline)
@@ -116,7 +120,7 @@ pub fn decide(job: &JobState<'_>, now: Time) -> Decision {
 }
 
 fn past(due: Option<Time>, at: Time) -> bool {
-    due.is_some_and(|due| due < at)
+    due.is_some_and(|due| due <= at)
 }
 
 fn deadline_exceeded(limit: std::time::Duration) -> Verdict {
