@@ -40,7 +40,7 @@ fn harvest(path: &Path) -> Option<Node> {
     if found.is_dir() {
         let members = std::fs::read_dir(path).unwrap().map(|member| {
             let member = member.unwrap();
-            (member.file_name().into_string().unwrap(), harvest(&member.path()).unwrap())
+            (member.file_name().to_string_lossy().into_owned(), harvest(&member.path()).unwrap())
         });
         return Some(Node::folder(members));
     }
