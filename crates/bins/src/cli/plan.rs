@@ -67,7 +67,7 @@ pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
     let page = Page { plan: &plan, meta: &meta };
     match args.output {
         Format::Table => output::print(&page.text())?,
-        Format::Name => output::print(&page.order().join("\n"))?,
+        Format::Name => output::print(&page.names(&page.order()).join("\n"))?,
         format => output::print(&output::serialized(&page.value(), format)?)?,
     }
     Ok(Exit::Done)
@@ -87,8 +87,20 @@ impl Page<'_> {
         steps.iter().map(|step| self.name(*step)).collect()
     }
 
-    fn order(&self) -> Vec<String> {
-        self.names(self.plan.order())
+    /// Steps in an order that respects every edge, those of `finally` last.
+    fn order(&self) -> Vec<u32> {
+        let (mut order, finally): (Vec<u32>, Vec<u32>) =
+            self.plan.order().iter().partition(|step| (**step as usize) < self.plan.main_len());
+        order.extend(finally);
+        order
+    }
+
+    /// Names by wave: of the main steps, and of `finally`.
+    fn waves(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+        let main = |wave: &Vec<u32>| wave.first().is_some_and(|step| (*step as usize) < self.plan.main_len());
+        let (main, finally): (Vec<_>, Vec<_>) = self.plan.ranks().waves().into_iter().partition(main);
+        let names = |waves: Vec<Vec<u32>>| waves.iter().map(|wave| self.names(wave)).collect();
+        (names(main), names(finally))
     }
 
     /// The Job of a step's first attempt, its secrets as references and what only a run can know left as it is written.
@@ -144,10 +156,10 @@ impl Page<'_> {
                 json!({"name": self.name(step), "job": job_name, "template": job})
             })
             .collect();
-        let waves: Vec<_> = ranks.waves().iter().map(|wave| self.names(wave)).collect();
+        let (waves, finally) = self.waves();
         json!({
             "name": self.meta.name, "namespace": self.meta.namespace, "parameters": self.meta.parameters,
-            "order": self.order(), "waves": waves, "criticalPath": self.names(&ranks.critical_path),
+            "order": self.names(&self.order()), "waves": waves, "finally": finally, "criticalPath": self.names(&ranks.critical_path),
             "first": self.first(), "steps": steps,
         })
     }
@@ -155,16 +167,21 @@ impl Page<'_> {
     fn text(&self) -> String {
         let ranks = self.plan.ranks();
         let mut text = format!("{}/{}: {} steps\n", self.meta.namespace, self.meta.name, self.plan.len());
-        for (number, wave) in ranks.waves().iter().enumerate() {
-            let _ = writeln!(text, "  wave {}: {}", number + 1, self.names(wave).join(", "));
+        let (waves, finally) = self.waves();
+        for (number, wave) in waves.iter().enumerate() {
+            let _ = writeln!(text, "  wave {}: {}", number + 1, wave.join(", "));
+        }
+        if !finally.is_empty() {
+            let waves: Vec<String> = finally.iter().map(|wave| wave.join(", ")).collect();
+            let _ = writeln!(text, "  finally: {}", waves.join(" \u{2192} "));
         }
         let _ = writeln!(text, "  critical path: {}", self.names(&ranks.critical_path).join(" \u{2192} "));
-        for step in self.plan.order() {
-            let Some((name, job)) = self.job(*step) else {
-                let _ = writeln!(text, "\n{} (Manual)", self.name(*step));
+        for step in self.order() {
+            let Some((name, job)) = self.job(step) else {
+                let _ = writeln!(text, "\n{} (Manual)", self.name(step));
                 continue;
             };
-            let _ = writeln!(text, "\n{} (Job {name})", self.name(*step));
+            let _ = writeln!(text, "\n{} (Job {name})", self.name(step));
             let yaml = serde_saphyr::to_string(&job).unwrap_or_default();
             for line in yaml.lines() {
                 let _ = writeln!(text, "  {line}");

@@ -2,10 +2,9 @@
 //! run to the new one.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use clap::Args;
+use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::spec::flow::RetryOf;
@@ -87,7 +86,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     parameters.extend(args.param.iter().cloned());
     let first = imports(&stored.plan, Parent { plan: &stored.plan, state: &stored.state }, &args.step);
     let new_run = place.run(&flow.metadata.name)?;
-    hand_over(&old, &new_run, &first)?;
+    hand_over(&old, &new_run, &first).await?;
     let new = New {
         submission: Submission {
             parameters,
@@ -118,25 +117,22 @@ fn free_name(place: &Place, name: &str) -> Result<String, Failure> {
     Err(Failure::new(Exit::Conflict, format!("`{stem}` was retried too often; give a name with --name")))
 }
 
-/// Links the artifacts that steps hand over into the new run's store: `cas/sha256/<2 digits>/<rest>` in both.
-fn hand_over(old: &RunDir, new: &RunDir, imports: &[FlowEvent]) -> Result<(), Failure> {
-    let digests = imports.iter().flat_map(|event| match event {
+/// Takes the artifacts that steps hand over into the new run's store. One that is gone is missed by whoever reads it.
+async fn hand_over(old: &RunDir, new: &RunDir, imports: &[FlowEvent]) -> Result<(), Failure> {
+    let locations = imports.iter().flat_map(|event| match event {
         FlowEvent::Import { outputs, .. } => {
             outputs.artifacts.iter().filter_map(|record| record.location.clone()).collect()
         }
         _ => Vec::new(),
     });
-    for location in digests.filter(|location| location.kind == "cas") {
-        let Some((shard, rest)) = location.sha256.split_at_checked(2) else { continue };
-        let place = Path::new("cas/sha256").join(shard).join(rest);
-        let (from, to) = (old.path().join(&place), new.path().join(&place));
-        let failed = |error| Failure::io(&format!("taking over {} failed", from.display()), &error);
-        if to.exists() || !from.exists() {
-            continue;
-        }
-        new.create().map_err(failed)?;
-        fs::create_dir_all(to.parent().unwrap_or(new.path())).map_err(failed)?;
-        fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).map_err(failed)?;
+    let locations: Vec<_> = locations.collect();
+    if locations.is_empty() {
+        return Ok(());
+    }
+    new.create().map_err(|error| Failure::io(&format!("making {} failed", new.path().display()), &error))?;
+    let store = CasStore::open(new.path(), Limits::default())?;
+    for location in locations {
+        store.take_over(old.path(), &location).await?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! A run as its journal has it. Owns reading it beside a live host and writing to it where there is none.
 
-use std::sync::Arc;
-
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord, StoredFlow};
 use orlop_core::spec::flow::JobFlow;
@@ -11,7 +9,7 @@ use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use crate::host::control::Client;
-use crate::host::flow::{Clock as _, Order, SystemClock, entry, event, replay, summary};
+use crate::host::flow::{Clock as _, Order, SystemClock, entry, event, plan_of, replay, summary};
 use crate::host::home::RunDir;
 
 /// A run, read.
@@ -46,9 +44,8 @@ impl Stored {
         Self::of(stored)
     }
 
-    fn of(stored: StoredFlow) -> Result<Self, Failure> {
-        let plan = Plan::build(Arc::new(stored.record.flow.spec.clone()));
-        let plan = plan.map_err(|errors| Failure::from(crate::host::flow::HostError::Plan(errors)))?;
+    fn of(mut stored: StoredFlow) -> Result<Self, Failure> {
+        let plan = plan_of(&mut stored)?;
         let state = replay(&plan, &stored)?;
         let StoredFlow { record, last, .. } = stored;
         Ok(Self { record, plan, state, last })

@@ -76,7 +76,7 @@ impl<'a> Graph<'a> {
             last.push(in_last);
         }
         for (title, waves) in [("wave", main), ("finally", last)] {
-            for (number, wave) in (1..).zip(waves).filter(|(_, wave)| !wave.is_empty()) {
+            for (number, wave) in (1..).zip(waves.into_iter().filter(|wave: &Vec<u32>| !wave.is_empty())) {
                 let _ = writeln!(text, "{title} {number}");
                 for step in wave {
                     let Some(node) = nodes.get(step as usize) else { continue };

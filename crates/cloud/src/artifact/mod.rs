@@ -66,6 +66,21 @@ impl CasStore {
         Ok(Self { files: Arc::new(Files::open(run_dir.as_ref())?), limits })
     }
 
+    /// Takes a stored artifact over from the store of another run directory: the same file under a second name, or a copy
+    /// where the file system has none. False when it is not stored there, or is none of this kind of store; then nothing
+    /// is done.
+    ///
+    /// # Errors
+    /// Invalid when the location is none of a store; Denied without rights; Capacity when the disk is full.
+    pub async fn take_over(&self, run_dir: impl AsRef<Path>, location: &ArtifactLocation) -> Result<bool, PortError> {
+        if location.kind != "cas" {
+            return Ok(false);
+        }
+        let reference = Reference::of(location, None)?;
+        let other = Files::at(run_dir.as_ref());
+        self.run(move |files, _| files.take_over(&other, &reference)).await
+    }
+
     /// Runs blocking work that stops when this future is dropped.
     async fn run<T: Send + 'static>(
         &self,

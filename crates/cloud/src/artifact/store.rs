@@ -24,9 +24,15 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn open(run_dir: &Path) -> Result<Self, PortError> {
+    /// The folders in a run directory, there or not.
+    pub(super) fn at(run_dir: &Path) -> Self {
         let cas = run_dir.join("cas");
-        let files = Self { digests: cas.join("sha256"), unfinished: cas.join("tmp") };
+        Self { digests: cas.join("sha256"), unfinished: cas.join("tmp") }
+    }
+
+    pub(super) fn open(run_dir: &Path) -> Result<Self, PortError> {
+        let files = Self::at(run_dir);
+        let cas = run_dir.join("cas");
         for (folder, parent) in [(&cas, run_dir), (&files.digests, &*cas), (&files.unfinished, &*cas)] {
             create_folder(folder, parent)?;
         }
@@ -76,6 +82,27 @@ impl Files {
             }
             Err(error) => Err(reading(&place, error)),
         }
+    }
+
+    /// Takes a stored file over from another store; false when it is not there.
+    pub(super) fn take_over(&self, other: &Self, reference: &Reference) -> Result<bool, PortError> {
+        let (from, to) = (other.place(&reference.sha256), self.place(&reference.sha256));
+        let folder = to.parent().unwrap_or(&self.digests);
+        if !fs::symlink_metadata(&from).is_ok_and(|found| found.is_file()) {
+            return Ok(false);
+        }
+        create_folder(folder, &self.digests)?;
+        match fs::hard_link(&from, &to) {
+            Ok(()) => return sync(folder).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(true),
+            // Another file system, or one without links.
+            Err(_) => {}
+        }
+        let mut source = File::open(&from).map_err(|error| reading(&from, error))?;
+        let mut copy = self.unfinished()?;
+        io::copy(&mut source, &mut copy).map_err(|error| writing(&to, error))?;
+        self.keep(copy, &reference.sha256)?;
+        Ok(true)
     }
 
     /// A file to be written, which goes away by itself unless it is kept.

@@ -1,7 +1,7 @@
 //! From a spec to a plan. Owns what the engine depends on: unique names, known references, compiled conditions, an
 //! acyclic graph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use crate::when::{self, Condition, Parameters, Scope, Secrecy, Steps};
 
 /// Default limit of a `finally` attempt (rule R36).
 const FINALLY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Errors that are told with the name that was meant.
+pub(super) const SUGGESTED: usize = 100;
 
 /// Why a spec cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +41,8 @@ struct Builder<'a> {
     edges: EdgeList,
     tolerated: Vec<u32>,
     projections: BTreeMap<u32, Vec<String>>,
+    /// Those of `projections`, to find them.
+    projected: BTreeSet<(u32, &'a str)>,
     errors: Vec<PlanError>,
 }
 
@@ -71,7 +76,7 @@ pub(super) fn build(spec: Arc<FlowSpec>) -> Result<Plan, Vec<PlanError>> {
         return Err(errors);
     }
     let policy = Policy::new(spec.execution_policy.as_ref());
-    let heights = super::Ranks::new(&graph).height;
+    let heights = super::Ranks::new(&graph, main).height;
     Ok(Plan { steps, graph, index, heights, policy, spec })
 }
 
@@ -110,6 +115,7 @@ impl<'a> Builder<'a> {
             edges: Vec::new(),
             tolerated: Vec::new(),
             projections: BTreeMap::new(),
+            projected: BTreeSet::new(),
             errors: Vec::new(),
         };
         for (number, step) in (0_u32..).zip(spec.steps.iter().chain(&spec.finally)) {
@@ -129,6 +135,11 @@ impl<'a> Builder<'a> {
     fn fail(&mut self, rule: &'static str, step: u32, member: &str, message: String, help: Option<String>) {
         let path = path(self.spec, step, member);
         self.errors.push(PlanError { rule, path, message, help });
+    }
+
+    /// The step that was meant, for the first errors only: nobody reads more of them.
+    fn suggestion(&self, name: &str) -> Option<String> {
+        if self.errors.len() < SUGGESTED { self.scope.suggestion(name) } else { None }
     }
 
     fn step(&mut self, number: u32, step: &'a Step, finally: bool) -> StepPlan {
@@ -189,7 +200,7 @@ impl<'a> Builder<'a> {
             }
             None => {
                 let message = format!("there is no step `{name}`");
-                let near = crate::when::did_you_mean(name, self.index.keys().map(AsRef::as_ref));
+                let near = self.suggestion(name);
                 self.fail("V12", number, member, message, near);
             }
         }
@@ -210,7 +221,7 @@ impl<'a> Builder<'a> {
             }
             None => {
                 let message = format!("there is no step `{name}`");
-                let near = crate::when::did_you_mean(name, self.index.keys().map(AsRef::as_ref));
+                let near = self.suggestion(name);
                 self.fail("V12", number, member, message, near);
             }
         }
@@ -265,13 +276,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn project(&mut self, number: u32, source: &str, path: &str, finally: bool, member: &str) {
+    fn project(&mut self, number: u32, source: &str, path: &'a str, finally: bool, member: &str) {
         self.refer(number, source, finally, member);
-        if let Some(source) = self.index.get(source).copied() {
-            let paths = self.projections.entry(source).or_default();
-            if !paths.iter().any(|known| known == path) {
-                paths.push(path.to_owned());
-            }
+        if let Some(source) = self.index.get(source).copied()
+            && self.projected.insert((source, path))
+        {
+            self.projections.entry(source).or_default().push(path.to_owned());
         }
     }
 

@@ -163,7 +163,7 @@ impl Plan {
     /// Waves, longest paths and the critical path.
     #[must_use]
     pub fn ranks(&self) -> Ranks {
-        Ranks::new(&self.graph)
+        Ranks::new(&self.graph, self.main_len())
     }
 
     /// Paths that other steps read from the document of `step`, to be extracted once when its attempt ends (rule R28).
@@ -199,3 +199,6 @@ impl Plan {
         &self.policy
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,7 @@ impl<'s> Parser<'s> {
             }
             Some('[') => {
                 let (name, span) = self.bracketed()?;
-                if !steps.outputs(step).contains(&name.as_str()) {
+                if !steps.has_output(step, &name) {
                     return Err(names::unknown_output(&name, span, step, steps));
                 }
                 Ok(name.into())

@@ -103,8 +103,7 @@ pub(crate) fn output_in_text<'s>(
     steps: &Steps<'_>,
 ) -> Result<(&'s str, usize), SourceError> {
     let run = run(source, at);
-    let declared = steps.outputs(step);
-    if let Some(name) = readings(run).find(|name| declared.contains(name)) {
+    if let Some(name) = readings(run).find(|name| steps.has_output(step, name)) {
         return Ok((name, at + name.len()));
     }
     let guess = match run.rfind('.') {

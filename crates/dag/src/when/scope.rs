@@ -26,7 +26,10 @@ impl<'a> Steps<'a> {
 
     /// Adds a step and its declared outputs; a step declared twice keeps the later outputs.
     pub fn declare(&mut self, name: &'a str, outputs: impl IntoIterator<Item = &'a str>) {
-        self.outputs.insert(name, outputs.into_iter().collect());
+        let mut outputs: Vec<&'a str> = outputs.into_iter().collect();
+        outputs.sort_unstable();
+        outputs.dedup();
+        self.outputs.insert(name, outputs);
     }
 
     /// Whether a step of this name is declared.
@@ -34,7 +37,12 @@ impl<'a> Steps<'a> {
         self.outputs.contains_key(name)
     }
 
-    /// The declared outputs of a step; empty for an unknown step.
+    /// Whether a step declares this output.
+    pub fn has_output(&self, name: &str, output: &str) -> bool {
+        self.outputs(name).binary_search(&output).is_ok()
+    }
+
+    /// The declared outputs of a step in alphabetical order; empty for an unknown step.
     pub fn outputs(&self, name: &str) -> &[&'a str] {
         self.outputs.get(name).map_or(&[], Vec::as_slice)
     }

@@ -1,6 +1,7 @@
 //! The journal of one flow as its host uses it: events in one transaction before anything is done about them, snapshots,
 //! summaries, and the way back to a state. Owns what a lost answer means; never decides what an event does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_core::error::{Class, PortError};
@@ -27,6 +28,22 @@ pub struct RecordOptions {
     /// What the program around the host keeps: backend, directories, limits.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub driver: serde_json::Value,
+    /// Limits of attempts in milliseconds by step, where a pipeline gave them: no member of the object holds them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub timeouts: BTreeMap<String, u64>,
+}
+
+/// The plan of a stored flow. Its object gets back what no member of it holds.
+///
+/// # Errors
+/// When what is stored cannot be read or planned.
+pub fn plan_of(stored: &mut StoredFlow) -> Result<Plan, HostError> {
+    let timeouts = options(stored)?.timeouts;
+    let spec = &mut stored.record.flow.spec;
+    for step in spec.steps.iter_mut().chain(&mut spec.finally) {
+        step.timeout_millis = timeouts.get(&step.name).copied();
+    }
+    Plan::build(Arc::new(spec.clone())).map_err(HostError::Plan)
 }
 
 /// The journal of one flow.

@@ -67,7 +67,7 @@ pub use clock::{Clock, SystemClock};
 pub use configs::{ConfigMaps, NoConfigMaps};
 pub use error::HostError;
 pub use handle::{HostHandle, Notice};
-pub use ledger::{RecordOptions, entry, options, replay, summary};
+pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
 pub use order::{Order, OrderError, event};
 pub use repeat::{Parent, imports};
 pub use resource::resource_name;
@@ -172,8 +172,8 @@ impl FlowHost {
     /// # Errors
     /// When there is no such flow, or what is stored of it cannot be read.
     pub async fn resume(parts: HostParts, uid: &str) -> Result<Self, HostError> {
-        let stored = parts.journal.load(uid).await.map_err(HostError::Journal)?;
-        let plan = Plan::build(Arc::new(stored.record.flow.spec.clone())).map_err(HostError::Plan)?;
+        let mut stored = parts.journal.load(uid).await.map_err(HostError::Journal)?;
+        let plan = plan_of(&mut stored)?;
         let state = replay(&plan, &stored)?;
         let planned = (stored.record.flow, Arc::new(plan));
         let mut host = Self::assemble(parts, planned, state, (uid, stored.last));

@@ -162,7 +162,9 @@ pub async fn record(submission: Submission, configs: &dyn ConfigMaps, now: Time)
         spec_hash: Some(sha256_hex(&spec, 64)),
         generation: flow.metadata.generation,
     };
-    let options = serde_json::to_value(RecordOptions { meta, driver })
+    let timed = flow.spec.steps.iter().chain(&flow.spec.finally);
+    let timeouts = timed.filter_map(|step| Some((step.name.clone(), step.timeout_millis?))).collect();
+    let options = serde_json::to_value(RecordOptions { meta, driver, timeouts })
         .map_err(|error| HostError::Unreadable(error.to_string()))?;
     Ok(FlowRecord { uid, flow, created_at: now, options })
 }

@@ -4,3 +4,4 @@ mod bench;
 mod control;
 mod pages;
 mod run;
+mod web;

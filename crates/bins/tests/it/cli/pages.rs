@@ -81,3 +81,22 @@ fn help_and_completions_are_there() {
     let gave = bench.orlop(&["completions", "bash"]);
     assert!(gave.code == 0 && gave.out.contains("_orlop"), "{}", gave.code);
 }
+
+#[test]
+fn r36_a_plan_shows_finally_after_the_waves() {
+    let bench = Bench::new();
+    let main = json!([step("a", "true"), after(step("b", "true"), &["a"])]);
+    let last = json!([step("x", "true"), after(step("y", "true"), &["x"]), after(step("z", "true"), &["y"])]);
+    let file = bench.flow("last", &json!({"steps": main, "finally": last})).display().to_string();
+    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process"]);
+    let head: Vec<&str> = gave.out.lines().take(6).collect();
+    insta::assert_snapshot!(head.join("\n"), @r"
+    default/last: 5 steps
+      wave 1: a
+      wave 2: b
+      finally: x → y → z
+      critical path: a → b
+    ");
+    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process", "-o", "name"]);
+    assert_eq!(gave.out, "a\nb\nx\ny\nz\n");
+}

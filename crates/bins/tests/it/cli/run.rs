@@ -150,3 +150,39 @@ fn results_are_objects_when_asked() {
     assert_eq!(object["status"]["phase"], "Succeeded");
     assert_eq!(object["kind"], "JobFlow");
 }
+
+#[test]
+fn r13_a_resumed_pipeline_keeps_limits_of_parts_of_a_second() {
+    let bench = Bench::new();
+    let command = |script: &str| json!(["sh", "-c", script]);
+    let pipeline = json!({"name": "quick", "steps": [
+        {"name": "first", "job_spec": {"command": command("sleep 2")}},
+        {"name": "second", "depends_on": ["first"], "job_spec": {"command": command("sleep 100"), "timeout_ms": 1250}},
+    ]});
+    let file = bench.file("quick.json", &pipeline.to_string());
+    let child = bench.begin(&file, &["--name", "quick"]);
+    bench.until("quick", |status| status["progress"]["runningSteps"] == 1);
+    signal(&child, Signal::SIGKILL);
+    end(child);
+    let gave = bench.orlop(&["run", "--resume", "--name", "quick"]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert_eq!(phases(&bench.status("quick").unwrap()), "first=Succeeded second=Failed/Timeout");
+    assert!(gave.err.contains("took longer than 1.25s"), "{}", gave.err);
+}
+
+#[test]
+fn r31_http_inputs_are_downloaded_by_the_local_runner() {
+    let bench = Bench::new();
+    let server = super::web::Server::start();
+    let mut read = step("read", "cat /in/page");
+    let http = json!({"url": server.url("/page"), "headers": {"X-Token": "t0ken"}});
+    read["inputs"] = json!({"artifacts": [{"name": "page", "path": "/in/page", "http": http}]});
+    let gave = bench.run(&bench.flow("web", &json!({"steps": [read.clone()]})), &[]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "logs", "web"]).out, "read/1 served to t0ken\n");
+    read["inputs"]["artifacts"][0]["http"]["url"] = json!(server.url("/none"));
+    let gave = bench.run(&bench.flow("gone", &json!({"steps": [read]})), &[]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert_eq!(phases(&bench.status("gone").unwrap()), "read=Failed/ArtifactUnavailable");
+    assert!(gave.out.contains("404"), "{}", gave.out);
+}

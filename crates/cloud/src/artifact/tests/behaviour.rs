@@ -333,3 +333,22 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn r39_an_artifact_of_an_earlier_run_is_taken_over() {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (before, after) = (open(&old), open(&new));
+    std::fs::write(old.path().join("data"), "kept").unwrap();
+    let location = before.put(&old.path().join("data"), None).await.unwrap();
+    assert!(after.take_over(old.path(), &location).await.unwrap());
+    assert!(after.take_over(old.path(), &location).await.unwrap(), "twice is once");
+    drop(old);
+    let target = new.path().join("target");
+    after.get(&location, None, true, &target).await.unwrap();
+    assert_eq!(std::fs::read_to_string(target).unwrap(), "kept");
+    let elsewhere = ArtifactLocation { kind: "s3".to_owned(), ..location.clone() };
+    assert!(!after.take_over(new.path(), &elsewhere).await.unwrap());
+    let empty = tempfile::tempdir().unwrap();
+    assert!(!open(&empty).take_over("/does/not/exist", &location).await.unwrap());
+    assert!(!open(&empty).contains(&location).await.unwrap());
+}

@@ -8,19 +8,19 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 /// What stands where a secret stood.
 pub const MASK: &str = "***";
-/// Secrets shorter than this many bytes are not masked: they are words of every log.
-pub const SECRET_MIN: usize = 4;
-/// Lines of a secret of several lines count as secrets of their own from this many bytes on.
+/// Lines of a secret of several lines count as secrets of their own from this many bytes on: shorter ones, such as a
+/// brace, give nothing away and stand in every log.
 const SECRET_LINE_MIN: usize = 8;
 
 /// Replaces the secrets of a pod by [`MASK`] (rule R29).
 ///
-/// A secret is found as it is, without the blanks around it, and, when it has several lines, line by line.
+/// A secret is found as it is, without the blanks around it, and, when it has several lines, line by line. However short
+/// it is, no place of it stays: a secret `1` masks every 1. Only blanks are no secret.
 ///
 /// ```
 /// use orlop_cloud::runtime::logs::Masker;
-/// let masker = Masker::new(["hunter22", "abc"]);
-/// assert_eq!(masker.mask_text("password hunter22, abc"), "password ***, abc");
+/// let masker = Masker::new(["hunter22", "7"]);
+/// assert_eq!(masker.mask_text("password hunter22, pin 7"), "password ***, pin ***");
 /// ```
 #[derive(Clone, Default)]
 pub struct Masker {
@@ -36,7 +36,7 @@ impl fmt::Debug for Masker {
 }
 
 impl Masker {
-    /// Masks these values; those shorter than [`SECRET_MIN`] are left.
+    /// Masks these values.
     #[must_use]
     pub fn new<I>(values: I) -> Self
     where
@@ -46,7 +46,7 @@ impl Masker {
         let mut found: Vec<Vec<u8>> = Vec::new();
         for secret in values {
             let secret = secret.as_ref();
-            let whole = [secret, secret.trim()].into_iter().filter(|s| s.len() >= SECRET_MIN);
+            let whole = [secret, secret.trim()].into_iter().filter(|s| !s.trim().is_empty());
             let several = secret.trim().contains('\n');
             let lines = secret.lines().map(str::trim).filter(|line| several && line.len() >= SECRET_LINE_MIN);
             found.extend(whole.chain(lines).map(|secret| secret.as_bytes().to_vec()));
@@ -170,8 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn r29_short_secrets_are_left() {
-        assert_eq!(Masker::new(["abc", "", "\n"]).mask_text("abc"), "abc");
+    fn r29_short_secrets_are_masked_too_and_blanks_are_none() {
+        let mask = Masker::new(["7", "ab\n", "", " \n"]);
+        assert_eq!(mask.mask_text("pin 17 \n ab"), "pin 1*** \n ***");
+        assert_eq!(in_pieces(&mask, &[b"a", b"b7", b"a"]), "******a");
     }
 
     #[test]
@@ -182,7 +184,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_do_not_matter(
-            secrets in proptest::collection::vec("[ab]{4,7}", 0..4),
+            secrets in proptest::collection::vec("[ab]{1,7}", 0..4),
             pieces in proptest::collection::vec("[abc]{0,9}", 0..12),
         ) {
             let mask = Masker::new(&secrets);

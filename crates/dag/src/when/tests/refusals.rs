@@ -49,7 +49,7 @@ fn w6_nothing_outside_the_language_is_accepted() {
     "steps['build'": a name in brackets is one quoted text at byte 6; write ["NAME"]
     "steps.build.status == 'x'": unknown step field `status` at byte 12; the fields are phase, reason, retryCount and outputs.NAME
     "steps.build.outputs == 'x'": `outputs` is not a value at byte 0; write .outputs.NAME or .outputs["NAME"]
-    "steps.build.outputs['nope'] == 'x'": step `build` has no output `nope` at byte 20; its outputs are digest, score, count, count-max, v.1
+    "steps.build.outputs['nope'] == 'x'": step `build` has no output `nope` at byte 20; its outputs are absent, count, count-max, digest, json
     "flow.nam == 'x'": unknown flow field `nam` at byte 5; did you mean `name`?
     "flow": `flow` is not a value at byte 0; write flow.name, flow.namespace, flow.uid or, in finally, flow.outcome
     "parameters": `parameters` is not a value at byte 0; write parameters.NAME
