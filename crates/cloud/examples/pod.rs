@@ -65,6 +65,7 @@ fn plan(directory: PathBuf, command: &[String]) -> PodPlan {
         host_namespaces: HostNamespaces::default(),
         hostname: None,
         host_aliases: Vec::new(),
+        pull_secrets: Vec::new(),
         stdout: directory.join("out.log"),
         stderr: directory.join("err.log"),
         outputs: Vec::new(),

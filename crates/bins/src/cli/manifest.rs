@@ -5,7 +5,6 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use orlop_core::spec::flow::JobFlow;
 use orlop_dag::manifest::substrate::{Runtime, Target};
 use orlop_dag::manifest::{Form, Limits, Manifest, Options, Report, Severity, TextLimits, Violations, read};
 use orlop_dag::plan::{Plan, PlanError};
@@ -91,25 +90,44 @@ fn violations(manifest: &Manifest, errors: &[PlanError]) -> Violations {
     found
 }
 
-/// The one flow of a file that a command takes: the only one, or the one of a name. Warnings are told.
+/// The flows of a file that a command takes: all of them, or the one of a name where there are several. Warnings are told.
 ///
 /// # Errors
-/// When the file is refused, or holds several flows and none is named.
-pub(super) fn one(file: &Path, limits: Limits, name: Option<&str>) -> Result<Loaded, Failure> {
+/// When the file is refused, or none of several has the name.
+pub(super) fn chosen(file: &Path, limits: Limits, name: Option<&str>) -> Result<Vec<Loaded>, Failure> {
     let text = text(file)?;
     let (mut loaded, warnings) = load(&file.display().to_string(), &text, limits)
         .map_err(|report| Failure::new(Exit::Refused, report.to_string()))?;
     if !warnings.violations.is_empty() {
         output::tell(&warnings.to_string());
     }
-    if loaded.len() > 1 {
-        let named = |flow: &JobFlow| name.is_some_and(|name| flow.metadata.name == name);
-        loaded.retain(|flow| named(&flow.manifest.flow));
+    if let Some(name) = name.filter(|_| loaded.len() > 1) {
+        let names = names(&loaded);
+        loaded.retain(|flow| flow.manifest.flow.metadata.name == name);
+        if loaded.is_empty() {
+            let message = format!("{} holds several flows and none is `{name}`; they are {names}", file.display());
+            return Err(Failure::usage(message));
+        }
     }
+    Ok(loaded)
+}
+
+/// The one flow of a file that a command takes: the only one, or the one of a name. Warnings are told.
+///
+/// # Errors
+/// When the file is refused, or holds several flows and none is named.
+pub(super) fn one(file: &Path, limits: Limits, name: Option<&str>) -> Result<Loaded, Failure> {
+    let mut loaded = chosen(file, limits, name)?;
+    let names = names(&loaded);
     loaded.pop().filter(|_| loaded.is_empty()).ok_or_else(|| {
-        let message = format!("{} holds several flows; choose one with --name NAME", file.display());
+        let message = format!("{} holds several flows: {names}; choose one with --name NAME", file.display());
         Failure::usage(message)
     })
+}
+
+fn names(loaded: &[Loaded]) -> String {
+    let names = loaded.iter().map(|flow| flow.manifest.flow.metadata.name.as_str()).filter(|name| !name.is_empty());
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Name of the flow: as given, as written, or made where the object asks for that.

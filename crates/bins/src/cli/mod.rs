@@ -16,6 +16,7 @@ mod progress;
 mod retry;
 mod run;
 mod setup;
+mod several;
 mod signals;
 mod stored;
 mod tree;

@@ -1,5 +1,5 @@
 //! `orlop run`: a flow on this machine until it has ended. Owns names, directories and the choice between a new run and
-//! an old one; the driving is in `drive`.
+//! an old one; the driving is in `drive`, the order of several in `several`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,14 +20,15 @@ use super::output::Format;
 use super::place::Place;
 use super::progress::Progress;
 use super::setup::{SetupArgs, pair};
+use super::several;
 use super::stored::caller;
-use crate::host::flow::{Clock as _, FlowHost, HostParts, RecordOptions, Submission, SystemClock};
+use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, RecordOptions, Submission, SystemClock};
 use crate::host::gate::KeyClaim;
 use crate::host::home::{RunDir, RunLock};
 use crate::host::local::{LocalSetup, own_shim};
 
 /// Options of `orlop run`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   orlop run flow.yaml --backend process -p env=dev
   orlop run flow.yaml --name nightly-7 --auto-approve release
@@ -37,14 +38,14 @@ use crate::host::local::{LocalSetup, own_shim};
 Interrupt once (Ctrl-C or SIGTERM) to stop: live attempts finish and `finally` runs. Interrupt twice to cancel live
 attempts, three times to leave them running; `--resume` goes on with a run whose host is gone.")]
 pub(super) struct RunArgs {
-    /// File with the flow, YAML or JSON; `-` is standard input
+    /// File with the flow, YAML or JSON; `-` is standard input. Several flows of a file run one after the other
     #[arg(required_unless_present = "resume")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
     pub setup: SetupArgs,
-    /// Name of the run, in place of the one in the file
+    /// Name of the run, in place of the one in the file; of several flows in a file, the one to run
     #[arg(long)]
     pub name: Option<String>,
     /// Value of a parameter (repeatable)
@@ -59,6 +60,9 @@ pub(super) struct RunArgs {
     /// Approve this Manual step when it is reached (repeatable)
     #[arg(long, value_name = "STEP")]
     pub auto_approve: Vec<String>,
+    /// Of several flows in a file, run the rest also when one Failed
+    #[arg(long)]
+    pub keep_going: bool,
     /// Leave with exit code 10 when only a decision of a person can make the flow go on
     #[arg(long)]
     pub no_wait_approval: bool,
@@ -73,18 +77,48 @@ pub(super) struct RunArgs {
     pub output: Format,
 }
 
-/// Runs a flow.
+/// Runs the flow of a file or several of them, or goes on with a run.
+///
+/// # Errors
+/// When one cannot be begun or gone on with.
+pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
+    let Some(file) = &args.file else { return resume_named(&args).await };
+    let setup = args.setup.setup()?;
+    let mut flows = manifest::chosen(file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
+    if flows.len() > 1 {
+        return several::run(&args, flows).await;
+    }
+    match flows.pop() {
+        Some(loaded) => one(&args, loaded).await,
+        None => Err(Failure::usage(format!("{} holds no flow", file.display()))),
+    }
+}
+
+/// Runs one flow of a file, or goes on with it.
 ///
 /// # Errors
 /// When it cannot be begun or gone on with.
-pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
-    if args.resume { resume(&args).await } else { begin(&args).await }
+pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure> {
+    if !args.resume {
+        return begin(args, loaded).await;
+    }
+    let metadata = &loaded.manifest.flow.metadata;
+    let name = args.name.clone().unwrap_or_else(|| metadata.name.clone());
+    let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace.clone());
+    let run = match (Place { namespace, ..args.place.clone() }).existing(&name) {
+        Err(_) => return begin(args, loaded).await,
+        Ok(run) => run,
+    };
+    let lock = lock(&run, &name)?;
+    if begun(&run).await? {
+        return go_on(args, run, lock).await;
+    }
+    drop(lock);
+    begin(args, loaded).await
 }
 
-async fn begin(args: &RunArgs) -> Result<Exit, Failure> {
+async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit, Failure> {
     let setup = args.setup.setup()?;
-    let file = args.file.as_deref().unwrap_or(std::path::Path::new("-"));
-    let Loaded { manifest, plan } = manifest::one(file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
     let uid = uuid::Uuid::new_v4().to_string();
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
@@ -155,33 +189,27 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
     drive.run(Driven { host, run, name, lock, claim }).await
 }
 
-async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
-    let name = match (&args.name, &args.file) {
-        (Some(name), _) => name.clone(),
-        (None, Some(file)) => {
-            let setup = args.setup.setup()?;
-            let loaded = manifest::one(file, manifest::limits(&setup, args.strict), None)?;
-            loaded.manifest.flow.metadata.name.clone()
-        }
-        (None, None) if args.place.run_dir.is_some() => String::new(),
-        (None, None) => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
+/// Goes on with a run that is given by its name or directory.
+async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None if args.place.run_dir.is_some() => String::new(),
+        None => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
     };
-    let run = match args.place.existing(&name) {
-        Err(_) if args.file.is_some() => return begin(args).await,
-        run => run?,
-    };
+    let run = args.place.existing(&name)?;
     let lock = lock(&run, &name)?;
-    if !begun(&run).await? {
-        if args.file.is_some() {
-            drop(lock);
-            return begin(args).await;
-        }
-        let message = format!(
-            "nothing of the run in {} was recorded before its host was gone; run its file again",
-            run.path().display()
-        );
-        return Err(Failure::new(Exit::NotFound, message));
+    if begun(&run).await? {
+        return go_on(args, run, lock).await;
     }
+    let message = format!(
+        "nothing of the run in {} was recorded before its host was gone; run its file again",
+        run.path().display()
+    );
+    Err(Failure::new(Exit::NotFound, message))
+}
+
+/// Goes on with a run that was begun.
+async fn go_on(args: &RunArgs, run: RunDir, lock: RunLock) -> Result<Exit, Failure> {
     let stored = super::stored::Stored::read(&run).await?;
     let name = stored.record.flow.metadata.name.clone();
     let options: RecordOptions = serde_json::from_value(stored.record.options.clone()).map_err(|error| {
@@ -190,16 +218,9 @@ async fn resume(args: &RunArgs) -> Result<Exit, Failure> {
     let setup: LocalSetup = serde_json::from_value(options.driver).unwrap_or_default();
     let uid = stored.record.uid.clone();
     let images = manifest::has_images(&stored.plan);
-    let mut orders = Vec::new();
     for step in &args.auto_approve {
-        orders.push(crate::host::flow::Order::Decide {
-            step: step.clone(),
-            decision: Decision::Approved,
-            by: caller(),
-            reason: Some("--auto-approve".to_owned()),
-        });
-    }
-    for order in orders {
+        let (by, reason) = (caller(), Some("--auto-approve".to_owned()));
+        let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason };
         super::stored::write(&run, &order).await?;
     }
     let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;

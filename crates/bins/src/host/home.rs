@@ -70,7 +70,7 @@ fn children(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The directory of one run: `run.db` with its journal, `logs/`, `attempts/`, `cas/`, `volumes/`, `control.sock` while a
 /// host lives, `host.lock`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunDir(PathBuf);
 
 /// Held by the host of a run as long as it lives. The kernel lets it go when the process ends, however it ends.

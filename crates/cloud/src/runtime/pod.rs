@@ -58,6 +58,8 @@ pub struct PodPlan {
     pub hostname: Option<String>,
     /// Further lines of the hosts file: address and names.
     pub host_aliases: Vec<(String, Vec<String>)>,
+    /// Logins to registries that the pod brings along (`imagePullSecrets`), for runtimes that pull images.
+    pub pull_secrets: Vec<PullSecret>,
     /// Where standard output of all containers goes, with a time stamp before each line; appended to.
     pub stdout: PathBuf,
     /// Where standard error of all containers goes, likewise.
@@ -67,6 +69,22 @@ pub struct PodPlan {
     pub outputs: Vec<String>,
     /// Directory of this pod for the runtime's own records; exists and is the pod's alone.
     pub directory: PathBuf,
+}
+
+/// A Secret with logins to registries, looked up. Its debug form shows its name only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PullSecret {
+    /// Its name.
+    pub name: String,
+    /// What it holds, in the form of the `docker` command's configuration; else why it cannot be used. Only a runtime
+    /// that has to pull an image minds.
+    pub config: Result<String, String>,
+}
+
+impl fmt::Debug for PullSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullSecret").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Namespaces of the host that a pod shares.

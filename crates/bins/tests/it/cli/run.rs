@@ -186,3 +186,37 @@ fn r31_http_inputs_are_downloaded_by_the_local_runner() {
     assert_eq!(phases(&bench.status("gone").unwrap()), "read=Failed/ArtifactUnavailable");
     assert!(gave.out.contains("404"), "{}", gave.out);
 }
+
+#[test]
+fn several_flows_of_a_file_run_one_after_the_other_until_one_fails() {
+    let bench = Bench::new();
+    let text = |name: &str, script: &str| {
+        let spec = json!({"parameters": [{"name": name, "value": "0"}], "steps": [step("s", script)]});
+        std::fs::read_to_string(bench.flow(name, &spec)).unwrap()
+    };
+    let documents = [text("one", "exit ${parameters.one}"), text("two", "echo 2"), text("three", "echo 3")];
+    let file = bench.file("all.yaml", &documents.join("\n---\n"));
+    assert_eq!(bench.run(&file, &["-p", "four=1"]).code, 2);
+    assert_eq!(bench.run(&file, &["--name", "four"]).code, 2);
+    assert_eq!(bench.run(&file, &["--run-dir", "x"]).code, 2);
+    let gave = bench.run(&file, &["-p", "one=1"]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert!(gave.err.contains("not begun: two, three; say --keep-going"), "{}", gave.err);
+    assert_eq!(bench.orlop(&["flow", "list", "-o", "name"]).out, "one\n");
+    let taken = bench.run(&file, &[]);
+    assert_eq!(taken.code, 5, "{taken:?}");
+    assert_eq!(bench.orlop(&["flow", "delete", "one"]).code, 0);
+    let gave = bench.run(&file, &["-p", "one=1", "--keep-going", "-o", "name"]);
+    assert_eq!((gave.code, gave.out.as_str()), (1, "one\ntwo\nthree\n"), "{gave:?}");
+    let began = |name: &str| bench.status(name).unwrap()["startTime"].as_str().unwrap().to_owned();
+    assert!(began("one") <= began("two") && began("two") <= began("three"));
+    assert_eq!(bench.run(&file, &["--name", "two"]).code, 5);
+    // What has ended is not run again; the rest would be begun.
+    assert_eq!(bench.orlop(&["flow", "delete", "three"]).code, 0);
+    let gave = bench.run(&file, &["--resume", "--keep-going", "-o", "name"]);
+    assert_eq!((gave.code, gave.out.as_str()), (1, "one\ntwo\nthree\n"), "{gave:?}");
+    let twins = bench.file("twins.yaml", &[documents[0].as_str(), documents[0].as_str()].join("\n---\n"));
+    let gave = bench.run(&twins, &["-n", "other"]);
+    assert_eq!(gave.code, 5, "{gave:?}");
+    assert!(gave.err.contains("two flows `one`"), "{}", gave.err);
+}

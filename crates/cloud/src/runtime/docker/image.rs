@@ -1,5 +1,8 @@
 //! Images. Owns when one is pulled, with which login, and what a failure means; never builds or deletes one.
 
+use std::borrow::Cow;
+
+use bollard::auth::DockerCredentials;
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptions;
 use futures::StreamExt as _;
@@ -7,8 +10,8 @@ use orlop_core::error::{Class, PortError};
 
 use super::engine::Engine;
 use super::error;
-use super::login::Logins;
-use crate::runtime::pod::ContainerPlan;
+use super::login::{self, Logins};
+use crate::runtime::pod::{ContainerPlan, PullSecret};
 
 /// What the reference of an image says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +50,15 @@ impl<'a> Reference<'a> {
 
     /// The registry's host, as logins name it.
     pub(super) fn registry(&self) -> &'a str {
+        self.split().0
+    }
+
+    /// Registry and repository; Docker Hub's own images are in `library`.
+    pub(super) fn split(&self) -> (&'a str, Cow<'a, str>) {
         match self.name.split_once('/') {
-            Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
-            _ => "docker.io",
+            Some((host, repository)) if host.contains(['.', ':']) || host == "localhost" => (host, repository.into()),
+            Some(_) => ("docker.io", self.name.into()),
+            None => ("docker.io", format!("library/{}", self.name).into()),
         }
     }
 }
@@ -80,7 +89,12 @@ fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy,
 }
 
 /// Makes sure that the image of a container is there, and says which user it names.
-pub(super) async fn ensure(engine: &Engine, logins: &Logins, container: &ContainerPlan) -> Result<String, PortError> {
+pub(super) async fn ensure(
+    engine: &Engine,
+    logins: &Logins,
+    secrets: &[PullSecret],
+    container: &ContainerPlan,
+) -> Result<String, PortError> {
     let Some(image) = container.image.as_deref().filter(|image| !image.is_empty()) else {
         let message = format!("container `{}` names no image; a container engine needs one", container.name);
         return Err(PortError::new(Class::Invalid, message));
@@ -96,7 +110,11 @@ pub(super) async fn ensure(engine: &Engine, logins: &Logins, container: &Contain
         let message = format!("image `{image}` is not on this machine, and imagePullPolicy Never forbids to pull it");
         return Err(PortError::new(Class::Invalid, message).with_reason("ErrImageNeverPull"));
     }
-    pull(engine, logins, image, reference).await?;
+    let mut own = login::of_secrets(secrets, reference)?.into_iter().map(Some).collect::<Vec<_>>();
+    if own.is_empty() {
+        own.push(logins.of(reference.registry()).await?);
+    }
+    pull(engine, own, image, reference).await?;
     match user(engine, image).await? {
         Some(user) => Ok(user),
         None => {
@@ -119,7 +137,29 @@ async fn user(engine: &Engine, image: &str) -> Result<Option<String>, PortError>
     }
 }
 
-async fn pull(engine: &Engine, logins: &Logins, image: &str, reference: Reference<'_>) -> Result<(), PortError> {
+/// Pulls an image with the first login that is let in.
+async fn pull(
+    engine: &Engine,
+    logins: Vec<Option<DockerCredentials>>,
+    image: &str,
+    reference: Reference<'_>,
+) -> Result<(), PortError> {
+    let mut denied = Ok(());
+    for login in logins {
+        match pull_as(engine, login, image, reference).await {
+            Err(error) if error.class == Class::Denied => denied = Err(error),
+            result => return result,
+        }
+    }
+    denied
+}
+
+async fn pull_as(
+    engine: &Engine,
+    login: Option<DockerCredentials>,
+    image: &str,
+    reference: Reference<'_>,
+) -> Result<(), PortError> {
     let options = CreateImageOptions {
         from_image: Some(reference.name.to_owned()),
         tag: Some(reference.version().to_owned()),
@@ -127,7 +167,6 @@ async fn pull(engine: &Engine, logins: &Logins, image: &str, reference: Referenc
     };
     // A registry may take its time before the first layer arrives; a pod that is stopped meanwhile drops this future.
     let patient = engine.docker().clone().with_timeout(std::time::Duration::from_secs(3600));
-    let login = logins.of(reference.registry()).await?;
     tracing::info!(image, "pulling an image");
     let mut steps = patient.create_image(Some(options), None, login).boxed();
     while let Some(step) = steps.next().await {

@@ -12,6 +12,9 @@ use orlop_core::error::{Class, PortError};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt as _;
 
+use super::image::Reference;
+use crate::runtime::pod::PullSecret;
+
 /// How long a credential helper may take; some ask the user.
 const HELPER: Duration = Duration::from_secs(60);
 
@@ -114,6 +117,58 @@ fn spellings(registry: &str) -> Vec<String> {
     names
 }
 
+/// Logins for an image from the pod's own Secrets, those for the longest part of its name first. Only what stands in the
+/// Secrets counts: a program that one of them names is never run.
+///
+/// # Errors
+/// NotFound with reason ParameterUnresolved for the first Secret that is missing; Invalid for one of another form.
+pub(super) fn of_secrets(secrets: &[PullSecret], image: Reference<'_>) -> Result<Vec<DockerCredentials>, PortError> {
+    let mut found: Vec<(usize, DockerCredentials)> = Vec::new();
+    for secret in secrets {
+        let text = secret.config.as_deref().map_err(|why| {
+            let message = format!("{why}; image `{}` may need its login", image.name);
+            PortError::new(Class::NotFound, message).with_reason("ParameterUnresolved")
+        })?;
+        let config: Config = serde_json::from_str(text).map_err(|error| {
+            let place = format!("line {} column {}", error.line(), error.column());
+            let message =
+                format!("Secret {} of imagePullSecrets holds no logins: it is not valid at {place}", secret.name);
+            PortError::new(Class::Invalid, message)
+        })?;
+        let logins = config.auths.iter().filter_map(|(key, auth)| Some((covered(key, image)?, direct(auth, key)?)));
+        found.extend(logins);
+    }
+    found.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    Ok(found.into_iter().map(|(_, login)| login).collect())
+}
+
+/// How much of an image's repository a key of logins names; none when it is for others. A key is a host, whose parts may
+/// hold a `*`, and may go on with the beginning of a repository.
+fn covered(key: &str, image: Reference<'_>) -> Option<usize> {
+    let key = ["https://", "http://"].iter().find_map(|scheme| key.strip_prefix(scheme)).unwrap_or(key);
+    let key = key.trim_end_matches('/');
+    let key = ["/v1", "/v2"].iter().find_map(|version| key.strip_suffix(version)).unwrap_or(key);
+    let (host, path) = key.split_once('/').unwrap_or((key, ""));
+    let host = if host == "index.docker.io" { "docker.io" } else { host };
+    let (registry, repository) = image.split();
+    let parts = host.split('.').count() == registry.split('.').count();
+    if !parts || !host.split('.').zip(registry.split('.')).all(|(pattern, part)| fits(pattern, part)) {
+        return None;
+    }
+    let rest = repository.strip_prefix(path)?;
+    (path.is_empty() || rest.is_empty() || rest.starts_with('/')).then_some(path.len())
+}
+
+/// Whether a part of a host fits a pattern with at most one `*`.
+fn fits(pattern: &str, part: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == part,
+        Some((before, after)) => {
+            part.strip_prefix(before).is_some_and(|rest| rest.len() >= after.len() && rest.ends_with(after))
+        }
+    }
+}
+
 /// A login that stands in the configuration itself.
 fn direct(auth: &Auth, server: &str) -> Option<DockerCredentials> {
     let decoded = auth.auth.as_deref().and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
@@ -206,6 +261,42 @@ mod tests {
         let error = Logins::new(Some(path)).of("r").await.unwrap_err();
         assert!(error.to_string().ends_with("config.json is not valid JSON at line 1 column 17"), "{error}");
         assert!(!error.chain().contains("hunter2"));
+    }
+
+    fn secret(config: &str) -> PullSecret {
+        PullSecret { name: "regcred".to_owned(), config: Ok(config.to_owned()) }
+    }
+
+    #[test]
+    fn image_pull_secrets_give_the_login_for_the_longest_part_of_the_name() {
+        let config = r#"{"auths": {
+            "reg.example:5000": {"username": "host", "password": "p"},
+            "https://reg.example:5000/team": {"username": "team", "password": "p"},
+            "*.wild.example": {"username": "wild", "password": "p"},
+            "https://index.docker.io/v1/": {"username": "hub", "password": "p"}},
+            "credsStore": "does-not-exist"}"#;
+        let users = |image: &str| -> Vec<String> {
+            let found = of_secrets(&[secret("{}"), secret(config)], super::super::image::reference(image)).unwrap();
+            found.into_iter().filter_map(|login| login.username).collect()
+        };
+        assert_eq!(users("reg.example:5000/team/app:1"), ["team", "host"]);
+        assert_eq!(users("reg.example:5000/teams/app"), ["host"]);
+        assert_eq!(users("a.wild.example/x"), ["wild"]);
+        assert_eq!(users("busybox"), ["hub"]);
+        assert_eq!(users("other.example/x"), Vec::<String>::new());
+        assert_eq!(users("a.b.wild.example/x"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn r29_image_pull_secrets_that_cannot_be_used_are_named_without_their_text() {
+        let image = super::super::image::reference("reg.example/a");
+        let broken = of_secrets(&[secret("{\"auths\": {\"r\": hunter2}}")], image).unwrap_err();
+        insta::assert_snapshot!(broken.chain(), @"Secret regcred of imagePullSecrets holds no logins: it is not valid at line 1 column 17");
+        let gone = PullSecret { name: "regcred".to_owned(), config: Err("there is no Secret regcred".to_owned()) };
+        let error = of_secrets(&[gone], image).unwrap_err();
+        assert_eq!((error.class, error.reason), (Class::NotFound, Some("ParameterUnresolved")));
+        insta::assert_snapshot!(error, @"there is no Secret regcred; image `reg.example/a` may need its login");
+        assert_eq!(format!("{:?}", secret("hunter2")), "PullSecret { name: \"regcred\", .. }");
     }
 
     #[tokio::test]

@@ -57,7 +57,7 @@ async fn containers(
     let all: Vec<&ContainerPlan> = plan.init.iter().chain([&plan.main]).collect();
     let mut users = Vec::with_capacity(all.len());
     for container in &all {
-        users.push(image::ensure(engine, logins, container).await?);
+        users.push(image::ensure(engine, logins, &plan.pull_secrets, container).await?);
     }
     let mut created = Vec::with_capacity(all.len());
     // The main container first: its name is the one that may be taken.

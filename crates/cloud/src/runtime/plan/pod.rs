@@ -51,6 +51,8 @@ pub struct PodTemplate {
     pub hostname: Option<String>,
     /// Further lines of the hosts file.
     pub host_aliases: Vec<(String, Vec<String>)>,
+    /// Names of Secrets with logins to registries, each with the path of its field.
+    pub pull_secrets: Vec<(String, String)>,
     /// Namespaces of the host it shares.
     pub host_namespaces: HostNamespaces,
     /// Name of the service account, told to the pod and nothing else.
@@ -89,6 +91,7 @@ impl PodTemplate {
             further_groups,
             hostname: spec.get("hostname").text()?.filter(|name| !name.is_empty()).map(str::to_owned),
             host_aliases: host_aliases(&spec.get("hostAliases"))?,
+            pull_secrets: pull_secrets(&spec.get("imagePullSecrets"))?,
             host_namespaces: security::host_namespaces(&spec, policy)?,
             service_account: spec.get("serviceAccountName").text()?.unwrap_or("default").to_owned(),
         };
@@ -128,6 +131,11 @@ fn restarts(field: &Field<'_>) -> Result<bool, PortError> {
 
 pub(super) fn seconds(field: &Field<'_>) -> Result<Option<Duration>, PortError> {
     Ok(field.number::<u64>()?.map(Duration::from_secs))
+}
+
+fn pull_secrets(field: &Field<'_>) -> Result<Vec<(String, String)>, PortError> {
+    let secret = |item: Field<'_>| Ok((item.get("name").required()?.to_owned(), item.path().to_owned()));
+    field.items()?.into_iter().map(secret).collect()
 }
 
 fn host_aliases(field: &Field<'_>) -> Result<Vec<(String, Vec<String>)>, PortError> {

@@ -14,8 +14,8 @@ use super::container::ContainerTemplate;
 use super::downward::PodFacts;
 use super::env::{Environment, Missing, environment};
 use super::request::{GPU, Machine};
-use super::source::Sources;
-use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan};
+use super::source::{Sources, Store};
+use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan, PullSecret};
 use crate::runtime::volume::VolumeRoot;
 use crate::runtime::volume::mount::mounts;
 
@@ -152,11 +152,31 @@ pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan,
         host_namespaces: pod.host_namespaces,
         hostname: pod.hostname.clone(),
         host_aliases: pod.host_aliases.clone(),
+        pull_secrets: pod.pull_secrets.iter().map(|(name, path)| pull_secret(place, name, path)).collect(),
         stdout: place.stdout.clone(),
         stderr: place.stderr.clone(),
         outputs: place.outputs.clone(),
         directory: place.directory.clone(),
     })
+}
+
+/// Keys of Secrets with logins, and whether what they hold are the bare logins.
+const LOGINS: [(&str, bool); 2] = [(".dockerconfigjson", false), (".dockercfg", true)];
+
+/// A Secret with logins. That it is missing is told by whoever needs it.
+fn pull_secret(place: &PodPlace<'_>, name: &str, path: &str) -> PullSecret {
+    let found = LOGINS.into_iter().find_map(|(key, bare)| {
+        let text = match place.sources.key(Store::Secret, name, key) {
+            Err(error) => return Some(Err(format!("{path}: {}", error.chain()))),
+            Ok(bytes) => String::from_utf8(bytes?).ok()?,
+        };
+        Some(Ok(if bare { format!("{{\"auths\": {text}}}") } else { text }))
+    });
+    let missing = || {
+        let [(key, _), _] = LOGINS;
+        Err(place.sources.unresolved(Store::Secret, name, Some(key), path).message)
+    };
+    PullSecret { name: name.to_owned(), config: found.unwrap_or_else(missing) }
 }
 
 fn container_plan(

@@ -183,6 +183,7 @@ impl Bench {
             host_namespaces: HostNamespaces::default(),
             hostname: None,
             host_aliases: Vec::new(),
+            pull_secrets: Vec::new(),
             stdout: directory.join("stdout.log"),
             stderr: directory.join("stderr.log"),
             outputs: Vec::new(),

@@ -150,6 +150,7 @@ pub(crate) fn plan(dir: &Path, script: &str) -> PodPlan {
         host_namespaces: HostNamespaces::default(),
         hostname: None,
         host_aliases: Vec::new(),
+        pull_secrets: Vec::new(),
         stdout: dir.join("1.out"),
         stderr: dir.join("1.err"),
         outputs: Vec::new(),

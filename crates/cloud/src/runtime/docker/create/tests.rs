@@ -24,6 +24,7 @@ fn plan(main: ContainerPlan) -> PodPlan {
         host_namespaces: HostNamespaces::default(),
         hostname: Some("box".to_owned()),
         host_aliases: vec![("10.0.0.1".to_owned(), vec!["a".to_owned(), "b".to_owned()])],
+        pull_secrets: Vec::new(),
         stdout: "/run/out".into(),
         stderr: "/run/err".into(),
         outputs: Vec::new(),

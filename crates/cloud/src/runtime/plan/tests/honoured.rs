@@ -273,12 +273,25 @@ fn sub_paths_are_read_as_they_are() {
 }
 
 #[test]
+fn image_pull_secrets_are_looked_up_and_missed_by_nobody_but_those_who_pull() {
+    let secrets = json!({"imagePullSecrets": [{"name": "new"}, {"name": "old"}, {"name": "none"}, {"name": "bare"}]});
+    let bench = Bench::new().key("secrets", "new", ".dockerconfigjson", "{}").key("secrets", "old", ".dockercfg", "{}");
+    let plan = bench.key("secrets", "bare", "other", "x").plan(&pod(secrets)).unwrap();
+    let [new, old, none, bare] = &plan.pull_secrets[..] else { panic!("{:?}", plan.pull_secrets) };
+    assert_eq!((new.name.as_str(), &new.config), ("new", &Ok("{}".to_owned())));
+    assert_eq!(old.config, Ok("{\"auths\": {}}".to_owned()));
+    insta::assert_snapshot!(none.config.clone().unwrap_err(), @"spec.template.spec.imagePullSecrets[2]: there is no Secret none; it is looked for in the directory given by --secrets-dir");
+    insta::assert_snapshot!(bare.config.clone().unwrap_err(), @"spec.template.spec.imagePullSecrets[3]: Secret bare has no text under key .dockerconfigjson; it is looked for in the directory given by --secrets-dir");
+    assert!(Bench::new().plan(&pod(json!({"imagePullSecrets": [{}]}))).is_err());
+}
+
+#[test]
 fn fields_that_only_warn_are_passed_over() {
     let fields = json!({
         "nodeSelector": {"a": "b"}, "tolerations": [{}], "affinity": {}, "priorityClassName": "p",
         "serviceAccountName": "sa", "automountServiceAccountToken": true, "dnsPolicy": "None", "dnsConfig": {},
         "topologySpreadConstraints": [{}], "runtimeClassName": "r", "schedulerName": "s", "overhead": {},
-        "imagePullSecrets": [{"name": "x"}], "fromTheFuture": {"a": [1]}, "schedulingGates": [], "hostPID": false,
+        "fromTheFuture": {"a": [1]}, "schedulingGates": [], "hostPID": false,
     });
     let mut job = pod(fields);
     let probes = json!({"ports": [{"containerPort": 80}], "livenessProbe": {}, "lifecycle": {}, "resources": {"limits": {"example.com/fpga": 1}}});
