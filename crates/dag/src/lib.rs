@@ -13,4 +13,6 @@ pub mod gate;
 pub mod manifest;
 pub mod params;
 pub mod plan;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod when;

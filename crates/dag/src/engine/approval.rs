@@ -5,6 +5,7 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::status::{ApprovalRecord, Decision};
 
+use super::fault::{Fault, fault};
 use super::{Call, reason};
 
 impl Call<'_> {
@@ -16,7 +17,8 @@ impl Call<'_> {
             return;
         }
         let Some(node) = self.state.node_mut(*at) else { return };
-        if node.approval.is_some() || node.state.is_settled() {
+        let decided = node.approval.is_some() && !fault(Fault::DecideTwice);
+        if decided || node.state.is_settled() {
             return;
         }
         node.approval = Some(Box::new(ApprovalRecord {

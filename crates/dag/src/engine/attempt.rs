@@ -141,6 +141,7 @@ impl Call<'_> {
         if let Some(node) = self.state.node_mut(at) {
             node.ran = true;
         }
+        self.state.note_left(at);
         self.ended(at, ended_at);
     }
 

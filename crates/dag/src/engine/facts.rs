@@ -126,7 +126,9 @@ fn halted_unit<'a>(state: &'a State, at: Address, cause: &'a str) -> Effective<'
     let of = |state, reason| Effective { state, reason, derived: true };
     match state.index.groups.get(&at.step.0).filter(|_| at.item.is_none()) {
         Some(counts) if counts.live > 0 => {
-            let state = if counts.begun { StepState::Active } else { StepState::Starting };
+            // Instances that the halt has skipped have left Pending.
+            let begun = counts.begun || counts.open > counts.live;
+            let state = if begun { StepState::Active } else { StepState::Starting };
             of(state, None)
         }
         Some(counts) if counts.failed > 0 => {

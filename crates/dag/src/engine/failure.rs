@@ -10,7 +10,7 @@ use orlop_core::spec::policy::{DEFAULT_CONTAINER, FailurePolicy, OnExitCodes, Po
 use super::fault::{Fault, fault};
 use super::halt::Halt;
 use super::state::{Node, Text};
-use super::{Call, reason};
+use super::{Call, phrase, reason};
 use crate::plan::Plan;
 
 /// What the pod failure policy says of a failure.
@@ -109,7 +109,7 @@ impl Call<'_> {
         if self.is_finally(at) {
             self.fail_for_good(at, why, message);
         } else {
-            self.settle_failed(at, why, message);
+            self.settle_failed(at, why, phrase::over_budget(&message));
             self.halt_over_budget(at);
         }
     }
@@ -117,7 +117,8 @@ impl Call<'_> {
     /// A retry is due: back to the queue under the next attempt number (rules R9 and S18). Failures that were counted
     /// since it was scheduled may have used up the budget.
     pub(super) fn retry(&mut self, at: Address) {
-        if self.state.flow.retries >= self.plan.policy().backoff_limit && !fault(Fault::NoBudget) {
+        let unchecked = fault(Fault::NoBudget) || fault(Fault::RetryOverBudget);
+        if self.state.flow.retries >= self.plan.policy().backoff_limit && !unchecked {
             let Some(node) = self.state.node_mut(at) else { return };
             let why = node.reason.take().unwrap_or_default();
             let message = node.message.take().map(String::from).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Call<'_> {
         node.reason = Some(why);
         node.message = Some(orlop_core::spec::status::cut_message(&message).into_boxed_str());
         node.outputs = None;
-        let from = *node.ended.get_or_insert(now);
+        let from = if fault(Fault::DelayFromNow) { now } else { *node.ended.get_or_insert(now) };
         node.started = node.started.or(Some(from));
         self.set_state(at, StepState::Backoff);
         let due = if fault(Fault::NoBackoff) { from } else { from.plus(delay) };
@@ -157,9 +158,15 @@ impl Call<'_> {
             return;
         }
         if self.is_finally(at) {
-            return self.add_cause(reason::FINALLY_FAILED.into(), text);
+            self.add_cause(reason::FINALLY_FAILED.into(), text);
+            if fault(Fault::HaltFinally) {
+                self.state.flow.final_halt = Some(reason::FLOW_FAILED.into());
+            }
+            return;
         }
-        self.add_cause(reason::FLOW_FAILED.into(), text);
+        if self.state.halted(false).is_none() || !fault(Fault::ForgetLateFailure) {
+            self.add_cause(reason::FLOW_FAILED.into(), text);
+        }
         let cancels = match self.plan.policy().failure {
             FailurePolicy::Continue => return,
             FailurePolicy::FailFast => false,

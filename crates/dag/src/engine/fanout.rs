@@ -20,7 +20,8 @@ impl Call<'_> {
         let by_param =
             self.plan.get(step).and_then(|step| step.fan_out.as_ref()).is_some_and(|fan_out| fan_out.listed.is_none());
         let queued = self.state.nodes.get(step as usize).is_some_and(|node| node.state == StepState::Queued);
-        if at.item.is_some() || !by_param || !queued || self.halted(at).is_some() {
+        let restored = self.state.groups.get(&step).map(|group| group.items.is_none());
+        if at.item.is_some() || !by_param || !queued || (self.halted(at).is_some() && restored != Some(true)) {
             return;
         }
         let items = match items {
@@ -28,7 +29,6 @@ impl Call<'_> {
             Ok(items) => Err(format!("withParam gives {} items, {ITEMS_MAX} are allowed", items.len())),
             Err(message) => Err(message.clone()),
         };
-        let restored = self.state.groups.get(&step).map(|group| group.items.is_none());
         match (restored, items) {
             (None, Ok(items)) => {
                 self.expand(step, u32::try_from(items.len()).unwrap_or(u32::MAX), Some(Arc::new(items.clone())));
@@ -58,10 +58,7 @@ impl Call<'_> {
     }
 
     fn settle_empty(&mut self, at: Address) {
-        let outputs = self.group_outputs(at.step.0);
-        if let Some(node) = self.state.node_mut(at) {
-            node.outputs = outputs;
-        }
+        self.gather_outputs(at, true);
         self.settle(at, StepOutcome::Succeeded, Some(reason::EMPTY_FAN_OUT.into()), None);
     }
 
@@ -99,16 +96,28 @@ impl Call<'_> {
         if let Some(group) = self.state.groups.get(&step) {
             self.state.index.add_instances(self.plan, step, &group.nodes, known);
         }
-        self.state.index.offer(self.plan, step);
+        for item in 0..known {
+            self.restore_instance(Address::instance(step, item), item < total, &trouble);
+        }
         self.decide_instances(step, known..total);
-        // What has no item cannot start. Live instances were given theirs and go on.
-        for item in total..known {
-            let at = Address::instance(step, item);
-            let waits = |node: &Node| matches!(node.state, StepState::Queued | StepState::Backoff);
-            if self.state.node(at).is_some_and(waits) {
+    }
+
+    /// What was asked for is asked for again; what has no item cannot start. Accepted instances were given theirs.
+    fn restore_instance(&mut self, at: Address, has_item: bool, trouble: &str) {
+        match self.state.node(at).map(|node| node.state) {
+            Some(StepState::Starting) if has_item => match self.state.node(at).and_then(|node| node.due) {
+                Some(due) => self.arm(at, due),
+                None => self.out.extend(super::start::start_effect(self.plan, self.state, at)),
+            },
+            Some(StepState::Queued | StepState::Backoff | StepState::Starting) if !has_item => {
                 self.state.index.unqueue(self.plan, at);
-                self.fail_for_good(at, reason::PARAMETER_UNRESOLVED.into(), trouble.clone());
+                if let Some(cause) = self.halted(at).cloned() {
+                    self.skip_by_halt(at, cause);
+                } else {
+                    self.fail_for_good(at, reason::PARAMETER_UNRESOLVED.into(), trouble.to_owned());
+                }
             }
+            _ => {}
         }
     }
 
@@ -124,24 +133,27 @@ impl Call<'_> {
         if open > 0 || self.state.node(at).is_none_or(|node| node.state.is_settled()) {
             return;
         }
-        if let Some(cause) = self.halted(at).filter(|_| failed == 0 && self.state.cut_short(step)).cloned() {
-            self.settle(at, StepOutcome::Skipped, Some(cause), None);
-            return;
-        }
-        if failed + succeeded == 0 {
-            let message = "its `when` is false for every item".to_owned();
-            self.settle(at, StepOutcome::Skipped, Some(reason::CONDITION_FALSE.into()), Some(message));
-            return;
-        }
-        let outputs = self.group_outputs(step);
-        if let Some(node) = self.state.node_mut(at) {
-            node.outputs = outputs;
-        }
+        let cut = self.halted(at).filter(|_| self.state.cut_short(step)).cloned();
         if failed > 0 {
             let (why, message) = (self.state.group_failure(step).cloned(), self.state.group_failures(step));
+            self.gather_outputs(at, cut.is_none());
             self.settle(at, StepOutcome::Failed, why, Some(message));
-        } else {
+        } else if cut.is_some() {
+            self.settle(at, StepOutcome::Skipped, cut, None);
+        } else if succeeded > 0 {
+            self.gather_outputs(at, true);
             self.settle(at, StepOutcome::Succeeded, None, None);
+        } else {
+            let message = "its `when` is false for every item".to_owned();
+            self.settle(at, StepOutcome::Skipped, Some(reason::CONDITION_FALSE.into()), Some(message));
+        }
+    }
+
+    /// Records the outputs of a fan-out, where it was not cut short.
+    fn gather_outputs(&mut self, at: Address, whole: bool) {
+        let outputs = self.group_outputs(at.step.0).filter(|_| whole);
+        if let Some(node) = self.state.node_mut(at) {
+            node.outputs = outputs;
         }
     }
 

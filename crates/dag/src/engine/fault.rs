@@ -47,11 +47,35 @@ pub enum Fault {
     LossCountsAsRetry,
     /// No failure is tolerated.
     TolerateNothing,
+    /// An order to end fails the flow also where it cut nothing off.
+    OrderAlwaysCounts,
+    /// A failure after an order to end is not remembered.
+    ForgetLateFailure,
+    /// A later halt renames what the first one skipped.
+    LastHaltNames,
+    /// A delayed start is waited for after a halt.
+    WaitAfterHalt,
+    /// A decision can be changed.
+    DecideTwice,
+    /// A reference skips like a dependency.
+    ReferenceSkips,
+    /// A retry delay counts from when the failure is heard of.
+    DelayFromNow,
+    /// A retry that is due does not look at the flow's budget again.
+    RetryOverBudget,
+    /// A failure in `finally` halts it.
+    HaltFinally,
+    /// The timer of a resumed attempt is not moved.
+    ThawKeepsTimer,
+    /// A time to live of zero does not wait for the final status.
+    HastyDeletion,
+    /// A fan-out with a skipped instance satisfies under the policy Strict.
+    LenientGroups,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 33] = [
         Self::SettleTwice,
         Self::StartAfterHalt,
         Self::FailureSatisfies,
@@ -73,6 +97,18 @@ impl Fault {
         Self::SameAttemptAfterRetry,
         Self::LossCountsAsRetry,
         Self::TolerateNothing,
+        Self::OrderAlwaysCounts,
+        Self::ForgetLateFailure,
+        Self::LastHaltNames,
+        Self::WaitAfterHalt,
+        Self::DecideTwice,
+        Self::ReferenceSkips,
+        Self::DelayFromNow,
+        Self::RetryOverBudget,
+        Self::HaltFinally,
+        Self::ThawKeepsTimer,
+        Self::HastyDeletion,
+        Self::LenientGroups,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

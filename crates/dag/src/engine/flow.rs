@@ -141,7 +141,8 @@ impl Call<'_> {
     pub(super) fn import(&mut self, at: Address, outputs: &StepOutputs) {
         let waiting = self.state.flow.started.is_none()
             && self.state.node(at).is_some_and(|node| node.state == StepState::Waiting);
-        if !waiting || at.item.is_some() || self.halted(at).is_some() {
+        // `finally` always runs again.
+        if !waiting || at.item.is_some() || self.is_finally(at) || self.halted(at).is_some() {
             return;
         }
         if let Some(node) = self.state.node_mut(at) {

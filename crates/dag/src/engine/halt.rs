@@ -5,9 +5,10 @@ use orlop_core::attempt::Address;
 use orlop_core::machine::step::{StepOutcome, StepState};
 use orlop_core::spec::flow::StopMode;
 
-use super::index::Index;
-use super::state::{Cause, Flow, Stage, State, Text};
+use super::fault::{Fault, fault};
+use super::state::{Cause, Stage, State, Text};
 use super::{Call, reason};
+use crate::plan::Plan;
 
 /// A halt that is still to take effect.
 #[derive(Debug)]
@@ -52,11 +53,21 @@ impl Call<'_> {
     /// Orders that nothing more starts. The first halt of a part names the reason of all that has not started, a later
     /// one can only add the cancellation.
     pub(super) fn halt(&mut self, halt: Halt) {
+        self.take_effect(halt);
+        for finally in [false, true] {
+            self.note_left(finally);
+        }
+    }
+
+    fn take_effect(&mut self, halt: Halt) {
         self.changed = true;
         let finally = self.state.flow.stage == Stage::Finally;
         let first = if finally { halt.cancels } else { self.state.flow.halt.is_none() };
         if !finally {
             self.state.flow.halt.get_or_insert_with(|| halt.reason.clone());
+            if fault(Fault::LastHaltNames) {
+                self.state.flow.halt = Some(halt.reason.clone());
+            }
         }
         if first {
             self.end_waits(finally, &halt.reason);
@@ -80,9 +91,6 @@ impl Call<'_> {
     /// After a halt no retry, no decision and no delayed start is waited for.
     pub(super) fn end_waits(&mut self, finally: bool, cause: &Text) {
         let live = self.live_of(finally);
-        if !finally && !live.is_empty() {
-            self.state.flow.left_pending |= self.state.flow.started.is_some();
-        }
         self.urgent |= !self.state.index.awaiting.is_empty();
         let retries: Vec<Address> =
             self.state.index.backoff.iter().copied().filter(|at| self.is_finally(*at) == finally).collect();
@@ -91,10 +99,19 @@ impl Call<'_> {
             self.end_backoff(at);
         }
         for at in live {
-            let delayed = |node: &super::state::Node| node.state == StepState::Starting && node.due.is_some();
+            let delayed = |node: &super::state::Node| {
+                node.state == StepState::Starting && node.due.is_some() && !fault(Fault::WaitAfterHalt)
+            };
             if self.state.node(at).is_some_and(delayed) {
                 self.skip_by_halt(at, cause.clone());
             }
+        }
+    }
+
+    /// What a halt has skipped by derivation has left Pending.
+    fn note_left(&mut self, finally: bool) {
+        if self.state.flow.started.is_some() && self.state.skipping(self.plan, finally).is_some() {
+            self.state.flow.left_pending = true;
         }
     }
 
@@ -102,8 +119,8 @@ impl Call<'_> {
     pub(super) fn end_backoff(&mut self, at: Address) {
         let Some(node) = self.state.node_mut(at) else { return };
         let why = node.reason.take();
-        let message = node.message.take().map(String::from);
-        self.settle(at, StepOutcome::Failed, why, message);
+        let message = super::phrase::unmade(node.message.take().as_deref().unwrap_or_default());
+        self.settle(at, StepOutcome::Failed, why, Some(message));
     }
 
     /// Settles a unit whose start had been asked for and was not accepted before the halt.
@@ -128,29 +145,26 @@ impl Call<'_> {
     }
 }
 
-impl Flow {
-    /// The first cause that applies: an order only where it cut something off or skipped it.
-    pub(super) fn first_cause(&self, index: &Index) -> Option<&Cause> {
-        self.causes.iter().find(|cause| {
+impl State {
+    /// What makes the flow fail, if it ended now: the first cause that applies, an order only where it cut something off
+    /// or skipped it.
+    pub(super) fn cause(&self, plan: &Plan) -> Option<&Cause> {
+        self.flow.causes.iter().find(|cause| {
             !reason::is_order(&cause.reason)
-                || self.cut.contains(&cause.reason)
-                || [false, true].iter().any(|finally| self.skips(index, *finally) == Some(&cause.reason))
+                || fault(Fault::OrderAlwaysCounts)
+                || self.flow.cut.contains(&cause.reason)
+                || [false, true].iter().any(|finally| self.skipping(plan, *finally) == Some(&cause.reason))
         })
     }
 
-    /// The halt of a part, where it has skipped a step by derivation.
-    fn skips<'a>(&'a self, index: &Index, finally: bool) -> Option<&'a Text> {
-        let halt = if finally { self.final_halt.as_ref() } else { self.halt.as_ref() };
-        let part = index.part_of(finally);
-        let settled = part.succeeded.saturating_add(part.failed).saturating_add(part.skipped);
-        let unstarted = part.units.saturating_sub(settled).saturating_sub(part.live) > 0;
-        halt.filter(|_| unstarted || (part.live == 0 && part.open > 0))
-    }
-}
-
-impl State {
-    /// What makes the flow fail, if it ended now.
-    pub(super) fn cause(&self) -> Option<&Cause> {
-        self.flow.first_cause(&self.index)
+    /// The halt of a part, where it has skipped a step by derivation: one that is neither settled nor has a live attempt.
+    fn skipping(&self, plan: &Plan, finally: bool) -> Option<&Text> {
+        let halt = self.halted(finally)?;
+        let part = self.index.part_of(finally);
+        let is_finally = |step: u32| plan.get(step).is_some_and(|step| step.finally);
+        let mut live: Vec<u32> =
+            self.index.live.iter().map(|at| at.step.0).filter(|at| is_finally(*at) == finally).collect();
+        live.dedup();
+        Some(halt).filter(|_| part.unstarted() > 0 || part.open as usize > live.len())
     }
 }

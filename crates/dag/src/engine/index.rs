@@ -61,6 +61,14 @@ pub(super) struct Part {
     pub(super) running: u32,
 }
 
+impl Part {
+    /// Units that are neither settled nor live.
+    pub(super) fn unstarted(&self) -> u32 {
+        let settled = self.succeeded.saturating_add(self.failed).saturating_add(self.skipped);
+        self.units.saturating_sub(settled).saturating_sub(self.live)
+    }
+}
+
 /// Counts of one fan-out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct GroupIndex {
@@ -148,6 +156,8 @@ impl Index {
             self.part(finally).units += 1;
             self.add_unit(plan, Address::instance(step, item), node);
         }
+        // Instances after a queued one may have taken its slot.
+        self.offer(plan, step);
     }
 
     /// A step that fans out stops counting as such: its instances count instead.

@@ -144,10 +144,7 @@ impl<'a> Call<'a> {
             self.state.index.offer(self.plan, at.step.0);
         }
         if to.phase() != StepPhase::Pending {
-            self.state.flow.left_pending = true;
-            if let (Some(_), Some(group)) = (at.item, self.state.index.groups.get_mut(&at.step.0)) {
-                group.begun = true;
-            }
+            self.state.note_left(at);
         }
     }
 

@@ -7,6 +7,14 @@ use super::fault::{Fault, fault};
 use super::state::{Cause, Outcome, Stage};
 use super::{Call, reason};
 
+impl Cause {
+    /// What fails a flow whose failures were all tolerated (rule R2).
+    pub(super) fn tolerated() -> Self {
+        let message = "every failure was tolerated, and toleratedOutcome is Failed".to_owned();
+        Self { reason: reason::FLOW_FAILED.into(), message }
+    }
+}
+
 impl Call<'_> {
     /// Goes on to `finally` or to the end where a part is over; answers whether anything may now start.
     pub(super) fn advance(&mut self) -> bool {
@@ -50,15 +58,12 @@ impl Call<'_> {
 
     /// How the flow comes out by what has happened so far (rules R1 and R2).
     fn outcome(&self) -> Outcome {
-        if let Some(cause) = self.state.cause() {
+        if let Some(cause) = self.state.cause(self.plan) {
             return Outcome { good: false, cause: Some(cause.clone()) };
         }
-        let tolerated = self.state.index.tolerated.len();
-        if tolerated > 0 && self.plan.policy().tolerated == ToleratedOutcome::Failed {
-            let message = format!("{tolerated} steps failed, all tolerated");
-            return Outcome { good: false, cause: Some(Cause { reason: reason::FLOW_FAILED.into(), message }) };
-        }
-        Outcome { good: true, cause: None }
+        let tolerated = !self.state.index.tolerated.is_empty();
+        let cause = (tolerated && self.plan.policy().tolerated == ToleratedOutcome::Failed).then(Cause::tolerated);
+        Outcome { good: cause.is_none(), cause }
     }
 
     fn finish(&mut self) {

@@ -47,6 +47,47 @@ pub(super) fn paused_since(text: &str) -> Option<Time> {
     rest.split_once(AND)?.0.parse().ok()
 }
 
+/// When a delayed start is asked for again, before what the substrate says.
+const AGAIN: &str = "asked for again at ";
+
+/// What is to be said about a delayed start.
+pub(super) fn again(at: Time, message: &str) -> String {
+    format!("{AGAIN}{at}: {message}")
+}
+
+/// Splits what [`again`] put together; any other text tells no time.
+pub(super) fn read_again(text: &str) -> (Option<Time>, &str) {
+    let split = text.strip_prefix(AGAIN).and_then(|rest| rest.split_once(": "));
+    let read = split.and_then(|(at, message)| Some((Some(at.parse().ok()?), message)));
+    read.unwrap_or((None, text))
+}
+
+/// A retry that was scheduled and is not made any more, before what had failed.
+const UNMADE: &str = "the retry was not made: ";
+
+/// What is to be said about a failure whose scheduled retry a halt has ended.
+pub(super) fn unmade(message: &str) -> String {
+    format!("{UNMADE}{message}")
+}
+
+/// Whether a failure is told by [`unmade`].
+pub(super) fn is_unmade(text: &str) -> bool {
+    text.starts_with(UNMADE)
+}
+
+/// A retry for which the flow has no budget left, before what had failed.
+const OVER_BUDGET: &str = "the flow has no retry left: ";
+
+/// What is to be said about a failure that would be tried again if the flow had a retry left (rule R12).
+pub(super) fn over_budget(message: &str) -> String {
+    format!("{OVER_BUDGET}{message}")
+}
+
+/// Whether a failure is told by [`over_budget`].
+pub(super) fn is_over_budget(text: &str) -> bool {
+    text.starts_with(OVER_BUDGET)
+}
+
 /// The clock of an attempt: since when it stands still, and how long it stood still before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
@@ -86,6 +127,7 @@ mod tests {
         insta::assert_snapshot!(with_word("NonZeroExit", "exit code 1"), @"NonZeroExit: exit code 1");
         insta::assert_snapshot!(suspended(Time::EPOCH), @"suspended since 1970-01-01T00:00:00Z; resume it to go on");
         insta::assert_snapshot!(held(Time::EPOCH), @"the spec was changed after the start and holds the flow since 1970-01-01T00:00:00Z; restore it to go on");
+        insta::assert_snapshot!(again(Time::EPOCH, "slow down"), @"asked for again at 1970-01-01T00:00:00Z: slow down");
         let both = Clock { since: Some(Time::EPOCH), stood: 90_000 };
         insta::assert_snapshot!(clock(both), @"suspended since 1970-01-01T00:00:00Z; its clock stood still for 1m30s");
     }
@@ -95,6 +137,7 @@ mod tests {
         for text in ["", "waits: long", "exit: Code 1", "suspended since noon", "Two Words: no"] {
             assert_eq!(split_word(text), ("", text));
             assert_eq!((paused_since(text), read_clock(text)), (None, Clock::default()));
+            assert_eq!(read_again(text), (None, text));
         }
         assert_eq!(split_word("Timeout"), ("Timeout", ""));
     }
@@ -107,6 +150,10 @@ mod tests {
             let since = Time::from_millis(millis);
             prop_assert_eq!(paused_since(&suspended(since)), Some(since));
             prop_assert_eq!(paused_since(&held(since)), Some(since));
+            let delayed = again(since, &text);
+            prop_assert_eq!(read_again(&delayed), (Some(since), text.as_str()));
+            prop_assert!(is_unmade(&unmade(&text)) && !is_unmade(&delayed));
+            prop_assert!(is_over_budget(&over_budget(&text)) && !is_over_budget(&delayed));
             for since in [None, Some(since)] {
                 prop_assert_eq!(read_clock(&clock(Clock { since, stood })), Clock { since, stood });
             }

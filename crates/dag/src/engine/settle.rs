@@ -110,7 +110,7 @@ impl Call<'_> {
         match self.plan.get(target).and_then(|step| step.join.as_deref()) {
             Some(join) if joins => self.decide_join(target, join),
             Some(_) => {}
-            None if satisfied || edge.is_reference() || fault(Fault::NoCascade) => {}
+            None if satisfied || (edge.is_reference() && !fault(Fault::ReferenceSkips)) || fault(Fault::NoCascade) => {}
             None => self.skip_for(source, target),
         }
         if last && self.state.nodes.get(target as usize).is_some_and(|node| node.state == StepState::Waiting) {

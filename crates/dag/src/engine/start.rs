@@ -60,7 +60,7 @@ impl Call<'_> {
     /// The substrate asked to wait and the wait is over: the same attempt again.
     pub(super) fn start_again(&mut self, at: Address) {
         if let Some(node) = self.state.node_mut(at) {
-            node.due = None;
+            (node.due, node.reason, node.message) = (None, None, None);
         }
         self.changed = true;
         if let Some(effect) = start_effect(self.plan, self.state, at) {
@@ -69,7 +69,7 @@ impl Call<'_> {
     }
 }
 
-fn start_effect(plan: &Plan, state: &State, at: Address) -> Option<FlowEffect> {
+pub(super) fn start_effect(plan: &Plan, state: &State, at: Address) -> Option<FlowEffect> {
     let attempt = state.node(at)?.attempt();
     let item = state.item(plan, at).cloned().map(Box::new);
     Some(FlowEffect::StartAttempt { at, attempt, item })
@@ -93,7 +93,8 @@ pub fn outstanding(plan: &Plan, state: &State, out: &mut Vec<FlowEffect>) {
         let by_param = step.fan_out.as_ref().is_some_and(|fan_out| fan_out.listed.is_none());
         let unread = state.groups.get(&number).is_none_or(|group| group.items.is_none());
         let queued = state.node(at).is_some_and(|node| node.state == StepState::Queued);
-        if by_param && unread && queued && state.halted(step.finally).is_none() {
+        let asked = || state.index.live.range(Address::instance(number, 0)..Address::step(number + 1)).next().is_some();
+        if by_param && unread && queued && (state.halted(step.finally).is_none() || asked()) {
             out.push(FlowEffect::ResolveItems { step: at.step });
         }
     }
@@ -104,6 +105,8 @@ fn outstanding_of(plan: &Plan, state: &State, at: Address) -> Option<FlowEffect>
     let node = state.node(at)?;
     let (attempt, epoch) = (node.attempt(), state.flow.suspensions);
     match node.state {
+        // An instance whose items are still to be read again is asked for then.
+        StepState::Starting if at.item.is_some() && !state.knows_items(at) => None,
         StepState::Starting if node.due.is_none() => start_effect(plan, state, at),
         StepState::Active if node.frozen.is_some() => Some(FlowEffect::SuspendAttempt { at, attempt, epoch }),
         // Its resumption may have been lost. One that was never suspended takes no harm.

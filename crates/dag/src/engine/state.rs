@@ -15,6 +15,7 @@ use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fault::{Fault, fault};
 use super::index::Index;
 use crate::plan::Plan;
 
@@ -244,6 +245,14 @@ impl State {
         if finally { self.flow.final_halt.as_ref() } else { self.flow.cancel.as_ref() }
     }
 
+    /// Notes that a unit has left Pending.
+    pub(super) fn note_left(&mut self, at: Address) {
+        self.flow.left_pending = true;
+        if let (Some(_), Some(group)) = (at.item, self.index.groups.get_mut(&at.step.0)) {
+            group.begun = true;
+        }
+    }
+
     /// Notes a failure that is tolerated.
     pub(super) fn note_failure(&mut self, plan: &Plan, at: Address) {
         let node = match at.item {
@@ -290,7 +299,9 @@ impl State {
         match node.state {
             // A fan-out is satisfied when all its instances are.
             StepState::Done(StepOutcome::Succeeded) => {
-                !strict || self.index.groups.get(&at.step.0).is_none_or(|group| group.skipped == 0)
+                !strict
+                    || fault(Fault::LenientGroups)
+                    || self.index.groups.get(&at.step.0).is_none_or(|group| group.skipped == 0)
             }
             StepState::Done(StepOutcome::Failed) => plan.tolerates(at.step),
             StepState::Done(StepOutcome::Skipped) => {
@@ -329,7 +340,14 @@ impl State {
         self.index.live.iter().filter_map(|at| Some((*at, self.node(*at)?.attempt())))
     }
 
-    /// The current attempt of a step or instance: its state and number.
+    /// Whether the items of a fan-out are known: those of a list always are, a source is read by the driver.
+    #[must_use]
+    pub fn knows_items(&self, at: Address) -> bool {
+        self.index.groups.get(&at.step.0).is_some_and(|group| !group.unread)
+    }
+
+    /// The current attempt of a step or instance: its state and number as recorded. What a halt has skipped without
+    /// touching it shows in [`super::step_status`] only.
     #[must_use]
     pub fn attempt(&self, at: Address) -> Option<(StepState, u32)> {
         self.node(at).map(|node| (node.state, node.attempt()))

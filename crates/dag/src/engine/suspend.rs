@@ -102,7 +102,7 @@ impl Call<'_> {
         let pause = now.since(since);
         node.stood = node.stood.saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
         let attempt = node.attempt();
-        let due = node.due.map(|due| due.plus(pause));
+        let due = node.due.map(|due| if fault(Fault::ThawKeepsTimer) { due } else { due.plus(pause) });
         self.out.push(FlowEffect::ResumeAttempt { at, attempt, epoch });
         if let Some(due) = due {
             self.arm(at, due);

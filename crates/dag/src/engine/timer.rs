@@ -62,15 +62,23 @@ impl State {
     }
 
     /// Whether a heap entry is still the timer of its unit, and would do something: after a halt waits are over though
-    /// nobody has touched them.
-    fn is_current(&self, plan: &Plan, due: Time, at: Address) -> bool {
+    /// nobody has touched them. An old timer of another kind may be due at the same time.
+    fn is_current(&self, plan: &Plan, Timer { due, what }: Timer) -> bool {
+        let (at, starts) = match what {
+            What::Deadline => return false,
+            What::Limit(at) => (at, false),
+            What::Start(at) => (at, true),
+        };
         let finally = plan.get(at.step.0).is_some_and(|step| step.finally);
         let Some(node) = self.node(at).filter(|node| node.due == Some(due) && node.frozen.is_none()) else {
             return false;
         };
         match node.state {
-            StepState::Active | StepState::Starting => true,
-            StepState::Awaiting | StepState::Backoff => self.halted(finally).is_none(),
+            StepState::Active => !starts,
+            StepState::Awaiting => !starts && self.halted(finally).is_none(),
+            // A restored instance is asked for again when its item is known.
+            StepState::Starting => starts && (at.item.is_none() || self.knows_items(at)),
+            StepState::Backoff => starts && self.halted(finally).is_none(),
             _ => false,
         }
     }
@@ -80,13 +88,13 @@ impl State {
     /// Drops heads of the heaps that no longer are anybody's timer, so that the next deadline is true.
     pub(super) fn drop_dead_timers(&mut self, plan: &Plan) {
         while let Some(Reverse((due, at))) = self.index.timers.peek().copied() {
-            if self.is_current(plan, due, at) {
+            if self.is_current(plan, Timer { due, what: What::Limit(at) }) {
                 break;
             }
             self.index.timers.pop();
         }
         while let Some(Reverse((due, at))) = self.index.starts.peek().copied() {
-            if self.is_current(plan, due, at) {
+            if self.is_current(plan, Timer { due, what: What::Start(at) }) {
                 break;
             }
             self.index.starts.pop();
@@ -109,7 +117,7 @@ impl Call<'_> {
                 What::Limit(at) => self.state.index.timers.pop().map(|_| at),
                 What::Start(at) => self.state.index.starts.pop().map(|_| at),
             };
-            if let Some(at) = at.filter(|at| self.state.is_current(self.plan, timer.due, *at)) {
+            if let Some(at) = at.filter(|_| self.state.is_current(self.plan, timer)) {
                 self.fire(at);
             }
             self.propagate();
@@ -143,7 +151,7 @@ impl Call<'_> {
     fn fire_ttl(&mut self) {
         let flow = &mut self.state.flow;
         let due = flow.ttl_due.is_some_and(|due| due <= self.now);
-        let written = !self.plan.policy().ttl.is_zero() || flow.final_written;
+        let written = !self.plan.policy().ttl.is_zero() || flow.final_written || fault(Fault::HastyDeletion);
         if due && written && !flow.deleted {
             flow.deleted = true;
             self.out.push(FlowEffect::DeleteFlow);

@@ -108,7 +108,9 @@ pub fn step_status(plan: &Plan, state: &State, at: Address) -> StepStatus {
     let ended = node.ended.filter(|_| !skipped && (counts.is_none() || unit.state.is_settled()));
     StepStatus {
         name: plan.instance_name(at),
-        phase: counts.filter(|_| !unit.state.is_settled()).map_or(unit.state.phase(), group_phase),
+        phase: counts
+            .filter(|_| node.state == StepState::Queued && !unit.derived)
+            .map_or(unit.state.phase(), group_phase),
         reason,
         message,
         start_time: node.started.filter(|_| !skipped),
@@ -162,6 +164,7 @@ fn words(node: &Node, counts: Option<&GroupIndex>) -> (String, String) {
         StepState::Queued if counts.is_some_and(|counts| counts.begun) => ("", text.to_owned()),
         StepState::Queued => (reason::QUEUED, text.to_owned()),
         StepState::Starting if own.is_empty() => (reason::STARTING, text.to_owned()),
+        StepState::Starting => (own, node.due.map_or_else(|| text.to_owned(), |due| phrase::again(due, text))),
         StepState::Active => ("", phrase::clock(Clock { since: node.frozen, stood: node.stood })),
         StepState::Cancelling => (reason::CANCELLING, phrase::with_word(own, "the attempt was told to end")),
         StepState::Backoff => (reason::RETRY_SCHEDULED, phrase::with_word(own, text)),
@@ -202,7 +205,7 @@ pub(super) fn progress(state: &State) -> Progress {
 
 /// First failure, or what the flow waits for. A cause that is not a step's failure stands in front as a word.
 fn message(plan: &Plan, state: &State) -> String {
-    let cause = state.flow.outcome.as_ref().and_then(|outcome| outcome.cause.as_ref()).or_else(|| state.cause());
+    let cause = state.flow.outcome.as_ref().and_then(|outcome| outcome.cause.as_ref()).or_else(|| state.cause(plan));
     match cause {
         Some(cause) if cause.reason == reason::FLOW_FAILED => cause.message.clone(),
         Some(cause) => phrase::with_word(&cause.reason, &cause.message),

@@ -3,12 +3,12 @@
 
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepState;
-use orlop_core::spec::policy::FailurePolicy;
+use orlop_core::spec::policy::{FailurePolicy, ToleratedOutcome};
 use orlop_core::spec::status::FlowStatus;
 
-use super::super::state::{Cause, Node, State, Text};
+use super::super::state::{Cause, Node, Outcome, Stage, State, Text};
 use super::super::{phrase, reason};
-use crate::plan::Plan;
+use crate::plan::{Plan, StepPlan};
 
 /// What the records tell of halts and failures.
 #[derive(Default)]
@@ -19,6 +19,10 @@ struct Traces {
     cancelled: Option<Text>,
     /// The halt of `finally`.
     finally: Option<Text>,
+    /// Retries and counted failures of the main part.
+    spent: u32,
+    /// Whether a retry was due that the budget did not allow.
+    over_budget: bool,
     /// Orders that cut something off.
     cut: Vec<Text>,
     /// The first untolerated failure of the main part and of `finally`.
@@ -48,11 +52,14 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
         add(reason::FLOW_FAILED.into(), if told.is_none() { &status.message } else { message });
         Text::from(reason::FLOW_FAILED)
     });
+    // Only failures that are counted can pass the limit; those of `finally` halt nothing.
+    let over_budget = traces.over_budget || traces.spent > plan.policy().backoff_limit;
+    let by_count = over_budget.then(|| Text::from(reason::BACKOFF_LIMIT));
     let by_policy = by_policy.filter(|_| plan.policy().failure != FailurePolicy::Continue);
     let told_halt = told.filter(|told| *told != reason::FINALLY_FAILED).map(Text::from);
     let hard = |cause: &Text| matches!(cause.as_ref(), reason::TERMINATED | reason::REPLACED);
-    let halt = traces.skipped.or(told_halt).or(by_policy).or(traces.cancelled.clone());
-    for cause in halt.iter().chain(&traces.cancelled).chain(&traces.finally) {
+    let halt = traces.skipped.or(told_halt).or(by_policy).or(traces.cancelled.clone()).or(by_count.clone());
+    for cause in halt.iter().chain(&traces.cancelled).chain(&traces.finally).chain(&by_count) {
         add(cause.clone(), "the flow was told to end");
     }
     if let Some(message) = last {
@@ -63,7 +70,11 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
             || cause == reason::DEADLINE
             || (!reason::is_order(cause) && plan.policy().failure == FailurePolicy::CancelRunning)
     };
-    flow.cancel = traces.cancelled.or_else(|| halt.clone().filter(cancels));
+    // A failure after an order to end still cancels what is live.
+    let by_failure = || main.as_ref().map(|_| Text::from(reason::FLOW_FAILED)).filter(cancels);
+    flow.cancel =
+        traces.cancelled.or_else(|| halt.clone().filter(cancels)).or_else(by_failure).or(by_count.filter(cancels));
+    flow.cancel = flow.cancel.take().or_else(|| traces.finally.clone().filter(hard));
     flow.final_halt = traces.finally.or_else(|| [&flow.cancel, &halt].into_iter().flatten().find(|c| hard(c)).cloned());
     flow.halt = halt;
     flow.cut = traces.cut;
@@ -72,11 +83,38 @@ pub(super) fn infer(plan: &Plan, state: &mut State, status: &FlowStatus) {
     }
 }
 
+/// Finds out whether `finally` is under way: a step of it has been decided, and not by a halt.
+pub(super) fn infer_stage(plan: &Plan, state: &mut State) {
+    let decided = |(node, step): (&Node, &StepPlan)| {
+        let by_halt = node.state == StepState::SKIPPED && node.reason.as_deref().is_some_and(reason::is_halt);
+        step.finally && node.state != StepState::Waiting && !by_halt
+    };
+    let begun = state.nodes.iter().zip(plan.steps()).any(decided);
+    if !begun || state.flow.started.is_none() || state.flow.completed.is_some() || state.index.part_of(false).open > 0 {
+        return;
+    }
+    let main = u32::try_from(plan.main_len()).unwrap_or(u32::MAX);
+    let tolerated = state.index.tolerated.range(0..main).next().is_some();
+    let flow = &mut state.flow;
+    flow.stage = Stage::Finally;
+    flow.deadline = None;
+    // A hard stop of `finally` came after the steps had come out.
+    let own =
+        |cause: &&Cause| cause.reason != reason::FINALLY_FAILED && Some(&cause.reason) != flow.final_halt.as_ref();
+    let cause = flow.causes.iter().find(own).cloned();
+    let by_policy = (tolerated && plan.policy().tolerated == ToleratedOutcome::Failed).then(Cause::tolerated);
+    let cause = cause.or(by_policy);
+    flow.outcome = Some(Outcome { good: cause.is_none(), cause });
+}
+
 impl Traces {
     fn read(plan: &Plan, state: &State) -> Self {
         let mut traces = Self::default();
         for (number, node) in (0_u32..).zip(&state.nodes) {
-            traces.take(plan, Address::step(number), node);
+            // Of a fan-out its instances tell.
+            if state.groups.get(&number).is_none_or(|group| group.nodes.is_empty()) {
+                traces.take(plan, Address::step(number), node);
+            }
         }
         for (number, group) in &state.groups {
             for (item, node) in (0_u32..).zip(&group.nodes) {
@@ -89,7 +127,11 @@ impl Traces {
     fn take(&mut self, plan: &Plan, at: Address, node: &Node) {
         let finally = plan.get(at.step.0).is_some_and(|step| step.finally);
         let why = node.reason.as_deref().unwrap_or_default();
+        let text = node.message.as_deref().unwrap_or_default();
         let halt = || Some(Text::Owned(why.to_owned()));
+        if !finally {
+            self.spent = self.spent.saturating_add(node.retries).saturating_add(node.counted);
+        }
         match node.state {
             StepState::SKIPPED if reason::is_halt(why) => {
                 let place = if finally { &mut self.finally } else { &mut self.skipped };
@@ -103,9 +145,11 @@ impl Traces {
                     self.note_cut(why);
                 }
             }
+            // A halt that ends the wait for a retry is not a failure of its own (row S18).
+            StepState::FAILED if phrase::is_unmade(text) => {}
+            StepState::FAILED if phrase::is_over_budget(text) => self.over_budget = true,
             StepState::FAILED if !plan.tolerates(at.step) => {
-                let message = node.message.as_deref().unwrap_or_default();
-                let text = format!("step {} failed: {why}: {message}", plan.instance_name(at));
+                let text = format!("step {} failed: {why}: {text}", plan.instance_name(at));
                 let [main, last] = &mut self.failures;
                 let place = if finally { last } else { main };
                 place.get_or_insert(text);

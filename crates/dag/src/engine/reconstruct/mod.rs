@@ -56,6 +56,7 @@ pub fn reconstruct(
     causes::infer(plan, &mut state, status);
     state.flow.left_pending |= left_pending(&state);
     state.index = Index::rebuild(plan, &state.nodes, &state.groups);
+    causes::infer_stage(plan, &mut state);
     state.drop_dead_timers(plan);
     let mut call = Call::new(plan, &mut state, now, out);
     call.go_on();

@@ -22,8 +22,12 @@ pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, ter
     let Some(planned) = plan.get(at.step.0) else { return };
     let mut node = read_node(planned, at, record, terminal);
     node.due = due(plan, state, at, &node, record);
-    if at.item.is_some() {
-        open_group(planned, state, at);
+    match (at.item, record.instances) {
+        (Some(item), _) => open_group(planned, state, at.step.0, item as usize + 1),
+        (None, Some(counts)) if is_expanded(planned, record) => {
+            open_group(planned, state, at.step.0, counts.total as usize);
+        }
+        _ => {}
     }
     let bytes = node.outputs.as_deref().map_or(0, |outputs| {
         let values = outputs.parameters.iter().map(|output| output.value.len());
@@ -48,16 +52,21 @@ pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, ter
     }
 }
 
-/// Makes room for an instance and all before it.
-fn open_group(planned: &StepPlan, state: &mut State, at: Address) {
-    let (Some(fan_out), Some(item)) = (&planned.fan_out, at.item) else { return };
-    let wanted = (item as usize).saturating_add(1);
+/// Whether a fan-out that shows counts has instances: one over a list shows them before it has.
+fn is_expanded(planned: &StepPlan, record: &StepStatus) -> bool {
+    let read = planned.fan_out.as_ref().is_some_and(|fan_out| fan_out.listed.is_none());
+    read || record.reason == reason::EMPTY_FAN_OUT
+}
+
+/// Makes room for so many instances.
+fn open_group(planned: &StepPlan, state: &mut State, step: u32, wanted: usize) {
+    let Some(fan_out) = &planned.fan_out else { return };
     let most = fan_out.listed.map_or(crate::params::ITEMS_MAX, |listed| listed as usize);
     if wanted > most {
         return;
     }
     let count = fan_out.listed.map_or(0, |listed| listed as usize);
-    let group = state.groups.entry(at.step.0).or_insert_with(|| Group { items: None, nodes: vec![queued(); count] });
+    let group = state.groups.entry(step).or_insert_with(|| Group { items: None, nodes: vec![queued(); count] });
     if group.nodes.len() < wanted {
         group.nodes.resize(wanted, queued());
     }
@@ -73,7 +82,8 @@ fn read_node(planned: &StepPlan, at: Address, record: &StepStatus, terminal: boo
         StepState::Cancelling => (own(word), ""),
         StepState::Active => (None, ""),
         StepState::Starting if record.reason == reason::STARTING => (None, record.message.as_str()),
-        _ if state.is_settled() || state == StepState::Starting => (own(&record.reason), record.message.as_str()),
+        StepState::Starting => (own(&record.reason), phrase::read_again(&record.message).1),
+        _ if state.is_settled() => (own(&record.reason), record.message.as_str()),
         _ => (None, record.message.as_str()),
     };
     let clock = if state == StepState::Active { phrase::read_clock(&record.message) } else { phrase::Clock::default() };
@@ -133,8 +143,9 @@ fn due(plan: &Plan, state: &State, at: Address, node: &Node, record: &StepStatus
             let delay = failure::delay(plan, &state.flow.meta.uid, at, node);
             node.ended.unwrap_or(state.flow.now).plus(delay)
         })),
-        // When to ask again is not told: at once.
-        StepState::Starting if record.reason != reason::STARTING => Some(state.flow.now),
+        StepState::Starting if record.reason != reason::STARTING => {
+            Some(phrase::read_again(&record.message).0.unwrap_or(state.flow.now))
+        }
         _ => None,
     }
 }
@@ -148,8 +159,8 @@ pub(super) fn adopt(plan: &Plan, state: &mut State, observed: &ObservedAttempt) 
     if !runs || step_settled || state.flow.completed.is_some() {
         return;
     }
-    if at.item.is_some() {
-        open_group(planned, state, at);
+    if let Some(item) = at.item {
+        open_group(planned, state, at.step.0, item as usize + 1);
         if let Some(step) = state.nodes.get_mut(at.step.0 as usize) {
             step.state = StepState::Queued;
         }
@@ -174,8 +185,7 @@ pub(super) fn adopt(plan: &Plan, state: &mut State, observed: &ObservedAttempt) 
     }
 }
 
-/// Closes gaps between records: a listed fan-out that has begun has all its instances, and nothing starts without its
-/// item.
+/// Closes gaps between records: a listed fan-out that is to start and has no instances yet is decided again.
 pub(super) fn complete(plan: &Plan, state: &mut State) {
     for (number, planned) in (0_u32..).zip(plan.steps()) {
         let Some(fan_out) = &planned.fan_out else { continue };
@@ -183,14 +193,6 @@ pub(super) fn complete(plan: &Plan, state: &mut State) {
         let group = state.groups.get_mut(&number);
         match (group, fan_out.listed) {
             (None, Some(_)) if step.state == StepState::Queued => step.state = StepState::Waiting,
-            (Some(group), None) if !step.state.is_settled() => {
-                step.asked = group.nodes.iter().any(|node| node.asked);
-                // An unaccepted start is asked for again once the items are read.
-                for node in group.nodes.iter_mut().filter(|node| node.state == StepState::Starting) {
-                    node.state = StepState::Queued;
-                    (node.due, node.reason, node.message) = (None, None, None);
-                }
-            }
             (Some(group), _) => step.asked = group.nodes.iter().any(|node| node.asked),
             (None, _) => {}
         }
