@@ -1,6 +1,7 @@
 //! One target a file. A target takes any bytes, and checks more than that nothing panics.
 
 mod depends;
+mod engine_events;
 mod jsonpath;
 mod manifest;
 mod parameters;
@@ -8,6 +9,7 @@ mod quantity;
 mod when;
 
 pub use depends::depends;
+pub use engine_events::engine_events;
 pub use jsonpath::jsonpath;
 pub use manifest::{jobflow_yaml, pipeline};
 pub use parameters::parameters;
@@ -20,6 +22,7 @@ pub type Target = fn(&[u8]);
 /// All targets by the name of their corpus.
 pub const ALL: &[(&str, Target)] = &[
     ("depends", depends),
+    ("engine_events", engine_events),
     ("jobflow_yaml", jobflow_yaml),
     ("jsonpath", jsonpath),
     ("parameters", parameters),
