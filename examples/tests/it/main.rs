@@ -99,3 +99,17 @@ fn recorded_workflows_become_flows() {
     assert_eq!(spec.steps[1].name, "sumup-1");
     assert_eq!(spec.steps[1].dependencies, ["fetch-0"]);
 }
+
+#[test]
+fn packing_is_reported_against_bounds_and_optima() {
+    let arguments = ["--sets", "falkenauer-t", "--every", "40", "--moves", "1000", "--output", "json"].map(Path::new);
+    let said: serde_json::Value =
+        serde_json::from_str(&output(env!("CARGO_BIN_EXE_packing_report"), &arguments)).unwrap();
+    let row = &said["rows"][0];
+    assert_eq!(
+        (&row["set"], &row["instances"], &row["sum_of_optima"]),
+        (&"falkenauer-t".into(), &1.into(), &20.into())
+    );
+    let bins = |rule: usize| row["rules"][rule]["bins"].as_u64().unwrap();
+    assert!(bins(2) <= bins(0) && bins(2) >= row["bound"].as_u64().unwrap(), "{row}");
+}

@@ -1,0 +1,92 @@
+//! Offline packing: how many equal machines do these jobs need, what is the cheapest mix of machine types for them, and how
+//! many of them fit a fixed fleet. Vector bin packing with heuristics, local search and lower bounds. Owns the three
+//! entries [`pack`], [`pack_types`] and [`pack_into`]; knows nothing of jobs, queues or time.
+//!
+//! ```
+//! use orlop_scheduler::packing::{Items, Options, pack};
+//!
+//! // Millicores and mebibytes of five jobs, on machines of 4 cores and 8 GiB.
+//! let jobs = [[2000, 2048], [1500, 4096], [500, 512], [2500, 1024], [1000, 6144]];
+//! let items = Items::from_rows(2, jobs)?;
+//! let packing = pack(&items, &[4000, 8192], Options::new())?;
+//! assert_eq!(packing.bins, 2);
+//! assert!(packing.optimal);
+//! # Ok::<(), orlop_scheduler::packing::PackError>(())
+//! ```
+
+mod bins;
+mod bounds;
+mod error;
+mod heuristics;
+mod improve;
+pub mod instances;
+mod items;
+mod measure;
+mod options;
+mod portfolio;
+mod problem;
+mod random;
+
+pub use bounds::{Bound, lower_bounds};
+pub use error::PackError;
+pub use items::Items;
+pub use options::{DEFAULT_MOVES, Effort, Fit, Norm, Options, Order, Refresh, Rule, Score, Size, Weights};
+
+use problem::Problem;
+
+/// The most dimensions a vector may have.
+pub const MAX_DIMENSIONS: usize = 16;
+
+/// The most items or bins there may be.
+pub const MAX_COUNT: usize = 1 << 31;
+
+/// Where each item goes, and how good that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Packing {
+    /// The bin of each item. Bins are numbered from 0 in order of their first item.
+    pub bin_of: Vec<u32>,
+    /// How many bins are used.
+    pub bins: usize,
+    /// A number of bins below which no packing exists.
+    pub lower_bound: usize,
+    /// Which bound that is, the simplest if several agree.
+    pub bound_name: Bound,
+    /// Whether no packing has fewer bins: the bound is met.
+    pub optimal: bool,
+}
+
+/// Packs items into the fewest equal bins it can find. Heuristic: the best packing is NP-hard to find, and
+/// [`Packing::lower_bound`] says how far it can be. With the same items, capacity, rule, moves and seed, and no deadline,
+/// the answer is the same on every machine.
+///
+/// Complexity: [`Rule`] and [`lower_bounds`] say it of their parts; the local search is linear in the moves.
+///
+/// # Errors
+/// An item larger than a bin, demand where the capacity is zero, a capacity of another shape, or demands whose sum is no
+/// `u64`.
+pub fn pack(items: &Items, capacity: &[u64], options: Options<'_>) -> Result<Packing, PackError> {
+    let problem = Problem::new(items, capacity)?;
+    let (rule, effort, seed) = (options.rule, options.effort, options.seed);
+    let mut budget = options.budget();
+    let mut bound = bounds::strongest(&bounds::all(&problem, Effort::Continuous, seed, usize::MAX));
+    let mut bins = match rule {
+        Rule::Auto => heuristics::first_fit_decreasing(&problem),
+        _ => heuristics::run(&problem, rule, bound.1, &mut budget),
+    };
+    if bins.len() > bound.1 {
+        let simple = effort.min(Effort::Simple);
+        bound = bounds::strongest(&bounds::all(&problem, simple, seed, bins.len()));
+    }
+    if rule == Rule::Auto && bins.len() > bound.1 {
+        bins = portfolio::pack(&problem, bins, bound.1, seed, &mut budget);
+    }
+    // The dearest bound comes last, so that it is paid for only where it is needed.
+    if effort == Effort::Exact && bins.len() > bound.1 {
+        bound = bounds::with_columns(&problem, bound, bins.len());
+    }
+    let (bound_name, lower_bound) = bound;
+    let (bin_of, order) = bins.renumbered();
+    let bins = order.len();
+    Ok(Packing { bin_of, bins, lower_bound, bound_name, optimal: bins <= lower_bound })
+}

@@ -1,0 +1,5 @@
+//! The tests of the crate from outside: one binary, one module a concern.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
+
+mod packing;
