@@ -1,17 +1,20 @@
 //! `orlop flow delete`: removes runs with everything of theirs. Owns which may go.
 
+use std::sync::Arc;
+
 use clap::Args;
+use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::spec::flow::StopMode;
 use orlop_core::time::GoDuration;
 
 use super::failure::{Exit, Failure};
 use super::list::{Filter, runs};
-use super::output;
 use super::place::Place;
 use super::stored::{Stored, order};
-use crate::host::control::Client;
-use crate::host::flow::Order;
+use super::{manifest, output};
+use crate::host::flow::{FlowHost, HostParts, Order};
 use crate::host::home::RunDir;
+use crate::host::local::own_shim;
 
 /// Options of `orlop flow delete`.
 #[derive(Args, Debug)]
@@ -55,53 +58,50 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
 }
 
 async fn remove(name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
-    let ended = Stored::read(run).await?.state.phase().is_terminal();
+    let stored = Stored::read(run).await?;
+    let ended = stored.state.phase().is_terminal();
     if !ended && !force {
         let message = format!("`{name}` has not ended; terminate it first, or say --force");
         return Err(Failure::new(Exit::Conflict, message));
     }
     if !ended {
-        terminate(name, run).await?;
+        match order(run, Order::Stop { mode: StopMode::Terminate }).await {
+            // It ended by itself.
+            Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
+            _ => {}
+        }
     }
     let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
-    let Some(_lock) = run.lock().map_err(failed)? else {
-        return Err(Failure::new(Exit::Conflict, format!("a host still works on `{name}`; try again")));
-    };
+    // The host goes as soon as its flow has ended.
+    let _lock = run.wait_for_lock().await.map_err(failed)?;
+    if let Err(failure) = release(run, &Stored::read(run).await?).await {
+        if !force {
+            let message = format!("{failure}; --force deletes the run and leaves its containers behind");
+            return Err(Failure { message, ..failure });
+        }
+        output::tell(&format!("warning: what is left of the attempts of `{name}` stays behind: {failure}"));
+    }
     std::fs::remove_dir_all(run.path()).map_err(failed)
 }
 
-/// Terminates a run and waits until its host has gone.
-async fn terminate(name: &str, run: &RunDir) -> Result<(), Failure> {
-    let client = Client::connect(run.path()).await;
-    let watch = match client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))? {
-        Some(client) => client.watch().await.ok(),
-        None => None,
-    };
-    match order(run, Order::Stop { mode: StopMode::Terminate }).await {
-        Ok(true) => {}
-        Ok(false) => {
-            let live = Stored::read(run).await?.state.live().next().is_some();
-            if live {
-                let message = format!(
-                    "attempts of `{name}` may still run and no host is there to end them; `orlop run --resume --name \
-                     {name}` ends them, then delete it"
-                );
-                return Err(Failure::new(Exit::Conflict, message));
-            }
-        }
-        // It ended by itself.
-        Err(failure) if failure.exit == Exit::Conflict => {}
-        Err(failure) => return Err(failure),
+/// Ends the attempts of a run that are left and deletes what is left of all of them, containers above all. The caller
+/// has the lock.
+async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
+    let any = std::fs::read_dir(run.attempts()).is_ok_and(|mut attempts| attempts.next().is_some());
+    if !any {
+        return Ok(());
     }
-    if let Some(mut watch) = watch {
-        while let Ok(Some(_)) = watch.next().await {}
+    let setup = stored.setup()?;
+    let images = manifest::has_images(&stored.plan);
+    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
+    let uid = stored.record.uid.clone();
+    let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
+    let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(Arc::clone(&substrate), journal) };
+    if !stored.state.phase().is_terminal() {
+        FlowHost::resume(parts, &uid).await?.run().await?;
     }
-    // The host lets its lock go a moment after its last word.
-    for _ in 0..100 {
-        if matches!(run.lock(), Ok(Some(_))) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    for attempt in substrate.list(&uid).await? {
+        substrate.forget(&attempt).await?;
     }
     Ok(())
 }

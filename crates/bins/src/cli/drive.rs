@@ -15,7 +15,7 @@ use super::signals::Signals;
 use crate::host::control::Server;
 use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
 use crate::host::gate::KeyClaim;
-use crate::host::home::{RunDir, RunLock};
+use crate::host::home::{Door, RunDir, RunLock};
 use crate::view::table;
 
 /// How a run is shown.
@@ -39,6 +39,8 @@ pub(super) struct Driven {
     pub name: String,
     /// Its lock.
     pub lock: RunLock,
+    /// Its door, until the host can be reached.
+    pub door: Door,
     /// Its claim to a concurrency key.
     pub claim: Option<KeyClaim>,
 }
@@ -49,11 +51,12 @@ impl Drive {
     /// # Errors
     /// When the host cannot go on.
     pub(super) async fn run(&self, driven: Driven) -> Result<Exit, Failure> {
-        let Driven { mut host, run, name, lock, claim } = driven;
+        let Driven { mut host, run, name, lock, door, claim } = driven;
         let mut signals = Signals::take()?;
         let handle = host.handle();
         let server = Server::open(run.path(), handle.clone())
             .map_err(|error| Failure::io("the control socket cannot be opened", &error))?;
+        drop(door);
         // Others believe a claim whose run answers, so the socket comes first.
         if let Some(claim) = &claim {
             if host.status().start_time.is_some() {
@@ -71,6 +74,8 @@ impl Drive {
         // Watchers see the end before the host is gone.
         let status = host.status();
         let object = JobFlow { status: Some(status.clone()), ..host.flow().clone() };
+        // Nobody comes between the end of the socket and that of the lock. Where the door is gone, so are callers.
+        let door = run.door().await.ok();
         drop(handle);
         drop(host);
         server.close().await;
@@ -78,6 +83,7 @@ impl Drive {
         drop(shown.await);
         drop(claim);
         drop(lock);
+        drop(door);
         match left {
             None => {
                 output::tell(&format!(

@@ -98,7 +98,7 @@ impl From<OrderError> for Failure {
         let exit = match &error {
             OrderError::NotFound(_) => Exit::NotFound,
             OrderError::Conflict(_) => Exit::Conflict,
-            OrderError::Failed(_) => Exit::Unreachable,
+            OrderError::Failed(_) | OrderError::Gone => Exit::Unreachable,
         };
         Self::new(exit, error.to_string())
     }

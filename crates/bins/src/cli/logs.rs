@@ -1,7 +1,7 @@
 //! `orlop flow logs`: what attempts wrote. Owns which logs are meant and their order; the files are the runtime's.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use orlop_cloud::runtime::logs::Stream;
@@ -17,8 +17,8 @@ use super::failure::{Exit, Failure};
 use super::output;
 use super::place::Place;
 use super::signals::Signals;
-use super::stored::Stored;
-use crate::host::control::{Answer, Client};
+use super::stored::{Stored, reach};
+use crate::host::control::Answer;
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::home::RunDir;
 
@@ -58,6 +58,29 @@ struct Log {
     attempt: u32,
     stream: Stream,
     path: PathBuf,
+    state: LogState,
+}
+
+/// What is to be expected of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogState {
+    /// Its attempt is not known to have begun.
+    Ahead,
+    /// More may be written.
+    Live,
+    /// It is complete.
+    Ended,
+}
+
+impl LogState {
+    fn of(step: &StepStatus, is_current: bool) -> Self {
+        match step.phase {
+            _ if !is_current => Self::Ended,
+            StepPhase::Running => Self::Live,
+            StepPhase::Pending | StepPhase::PendingApproval => Self::Ahead,
+            StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped => Self::Ended,
+        }
+    }
 }
 
 /// Shows logs.
@@ -105,13 +128,15 @@ fn select(run: &RunDir, stored: &Stored, status: &FlowStatus, args: &LogsArgs) -
         if !meant(stored, step, at, args) {
             continue;
         }
-        for attempt in 1..=step.attempt.max(step.retry_count + 1) {
+        let current = step.attempt.max(step.retry_count + 1);
+        for attempt in 1..=current {
             if args.attempt.is_some_and(|wanted| wanted != attempt) {
                 continue;
             }
+            let state = LogState::of(step, attempt == current);
             for (stream, suffix) in [(Stream::Stdout, "out"), (Stream::Stderr, "err")] {
                 let path = run.logs().join(&step.name).join(format!("{attempt}.{suffix}"));
-                logs.push(Log { instance: step.name.clone(), attempt, stream, path });
+                logs.push(Log { instance: step.name.clone(), attempt, stream, path, state });
             }
         }
     }
@@ -156,21 +181,25 @@ impl Writer {
 /// Follows all logs that are meant, those that begin later included, until the run has ended.
 async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer) -> Result<Exit, Failure> {
     let mut signals = Signals::take()?;
-    let client = Client::connect(run.path()).await;
-    let client = client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))?;
-    let mut watch = match client {
+    let mut watch = match reach(run).await? {
         Some(client) => client.watch().await.ok(),
         None => None,
     };
     let (lines, mut written) = tokio::sync::mpsc::channel::<(Log, Entry)>(256);
-    let mut known: Vec<Log> = Vec::new();
+    // Logs that were begun; those that are still written with what ends their following.
+    let mut known: BTreeMap<PathBuf, Option<Following>> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut status = stored.status();
     loop {
         for log in select(run, stored, &status, args) {
-            if !known.contains(&log) {
-                known.push(log.clone());
-                tasks.spawn(tail(log, lines.clone()));
+            match (known.get_mut(&log.path), log.state) {
+                (_, LogState::Ahead) | (Some(_), LogState::Live) => {}
+                (Some(following), LogState::Ended) => *following = None,
+                (None, state) => {
+                    let (following, end) = tokio::sync::watch::channel(());
+                    known.insert(log.path.clone(), (state == LogState::Live).then_some(following));
+                    tasks.spawn(tail(log, lines.clone(), end));
+                }
             }
         }
         let Some(watching) = &mut watch else { break };
@@ -184,13 +213,18 @@ async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer)
             answer = watching.next() => match answer {
                 Ok(Some(Answer::Status(next))) => status = *next,
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => watch = None,
+                Ok(None) => {
+                    watch = None;
+                    // The journal has the last word.
+                    status = Stored::read(run).await?.status();
+                }
+                Err(error) => return Err(Failure::io("the host of the flow cannot be watched", &error)),
             }
         }
     }
     // The host has gone: what is written by now is all there is to follow.
-    let quiet = Duration::from_millis(300);
-    while let Ok(Some((log, entry))) = tokio::time::timeout(quiet, written.recv()).await {
+    drop((known, lines));
+    while let Some((log, entry)) = written.recv().await {
         if !writer.write(&log, &entry)? {
             break;
         }
@@ -198,20 +232,46 @@ async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer)
     Ok(Exit::Done)
 }
 
-async fn tail(log: Log, lines: tokio::sync::mpsc::Sender<(Log, Entry)>) {
-    let parent = log.path.parent().unwrap_or(Path::new("/"));
-    if let Err(error) = std::fs::create_dir_all(parent) {
-        return output::tell(&format!("warning: {} cannot be followed: {error}", log.path.display()));
+/// A log is followed as long as this is there.
+type Following = tokio::sync::watch::Sender<()>;
+/// Where lines of logs go.
+type Lines = tokio::sync::mpsc::Sender<(Log, Entry)>;
+
+/// Tells the lines of a log as they are written, and at the end those that are left.
+async fn tail(log: Log, lines: Lines, end: tokio::sync::watch::Receiver<()>) {
+    if let Err(error) = follow_one(&log, &lines, end).await {
+        output::tell(&format!("warning: {} cannot be followed: {error}", log.path.display()));
     }
-    let mut follower = match Follower::new(&log.path, log.stream, 0) {
-        Ok(follower) => follower,
-        Err(error) => return output::tell(&format!("warning: {} cannot be followed: {error}", log.path.display())),
-    };
-    while let Ok(page) = follower.next().await {
-        for entry in page.entries {
-            if lines.send((log.clone(), entry)).await.is_err() {
-                return;
+}
+
+async fn follow_one(log: &Log, lines: &Lines, mut end: tokio::sync::watch::Receiver<()>) -> std::io::Result<()> {
+    let mut follower = None;
+    if log.state == LogState::Live {
+        std::fs::create_dir_all(log.path.parent().unwrap_or(Path::new("/")))?;
+        follower = Some(Follower::new(&log.path, log.stream, 0)?);
+    }
+    let mut from = 0;
+    loop {
+        let live = async {
+            match &mut follower {
+                Some(follower) => follower.next().await,
+                None => std::future::pending().await,
             }
+        };
+        let (page, ended) = tokio::select! {
+            page = live => (page?, false),
+            // Nothing is ever sent: this is the end of the sender.
+            _ = end.changed() => (read_all(&log.path, log.stream, from)?, true),
+        };
+        from = page.next;
+        for entry in page.entries {
+            // Whoever reads may have gone.
+            if lines.send((log.clone(), entry)).await.is_err() {
+                return Ok(());
+            }
+        }
+        if ended {
+            return Ok(());
         }
     }
 }
@@ -225,7 +285,7 @@ pub(super) fn tail_of_failure(run: &RunDir, status: &FlowStatus) -> String {
     let mut entries = Vec::new();
     for (stream, suffix) in [(Stream::Stdout, "out"), (Stream::Stderr, "err")] {
         let path = run.logs().join(&step.name).join(format!("{}.{suffix}", step.attempt));
-        let log = Log { instance: step.name.clone(), attempt: step.attempt, stream, path };
+        let log = Log { instance: step.name.clone(), attempt: step.attempt, stream, path, state: LogState::Ended };
         entries.extend(all(&log).unwrap_or_default());
     }
     entries.sort_by_key(|entry| entry.time);

@@ -19,9 +19,8 @@ use super::progress::Progress;
 use super::run::{New, cpus, start};
 use super::setup::pair;
 use super::stored::Stored;
-use crate::host::flow::{Parent, RecordOptions, Submission, imports};
+use crate::host::flow::{Parent, Submission, imports};
 use crate::host::home::RunDir;
-use crate::host::local::LocalSetup;
 
 /// Options of `orlop flow retry`.
 #[derive(Args, Debug)]
@@ -68,10 +67,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     if let Some(step) = args.step.iter().find(|step| stored.plan.index_of(step).is_none()) {
         return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
     }
-    let options: RecordOptions = serde_json::from_value(stored.record.options.clone()).map_err(|error| {
-        Failure::new(Exit::Unreachable, format!("what is stored of the run cannot be read: {error}"))
-    })?;
-    let setup: LocalSetup = serde_json::from_value(options.driver).unwrap_or_default();
+    let setup = stored.setup()?;
     let place = Place { run_dir: args.new_run_dir.clone(), ..args.place.clone() };
     let mut flow = stored.record.flow.clone();
     flow.metadata.name = match &args.new_name {
@@ -82,7 +78,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     flow.spec.retry_of = Some(RetryOf { name, uid: stored.record.uid.clone(), steps: args.step.clone() });
     flow.spec.stop = None;
     flow.spec.suspend = None;
-    let mut parameters: BTreeMap<String, String> = options.meta.parameters;
+    let mut parameters: BTreeMap<String, String> = stored.options()?.meta.parameters;
     parameters.extend(args.param.iter().cloned());
     let first = imports(&stored.plan, Parent { plan: &stored.plan, state: &stored.state }, &args.step);
     let new_run = place.run(&flow.metadata.name)?;

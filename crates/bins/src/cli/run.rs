@@ -22,9 +22,9 @@ use super::progress::Progress;
 use super::setup::{SetupArgs, pair};
 use super::several;
 use super::stored::caller;
-use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, RecordOptions, Submission, SystemClock};
+use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, SystemClock};
 use crate::host::gate::KeyClaim;
-use crate::host::home::{RunDir, RunLock};
+use crate::host::home::{Door, RunDir, RunLock};
 use crate::host::local::{LocalSetup, own_shim};
 
 /// Options of `orlop run`.
@@ -109,11 +109,11 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
         Err(_) => return begin(args, loaded).await,
         Ok(run) => run,
     };
-    let lock = lock(&run, &name)?;
+    let held = lock(&run, &name).await?;
     if begun(&run).await? {
-        return go_on(args, run, lock).await;
+        return go_on(args, run, held).await;
     }
-    drop(lock);
+    drop(held);
     begin(args, loaded).await
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
         .map_err(|error| Failure::usage(error.to_string()))?;
     let run = place.run(&name)?;
     run.create().map_err(|error| Failure::io(&format!("making {} failed", run.path().display()), &error))?;
-    let lock = lock(&run, &name)?;
+    let (door, lock) = lock(&run, &name).await?;
     if begun(&run).await? {
         let message = format!(
             "the name is taken: there is a run of `{name}` in {}; choose another with --name, go on with it with \
@@ -186,7 +186,7 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
     let host = FlowHost::submit(parts, submission, first).await?;
     let claim = claim(place, &host, &run)?;
-    drive.run(Driven { host, run, name, lock, claim }).await
+    drive.run(Driven { host, run, name, lock, door, claim }).await
 }
 
 /// Goes on with a run that is given by its name or directory.
@@ -197,9 +197,9 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
         None => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
     };
     let run = args.place.existing(&name)?;
-    let lock = lock(&run, &name)?;
+    let held = lock(&run, &name).await?;
     if begun(&run).await? {
-        return go_on(args, run, lock).await;
+        return go_on(args, run, held).await;
     }
     let message = format!(
         "nothing of the run in {} was recorded before its host was gone; run its file again",
@@ -209,13 +209,10 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 /// Goes on with a run that was begun.
-async fn go_on(args: &RunArgs, run: RunDir, lock: RunLock) -> Result<Exit, Failure> {
+async fn go_on(args: &RunArgs, run: RunDir, (door, lock): (Door, RunLock)) -> Result<Exit, Failure> {
     let stored = super::stored::Stored::read(&run).await?;
     let name = stored.record.flow.metadata.name.clone();
-    let options: RecordOptions = serde_json::from_value(stored.record.options.clone()).map_err(|error| {
-        Failure::new(Exit::Unreachable, format!("what is stored of the run cannot be read: {error}"))
-    })?;
-    let setup: LocalSetup = serde_json::from_value(options.driver).unwrap_or_default();
+    let setup = stored.setup()?;
     let uid = stored.record.uid.clone();
     let images = manifest::has_images(&stored.plan);
     for step in &args.auto_approve {
@@ -229,7 +226,7 @@ async fn go_on(args: &RunArgs, run: RunDir, lock: RunLock) -> Result<Exit, Failu
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
     let host = FlowHost::resume(parts, &uid).await?;
     let claim = claim(&args.place, &host, &run)?;
-    args.drive().run(Driven { host, run, name, lock, claim }).await
+    args.drive().run(Driven { host, run, name, lock, door, claim }).await
 }
 
 /// Whether a flow was recorded in a run's directory. The caller holds its lock, so a journal that a killed host had only
@@ -251,12 +248,16 @@ fn claim(place: &Place, host: &FlowHost, run: &RunDir) -> Result<Option<KeyClaim
     claim.map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))
 }
 
-fn lock(run: &RunDir, name: &str) -> Result<RunLock, Failure> {
-    let lock = run.lock().map_err(|error| Failure::io(&format!("{} cannot be used", run.path().display()), &error))?;
-    lock.ok_or_else(|| {
+/// The door and the lock of a run, for a host to come.
+async fn lock(run: &RunDir, name: &str) -> Result<(Door, RunLock), Failure> {
+    let failed = |error| Failure::io(&format!("{} cannot be used", run.path().display()), &error);
+    let door = run.door().await.map_err(failed)?;
+    let lock = run.lock().map_err(failed)?;
+    let lock = lock.ok_or_else(|| {
         let message = format!("`{name}` runs already; watch it with `orlop flow watch {name}`");
         Failure::new(Exit::Conflict, message)
-    })
+    });
+    Ok((door, lock?))
 }
 
 /// Live attempts allowed where nobody says: the CPUs of this machine.

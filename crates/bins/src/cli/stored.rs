@@ -9,8 +9,11 @@ use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use crate::host::control::Client;
-use crate::host::flow::{Clock as _, Order, SystemClock, entry, event, plan_of, replay, summary};
+use crate::host::flow::{
+    Clock as _, Order, OrderError, RecordOptions, SystemClock, entry, event, plan_of, replay, summary,
+};
 use crate::host::home::RunDir;
+use crate::host::local::LocalSetup;
 
 /// A run, read.
 pub(super) struct Stored {
@@ -51,6 +54,24 @@ impl Stored {
         Ok(Self { record, plan, state, last })
     }
 
+    /// What it may use.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn setup(&self) -> Result<LocalSetup, Failure> {
+        Ok(serde_json::from_value(self.options()?.driver).unwrap_or_default())
+    }
+
+    /// What its host keeps beside the object.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn options(&self) -> Result<RecordOptions, Failure> {
+        serde_json::from_value(self.record.options.clone()).map_err(|error| {
+            Failure::new(Exit::Unreachable, format!("what is stored of the run cannot be read: {error}"))
+        })
+    }
+
     /// Its status with all records.
     #[must_use]
     pub(super) fn status(&self) -> FlowStatus {
@@ -75,27 +96,45 @@ pub(super) fn caller() -> Option<String> {
 /// # Errors
 /// When the order does not fit or cannot be written.
 pub(super) async fn order(run: &RunDir, order: Order) -> Result<bool, Failure> {
-    for _ in 0..ATTEMPTS {
-        let client = Client::connect(run.path()).await;
-        let client = client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))?;
-        if let Some(mut client) = client {
-            client.order(order.clone()).await?;
-            return Ok(true);
-        }
-        let lock = run.lock().map_err(|error| Failure::io("the run directory cannot be locked", &error))?;
-        if let Some(_lock) = lock {
+    let mut tries = 0;
+    loop {
+        let door = run.door().await.map_err(|error| Failure::io("the run directory cannot be locked", &error))?;
+        let Some(mut client) = connect(run).await? else {
+            let lock = run.lock().map_err(|error| Failure::io("the run directory cannot be locked", &error))?;
+            let Some(_lock) = lock else {
+                let message = format!("the host of the flow in {} does not answer; try again", run.path().display());
+                return Err(Failure::new(Exit::Unreachable, message));
+            };
             write(run, &order).await?;
             return Ok(false);
+        };
+        drop(door);
+        match client.order(order.clone()).await {
+            Ok(()) => return Ok(true),
+            // It was just ending: there is none now, or a new one.
+            Err(OrderError::Gone) if tries < TRIES => tries += 1,
+            Err(error) => return Err(error.into()),
         }
-        // A host is just starting or ending: it will answer, or its lock will be free.
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    let message = format!("the host of the flow in {} does not answer; try again", run.path().display());
-    Err(Failure::new(Exit::Unreachable, message))
 }
 
-/// Tries of an order while a host starts or ends.
-const ATTEMPTS: usize = 100;
+/// How often an order is given anew to the next host.
+const TRIES: u32 = 3;
+
+/// Connects to the host of a run, which may just be coming or going; none when there is none.
+///
+/// # Errors
+/// When a host cannot be reached.
+pub(super) async fn reach(run: &RunDir) -> Result<Option<Client>, Failure> {
+    // Who may not write here can still look.
+    let _door = run.door().await.ok();
+    connect(run).await
+}
+
+async fn connect(run: &RunDir) -> Result<Option<Client>, Failure> {
+    let client = Client::connect(run.path()).await;
+    client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))
+}
 
 /// Writes an order into the journal of a run whose lock the caller holds.
 ///

@@ -10,8 +10,8 @@ use super::output::{self, Format};
 use super::place::Place;
 use super::progress::line;
 use super::signals::Signals;
-use super::stored::Stored;
-use crate::host::control::{Answer, Client, Watch};
+use super::stored::{Stored, reach};
+use crate::host::control::{Answer, Watch};
 use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::home::RunDir;
 use crate::view::table;
@@ -55,9 +55,7 @@ pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
 }
 
 async fn follow(run: &RunDir, args: &WatchArgs) -> Result<Exit, Failure> {
-    let client = Client::connect(run.path()).await;
-    let client = client.map_err(|error| Failure::io("the host of the flow cannot be reached", &error))?;
-    if let Some(client) = client {
+    if let Some(client) = reach(run).await? {
         let gone = |error| Failure::io("the host of the flow cannot be watched", &error);
         tell(client.watch().await.map_err(gone)?, args).await?;
     }
@@ -76,7 +74,8 @@ async fn follow(run: &RunDir, args: &WatchArgs) -> Result<Exit, Failure> {
 }
 
 async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
-    while let Ok(Some(answer)) = watch.next().await {
+    let failed = |error| Failure::io("the host of the flow cannot be watched", &error);
+    while let Some(answer) = watch.next().await.map_err(failed)? {
         match (answer, args.output) {
             (Answer::Notice(notice), Format::Table) => {
                 if let Some(line) = line(&notice, &args.name) {

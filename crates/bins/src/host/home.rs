@@ -69,13 +69,20 @@ fn children(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// The directory of one run: `run.db` with its journal, `logs/`, `attempts/`, `cas/`, `volumes/`, `control.sock` while a
-/// host lives, `host.lock`.
+/// host lives, `host.lock`, `door.lock`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunDir(PathBuf);
 
 /// Held by the host of a run as long as it lives. The kernel lets it go when the process ends, however it ends.
 #[derive(Debug)]
 pub struct RunLock {
+    _file: File,
+}
+
+/// Held while a host comes or goes, and by whoever must know whether there is one: whoever has it finds a host whose
+/// socket answers, or none and its lock free. Held for moments only.
+#[derive(Debug)]
+pub struct Door {
     _file: File,
 }
 
@@ -118,18 +125,52 @@ impl RunDir {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
     }
 
+    /// Executions of attempts that were not forgotten.
+    #[must_use]
+    pub fn attempts(&self) -> PathBuf {
+        self.0.join("attempts")
+    }
+
     /// Takes the lock of the host; none while another host has it.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn lock(&self) -> io::Result<Option<RunLock>> {
-        let file = File::create(self.0.join("host.lock"))?;
+        let file = File::create(self.0.join(LOCK))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(RunLock { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+
+    /// Takes the lock of the host as soon as no other host has it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub async fn wait_for_lock(&self) -> io::Result<RunLock> {
+        Ok(RunLock { _file: locked(self.0.join(LOCK)).await? })
+    }
+
+    /// Takes the door as soon as no host comes or goes.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub async fn door(&self) -> io::Result<Door> {
+        Ok(Door { _file: locked(self.0.join("door.lock")).await? })
+    }
+}
+
+/// The file of a host's lock.
+const LOCK: &str = "host.lock";
+
+/// Locks a file, which is made where it is missing, as soon as nobody else has it locked.
+async fn locked(path: PathBuf) -> io::Result<File> {
+    let lock = move || {
+        let file = File::create(path)?;
+        file.lock().map(|()| file)
+    };
+    tokio::task::spawn_blocking(lock).await?
 }
 
 #[cfg(test)]
@@ -162,5 +203,21 @@ mod tests {
         assert!(run.lock().unwrap().is_none());
         drop(first);
         assert!(run.lock().unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_door_and_the_lock_are_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::new(dir.path());
+        let (door, lock) = (run.door().await.unwrap(), run.lock().unwrap().unwrap());
+        let mut next = tokio::spawn({
+            let run = run.clone();
+            async move { (run.door().await.unwrap(), run.wait_for_lock().await.unwrap()) }
+        });
+        let early = tokio::time::timeout(std::time::Duration::from_millis(50), &mut next).await;
+        assert!(early.is_err());
+        drop((door, lock));
+        let (_door, _lock) = next.await.unwrap();
+        assert!(run.lock().unwrap().is_none());
     }
 }

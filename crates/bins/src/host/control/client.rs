@@ -64,12 +64,15 @@ impl Client {
     /// # Errors
     /// When it does not fit, or the host went away before it answered.
     pub async fn order(&mut self, order: Order) -> Result<(), OrderError> {
-        let failed = |error: io::Error| OrderError::Failed(format!("the host of the flow does not answer: {error}"));
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => OrderError::Gone,
+            _ => OrderError::Failed(format!("the host of the flow does not answer: {error}")),
+        };
         self.send(&Request::Order(order)).await.map_err(failed)?;
         match self.answer().await.map_err(failed)? {
             Some(Answer::Done) => Ok(()),
             Some(Answer::Refused(error)) => Err(error),
-            Some(_) | None => Err(OrderError::Failed("the host of the flow went away; try again".to_owned())),
+            Some(_) | None => Err(OrderError::Gone),
         }
     }
 

@@ -47,3 +47,24 @@ pub enum Answer {
 pub(super) fn socket_of(directory: &std::path::Path) -> std::io::Result<Address> {
     Address::of(directory)
 }
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::attempt::Address;
+    use orlop_core::effect::FlowNotice;
+    use orlop_core::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn what_a_host_tells_is_read_back() {
+        let address = |step, item| Some(Address { step: orlop_core::attempt::StepIndex(step), item });
+        for at in [None, address(0, None), address(2, Some(7))] {
+            let (reason, message) = ("StepFailed".to_owned(), "exit code 1".to_owned());
+            let notice = FlowNotice { at, attempt: 2, warning: true, reason, message };
+            let told = Answer::Notice(Notice { at: Time::from_millis(5), step: "load-i7".to_owned(), notice });
+            let line = serde_json::to_string(&told).unwrap();
+            assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), told);
+        }
+    }
+}

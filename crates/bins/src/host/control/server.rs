@@ -126,7 +126,11 @@ async fn tell(
             notice = notices.recv() => match notice {
                 Ok(notice) => Answer::Notice(notice),
                 Err(RecvError::Lagged(_)) => continue,
-                Err(RecvError::Closed) => return Ok(()),
+                // The host has gone: its last status may not be told yet.
+                Err(RecvError::Closed) => {
+                    let view = status.borrow_and_update().clone();
+                    return send(write, &Answer::Status(Box::new(view.status.clone()))).await;
+                }
             },
             changed = status.changed() => {
                 if changed.is_err() {

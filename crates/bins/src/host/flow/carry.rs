@@ -126,16 +126,21 @@ impl FlowHost {
         });
     }
 
+    /// Deletes what is left of an attempt when its time has come, at the latest before this host goes: no other would.
     fn forget(&mut self, unit: Unit, after: Duration) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
-        let at_once = after.is_zero();
-        self.work.tidying += usize::from(at_once);
+        self.work.tidying += 1;
+        let mut leaving = self.work.leaving.subscribe();
         self.work.push(async move {
-            tokio::time::sleep(after).await;
+            tokio::select! {
+                () = tokio::time::sleep(after) => {}
+                // An error means that the host is gone already.
+                _ = leaving.wait_for(|leaving| *leaving) => {}
+            }
             if let Err(error) = substrate.forget(&key).await {
                 tracing::warn!(attempt = %key, error = %error.chain(), "what is left of the attempt cannot be deleted");
             }
-            if at_once { Done::Forgotten } else { Done::Tidied }
+            Done::Forgotten
         });
     }
 

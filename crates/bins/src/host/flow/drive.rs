@@ -30,6 +30,7 @@ impl FlowHost {
                 return self.leave(Left::Ended).await;
             }
             if self.parts.leave_when_paused && self.waits_for_people() {
+                self.tidy().await?;
                 return self.leave(Left::Paused).await;
             }
             if self.wait().await? == Wake::Detach {
@@ -112,6 +113,7 @@ impl FlowHost {
     /// Waits, for a while, until what is left of attempts is deleted.
     async fn tidy(&mut self) -> Result<(), HostError> {
         let until = tokio::time::Instant::now() + TIDY;
+        self.work.leaving.send_replace(true);
         while self.work.tidying > 0 {
             use futures::StreamExt as _;
             match tokio::time::timeout_at(until, self.work.under_way.next()).await {
@@ -119,9 +121,11 @@ impl FlowHost {
                 Ok(None) | Err(_) => break,
             }
         }
-        // Events after the end change nothing, so they are not written.
-        self.pending.clear();
-        Ok(())
+        if self.state.phase().is_terminal() {
+            // Events after the end change nothing, so they are not written.
+            self.pending.clear();
+        }
+        self.commit().await
     }
 
     async fn leave(&mut self, why: Left) -> Result<Left, HostError> {

@@ -22,7 +22,8 @@ const ORDERS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
-    /// When.
+    /// When. Where it happened is in the notice, under `at`.
+    #[serde(rename = "time")]
     pub at: Time,
     /// Name of the step or instance; empty for the flow.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -54,10 +55,9 @@ impl HostHandle {
     /// # Errors
     /// When it does not fit, or the host has gone.
     pub async fn order(&self, order: Order) -> Result<(), OrderError> {
-        let gone = || OrderError::Failed("the host of the flow has gone; try again".to_owned());
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Order(order, answer)).await.map_err(|_| gone())?;
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        self.requests.send(Request::Order(order, answer)).await.map_err(|_| OrderError::Gone)?;
+        answered.await.unwrap_or(Err(OrderError::Gone))
     }
 
     /// Tells the host to leave: the flow goes on under the next one.

@@ -52,9 +52,12 @@ pub enum OrderError {
     /// The flow or the step is not in a state for it.
     #[error("{0}")]
     Conflict(String),
-    /// It could not be written down, or the host went away before it was.
+    /// It could not be written down.
     #[error("{0}")]
     Failed(String),
+    /// The host went away before it answered.
+    #[error("the host of the flow has gone; try again")]
+    Gone,
 }
 
 /// The event an order becomes; none when it holds already.

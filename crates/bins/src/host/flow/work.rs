@@ -80,6 +80,8 @@ pub(super) struct Work {
     early: Vec<(Unit, AttemptReport)>,
     /// Deletions of what is left of attempts that are to be done before the host goes.
     pub(super) tidying: usize,
+    /// Whether the host is about to go.
+    pub(super) leaving: tokio::sync::watch::Sender<bool>,
 }
 
 impl Work {
@@ -96,6 +98,7 @@ impl Work {
             adopting: BTreeMap::new(),
             early: Vec::new(),
             tidying: 0,
+            leaving: tokio::sync::watch::Sender::new(false),
         }
     }
 

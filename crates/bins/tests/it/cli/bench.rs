@@ -52,6 +52,21 @@ impl Bench {
         self.dir.path().join(name)
     }
 
+    /// Settings of snapshots: what differs from run to run is shown by one word.
+    pub(super) fn settings(&self) -> insta::Settings {
+        let mut settings = insta::Settings::clone_current();
+        // Links on the way to temporary directories are followed by the program.
+        let dir = std::fs::canonicalize(self.dir.path()).expect("the directory is there");
+        for dir in [dir.as_path(), self.dir.path()] {
+            settings.add_filter(&dir.display().to_string().replace('.', r"\."), "DIR");
+        }
+        settings.add_filter(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME");
+        settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "UID");
+        settings.add_filter(r"-[0-9a-f]{8}\b", "-UID8");
+        settings.add_filter(r"\b(\d+m)?\d+(\.\d+)?m?s\b", "DURATION");
+        settings
+    }
+
     /// Writes a flow of these steps, and gives its file.
     pub(super) fn flow(&self, name: &str, spec: &Value) -> PathBuf {
         let object = json!({

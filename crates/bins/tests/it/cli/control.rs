@@ -32,12 +32,24 @@ fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
 #[test]
 fn a_watcher_hears_the_end_and_gives_its_code() {
     let bench = Bench::new();
-    let file = bench.flow("seen", &json!({"steps": [step("a", "sleep 1; exit 4")]}));
+    let steps = json!([step("a", "sleep 1"), after(step("b", "exit 4"), &["a"]), after(step("c", "true"), &["b"])]);
+    let file = bench.flow("seen", &json!({"steps": steps}));
     let child = bench.begin(&file, &[]);
     bench.until("seen", |status| status["progress"]["runningSteps"] == 1);
     let gave = bench.orlop(&["flow", "watch", "seen"]);
     assert_eq!(gave.code, 1, "{gave:?}");
-    assert!(gave.out.contains("a failed"), "{}", gave.out);
+    bench.settings().bind(|| {
+        insta::assert_snapshot!(gave.out, @r"
+        TIME a succeeded
+        TIME b started: Process seen-b-UID8
+        TIME b failed: NonZeroExit: container `main` ended with exit code 4
+        TIME c skipped: DependencyFailed: step b did not succeed
+        TIME seen Failed: FlowFailed: step b failed: NonZeroExit: container `main` ended with exit code 4
+        ✖ seen: Failed in DURATION — 3 steps: 1 succeeded, 1 failed, 1 skipped
+          step b failed: NonZeroExit: container `main` ended with exit code 4
+          logs of the failure: orlop flow logs seen b
+        ");
+    });
     assert_eq!(end(child).code, 1);
     assert_eq!(bench.orlop(&["flow", "watch", "seen"]).code, 1);
 }

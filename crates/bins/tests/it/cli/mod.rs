@@ -4,4 +4,5 @@ mod bench;
 mod control;
 mod pages;
 mod run;
+mod runs;
 mod web;

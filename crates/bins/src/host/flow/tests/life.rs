@@ -223,6 +223,29 @@ async fn settled_jobs_are_forgotten_where_the_flow_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_ttl_of_a_template_is_kept_while_a_host_is_there_and_ends_with_it() {
+    let bench = Bench::new();
+    let template = |ttl: u64| json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"ttlSecondsAfterFinished": ttl, "template": {"spec": {"containers": [{"name": "main", "image": "i", "command": ["c"]}]}}}});
+    bench.substrate.script(When::step("b").attempt(1), Play::exit(1));
+    let retry = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "1m"}});
+    bench
+        .run(json!({"steps": [
+            {"name": "a", "template": template(30)},
+            {"name": "b", "dependencies": ["a"], "retryPolicy": retry},
+            {"name": "c", "dependencies": ["b"], "template": template(3600)},
+        ]}))
+        .await;
+    insta::assert_snapshot!(bench.calls(), @"
+    start a/1
+    start b/1
+    forget a/1
+    start b/2
+    start c/1
+    forget c/1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
 async fn starts_are_bounded() {
     let bench = Bench::new();
     let steps: Vec<_> = (0..50).map(|n| json!({"name": format!("s{n}")})).collect();

@@ -1,0 +1,165 @@
+//! Runs that are looked at and deleted: `get`, `logs`, `watch`, `delete` with all their options.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, after, end, signal, step};
+
+/// Mounts a volume in the container of a step.
+fn mount(step: &mut Value, path: &str, volume: &Value) {
+    let pod = &mut step["template"]["spec"]["template"]["spec"];
+    let name = format!("v{}", path.trim_start_matches('/'));
+    let add = |list: &mut Value, item: Value| match list {
+        Value::Array(items) => items.push(item),
+        empty => *empty = json!([item]),
+    };
+    add(&mut pod["containers"][0]["volumeMounts"], json!({"name": name, "mountPath": path}));
+    let mut volume = volume.clone();
+    volume["name"] = json!(name);
+    add(&mut pod["volumes"], volume);
+}
+
+#[test]
+fn delete_force_terminates_a_live_run_first() {
+    let bench = Bench::new();
+    let file = bench.flow("live", &json!({"steps": [step("a", "sleep 100")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("live", |status| status["progress"]["runningSteps"] == 1);
+    let gave = bench.orlop(&["flow", "delete", "live"]);
+    assert_eq!(gave.code, 5);
+    insta::assert_snapshot!(gave.err, @"error: `live` has not ended; terminate it first, or say --force");
+    let gave = bench.orlop(&["flow", "delete", "live", "--force"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, "live deleted\n"), "{gave:?}");
+    assert_eq!(end(child).code, 9);
+    assert!(!bench.path("home/runs/default/live").exists());
+}
+
+#[test]
+fn delete_force_ends_what_a_killed_host_has_left_running() {
+    let bench = Bench::new();
+    let file = bench.flow("orphan", &json!({"steps": [step("a", "sleep 100")]}));
+    let child = bench.begin(&file, &[]);
+    let status = bench.until("orphan", |status| status["progress"]["runningSteps"] == 1);
+    signal(&child, Signal::SIGKILL);
+    end(child);
+    // The shim of the attempt, whose children end with it.
+    let uid = status["steps"][0]["jobRef"]["uid"].as_str().unwrap();
+    let lives = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", uid.split('@').next().unwrap()));
+        // One that has ended may wait to be collected.
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    };
+    assert!(lives(), "the attempt outlives its host");
+    let gave = bench.orlop(&["flow", "delete", "orphan", "--force"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, "orphan deleted\n"), "{gave:?}");
+    assert!(!lives(), "the attempt is ended");
+    assert_eq!(bench.orlop(&["flow", "get", "orphan"]).code, 4);
+}
+
+#[test]
+fn delete_older_than_takes_ended_runs_of_that_age_only() {
+    let bench = Bench::new();
+    let file = bench.flow("old", &json!({"steps": [step("a", "true")]}));
+    assert_eq!(bench.run(&file, &[]).code, 0);
+    let paused = bench.flow("paused", &json!({"steps": [{"name": "ok", "type": "Manual"}]}));
+    assert_eq!(bench.run(&paused, &["--no-wait-approval"]).code, 10);
+    let gave = bench.orlop(&["flow", "delete", "--older-than", "1h"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, ""), "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "delete", "old", "--older-than", "1h"]).code, 2);
+    assert_eq!(bench.orlop(&["flow", "delete", "--older-than", "soon"]).code, 2);
+    let gave = bench.orlop(&["flow", "delete", "--older-than", "0s"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, "old deleted\n"), "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "list", "-o", "name"]).out, "paused\n");
+}
+
+#[test]
+fn logs_are_chosen_by_step_attempt_item_outcome_and_age() {
+    let bench = Bench::new();
+    let mut flaky = step("flaky", "echo try; test -e /data/tried || { touch /data/tried; exit 1; }");
+    mount(&mut flaky, "/data", &json!({"persistentVolumeClaim": {"claimName": "store"}}));
+    std::fs::create_dir_all(bench.path("volumes/store")).unwrap();
+    let volumes = bench.path("volumes").display().to_string();
+    flaky["retryPolicy"] = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "10ms"}});
+    let mut fan = step("fan", "echo item ${parameters.item}; test ${parameters.item} != y");
+    fan["withItems"] = json!(["x", "y"]);
+    fan["continueOnFailure"] = json!(true);
+    let file = bench.flow("talk", &json!({"steps": [flaky, after(fan, &["flaky"])]}));
+    let gave = bench.run(&file, &["--volumes-dir", &volumes]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    let logs = |args: &[&str]| bench.orlop(&[&["flow", "logs", "talk"], args].concat()).out;
+    assert_eq!(logs(&[]), "flaky/1 try\nflaky/2 try\nfan-i0/1 item x\nfan-i1/1 item y\n");
+    assert_eq!(logs(&["flaky", "--attempt", "2"]), "flaky/2 try\n");
+    assert_eq!(logs(&["fan"]), "fan-i0/1 item x\nfan-i1/1 item y\n");
+    assert_eq!(logs(&["fan", "--item", "1"]), "fan-i1/1 item y\n");
+    assert_eq!(logs(&["fan-i0"]), "fan-i0/1 item x\n");
+    assert_eq!(logs(&["--failed"]), "fan-i1/1 item y\n");
+    assert_eq!(logs(&["--since", "1h", "--attempt", "2"]), "flaky/2 try\n");
+    assert_eq!(logs(&["--since", "0s"]), "");
+    assert_eq!(logs(&["--attempt", "9"]), "");
+    let stamped = logs(&["flaky", "--attempt", "2", "--timestamps"]);
+    bench.settings().bind(|| insta::assert_snapshot!(stamped, @"flaky/2 TIME try"));
+    let gave = bench.orlop(&["flow", "logs", "talk", "nix"]);
+    assert_eq!(gave.code, 4);
+    insta::assert_snapshot!(gave.err, @"error: flow `talk` has no step `nix`");
+}
+
+#[test]
+fn get_and_watch_give_tables_objects_and_names() {
+    let bench = Bench::new();
+    let mut good = step("good", "echo 7 > /tmp/n");
+    good["outputs"] = json!({"parameters": [{"name": "n", "valueFrom": {"path": "/tmp/n"}}]});
+    let file = bench.flow("look", &json!({"steps": [good, after(step("bad", "exit 3"), &["good"])]}));
+    assert_eq!(bench.run(&file, &["-o", "name"]).out, "look\n");
+    let get = |form: &str| bench.orlop(&["flow", "get", "look", "-o", form]).out;
+    let object: Value = serde_json::from_str(&get("json")).unwrap();
+    assert_eq!(object["kind"], "JobFlow");
+    assert_eq!(object["status"]["steps"][0]["outputs"]["parameters"][0]["value"], "7");
+    let yaml = get("yaml");
+    assert!(yaml.starts_with("apiVersion: workflow.kube-zen.io/v1alpha1\nkind: JobFlow\n"), "{yaml}");
+    assert_eq!(get("name"), "look\n");
+    bench.settings().bind(|| {
+        insta::assert_snapshot!(get("table"), @r"
+           STEP  PHASE      REASON       ATTEMPT  TIME  MESSAGE
+        ✔  good  Succeeded               1        DURATION
+        ✖  bad   Failed     NonZeroExit  1        DURATION  container `main` ended with exit code 3
+
+        ✖ look: Failed in DURATION — 2 steps: 1 succeeded, 1 failed, 0 skipped
+          step bad failed: NonZeroExit: container `main` ended with exit code 3
+          good.n = 7
+          logs of the failure: orlop flow logs look bad
+        ");
+    });
+    let watch = |form: &str| bench.orlop(&["flow", "watch", "look", "-o", form]);
+    assert_eq!(watch("table").code, 1);
+    let status: Value = serde_json::from_str(&watch("json").out).unwrap();
+    assert_eq!(status["phase"], "Failed");
+    assert!(watch("yaml").out.contains("phase: Failed\n"));
+    assert_eq!(watch("name").out, "look\n");
+}
+
+#[test]
+fn config_maps_and_volumes_come_from_directories() {
+    let bench = Bench::new();
+    let mut a = step("a", "echo mode $MODE; cat /config/text; echo kept > /data/new");
+    a["template"]["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}]);
+    mount(&mut a, "/config", &json!({"configMap": {"name": "settings"}}));
+    mount(&mut a, "/data", &json!({"persistentVolumeClaim": {"claimName": "store"}}));
+    let file = bench.flow("dirs", &json!({"steps": [a]}));
+    for dir in ["configs/settings", "volumes/store"] {
+        std::fs::create_dir_all(bench.path(dir)).unwrap();
+    }
+    bench.file("configs/settings/mode", "fast");
+    bench.file("configs/settings/text", "words\n");
+    let (configs, volumes) = (bench.path("configs").display().to_string(), bench.path("volumes").display().to_string());
+    let gave = bench.run(&file, &["--configs-dir", &configs, "--volumes-dir", &volumes]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "logs", "dirs"]).out, "a/1 mode fast\na/1 words\n");
+    assert_eq!(std::fs::read_to_string(bench.path("volumes/store/new")).unwrap(), "kept\n");
+    let gave = bench.run(&file, &["--name", "none", "--configs-dir", &bench.path("nowhere").display().to_string()]);
+    assert_eq!(gave.code, 2);
+    bench.settings().bind(|| insta::assert_snapshot!(gave.err, @"error: DIR/nowhere cannot be used as a directory: No such file or directory (os error 2)"));
+    let gave = bench.run(&file, &["--name", "unset", "--volumes-dir", &volumes, "-o", "yaml"]);
+    assert_eq!(gave.code, 1);
+    assert!(gave.out.contains("it is looked for in a ConfigMap template of the flow or the directory"), "{}", gave.out);
+}
