@@ -10,6 +10,7 @@
 
 mod approval;
 mod attempt;
+mod explain;
 mod facts;
 mod failure;
 mod fanout;
@@ -43,6 +44,7 @@ use orlop_core::time::Time;
 
 use crate::plan::Plan;
 
+pub use explain::{Because, Explanation, explain};
 pub use facts::{ReadError, read_path};
 pub use fault::Fault;
 pub use flow::init;

@@ -3,5 +3,6 @@
 mod support;
 
 mod control;
+mod explain;
 mod failures;
 mod order;
