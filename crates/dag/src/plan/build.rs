@@ -326,9 +326,11 @@ fn flow_secrecy(parameter: &FlowParameter) -> Secrecy {
     }
 }
 
-fn input_secrecy(parameter: &InputParameter) -> Secrecy {
-    match parameter.value_from.as_ref().and_then(|source| source.secret_key_ref.as_ref()) {
-        Some(_) => Secrecy::Secret,
-        None => Secrecy::Plain,
+/// Whether a condition may read an input of a step.
+pub(crate) fn input_secrecy(parameter: &InputParameter) -> Secrecy {
+    match parameter.value_from.as_ref() {
+        Some(source) if source.secret_key_ref.is_some() => Secrecy::Secret,
+        Some(source) if source.config_map_key_ref.is_some() => Secrecy::Late,
+        _ => Secrecy::Plain,
     }
 }

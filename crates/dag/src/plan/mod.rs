@@ -20,6 +20,7 @@ use orlop_core::spec::policy::{
 use orlop_core::spec::step::Step;
 
 pub use build::PlanError;
+pub(crate) use build::input_secrecy;
 pub(crate) use graph::{Edge, Graph};
 pub use rank::Ranks;
 pub(crate) use step::{FanOut, StepPlan};

@@ -84,6 +84,14 @@ pub(crate) fn parameter(name: &str, span: Span, scope: &Scope<'_>) -> Result<Ref
             let message = format!("parameter `{}` is a secret, which no condition may read", shortened(name));
             Err(SourceError::new(span, message).with_help("decide on a parameter that is not from a Secret"))
         }
+        Some(Secrecy::Late) => {
+            let message = format!(
+                "parameter `{}` is read from a ConfigMap when the step starts, which is after its conditions",
+                shortened(name)
+            );
+            Err(SourceError::new(span, message)
+                .with_help("take it as a parameter of the flow, which is read at submission"))
+        }
         None if name.is_empty() => {
             Err(SourceError::new(span, "a parameter name is missing").with_help("write parameters.NAME"))
         }

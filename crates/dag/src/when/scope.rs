@@ -62,13 +62,16 @@ impl<'a, O: IntoIterator<Item = &'a str>> FromIterator<(&'a str, O)> for Steps<'
     }
 }
 
-/// Whether the value of a parameter comes from a Secret. Secret parameters are refused in conditions (V13).
+/// Whether a condition may read a parameter. Secret ones are refused (V13), and those whose value is read only when an
+/// attempt starts: a condition is decided before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrecy {
     /// May be read by conditions.
     Plain,
     /// Comes from `secretKeyRef`.
     Secret,
+    /// An input that comes from `configMapKeyRef`: each attempt reads it anew.
+    Late,
 }
 
 /// Declared parameters, of a flow or of one step.

@@ -6,6 +6,7 @@ use crate::manifest::path::Path;
 use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
 use crate::params::{ItemsError, ItemsSource, JsonPathRef, NO_STEP_WARNING};
+use crate::plan::input_secrecy;
 use crate::when::{self, Parameters, Scope, Secrecy, SourceError};
 
 use super::context::{At, Context};
@@ -36,8 +37,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
 
 /// Name and secrecy of an input parameter.
 fn input(parameter: &orlop_core::spec::step::InputParameter) -> (&str, Secrecy) {
-    let secret = parameter.value_from.as_ref().is_some_and(|from| from.secret_key_ref.is_some());
-    (parameter.name.as_str(), if secret { Secrecy::Secret } else { Secrecy::Plain })
+    (parameter.name.as_str(), input_secrecy(parameter))
 }
 
 fn source_note(error: &SourceError) -> Note {

@@ -54,6 +54,12 @@ fn v12_input_paths_name_steps_and_outputs_that_exist() {
 }
 
 #[test]
+fn s24_a_condition_reads_no_input_that_only_an_attempt_knows() {
+    let input = json!({"parameters": [{"name": "mode", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}}]});
+    insta::assert_snapshot!(says_of(json!({"when": "parameters.mode == 'x'", "inputs": input})), @"error[2.4] spec.steps[0].when: parameter `mode` is read from a ConfigMap when the step starts, which is after its conditions (take it as a parameter of the flow, which is read at submission)");
+}
+
+#[test]
 fn s24_conditions_are_compiled() {
     let when = |text: &str| says_of(json!({"when": text}));
     insta::assert_snapshot!(when("steps.build-image.phase == 'Succeeded' &&"), @"error[2.4] spec.steps[0].when: the condition ends where a value is needed");
