@@ -50,6 +50,12 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
         std::io::ErrorKind::InvalidData => {
             Failure::new(Exit::Refused, format!("{} is not UTF-8 text, so it is no manifest", file.display()))
         }
+        std::io::ErrorKind::IsADirectory => {
+            let folder = file.display();
+            let message =
+                format!("{folder} is a folder; give a file, or check all it holds with `orlop flow validate {folder}`");
+            Failure::usage(message)
+        }
         _ => Failure::io(&format!("reading {} failed", file.display()), &error),
     })
 }

@@ -118,7 +118,10 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime.block_on(dispatch(cli.command)).unwrap_or_else(|failure| {
-        output::tell(&format!("error: {failure}"));
+        // Findings about a manifest say themselves what they are.
+        let prefix =
+            if failure.exit == Exit::Refused && failure.message.starts_with("error[") { "" } else { "error: " };
+        output::tell(&format!("{prefix}{failure}"));
         failure.exit
     });
     // Work on blocking threads that nobody waits for must not hold the program.
@@ -129,8 +132,7 @@ pub fn main() -> ExitCode {
 fn telemetry() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let colours = output::error_colour() == crate::view::text::Colour::Always;
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
 async fn dispatch(command: Command) -> Result<Exit, Failure> {

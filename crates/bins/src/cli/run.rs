@@ -170,7 +170,7 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
         .await
         .map_err(|error| Failure::usage(error.to_string()))?;
     let run = place.run(&name)?;
-    run.create().map_err(|error| Failure::io(&format!("making {} failed", run.path().display()), &error))?;
+    run.create().map_err(|error| unusable(&run, &error))?;
     let (door, lock) = lock(&run, &name).await?;
     if begun(&run).await? {
         let message = format!(
@@ -248,11 +248,20 @@ fn claim(place: &Place, host: &FlowHost, run: &RunDir) -> Result<Option<KeyClaim
     claim.map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))
 }
 
+/// The directory of a run cannot be made or written.
+fn unusable(run: &RunDir, error: &std::io::Error) -> Failure {
+    let failure = Failure::io(&format!("{} cannot be used for a run", run.path().display()), error);
+    let hint = match error.kind() {
+        std::io::ErrorKind::StorageFull => "free some space",
+        _ => "keep runs elsewhere with --home DIR or --run-dir DIR",
+    };
+    Failure::new(failure.exit, format!("{}; {hint}", failure.message))
+}
+
 /// The door and the lock of a run, for a host to come.
 async fn lock(run: &RunDir, name: &str) -> Result<(Door, RunLock), Failure> {
-    let failed = |error| Failure::io(&format!("{} cannot be used", run.path().display()), &error);
-    let door = run.door().await.map_err(failed)?;
-    let lock = run.lock().map_err(failed)?;
+    let door = run.door().await.map_err(|error| unusable(run, &error))?;
+    let lock = run.lock().map_err(|error| unusable(run, &error))?;
     let lock = lock.ok_or_else(|| {
         let message = format!("`{name}` runs already; watch it with `orlop flow watch {name}`");
         Failure::new(Exit::Conflict, message)

@@ -81,7 +81,7 @@ impl Bench {
         path
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
         command.args(args).env("ORLOP_HOME", self.path("home")).env("USER", "ann").env_remove("ORLOP_LOG");
         command.current_dir(self.dir.path()).stdin(Stdio::null());
@@ -110,6 +110,25 @@ impl Bench {
         let all = [&["run", file.as_str(), "--backend", "process"], args].concat();
         let mut command = self.command(&all);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    }
+
+    /// Begins to run the program.
+    pub(super) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    }
+
+    /// Waits until a program catches a signal.
+    pub(super) fn catches(&self, child: &Child, signal: nix::sys::signal::Signal) {
+        let since = Instant::now();
+        loop {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim().to_owned();
+            if u64::from_str_radix(&caught, 16).unwrap_or(0) >> (signal as i32 - 1) & 1 == 1 {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "{signal} is never caught");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The status of a run as JSON, once it is there.

@@ -1,8 +1,11 @@
 //! The real program `orlop`, from outside: runs, orders, pages, exit codes.
 
 mod bench;
+mod codes;
 mod control;
 mod pages;
 mod run;
 mod runs;
+mod terminal;
+mod trouble;
 mod web;

@@ -147,7 +147,9 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 fn lock(path: &Path) -> Result<Lock, PortError> {
     let place = beside(path, ".lock");
     let trouble = |error: std::io::Error| {
-        let message = format!("the lock {} of the journal cannot be taken", place.display());
+        let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
+        let hint = if full { ": the disk is full; free some space" } else { "" };
+        let message = format!("the lock {} of the journal cannot be taken{hint}", place.display());
         PortError::new(PortError::from(std::io::Error::from(error.kind())).class, message).because(error)
     };
     let mut file =
