@@ -4,6 +4,7 @@ mod depends;
 mod engine_events;
 mod jsonpath;
 mod manifest;
+mod packing;
 mod parameters;
 mod quantity;
 mod when;
@@ -12,6 +13,7 @@ pub use depends::depends;
 pub use engine_events::engine_events;
 pub use jsonpath::jsonpath;
 pub use manifest::{jobflow_yaml, pipeline};
+pub use packing::packing;
 pub use parameters::parameters;
 pub use quantity::quantity;
 pub use when::when;
@@ -25,6 +27,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("engine_events", engine_events),
     ("jobflow_yaml", jobflow_yaml),
     ("jsonpath", jsonpath),
+    ("packing", packing),
     ("parameters", parameters),
     ("pipeline", pipeline),
     ("quantity", quantity),

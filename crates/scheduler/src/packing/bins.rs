@@ -86,6 +86,14 @@ impl Bins {
         }
     }
 
+    /// Makes a bin another size that holds its load.
+    pub(super) fn resize(&mut self, bin: usize, capacity: &[u64], load: &[u64]) {
+        let room = &mut self.free[bin * self.dimensions..(bin + 1) * self.dimensions];
+        for (free, (capacity, load)) in room.iter_mut().zip(capacity.iter().zip(load)) {
+            *free = capacity.saturating_sub(*load);
+        }
+    }
+
     /// Closes a bin: its members lie nowhere, and the last bin gets its name.
     pub(super) fn close(&mut self, problem: &Problem, bin: usize) -> Vec<u32> {
         let out = self.members[bin].clone();

@@ -17,6 +17,7 @@
 mod bins;
 mod bounds;
 mod error;
+mod fleet;
 mod heuristics;
 mod improve;
 pub mod instances;
@@ -26,11 +27,14 @@ mod options;
 mod portfolio;
 mod problem;
 mod random;
+mod types;
 
 pub use bounds::{Bound, lower_bounds};
 pub use error::PackError;
+pub use fleet::{FleetPacking, pack_into};
 pub use items::Items;
 pub use options::{DEFAULT_MOVES, Effort, Fit, Norm, Options, Order, Refresh, Rule, Score, Size, Weights};
+pub use types::{BinType, TypedPacking, pack_types};
 
 use problem::Problem;
 

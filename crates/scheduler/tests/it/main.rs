@@ -3,3 +3,5 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod packing;
+mod packing_fleet;
+mod packing_types;

@@ -6,43 +6,51 @@ use super::super::options::{Norm, Refresh, Size, Weights};
 use super::super::problem::{NONE, Problem};
 
 /// How many items are compared with each other.
-pub(super) const MOST: usize = 2000;
+const MOST: usize = 2000;
 
 pub(super) fn bound(problem: &Problem) -> usize {
-    largest_group(problem).max(above_half(problem)).max(greedy(problem))
+    cliques(problem).iter().map(Vec::len).max().unwrap_or(0)
 }
 
-fn largest_group(problem: &Problem) -> usize {
-    let mut count = vec![0; problem.group_count];
+/// Sets of items of which no two fit together: the largest group, those above half of each dimension, and what is found
+/// greedily from several orders.
+pub(in crate::packing) fn cliques(problem: &Problem) -> Vec<Vec<usize>> {
+    let mut found = vec![largest_group(problem)];
+    found.extend((0..problem.dimensions).map(|d| above_half(problem, d)));
+    found.extend(orders(problem).iter().map(|sizes| grow(problem, sizes)));
+    found
+}
+
+fn largest_group(problem: &Problem) -> Vec<usize> {
+    let mut groups = vec![Vec::new(); problem.group_count];
     for item in 0..problem.len {
-        if let Some(count) = count.get_mut(problem.group(item) as usize) {
-            *count += 1;
+        if let Some(group) = groups.get_mut(problem.group(item) as usize) {
+            group.push(item);
         }
     }
-    count.into_iter().max().unwrap_or(0)
+    groups.into_iter().max_by_key(Vec::len).unwrap_or_default()
 }
 
-fn above_half(problem: &Problem) -> usize {
-    let large = |d: usize, item: usize| u128::from(problem.demand(item)[d]) * 2 > u128::from(problem.capacity[d]);
-    (0..problem.dimensions).map(|d| (0..problem.len).filter(|item| large(d, *item)).count()).max().unwrap_or(0)
+fn above_half(problem: &Problem, d: usize) -> Vec<usize> {
+    let large = |item: &usize| u128::from(problem.demand(*item)[d]) * 2 > u128::from(problem.capacity[d]);
+    (0..problem.len).filter(large).collect()
 }
 
-/// From several orders: by norms, and by each dimension.
-fn greedy(problem: &Problem) -> usize {
+/// Sizes by norms, and by each dimension.
+fn orders(problem: &Problem) -> Vec<Vec<f64>> {
     let size = |norm| sizes(problem, Size { norm, weights: Weights::Unit, refresh: Refresh::Static });
-    let grouped = |item: usize| problem.group(item) != NONE;
     let mut orders = vec![size(Norm::LInf), size(Norm::L2), size(Norm::L1)];
     for d in 0..problem.dimensions {
         orders.push((0..problem.len).map(|item| problem.shares(item)[d]).collect());
     }
     if problem.group_count > 0 {
-        let first = |item: usize| problem.shares(item).iter().sum::<f64>() + if grouped(item) { 16.0 } else { 0.0 };
-        orders.push((0..problem.len).map(first).collect());
+        let grouped = |item: usize| if problem.group(item) == NONE { 0.0 } else { 16.0 };
+        orders.push((0..problem.len).map(|item| problem.shares(item).iter().sum::<f64>() + grouped(item)).collect());
     }
-    orders.iter().map(|sizes| grow(problem, sizes)).max().unwrap_or(0)
+    orders
 }
 
-fn grow(problem: &Problem, sizes: &[f64]) -> usize {
+fn grow(problem: &Problem, sizes: &[f64]) -> Vec<usize> {
     let mut clique: Vec<usize> = Vec::new();
     for item in decreasing(sizes).into_iter().take(MOST) {
         let item = item as usize;
@@ -50,7 +58,7 @@ fn grow(problem: &Problem, sizes: &[f64]) -> usize {
             clique.push(item);
         }
     }
-    clique.len()
+    clique
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use super::error::PackError;
 use super::items::Items;
 use super::options::Effort;
 use super::problem::Problem;
+pub(super) use clique::cliques;
 use line::Line;
+pub(super) use surrogate::weight_vectors;
 
 /// A way to find a lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use super::super::random::Random;
 use super::line::Line;
 
 /// How many weight vectors are tried.
-pub(super) const VECTORS: usize = 64;
+const VECTORS: usize = 64;
 
 /// The greatest weight of a dimension.
 const WEIGHT: u64 = 64;
@@ -23,7 +23,7 @@ pub(super) fn bound(problem: &Problem, seed: u64) -> usize {
 }
 
 /// Units, means, pairs, then seeded vectors; fewer than 64 only in one dimension, where all are alike.
-pub(super) fn weight_vectors(problem: &Problem, seed: u64) -> Vec<Vec<u64>> {
+pub(in crate::packing) fn weight_vectors(problem: &Problem, seed: u64) -> Vec<Vec<u64>> {
     let d = problem.dimensions;
     let unit = |dimension: usize| (0..d).map(|other| u64::from(other == dimension)).collect::<Vec<u64>>();
     let mut vectors: Vec<Vec<u64>> = (0..d).map(unit).collect();

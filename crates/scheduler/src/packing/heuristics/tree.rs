@@ -3,7 +3,7 @@
 //! Owns the maxima; whether a bin really has room is asked of the caller.
 
 /// O(log n) per query in one dimension; in several a subtree may promise room that none of its bins has at once.
-pub(super) struct Tree {
+pub(in crate::packing) struct Tree {
     lanes: Lanes,
     leaves: usize,
     most: Vec<u64>,
@@ -45,14 +45,26 @@ impl Lanes {
 
 impl Tree {
     /// A tree over `count` bins of equal room.
-    pub(super) fn new(count: usize, capacity: &[u64]) -> Self {
+    pub(in crate::packing) fn new(count: usize, capacity: &[u64]) -> Self {
         let (lanes, leaves) = (Lanes::new(capacity), count.next_power_of_two());
         let most = vec![lanes.word(capacity); 2 * leaves];
         Self { lanes, leaves, most }
     }
 
+    /// A tree over bins of which none has room yet.
+    pub(in crate::packing) fn closed(count: usize, capacity: &[u64]) -> Self {
+        let mut tree = Self::new(count, capacity);
+        tree.most.fill(0);
+        tree
+    }
+
     /// The first bin from `from` on that seems to have room and that `accepts` takes.
-    pub(super) fn first(&self, demand: &[u64], from: usize, accepts: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(in crate::packing) fn first(
+        &self,
+        demand: &[u64],
+        from: usize,
+        accepts: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         if from >= self.leaves {
             return None;
         }
@@ -82,7 +94,7 @@ impl Tree {
     }
 
     /// Tells the tree what is left in a bin.
-    pub(super) fn set(&mut self, bin: usize, free: &[u64]) {
+    pub(in crate::packing) fn set(&mut self, bin: usize, free: &[u64]) {
         let mut node = self.leaves + bin;
         self.most[node] = self.lanes.word(free);
         while node > 1 {

@@ -224,11 +224,16 @@ impl Search<'_> {
         None
     }
 
-    /// Forces a random item of the pool into a random bin: members leave, the smallest first, until it fits.
+    /// Forces a random item of the pool into a random bin, if that could hold it alone: members leave in random order until
+    /// it fits.
     pub(super) fn kick(&mut self, random: &mut Random, budget: &mut Budget<'_>) -> bool {
         let bin = random.below(self.bins.len());
-        let item = self.pool.swap_remove(random.below(self.pool.len()));
+        let at = random.below(self.pool.len());
         let mut members = self.bins.members[bin].clone();
+        if !fits_after(self.problem, self.bins.free(bin), &[self.pool[at]], &members) {
+            return false;
+        }
+        let item = self.pool.swap_remove(at);
         random.shuffle(&mut members);
         while !self.bins.fits(self.problem, item as usize, bin) {
             let Some(out) = members.pop() else { break };
