@@ -3,6 +3,7 @@
 mod control;
 mod delete;
 mod drive;
+mod explain;
 mod failure;
 mod get;
 mod graph;
@@ -76,6 +77,8 @@ enum Flow {
     List(list::ListArgs),
     /// Show a run with its steps
     Get(get::GetArgs),
+    /// Tell why steps wait, were skipped or failed
+    Explain(explain::ExplainArgs),
     /// Watch a run until it has ended
     Watch(watch::WatchArgs),
     /// Show logs of a run's attempts
@@ -153,6 +156,7 @@ async fn dispatch(command: Command) -> Result<Exit, Failure> {
         Flow::Plan(args) => plan::plan(*args).await,
         Flow::List(args) => list::list(args).await,
         Flow::Get(args) => get::get(args).await,
+        Flow::Explain(args) => explain::explain(args).await,
         Flow::Watch(args) => watch::watch(args).await,
         Flow::Logs(args) => logs::logs(args).await,
         Flow::Approve(args) => control::decide(args, orlop_core::spec::status::Decision::Approved).await,

@@ -11,6 +11,8 @@ use super::case::{Ask, Case, Condition, Items, Join, Retry, StepCase};
 const HEAD: usize = 16;
 /// Bytes of a step.
 const STEP: usize = 16;
+/// Happenings at most; what follows is not read.
+const OPS: usize = 120;
 /// Bytes of a happening.
 const OP: usize = 4;
 
@@ -72,7 +74,7 @@ pub fn decode(bytes: &[u8]) -> (Case, Vec<Op>) {
     let chunks: Vec<Bytes<'_>> = case.steps.iter().map(|_| bytes.take(STEP)).collect();
     steps(&mut case, chunks);
     let mut ops = Vec::new();
-    while !bytes.is_empty() {
+    while !bytes.is_empty() && ops.len() < OPS {
         ops.push(op(&mut bytes.take(OP), mood));
     }
     (case, ops)

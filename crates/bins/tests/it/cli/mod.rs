@@ -3,6 +3,7 @@
 mod bench;
 mod codes;
 mod control;
+mod explain;
 mod pages;
 mod run;
 mod runs;

@@ -6,6 +6,7 @@ mod sentence;
 use orlop_core::attempt::{Address, StepIndex};
 use orlop_core::machine::step::{StepPhase, StepState};
 use orlop_core::time::Time;
+use serde::Serialize;
 
 use super::facts::effective;
 use super::reason;
@@ -17,7 +18,8 @@ use crate::plan::Plan;
 const NAMED: usize = 20;
 
 /// Why a step or instance stands where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// Name of the step or instance.
     pub name: String,
@@ -29,8 +31,21 @@ pub struct Explanation {
     pub because: Vec<Because>,
 }
 
+/// A step that another waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waited {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub phase: StepPhase,
+    /// Whether it must be satisfied, not only settled.
+    pub satisfied: bool,
+}
+
 /// One reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "because", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum Because {
     /// The flow waits to be admitted.
@@ -52,8 +67,8 @@ pub enum Because {
     },
     /// It waits for other steps.
     Steps {
-        /// Names and phases of the first of them; whether it needs them satisfied, else only settled.
-        waits: Vec<(String, StepPhase, bool)>,
+        /// The first of them.
+        waits: Vec<Waited>,
         /// How many more there are.
         more: usize,
     },
@@ -198,7 +213,7 @@ impl Asked<'_> {
         let open: Vec<(u32, bool)> = self.before().filter(|(step, _)| !self.is_settled(*step)).collect();
         let name = |(step, needed): &(u32, bool)| {
             let status = step_status(self.plan, self.state, Address::step(*step));
-            (status.name, status.phase, *needed)
+            Waited { name: status.name, phase: status.phase, satisfied: *needed }
         };
         let waits: Vec<_> = open.iter().take(NAMED).map(name).collect();
         (!waits.is_empty()).then(|| Because::Steps { more: open.len() - waits.len(), waits })

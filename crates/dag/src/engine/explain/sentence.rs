@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use orlop_core::machine::step::StepPhase;
-
-use super::{Because, Explanation};
+use super::{Because, Explanation, Waited};
 
 impl fmt::Display for Explanation {
     /// One line for the unit, one for every reason.
@@ -70,11 +68,11 @@ impl fmt::Display for Because {
     }
 }
 
-fn steps(f: &mut fmt::Formatter<'_>, waits: &[(String, StepPhase, bool)], more: usize) -> fmt::Result {
+fn steps(f: &mut fmt::Formatter<'_>, waits: &[Waited], more: usize) -> fmt::Result {
     f.write_str("it waits for ")?;
-    for (number, (name, phase, needed)) in waits.iter().enumerate() {
+    for (number, Waited { name, phase, satisfied }) in waits.iter().enumerate() {
         let comma = if number == 0 { "" } else { ", " };
-        let only = if *needed { "" } else { ", only to be settled" };
+        let only = if *satisfied { "" } else { ", only to be settled" };
         write!(f, "{comma}{name} ({phase}{only})")?;
     }
     if more > 0 { write!(f, " and {more} more") } else { Ok(()) }

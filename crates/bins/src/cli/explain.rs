@@ -1,0 +1,65 @@
+//! `orlop flow explain`: why steps stand where they stand. Owns which steps are told of; the engine knows the reasons.
+
+use clap::Args;
+use orlop_core::attempt::{Address, StepIndex};
+use orlop_core::machine::step::StepPhase;
+use orlop_dag::engine::{Explanation, explain as why};
+
+use super::failure::{Exit, Failure};
+use super::output::{self, Format};
+use super::place::Place;
+use super::stored::Stored;
+
+/// Options of `orlop flow explain`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop flow explain etl             every step that has not succeeded
+  orlop flow explain etl load        one step
+  orlop flow explain etl load-i3     one instance of a fan-out")]
+pub(super) struct ExplainArgs {
+    /// Name of the run
+    pub name: String,
+    /// Name of a step or instance; all steps that have not succeeded if absent
+    pub step: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Explains a step, or all that have not succeeded.
+///
+/// # Errors
+/// When there is no such run or step, or it cannot be read.
+pub(super) async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
+    let run = args.place.existing(&args.name)?;
+    let stored = Stored::read(&run).await?;
+    let explanations = match &args.step {
+        Some(name) => vec![one(&stored, &args.name, name)?],
+        None => unfinished(&stored),
+    };
+    let text = match args.output {
+        Format::Name => explanations.iter().map(|told| format!("{}\n", told.name)).collect(),
+        Format::Table if explanations.is_empty() => "every step has succeeded\n".to_owned(),
+        Format::Table => explanations.iter().map(|told| format!("{told}\n")).collect(),
+        format => output::serialized(&explanations, format)?,
+    };
+    output::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn one(stored: &Stored, run: &str, name: &str) -> Result<Explanation, Failure> {
+    let told = stored.plan.address_of(name).and_then(|at| why(&stored.plan, &stored.state, at));
+    told.ok_or_else(|| {
+        let message = format!("the flow {run} has no step or instance {name}; see `orlop flow get {run}`");
+        Failure::new(Exit::NotFound, message)
+    })
+}
+
+fn unfinished(stored: &Stored) -> Vec<Explanation> {
+    let steps = u32::try_from(stored.plan.len()).unwrap_or(u32::MAX);
+    let told =
+        (0..steps).filter_map(|step| why(&stored.plan, &stored.state, Address { step: StepIndex(step), item: None }));
+    told.filter(|told| told.phase != StepPhase::Succeeded).collect()
+}
