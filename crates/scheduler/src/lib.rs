@@ -1,6 +1,6 @@
-//! Where work runs: which job goes to which worker, and when. This crate will hold job classes and queues, the picture of
-//! the fleet, filters and scores, quotas and fair shares, reservations, gangs and preemption. It holds offline packing with
-//! its bounds: [`packing`].
+//! Where work runs: which job goes to which worker, and when. This crate holds job classes and queues, the picture of the
+//! fleet, filters and scores, quotas and fair shares, and the engine that turns events into effects, and offline packing with its
+//! bounds: [`packing`].
 //!
 //! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It knows
 //! resources and workers; it never knows flows.
@@ -8,4 +8,19 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod class;
+pub mod config;
+pub mod effect;
+pub mod engine;
+pub mod error;
+pub mod event;
+mod fleet;
+pub mod job;
 pub mod packing;
+mod queue;
+mod score;
+mod table;
+mod tenant;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod token;

@@ -1,0 +1,163 @@
+//! Classes: the interned shapes of jobs for placement (scheduler contract, chapter 1 and section 2.2). Owns which kinds of
+//! workers a class may see, its request vectors, and whether it is blocked. Tenant, priority and time limits are no part
+//! of a class.
+
+pub(crate) mod blocked;
+pub(crate) mod request;
+
+use std::collections::BTreeMap;
+
+use orlop_core::id::TenantName;
+
+use crate::fleet::dims::Dims;
+use crate::fleet::kind::{Kind, Kinds};
+use crate::job::{Gang, JobSpec, Requires, Resources, Runtime};
+use request::{Request, Requests};
+
+/// What makes two jobs of one class.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    pub(crate) resources: Resources,
+    pub(crate) requires: Requires,
+    pub(crate) runtime: Runtime,
+    pub(crate) gang: Option<Gang>,
+    /// The tenant, if any worker names it; other tenants all see the same workers.
+    pub(crate) domain: Option<TenantName>,
+}
+
+/// What a class knows about where it fits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing: its next run looks at the whole fleet.
+    #[default]
+    Fresh,
+    /// It fits nowhere but perhaps on these places, which grew since it was blocked.
+    Hinted(Vec<u32>),
+    /// It fits nowhere, since this time.
+    Blocked(u64),
+}
+
+/// A class.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) shape: Shape,
+    /// Numbers of its request vectors: one per kind of GPU that would do, in order of preference.
+    pub(crate) requests: Vec<u32>,
+    /// One bit per kind.
+    eligible: Vec<u64>,
+    /// Union of `1 << (kind % 64)` over eligible kinds.
+    pub(crate) kinds: u64,
+    pub(crate) standing: Standing,
+    /// Place among blocked classes of its bucket.
+    pub(crate) seat: u32,
+    /// Attempts that ended by themselves, by the magnitude of their run time in milliseconds.
+    pub(crate) runtimes: [u32; 32],
+    /// Queues with jobs of this class.
+    pub(crate) queues: u32,
+}
+
+impl Class {
+    pub(crate) fn sees(&self, kind: u32) -> bool {
+        self.eligible.get((kind / 64) as usize).is_some_and(|word| word >> (kind % 64) & 1 == 1)
+    }
+
+    fn judge(&mut self, number: u32, kind: &Kind) {
+        let Shape { requires, runtime, domain, .. } = &self.shape;
+        let word = (number / 64) as usize;
+        if self.eligible.len() <= word {
+            self.eligible.resize(word + 1, 0);
+        }
+        if kind.mismatch(domain.as_ref(), requires, *runtime).is_none()
+            && let Some(word) = self.eligible.get_mut(word)
+        {
+            *word |= 1 << (number % 64);
+            self.kinds |= 1 << (number % 64);
+        }
+    }
+
+    /// Whether no run can place it until something grows.
+    pub(crate) fn is_blocked(&self) -> bool {
+        matches!(self.standing, Standing::Blocked(_))
+    }
+}
+
+/// All classes, by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Classes {
+    list: Vec<Class>,
+    numbers: BTreeMap<Shape, u32>,
+}
+
+impl Classes {
+    /// The number of a job's class.
+    pub(crate) fn intern(
+        &mut self,
+        spec: &JobSpec,
+        domain: Option<TenantName>,
+        (kinds, dims, requests): (&Kinds, &Dims, &mut Requests),
+    ) -> u32 {
+        let shape = Shape {
+            resources: spec.resources.clone(),
+            requires: spec.requires.clone(),
+            runtime: spec.runtime,
+            gang: spec.gang.clone(),
+            domain,
+        };
+        if let Some(number) = self.numbers.get(&shape) {
+            return *number;
+        }
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        let mut class = Class {
+            requests: requests.of(&shape.resources, dims),
+            shape: shape.clone(),
+            eligible: Vec::new(),
+            kinds: 0,
+            standing: Standing::Fresh,
+            seat: 0,
+            runtimes: [0; 32],
+            queues: 0,
+        };
+        kinds.iter().for_each(|(number, kind)| class.judge(number, kind));
+        self.list.push(class);
+        self.numbers.insert(shape, number);
+        number
+    }
+
+    /// Judges a new kind for every class.
+    pub(crate) fn add_kind(&mut self, number: u32, kind: &Kind) {
+        self.list.iter_mut().for_each(|class| class.judge(number, kind));
+    }
+
+    /// Works the request vectors out again after new dimensions appeared.
+    pub(crate) fn widen(&mut self, dims: &Dims, requests: &mut Requests) {
+        for class in &mut self.list {
+            class.requests = requests.of(&class.shape.resources, dims);
+        }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Class> {
+        self.list.get(number as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Class> {
+        self.list.get_mut(number as usize)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Class)> {
+        (0..).zip(&self.list)
+    }
+
+    /// The first request vector of a class that a place has free, beside the class's kinds.
+    pub(crate) fn fits<'a>(
+        &self,
+        class: &Class,
+        place: u32,
+        (table, requests): (&crate::fleet::table::Table, &'a Requests),
+    ) -> Option<(u32, &'a Request)> {
+        if !table.is_open(place) || !class.sees(table.kind(place)) {
+            return None;
+        }
+        let vectors = class.requests.iter().filter_map(|number| Some((*number, requests.get(*number)?)));
+        vectors.into_iter().find(|(_, request)| table.hosts(place, &request.need) > 0)
+    }
+}

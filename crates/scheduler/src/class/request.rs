@@ -1,0 +1,85 @@
+//! Request vectors: what one attempt takes of each dimension. Owns rounding, alternatives over kinds of GPUs, and their
+//! numbers, which stay valid while attempts hold them.
+
+use std::collections::BTreeMap;
+
+use crate::fleet::dims::{CPU, Dims, MEMORY, SLOTS, mebi_up, requested};
+use crate::fleet::table::Table;
+use crate::job::Resources;
+
+/// What one attempt takes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Request {
+    /// Dimension and amount, above 0, slots included.
+    pub(crate) need: Vec<(u8, i32)>,
+    /// Dimensions that ranking looks at: cpu, memory and the requested ones, without slots.
+    pub(crate) ranked: Vec<(u8, i32)>,
+    /// Dimensions of GPUs that it does not want.
+    pub(crate) foreign: Vec<u8>,
+}
+
+impl Request {
+    /// What it takes of a dimension.
+    pub(crate) fn amount(&self, dim: usize) -> i32 {
+        self.need.iter().find(|(known, _)| usize::from(*known) == dim).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// Its dominant share of the fleet, at least 10⁻⁹ (section 2.6): the greatest of amount ÷ fleet total.
+    pub(crate) fn share(&self, table: &Table) -> f64 {
+        let share = |(dim, amount): &(u8, i32)| {
+            let total = table.sum(usize::from(*dim));
+            if total == 0 { 1.0 } else { f64::from(*amount) / total as f64 }
+        };
+        self.need.iter().map(share).fold(1e-9, f64::max)
+    }
+}
+
+/// All request vectors, by number. They are never dropped: there are few, and attempts hold their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    list: Vec<Request>,
+    numbers: BTreeMap<Request, u32>,
+}
+
+impl Requests {
+    /// The vectors of a request: one per kind of GPU that would do, in order of preference; none if the fleet never had
+    /// what it asks for.
+    pub(crate) fn of(&mut self, resources: &Resources, dims: &Dims) -> Vec<u32> {
+        let mut need = vec![(CPU, requested(resources.cpu_m)), (MEMORY, requested(mebi_up(resources.memory_bytes)))];
+        for (name, amount) in resources.extras.iter().filter(|(_, amount)| **amount > 0) {
+            match dims.extra(name) {
+                Some(dim) => need.push((dim, requested(*amount))),
+                None => return Vec::new(),
+            }
+        }
+        let count = resources.gpus.count;
+        let alternatives =
+            if count == 0 { vec![None] } else { dims.gpus_for(&resources.gpus).into_iter().map(Some).collect() };
+        let build = |gpu: Option<usize>| {
+            let mut ranked = need.clone();
+            ranked.extend(gpu.map(|dim| (dim, requested(u64::from(count)))));
+            ranked.sort_unstable();
+            let mut need: Vec<_> =
+                ranked.iter().copied().filter(|(_, amount)| *amount > 0).chain([(SLOTS, 1)]).collect();
+            need.sort_unstable();
+            let narrow = |list: Vec<(usize, i32)>| list.into_iter().map(|(dim, amount)| (dim as u8, amount)).collect();
+            let foreign = dims.gpus().filter(|dim| Some(*dim) != gpu).map(|dim| dim as u8).collect();
+            Request { need: narrow(need), ranked: narrow(ranked), foreign }
+        };
+        alternatives.into_iter().map(|gpu| self.intern(build(gpu))).collect()
+    }
+
+    fn intern(&mut self, request: Request) -> u32 {
+        if let Some(number) = self.numbers.get(&request) {
+            return *number;
+        }
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        self.list.push(request.clone());
+        self.numbers.insert(request, number);
+        number
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Request> {
+        self.list.get(number as usize)
+    }
+}

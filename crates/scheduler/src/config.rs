@@ -1,0 +1,164 @@
+//! How the scheduler behaves: policies, limits and time limits, with the defaults of the contract (chapters 1 and 2). Owns
+//! the values only.
+
+use serde::{Deserialize, Serialize};
+
+/// Which worker a job gets among those that fit (scheduler contract, section 2.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Tight without stranding one resource: the least norm of what is left plus its spread.
+    #[default]
+    BestFit,
+    /// The least sum of what is left.
+    MostAllocated,
+    /// The first in the order of the table.
+    FirstFit,
+    /// The greatest least rest.
+    Spread,
+    /// The class whose demand points where the worker's rest does.
+    DotProduct,
+    /// The drawn score of use, load, health and preference.
+    Balanced,
+}
+
+impl Policy {
+    /// All policies.
+    pub const ALL: [Self; 6] =
+        [Self::BestFit, Self::MostAllocated, Self::FirstFit, Self::Spread, Self::DotProduct, Self::Balanced];
+
+    /// Whether a run fills the chosen worker before it chooses the next.
+    pub(crate) const fn fills(self) -> bool {
+        !matches!(self, Self::Spread | Self::Balanced)
+    }
+}
+
+/// Everything that can be configured. Durations are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Config {
+    /// How workers are chosen.
+    pub policy: Policy,
+    /// The most jobs of a class that are placed by one ranking, 1 to 1024.
+    pub run_max: u32,
+    /// Guaranteed shares of the bands High, Normal and Low, each 0 to 1, together at most 1.
+    pub band_share: [f64; 3],
+    /// How long a worker may take to accept an attempt.
+    pub accept_timeout: u64,
+    /// Silence after which a worker is unhealthy.
+    pub heartbeat_timeout: u64,
+    /// Silence after which the attempts of a worker are lost.
+    pub reassign_after: u64,
+    /// Silence after which a worker has failed.
+    pub fail_after: u64,
+    /// How long a declared worker may take to register.
+    pub create_timeout: u64,
+    /// How long a registered worker may take to open its stream.
+    pub register_timeout: u64,
+    /// How many infrastructure losses a job survives.
+    pub max_infra: u32,
+    /// How many losses within 10 minutes end an unhealthy worker.
+    pub max_failures: u32,
+    /// How many failed starts of different jobs within 60 s without a success make a worker unhealthy.
+    pub start_failures: u32,
+    /// The first probation; each further one is twice as long.
+    pub probation_min: u64,
+    /// The longest probation.
+    pub probation_max: u64,
+    /// How long a blocked head waits before it reserves a worker.
+    pub reserve_after: u64,
+    /// The most reservations at once.
+    pub max_reservations: u32,
+    /// Whether a blocked head may end preemptible attempts.
+    pub preemption: bool,
+    /// The most preempted attempts in a minute.
+    pub preempt_per_minute: u32,
+    /// The longest local queue of a worker, tenant and class.
+    pub prefill_max: u32,
+    /// How many finished jobs are remembered for messages that come late.
+    pub finished_kept: u32,
+    /// How many workers that left are remembered.
+    pub workers_kept: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            run_max: 32,
+            band_share: [1.0 / 3.0; 3],
+            accept_timeout: 10_000,
+            heartbeat_timeout: 15_000,
+            reassign_after: 30_000,
+            fail_after: 300_000,
+            create_timeout: 600_000,
+            register_timeout: 30_000,
+            max_infra: 5,
+            max_failures: 5,
+            start_failures: 10,
+            probation_min: 30_000,
+            probation_max: 600_000,
+            reserve_after: 10_000,
+            max_reservations: 16,
+            preemption: false,
+            preempt_per_minute: 60,
+            prefill_max: 1024,
+            finished_kept: 65_536,
+            workers_kept: 1024,
+        }
+    }
+}
+
+/// A configuration that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("configuration: `{key}` must be {allowed}")]
+pub struct ConfigError {
+    /// The key.
+    pub key: &'static str,
+    /// What it may be.
+    pub allowed: &'static str,
+}
+
+impl Config {
+    /// Checks what the scheduler relies on.
+    ///
+    /// # Errors
+    /// The first key that is out of its bounds.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let shares = self.band_share.iter().all(|share| (0.0..=1.0).contains(share));
+        let rules = [
+            (shares && self.band_share.iter().sum::<f64>() <= 1.0 + 1e-9, "band_share", "0 to 1 each and together"),
+            ((1..=1024).contains(&self.run_max), "run_max", "1 to 1024"),
+            (self.heartbeat_timeout > 0, "heartbeat_timeout", "above 0"),
+            (self.reassign_after >= self.heartbeat_timeout, "reassign_after", "at least heartbeat_timeout"),
+            (self.fail_after >= self.reassign_after, "fail_after", "at least reassign_after"),
+            (
+                self.probation_min > 0 && self.probation_max >= self.probation_min,
+                "probation_max",
+                "at least probation_min, above 0",
+            ),
+        ];
+        match rules.into_iter().find(|(holds, ..)| !holds) {
+            Some((_, key, allowed)) => Err(ConfigError { key, allowed }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_defaults_are_those_of_the_contract_and_hold_their_own_rules() {
+        let config = Config::default();
+        assert_eq!(config.check(), Ok(()));
+        assert_eq!((config.run_max, config.accept_timeout, config.fail_after), (32, 10_000, 300_000));
+        let wrong = Config { band_share: [0.5, 0.5, 0.5], ..config.clone() };
+        insta::assert_snapshot!(wrong.check().unwrap_err(), @"configuration: `band_share` must be 0 to 1 each and together");
+        let wrong = Config { band_share: [f64::NAN, 0.0, 0.0], ..config.clone() };
+        assert_eq!(wrong.check().unwrap_err().key, "band_share");
+        assert_eq!(Config { fail_after: 1, ..config }.check().unwrap_err().key, "fail_after");
+    }
+}

@@ -1,0 +1,370 @@
+//! What is to be done: the effects of section 2.1 of the contract, in the order they are to be done. Owns the values and
+//! their idempotency keys; does nothing.
+
+use std::fmt;
+
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::worker::WorkerState;
+use serde::{Deserialize, Serialize};
+
+use crate::token::{AttemptRef, WorkerKey};
+
+/// Which part of a job something is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Part {
+    /// All of it; of an array its derived state.
+    Whole,
+    /// An inclusive range of elements.
+    Elements(u32, u32),
+}
+
+/// Why a job changed its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The event says it all.
+    Plain,
+    /// It did not start in time.
+    Expired,
+    /// It was cancelled.
+    Cancelled,
+    /// Too many elements of its array were unsuccessful.
+    MaxFailures,
+    /// Too many infrastructure losses.
+    InfraLimit,
+    /// Its secret, artifact or image is missing.
+    Permanent,
+    /// It exited with this code; absent when a signal ended it.
+    Exit(Option<i32>),
+    /// It ran into its wall limit.
+    TimedOut,
+    /// Its worker could not start it.
+    StartFailed,
+    /// Its worker refused it.
+    Rejected,
+    /// Its worker was lost.
+    WorkerLost,
+    /// It was taken back before it started.
+    Revoked,
+    /// It made room for other work.
+    Preempted,
+    /// Its worker was drained.
+    Drained,
+    /// A message of an attempt that was given up came late.
+    Adopted,
+    /// Another member of its gang ended it.
+    GangEnded,
+}
+
+/// Why a worker changed its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum WorkerReason {
+    /// The event says it all.
+    Plain,
+    /// It did not register or open its stream in time.
+    Timeout,
+    /// It was refused, or its provisioner failed.
+    Refused,
+    /// Its connection broke.
+    ConnectionLost,
+    /// It was silent for too long.
+    Silent,
+    /// Its own report was bad.
+    ReportBad,
+    /// Too many starts failed.
+    StartFailures,
+    /// It was lost too often.
+    Losses,
+    /// It drained.
+    Drained,
+    /// It left or was removed.
+    Gone,
+    /// Its id registered from elsewhere.
+    Superseded,
+}
+
+/// A limit of a tenant that one request or all active jobs can pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Limit {
+    /// `max_running_jobs`.
+    RunningJobs,
+    /// `max_cpu_m`.
+    Cpu,
+    /// `max_memory_bytes`.
+    Memory,
+    /// `max_gpus`.
+    Gpus,
+    /// `max_gpus_by_kind`.
+    GpusByKind,
+    /// `max_timeout_ms`.
+    Timeout,
+    /// `max_array`.
+    Array,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RunningJobs => "max_running_jobs",
+            Self::Cpu => "max_cpu_m",
+            Self::Memory => "max_memory_bytes",
+            Self::Gpus => "max_gpus",
+            Self::GpusByKind => "max_gpus_by_kind",
+            Self::Timeout => "max_timeout_ms",
+            Self::Array => "max_array",
+        })
+    }
+}
+
+/// Why a submit was refused. Nothing of it was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The tenant's waiting jobs would pass their limit.
+    #[error("the limit of waiting jobs is reached: {used} of {limit}; wait for some to start")]
+    PendingJobs {
+        /// What there would be.
+        used: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The tenant's active jobs would pass their limit.
+    #[error("the limit of active jobs is reached: {used} of {limit}; wait for some to end")]
+    ActiveJobs {
+        /// What there would be.
+        used: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Too many submits in a short time.
+    #[error("submits come too fast; try again in {retry_after_ms} ms")]
+    RateLimited {
+        /// When it is worth another try, in milliseconds.
+        retry_after_ms: u64,
+    },
+    /// The demand of active jobs would pass a placement limit, and the quota says to refuse then.
+    #[error("active jobs would demand {used} of `{what}`, the quota is {limit}; wait for some to end")]
+    Demand {
+        /// Which limit.
+        what: Limit,
+        /// What there would be.
+        used: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// One request passes the tenant's own limit: it can never be placed.
+    #[error("it asks {asked} of `{what}`, the tenant may have {limit} at all; ask less or raise the quota")]
+    NeverFits {
+        /// Which limit.
+        what: Limit,
+        /// What it asks.
+        asked: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Its priority is better than the tenant may use.
+    #[error("priority {given} is better than the tenant may use; use {best} or more")]
+    Priority {
+        /// What was asked.
+        given: u8,
+        /// The best it may use.
+        best: u8,
+    },
+    /// The tenant is being closed.
+    #[error("the tenant is being closed and takes no jobs")]
+    Closing,
+}
+
+/// How an attempt gets its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Start {
+    /// It has its own and starts at once.
+    Now,
+    /// It waits on the worker and takes over that of an ended attempt of its tenant and class.
+    Inherit,
+}
+
+/// Why an attempt is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CancelReason {
+    /// Somebody cancelled its job.
+    Request,
+    /// Its worker's drain deadline has come.
+    Drain,
+    /// It makes room for more urgent work.
+    Preempt,
+    /// Another member ended its gang.
+    Gang,
+    /// Its fence was overtaken.
+    Stale,
+}
+
+/// Something to do. Effects of one call are committed together before any of them is carried out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Store a new job and acknowledge it after the commit.
+    Admitted {
+        /// The job.
+        job: JobId,
+        /// How many elements it has; 1 if it is no array.
+        elements: u32,
+    },
+    /// Tell the client that nothing was stored.
+    Refused {
+        /// The job that was refused.
+        job: JobId,
+        /// Why.
+        reason: Refusal,
+    },
+    /// Store a new state.
+    JobChanged {
+        /// The job.
+        job: JobId,
+        /// What of it.
+        part: Part,
+        /// The state before.
+        from: JobState,
+        /// The state now.
+        to: JobState,
+        /// Why.
+        reason: Reason,
+        /// Number of this change, never repeated.
+        revision: u64,
+    },
+    /// Store and publish a final outcome.
+    Finished {
+        /// The job.
+        job: JobId,
+        /// What of it.
+        part: Part,
+        /// The final state.
+        outcome: JobState,
+        /// Why.
+        reason: Reason,
+    },
+    /// Send an attempt to a worker.
+    Assign {
+        /// The attempt with its token.
+        attempt: AttemptRef,
+        /// The worker.
+        worker: WorkerKey,
+        /// How it gets its capacity.
+        start: Start,
+    },
+    /// Tell a worker to end an attempt.
+    Cancel {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// The worker.
+        worker: WorkerKey,
+        /// Why.
+        why: CancelReason,
+        /// From the request to the kill, in milliseconds.
+        grace_ms: u64,
+    },
+    /// Tell a worker not to start an attempt.
+    Revoke {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// The worker.
+        worker: WorkerKey,
+    },
+    /// Answer a message about an attempt.
+    Verdict {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// What the message is worth.
+        verdict: Verdict,
+    },
+    /// Store a worker's new state.
+    WorkerChanged {
+        /// The worker.
+        worker: WorkerKey,
+        /// The state before; absent at its birth.
+        from: Option<WorkerState>,
+        /// The state now.
+        to: WorkerState,
+        /// Why.
+        reason: WorkerReason,
+        /// Number of this change, never repeated.
+        revision: u64,
+    },
+    /// Tell a worker to shut down and close its session.
+    Shutdown {
+        /// The worker.
+        worker: WorkerKey,
+    },
+    /// Publish that a tenant's limit stops a class of its jobs, or no longer does.
+    Quota {
+        /// The tenant.
+        tenant: TenantName,
+        /// Whether it stops them.
+        stopped: bool,
+        /// Number of this change, never repeated.
+        revision: u64,
+    },
+    /// Store that a job reserves workers, or no longer does.
+    ReservationChanged {
+        /// The job.
+        job: JobId,
+        /// The workers now; none = no reservation.
+        workers: Vec<WorkerKey>,
+        /// When they are free at the latest, in monotonic milliseconds; absent = nobody knows.
+        shadow: Option<u64>,
+        /// Number of this change, never repeated.
+        revision: u64,
+    },
+}
+
+/// The idempotency key of an effect: what it is about and which token or revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectKey {
+    /// A submit.
+    Job(JobId),
+    /// The final outcome of a job or of elements.
+    End(JobId, Part),
+    /// A numbered change.
+    Revision(u64),
+    /// An attempt, and which of assign, cancel, revoke and verdict it is.
+    Attempt(AttemptRef, u8),
+    /// The shutdown of a worker.
+    Worker(WorkerKey),
+}
+
+impl fmt::Display for EffectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(job) => write!(f, "submit/{job}"),
+            Self::End(job, Part::Whole) => write!(f, "end/{job}"),
+            Self::End(job, Part::Elements(first, last)) => write!(f, "end/{job}.{first}-{last}"),
+            Self::Revision(number) => write!(f, "revision/{number}"),
+            Self::Attempt(attempt, what) => write!(f, "attempt/{attempt}/{what}"),
+            Self::Worker(worker) => write!(f, "shutdown/{worker}"),
+        }
+    }
+}
+
+impl Effect {
+    /// The key under which carrying it out twice equals once.
+    #[must_use]
+    pub fn key(&self) -> EffectKey {
+        match self {
+            Self::Admitted { job, .. } | Self::Refused { job, .. } => EffectKey::Job(*job),
+            Self::Finished { job, part, .. } => EffectKey::End(*job, *part),
+            Self::JobChanged { revision, .. }
+            | Self::WorkerChanged { revision, .. }
+            | Self::Quota { revision, .. }
+            | Self::ReservationChanged { revision, .. } => EffectKey::Revision(*revision),
+            Self::Assign { attempt, .. } => EffectKey::Attempt(*attempt, 0),
+            Self::Cancel { attempt, .. } => EffectKey::Attempt(*attempt, 1),
+            Self::Revoke { attempt, .. } => EffectKey::Attempt(*attempt, 2),
+            Self::Verdict { attempt, .. } => EffectKey::Attempt(*attempt, 3),
+            Self::Shutdown { worker } => EffectKey::Worker(*worker),
+        }
+    }
+}

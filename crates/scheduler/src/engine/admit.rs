@@ -1,0 +1,229 @@
+//! Submits: interning, admission, storing, and the first gate. Owns how a job enters.
+
+use std::sync::Arc;
+
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::machine::job::{self, JobState};
+
+use super::record::{Array, Job, Life, Spec, Unit};
+use super::timer::Timer;
+use super::{Scheduler, machine};
+use crate::effect::{Effect, Part, Reason};
+use crate::error::EventError;
+use crate::event::{ArraySpec, Gate};
+use crate::job::{JobSpec, MAX_ELEMENTS};
+use crate::queue::Queue;
+use crate::table::{NONE, RangeSet};
+use crate::tenant::Tenant;
+
+/// How many specifications are kept by address.
+const RECENT: usize = 64;
+
+impl Scheduler {
+    pub(super) fn submit(
+        &mut self,
+        id: JobId,
+        spec: &Arc<JobSpec>,
+        gate: Gate,
+        array: Option<ArraySpec>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        if self.ids.get(id.as_u64()).is_some() {
+            return Err(EventError::DuplicateJob(id));
+        }
+        let recent = self.recent_spec(spec);
+        if recent.is_none() {
+            spec.check().map_err(|source| EventError::Spec { job: id, source })?;
+        }
+        let is_array = array.is_some();
+        let array = array.map(|array| build(id, spec, array)).transpose()?;
+        let units = array.as_ref().map_or(1, |array| u64::from(array.elements));
+        let (now, tenant) = (self.now, self.tenant_number(&spec.tenant));
+        let Some(record) = self.tenants.get_mut(tenant as usize) else {
+            return Err(EventError::Fatal("a tenant is missing"));
+        };
+        if let Err(reason) = record.admit(now, spec, units, is_array) {
+            effects.push(Effect::Refused { job: id, reason });
+            return Ok(());
+        }
+        record.pending += units;
+        record.active += units;
+        record.demand_more(spec, units);
+        let spec = recent.unwrap_or_else(|| self.intern(spec, tenant));
+        let number = match array {
+            Some(array) => self.arrays.insert(array).ok_or(EventError::Fatal("too many arrays"))?,
+            None => NONE,
+        };
+        self.store(id, spec, (number, units), gate, effects)
+    }
+
+    /// Stores an admitted job and opens its gate if it may start at once.
+    fn store(
+        &mut self,
+        id: JobId,
+        spec: u32,
+        (array, units): (u32, u64),
+        gate: Gate,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        let birth = job::Event::Submitted;
+        debug_assert!(job::MACHINE.step(None, birth, |_| true).is_ok_and(|state| state == JobState::Pending));
+        let expires = gate.queue_timeout.map_or(u64::MAX, |wait| self.now.saturating_add(wait));
+        let record =
+            Job { id, spec, array, stamp: 0, queued: false, life: Life::new(JobState::Pending), submitted: self.now };
+        let slot = self.jobs.insert(record).ok_or(EventError::Fatal("too many jobs"))?;
+        self.ids.insert(id.as_u64(), slot);
+        effects.push(Effect::Admitted { job: id, elements: u32::try_from(units).unwrap_or(u32::MAX) });
+        if expires != u64::MAX {
+            self.timers.set(expires, Timer::Expire(slot, self.jobs.generation(slot)));
+        }
+        if gate.not_before.is_some_and(|at| at > self.now) {
+            self.timers.set(gate.not_before.unwrap_or(0), Timer::Gate(slot, self.jobs.generation(slot)));
+            return Ok(());
+        }
+        self.open_gate(slot, effects);
+        Ok(())
+    }
+
+    /// Pending becomes Queued.
+    pub(super) fn open_gate(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(slot) else { return };
+        let from = job.life.state;
+        let Some(to) = machine::job(from, job::Event::GateOpened, |_| true) else { return };
+        job.life.state = to;
+        let (id, array) = (job.id, job.array);
+        if let Some(array) = self.arrays.get(array) {
+            for (first, last, ()) in array.ready.iter() {
+                self.revision += 1;
+                let (part, revision) = (Part::Elements(first, last), self.revision);
+                effects.push(Effect::JobChanged { job: id, part, from, to, reason: Reason::Plain, revision });
+            }
+        } else {
+            self.revision += 1;
+            let (part, revision) = (Part::Whole, self.revision);
+            effects.push(Effect::JobChanged { job: id, part, from, to, reason: Reason::Plain, revision });
+        }
+        self.line_up(slot);
+    }
+
+    /// A specification that was seen lately, by address.
+    fn recent_spec(&self, spec: &Arc<JobSpec>) -> Option<u32> {
+        let known = self.recent.get(address(spec))?;
+        Arc::ptr_eq(&known.0, spec).then_some(known.1)
+    }
+
+    /// The number of a specification.
+    fn intern(&mut self, spec: &Arc<JobSpec>, tenant: u32) -> u32 {
+        let number = match self.spec_numbers.get(spec) {
+            Some(number) => *number,
+            None => self.add_spec(spec, tenant),
+        };
+        if self.recent.len() < RECENT {
+            self.recent.resize_with(RECENT, || (Arc::clone(spec), number));
+        }
+        if let Some(place) = self.recent.get_mut(address(spec)) {
+            *place = (Arc::clone(spec), number);
+        }
+        number
+    }
+
+    fn add_spec(&mut self, spec: &Arc<JobSpec>, tenant: u32) -> u32 {
+        let number = u32::try_from(self.specs.len()).unwrap_or(NONE);
+        let named = self.tenants.get(tenant as usize).is_some_and(|tenant| tenant.named);
+        let domain = named.then(|| spec.tenant.clone());
+        let class = self.classes.intern(spec, domain, (&self.kinds, &self.dims, &mut self.requests));
+        let queue = self.queue_number(tenant, spec.priority.band().index(), class);
+        let likes = if spec.prefers.is_empty() {
+            0
+        } else {
+            let known = self.likes.iter().position(|likes| *likes == spec.prefers);
+            let at = known.unwrap_or_else(|| {
+                self.likes.push(spec.prefers.clone());
+                self.like_all(self.likes.len() - 1);
+                self.likes.len() - 1
+            });
+            u32::try_from(at).unwrap_or(0)
+        };
+        self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, likes });
+        self.spec_numbers.insert(Arc::clone(spec), number);
+        number
+    }
+
+    /// The number of a queue, which exists from then on.
+    pub(super) fn queue_number(&mut self, tenant: u32, band: usize, class: u32) -> u32 {
+        let next = u32::try_from(self.queues.len()).unwrap_or(NONE);
+        let number = *self.queue_numbers.entry((tenant, band, class)).or_insert(next);
+        if number == next {
+            self.queues.push(Queue { tenant, band, class, ..Queue::default() });
+        }
+        number
+    }
+
+    /// The number of a tenant, who exists from then on.
+    pub(super) fn tenant_number(&mut self, name: &TenantName) -> u32 {
+        if let Some(number) = self.tenant_numbers.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.tenants.len()).unwrap_or(NONE);
+        self.tenants.push(Tenant::new(name.clone(), self.now));
+        self.tenant_numbers.insert(name.clone(), number);
+        number
+    }
+
+    /// Puts a job that may start into its queue: a single job, or an array with elements to place.
+    pub(super) fn line_up(&mut self, slot: u32) {
+        let Some(job) = self.jobs.get(slot) else { return };
+        if job.queued || job.life.state != JobState::Queued {
+            return;
+        }
+        if let Some(array) = self.array_of(job)
+            && (array.ready.len() == 0 || array.running >= array.max_parallel)
+        {
+            return;
+        }
+        self.enqueue(slot);
+    }
+}
+
+/// Where a specification would stand among those seen lately. Depends on an address, so it may only find what comparing
+/// would find too.
+fn address(spec: &Arc<JobSpec>) -> usize {
+    (Arc::as_ptr(spec) as usize >> 5) % RECENT
+}
+
+/// Checks the elements of an array and builds its record.
+fn build(job: JobId, spec: &JobSpec, array: ArraySpec) -> Result<Array, EventError> {
+    let wrong = |problem| Err(EventError::Array { job, problem });
+    if spec.gang.is_some() {
+        return wrong("cannot be a gang; submit it as one or the other");
+    }
+    let mut ready = RangeSet::default();
+    let mut sum = 0_u64;
+    for (first, last) in array.indices {
+        if first > last {
+            return wrong("has a range that ends before it begins; write the lower index first");
+        }
+        sum += u64::from(last - first) + 1;
+        ready.insert(first, last, ());
+        if sum != ready.len() {
+            return wrong("names an index twice; name each one once");
+        }
+    }
+    if sum == 0 || sum > MAX_ELEMENTS {
+        return wrong("needs 1 to 10,000,000 elements");
+    }
+    Ok(Array {
+        ready,
+        elements: u32::try_from(sum).unwrap_or(u32::MAX),
+        max_parallel: array.max_parallel.unwrap_or(u32::MAX).max(1),
+        max_failures: array.max_failures.map_or(u64::MAX, u64::from),
+        ..Array::default()
+    })
+}
+
+impl Unit {
+    /// A single job or gang.
+    pub(super) const fn whole(job: u32) -> Self {
+        Self { job, index: 0 }
+    }
+}

@@ -1,0 +1,131 @@
+//! A job gets a worker: token, charges, messages. Owns what a placement writes; where it goes was decided before.
+
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::{self, JobState};
+use orlop_core::machine::worker;
+
+use super::record::{Attempt, Past, Unit};
+use super::{Scheduler, machine};
+use crate::effect::{Effect, Reason, Start, WorkerReason};
+use crate::table::NONE;
+
+/// Where an attempt goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// Slot of the worker.
+    pub(super) worker: u32,
+    /// Number of the request vector that is charged.
+    pub(super) request: u32,
+    pub(super) tenant: u32,
+    pub(super) start: Start,
+}
+
+impl Scheduler {
+    /// Issues the next token of a queued unit and sends its attempt (of a gang, one per target, the members in order).
+    /// The unit has left its queue; capacity and quota are charged by the caller. Returns whether it was possible.
+    pub(super) fn assign(&mut self, unit: Unit, targets: &[Target], effects: &mut Vec<Effect>) -> bool {
+        let Some(mut life) = self.life(unit) else { return false };
+        let from = life.state;
+        let Some(to) = machine::job(from, job::Event::Placed, |_| true) else { return false };
+        let Some(number) = life.attempt.checked_add(1) else { return false };
+        if life.attempt > 0 {
+            let past = Past { attempt: life.attempt, epoch: life.epoch, answered: life.answered };
+            self.past.entry(unit).or_default().push(past);
+        }
+        (life.attempt, life.epoch) = (number, self.epoch_number());
+        (life.answered, life.lost, life.state) = (false, false, to);
+        let mut slots = Vec::new();
+        let mut first = NONE;
+        for (member, target) in (0..).zip(targets) {
+            let slot = self.new_attempt(unit, (member, number, life.epoch), *target);
+            if first == NONE {
+                first = slot;
+            }
+            if targets.len() > 1 {
+                slots.push(slot);
+            }
+        }
+        life.live = first;
+        if !slots.is_empty() {
+            self.gangs.insert(unit.job, slots.clone());
+        }
+        self.set_life(unit, life);
+        self.count(unit, from, to);
+        self.tell(unit, (from, to), Reason::Plain, effects);
+        if slots.is_empty() {
+            self.send(first, targets.first().map_or(Start::Now, |target| target.start), effects);
+        }
+        for slot in slots {
+            self.send(slot, Start::Now, effects);
+        }
+        true
+    }
+
+    fn new_attempt(&mut self, unit: Unit, (member, number, epoch): (u32, u32, u32), target: Target) -> u32 {
+        let Some(worker) = self.workers.get_mut(target.worker) else { return NONE };
+        let attempt = Attempt {
+            unit,
+            member,
+            number,
+            epoch,
+            worker: target.worker,
+            request: target.request,
+            tenant: target.tenant,
+            state: AttemptState::Assigned,
+            accepted: false,
+            started: false,
+            charged: true,
+            revoking: false,
+            ending: None,
+            started_at: 0,
+            before: NONE,
+            after: worker.first,
+        };
+        let Some(slot) = self.attempts.insert(attempt) else { return NONE };
+        let next = worker.first;
+        worker.first = slot;
+        worker.attempts += 1;
+        if let Some(next) = self.attempts.get_mut(next) {
+            next.before = slot;
+        }
+        self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
+        slot
+    }
+
+    /// Sends an attempt that was just made.
+    fn send(&mut self, slot: u32, start: Start, effects: &mut Vec<Effect>) {
+        let Some(attempt) = self.attempts.get(slot).copied() else { return };
+        let Some(worker) = self.workers.get(attempt.worker) else { return };
+        let held = |guard| match guard {
+            worker::Guard::NotCordoned => !worker.cordoned,
+            _ => false,
+        };
+        if let Some(to) = machine::worker(worker.state, worker::Event::JobAssigned, held)
+            && to != worker.state
+        {
+            self.move_worker(attempt.worker, to, WorkerReason::Plain, effects);
+        }
+        let (reference, worker) = (self.reference(&attempt), self.key_of(attempt.worker));
+        effects.push(Effect::Assign { attempt: reference, worker, start });
+    }
+
+    /// Takes an element or job that waits off the front of a queue.
+    pub(super) fn take(&mut self, queue: u32) -> Option<Unit> {
+        let head = self.head(queue)?;
+        let slot = head.1.job;
+        if let Some(array) = self.array_mut(slot) {
+            let index = array.ready.pop_first()?;
+            if array.ready.len() == 0 || array.running.saturating_add(1) >= array.max_parallel {
+                self.pop(queue, head);
+            }
+            // From here on it has a life of its own.
+            let unit = Unit { job: slot, index };
+            if let Some(array) = self.array_mut(slot) {
+                array.active.entry(index).or_insert_with(|| super::record::Life::new(JobState::Queued));
+            }
+            return Some(unit);
+        }
+        self.pop(queue, head);
+        Some(Unit::whole(slot))
+    }
+}

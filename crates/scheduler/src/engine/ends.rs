@@ -1,0 +1,196 @@
+//! Attempts end or are given up: capacity and quota go back, and their units move on. Owns what a worker's departure and
+//! every kind of end do to the attempt; messages and timers decide that it ended.
+
+use orlop_core::machine::attempt::{self, AttemptState};
+use orlop_core::machine::job::{self, JobState};
+use orlop_core::machine::worker;
+
+use super::record::{Attempt, Life, Unit};
+use super::{Scheduler, machine};
+use crate::effect::{Effect, Reason, WorkerReason};
+use crate::table::NONE;
+
+/// How an end looks to the unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending {
+    pub(super) event: job::Event,
+    pub(super) reason: Reason,
+    /// The exit code of a failure.
+    pub(super) exit_code: Option<i32>,
+    /// Another worker would not help.
+    pub(super) permanent: bool,
+}
+
+impl Ending {
+    pub(super) const fn of(event: job::Event, reason: Reason) -> Self {
+        Self { event, reason, exit_code: None, permanent: false }
+    }
+}
+
+impl Scheduler {
+    /// Forgets an attempt that has ended for sure: its worker's capacity and its tenant's quota go back.
+    pub(super) fn close(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(attempt) = self.attempts.remove(slot) else { return };
+        if let Some(before) = self.attempts.get_mut(attempt.before) {
+            before.after = attempt.after;
+        } else if let Some(worker) = self.workers.get_mut(attempt.worker) {
+            worker.first = attempt.after;
+        }
+        if let Some(after) = self.attempts.get_mut(attempt.after) {
+            after.before = attempt.before;
+        }
+        self.uncharge(&attempt);
+        let Some(worker) = self.workers.get_mut(attempt.worker) else { return };
+        worker.attempts = worker.attempts.saturating_sub(1);
+        if worker.place != NONE
+            && let Some(request) = self.requests.get(attempt.request)
+        {
+            self.table.release(worker.place, &request.need);
+            self.note_growth(attempt.worker);
+            self.refresh_open(attempt.worker);
+        }
+        self.worker_lost_one(attempt.worker, effects);
+    }
+
+    /// A worker has one attempt less.
+    fn worker_lost_one(&mut self, number: u32, effects: &mut Vec<Effect>) {
+        let Some(worker) = self.workers.get(number) else { return };
+        let held = |guard| match guard {
+            worker::Guard::OthersLeft => worker.attempts > 0,
+            worker::Guard::DrainPending => worker.drain.is_some(),
+            _ => false,
+        };
+        let Some(to) = machine::worker(worker.state, worker::Event::JobEnded, held) else { return };
+        if to != worker.state {
+            self.move_worker(number, to, WorkerReason::Plain, effects);
+            self.empty_drain(number, effects);
+        }
+    }
+
+    /// Gives the tenant's charge back.
+    fn uncharge(&mut self, attempt: &Attempt) {
+        if !attempt.charged {
+            return;
+        }
+        let request = self.requests.get(attempt.request);
+        let tenant = self.tenants.get_mut(attempt.tenant as usize);
+        if let (Some(request), Some(tenant)) = (request, tenant) {
+            tenant.release(request);
+            self.weigh_tenant(attempt.tenant);
+            self.note_relief(attempt.tenant);
+        }
+    }
+
+    /// The unit of an attempt moves on by how the attempt ended. Returns whether its state took it.
+    pub(super) fn move_on(
+        &mut self,
+        unit: Unit,
+        mut life: Life,
+        worker: u32,
+        ending: Ending,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(spec) = self.spec_of(unit.job) else { return false };
+        let retry = &spec.retry;
+        let wanted = match ending.event {
+            job::Event::ResultTimedOut => retry.on_timed_out,
+            _ => {
+                let known = |code: &i32| retry.exit_codes.as_ref().is_none_or(|codes| codes.contains(code));
+                retry.on_failed && ending.exit_code.as_ref().map_or(retry.exit_codes.is_none(), known)
+            }
+        };
+        let may_retry = wanted && u32::from(life.retries) < spec.retries;
+        let infra_left = life.infra < self.config.max_infra && !ending.permanent;
+        let holds = |guard| match guard {
+            job::Guard::MayRetry | job::Guard::NewestMayRetry => may_retry,
+            job::Guard::InfraLeft | job::Guard::NewestInfraLeft => infra_left,
+            job::Guard::Newest => true,
+            _ => false,
+        };
+        let from = life.state;
+        let Some(to) = machine::job(from, ending.event, holds) else { return false };
+        life.lost = false;
+        life.live = NONE;
+        let counts = matches!(ending.event, job::Event::Rejected | job::Event::StartFailed)
+            || (ending.event == job::Event::WorkerLost && from == JobState::Running);
+        let mut reason = ending.reason;
+        match to {
+            JobState::Queued if counts => {
+                life.infra += 1;
+                life.avoid = worker;
+            }
+            JobState::Backoff => {
+                life.due = self.now.saturating_add(self.backoff(unit, &life));
+                life.retries = life.retries.saturating_add(1);
+                life.avoid = worker;
+            }
+            JobState::Failed if counts => {
+                reason = if ending.permanent { Reason::Permanent } else { Reason::InfraLimit };
+            }
+            JobState::Cancelled => reason = Reason::Cancelled,
+            _ => {}
+        }
+        self.follow(unit, life, to, reason, effects);
+        true
+    }
+
+    /// How long the next retry waits, in milliseconds; jitter by the job and its retry, never by chance.
+    fn backoff(&self, unit: Unit, life: &Life) -> u64 {
+        let (Some(spec), Some(job)) = (self.spec_of(unit.job), self.jobs.get(unit.job)) else { return 0 };
+        let retry = &spec.retry;
+        let formula = orlop_core::backoff::Backoff {
+            growth: orlop_core::backoff::Growth::Exponential,
+            base: std::time::Duration::from_millis(retry.backoff_ms),
+            factor: f64::from(retry.factor_milli) / 1000.0,
+            ceiling: Some(std::time::Duration::from_millis(retry.max_ms)),
+            jitter: f64::from(retry.jitter_milli) / 1000.0,
+        };
+        let (id, index, n) = (job.id.to_string(), unit.index.to_string(), u32::from(life.retries));
+        let fraction = orlop_core::backoff::fraction(&[&id, &index, &n.to_string()]);
+        u64::try_from(formula.delay(n, fraction).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Gives an attempt up although it may still run: its unit moves on, its worker's capacity stays held.
+    pub(super) fn lose(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(attempt) = self.attempts.get(slot).copied() else { return };
+        let Some(state) = machine::attempt(attempt.state, attempt::Event::DeclaredLost, |_| false) else { return };
+        self.uncharge(&attempt);
+        if let Some(record) = self.attempts.get_mut(slot) {
+            record.state = state;
+            record.charged = false;
+        }
+        let Some(life) = self.life(attempt.unit) else { return };
+        if life.attempt != attempt.number || life.live == NONE || life.lost {
+            return;
+        }
+        let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
+        if self.move_on(attempt.unit, life, attempt.worker, lost, effects)
+            && let Some(mut life) = self.life(attempt.unit).filter(|life| !life.state.is_terminal())
+        {
+            life.lost = true;
+            life.live = slot;
+            self.set_life(attempt.unit, life);
+        }
+    }
+
+    /// The attempt of a terminal worker: it is lost, and nothing of the worker is held any more.
+    pub(super) fn abandon(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        self.lose(slot, effects);
+        let Some(attempt) = self.attempts.get(slot).filter(|attempt| attempt.state == AttemptState::Lost).copied()
+        else {
+            return;
+        };
+        self.close(slot, effects);
+        if let Some(mut life) = self.life(attempt.unit).filter(|life| life.live == slot) {
+            life.live = NONE;
+            self.set_life(attempt.unit, life);
+        }
+    }
+
+    /// A unit whose attempt numbers are used up.
+    pub(super) fn give_up(&mut self, unit: Unit, effects: &mut Vec<Effect>) {
+        if let Some(life) = self.life(unit) {
+            self.follow(unit, life, JobState::Failed, Reason::InfraLimit, effects);
+        }
+    }
+}

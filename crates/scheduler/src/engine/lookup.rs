@@ -1,0 +1,151 @@
+//! Finding things: units by reference, lives by unit, records by slot. Owns how an element that was never touched looks;
+//! changes lives only as a whole.
+
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::machine::job::JobState;
+
+use super::Scheduler;
+use super::record::{Array, Attempt, Done, Job, Life, Unit, Worker};
+use crate::effect::Part;
+use crate::error::EventError;
+use crate::job::JobSpec;
+use crate::table::NONE;
+use crate::tenant::Tenant;
+use crate::token::{AttemptRef, WorkerKey};
+
+impl Scheduler {
+    pub(super) fn job_slot(&self, id: JobId) -> Result<u32, EventError> {
+        self.ids.get(id.as_u64()).ok_or(EventError::UnknownJob(id))
+    }
+
+    pub(super) fn array_of(&self, job: &Job) -> Option<&Array> {
+        self.arrays.get(job.array)
+    }
+
+    pub(super) fn array_mut(&mut self, job: u32) -> Option<&mut Array> {
+        let number = self.jobs.get(job)?.array;
+        self.arrays.get_mut(number)
+    }
+
+    /// Where a unit stands; none if the job has no such element.
+    pub(super) fn life(&self, unit: Unit) -> Option<Life> {
+        let job = self.jobs.get(unit.job)?;
+        if job.array == NONE {
+            return (unit.index == 0).then_some(job.life);
+        }
+        let array = self.arrays.get(job.array)?;
+        if let Some(life) = array.active.get(&unit.index) {
+            return Some(*life);
+        }
+        if let Some(done) = array.done.get(unit.index) {
+            let Done { state, attempt, epoch, answered } = done;
+            return Some(Life { attempt, epoch, answered, started: attempt > 0, ..Life::new(state) });
+        }
+        array.ready.get(unit.index).map(|()| Life::new(job.life.state))
+    }
+
+    /// Writes where a unit stands.
+    pub(super) fn set_life(&mut self, unit: Unit, life: Life) {
+        let Some(job) = self.jobs.get_mut(unit.job) else { return };
+        if job.array == NONE {
+            job.life = life;
+            return;
+        }
+        let Some(array) = self.arrays.get_mut(job.array) else { return };
+        if life.state.is_terminal() {
+            let Life { state, attempt, epoch, answered, .. } = life;
+            array.active.remove(&unit.index);
+            array.ready.remove(unit.index, unit.index);
+            array.done.insert(unit.index, unit.index, Done { state, attempt, epoch, answered });
+        } else {
+            array.active.insert(unit.index, life);
+        }
+    }
+
+    pub(super) fn part_of(&self, unit: Unit) -> Part {
+        match self.jobs.get(unit.job) {
+            Some(job) if job.array != NONE => Part::Elements(unit.index, unit.index),
+            _ => Part::Whole,
+        }
+    }
+
+    /// Identity, specification and tenant of a job.
+    pub(super) fn spec_of(&self, job: u32) -> Option<&JobSpec> {
+        let number = self.jobs.get(job)?.spec;
+        Some(&self.specs.get(number as usize)?.spec)
+    }
+
+    pub(super) fn tenant_of(&self, job: u32) -> u32 {
+        let number = self.jobs.get(job).map_or(NONE, |job| job.spec);
+        self.specs.get(number as usize).map_or(NONE, |spec| spec.tenant)
+    }
+
+    pub(super) fn tenant_mut(&mut self, tenant: u32) -> Option<&mut Tenant> {
+        self.tenants.get_mut(tenant as usize)
+    }
+
+    pub(super) fn epoch_number(&self) -> u32 {
+        u32::try_from(self.epochs.len().saturating_sub(1)).unwrap_or(0)
+    }
+
+    pub(super) fn epoch_at(&self, number: u32) -> Epoch {
+        self.epochs.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// The reference of an attempt, as it travels.
+    pub(super) fn reference(&self, attempt: &Attempt) -> AttemptRef {
+        AttemptRef {
+            job: self.jobs.get(attempt.unit.job).map_or(JobId::from_u64(0), |job| job.id),
+            index: attempt.unit.index,
+            member: attempt.member,
+            attempt: attempt.number,
+            epoch: self.epoch_at(attempt.epoch),
+        }
+    }
+
+    /// The worker that a key means.
+    pub(super) fn worker_at(&self, key: WorkerKey) -> Result<u32, EventError> {
+        match self.workers.get(key.index) {
+            Some(_) if self.workers.generation(key.index) == key.generation => Ok(key.index),
+            _ => Err(EventError::UnknownWorker(key)),
+        }
+    }
+
+    pub(super) fn key_of(&self, worker: u32) -> WorkerKey {
+        WorkerKey { index: worker, generation: self.workers.generation(worker) }
+    }
+
+    pub(super) fn worker(&self, worker: u32) -> Result<&Worker, EventError> {
+        self.workers.get(worker).ok_or(EventError::Fatal("a worker is missing"))
+    }
+
+    pub(super) fn worker_mut(&mut self, worker: u32) -> Result<&mut Worker, EventError> {
+        self.workers.get_mut(worker).ok_or(EventError::Fatal("a worker is missing"))
+    }
+
+    /// Slots of the attempts on a worker, in the order they came.
+    pub(super) fn attempts_on(&self, worker: u32) -> Vec<u32> {
+        let mut slots = Vec::new();
+        let mut at = self.workers.get(worker).map_or(NONE, |worker| worker.first);
+        while let Some(attempt) = self.attempts.get(at) {
+            slots.push(at);
+            at = attempt.after;
+        }
+        slots.reverse();
+        slots
+    }
+
+    /// Slots of all live attempts of a unit: one, or one per member of a gang.
+    pub(super) fn attempts_of(&self, unit: Unit, life: &Life) -> Vec<u32> {
+        let gang = self.spec_of(unit.job).is_some_and(|spec| spec.gang.is_some());
+        if !gang {
+            return self.attempts.get(life.live).map(|_| life.live).into_iter().collect();
+        }
+        self.gangs.get(&unit.job).cloned().unwrap_or_default()
+    }
+}
+
+/// Whether a unit counts as waiting in its tenant's usage.
+pub(super) const fn waits(state: JobState) -> bool {
+    matches!(state, JobState::Pending | JobState::Queued | JobState::Backoff)
+}

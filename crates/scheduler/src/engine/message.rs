@@ -1,0 +1,315 @@
+//! Messages about attempts: what they are worth (section 1.4) and what they do. Owns the fence; every start and every
+//! result gets an answer, after the change it makes.
+
+use orlop_core::machine::attempt::{self, AttemptState};
+use orlop_core::machine::job::{self, JobState};
+use orlop_core::machine::verdict::{TokenFacts, Verdict};
+
+use super::ends::Ending;
+use super::record::{Attempt, Life, Unit};
+use super::{Scheduler, machine};
+use crate::effect::{CancelReason, Effect, Reason};
+use crate::error::EventError;
+use crate::event::Outcome;
+use crate::table::NONE;
+use crate::token::{AttemptRef, WorkerKey};
+
+/// A message that was judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    pub(super) unit: Unit,
+    pub(super) life: Life,
+    /// Slot of the attempt, if anything is kept of it.
+    pub(super) slot: u32,
+}
+
+impl Scheduler {
+    /// Judges a message of a worker; none if the job is unknown.
+    pub(super) fn judge(&self, reference: AttemptRef, worker: u32, starts: bool) -> Option<Judged> {
+        let job = self.ids.get(reference.job.as_u64())?;
+        let unit = Unit { job, index: reference.index };
+        let life = self.life(unit)?;
+        let newest = reference.attempt == life.attempt && self.epoch_at(life.epoch) == reference.epoch;
+        let slot = self.slot_of(&life, reference);
+        let past = self.past.get(&unit).and_then(|past| {
+            past.iter().find(|past| past.attempt == reference.attempt && self.epoch_at(past.epoch) == reference.epoch)
+        });
+        let live = self.attempts.get(slot).filter(|_| newest);
+        let member = reference.member < self.spec_of(job)?.members();
+        let facts = TokenFacts {
+            job: Some(life.state),
+            issued: reference.attempt > 0 && member && (newest || past.is_some()),
+            answered: if newest { life.answered } else { past.is_some_and(|past| past.answered) },
+            current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
+            lost_newest: newest && life.lost,
+            admissible: !starts || self.may_adopt(unit.job, live),
+        };
+        Some(Judged { verdict: facts.judge(), unit, life, slot })
+    }
+
+    /// Slot of the attempt that a reference means.
+    fn slot_of(&self, life: &Life, reference: AttemptRef) -> u32 {
+        let is_it = |slot: &u32| {
+            self.attempts
+                .get(*slot)
+                .is_some_and(|attempt| attempt.number == reference.attempt && attempt.member == reference.member)
+        };
+        if is_it(&life.live) {
+            return life.live;
+        }
+        let members = self.ids.get(reference.job.as_u64()).and_then(|job| self.gangs.get(&job));
+        members.and_then(|slots| slots.iter().copied().find(is_it)).unwrap_or(NONE)
+    }
+
+    /// Whether the tenant's limits let a lost attempt run on.
+    fn may_adopt(&self, job: u32, attempt: Option<&Attempt>) -> bool {
+        let tenant = self.tenants.get(self.tenant_of(job) as usize);
+        match (tenant, attempt) {
+            (Some(tenant), Some(attempt)) => {
+                self.requests.get(attempt.request).is_some_and(|request| tenant.room(request, &self.dims) > 0)
+            }
+            _ => false,
+        }
+    }
+
+    fn answer(attempt: AttemptRef, verdict: Verdict, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Verdict { attempt, verdict });
+    }
+
+    /// Tells a worker to end an attempt whose fence was overtaken.
+    pub(super) fn kill(&self, attempt: AttemptRef, worker: WorkerKey, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Cancel { attempt, worker, why: CancelReason::Stale, grace_ms: 0 });
+    }
+
+    pub(super) fn accepted(
+        &mut self,
+        reference: AttemptRef,
+        key: WorkerKey,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        let worker = self.hear(key)?;
+        let Some(judged) = self.judge(reference, worker, false).filter(|judged| judged.verdict == Verdict::Accepted)
+        else {
+            return Ok(());
+        };
+        let Some(attempt) = self.attempts.get_mut(judged.slot) else { return Ok(()) };
+        if let Some(state) = machine::attempt(attempt.state, attempt::Event::Accepted, |_| false) {
+            attempt.state = state;
+            attempt.accepted = true;
+        }
+        if judged.life.state == JobState::Cancelling {
+            self.tell_to_end(judged.slot, CancelReason::Request, effects);
+        }
+        Ok(())
+    }
+
+    pub(super) fn started(
+        &mut self,
+        reference: AttemptRef,
+        key: WorkerKey,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        let worker = self.hear(key)?;
+        let judged = self.judge(reference, worker, true);
+        let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
+        match judged {
+            Some(judged) if verdict == Verdict::Accepted => self.start(&judged, effects),
+            Some(judged) if verdict == Verdict::Adopted => self.adopt_running(&judged, worker, effects),
+            _ => {}
+        }
+        if verdict.kills() {
+            self.kill(reference, key, effects);
+        }
+        Self::answer(reference, verdict, effects);
+        Ok(())
+    }
+
+    /// The current attempt of a unit has started.
+    fn start(&mut self, judged: &Judged, effects: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(attempt) = self.attempts.get_mut(judged.slot) else { return };
+        if let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| false) {
+            attempt.state = state;
+            (attempt.accepted, attempt.started) = (true, true);
+            attempt.started_at = now;
+            // A revoke came too late for it.
+            attempt.revoking = false;
+        }
+        let ending = attempt.ending;
+        let mut life = judged.life;
+        life.started = true;
+        match machine::job(life.state, job::Event::Started, |_| false) {
+            Some(to) => self.follow(judged.unit, life, to, Reason::Plain, effects),
+            None => self.set_life(judged.unit, life),
+        }
+        if let Some(why) = ending {
+            self.tell_to_end(judged.slot, why, effects);
+        }
+    }
+
+    /// Late adoption: live work that was given up is kept.
+    fn adopt_running(&mut self, judged: &Judged, worker: u32, effects: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(attempt) = self.attempts.get_mut(judged.slot).filter(|attempt| attempt.worker == worker) else {
+            return;
+        };
+        let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| true) else { return };
+        attempt.state = state;
+        (attempt.accepted, attempt.started, attempt.charged) = (true, true, true);
+        (attempt.revoking, attempt.ending) = (false, None);
+        if attempt.started_at == 0 {
+            attempt.started_at = now;
+        }
+        let (request, tenant) = (attempt.request, attempt.tenant);
+        if let (Some(request), Some(tenant)) = (self.requests.get(request), self.tenants.get_mut(tenant as usize)) {
+            tenant.charge(request, 1);
+        }
+        self.weigh_tenant(tenant);
+        let mut life = judged.life;
+        (life.lost, life.live, life.started) = (false, judged.slot, true);
+        if let Some(to) = machine::job(life.state, job::Event::Started, |guard| guard == job::Guard::NewestMayRun) {
+            self.follow(judged.unit, life, to, Reason::Adopted, effects);
+        }
+    }
+
+    pub(super) fn result(
+        &mut self,
+        reference: AttemptRef,
+        key: WorkerKey,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        let worker = self.hear(key)?;
+        let judged = self.judge(reference, worker, false);
+        let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
+        match judged {
+            Some(judged) if verdict.counts() => {
+                self.note_outcome(worker, &judged, outcome, effects);
+                self.conclude(&judged, worker, outcome, effects);
+            }
+            _ => self.close_stale(reference, worker, effects),
+        }
+        Self::answer(reference, verdict, effects);
+        Ok(())
+    }
+
+    /// An attempt whose result does not count has ended all the same.
+    pub(super) fn close_stale(&mut self, reference: AttemptRef, worker: u32, effects: &mut Vec<Effect>) {
+        let Some(job) = self.ids.get(reference.job.as_u64()) else { return };
+        let unit = Unit { job, index: reference.index };
+        for slot in self.attempts_on(worker) {
+            let same = self.attempts.get(slot).is_some_and(|attempt| {
+                attempt.unit == unit
+                    && (attempt.number, attempt.member) == (reference.attempt, reference.member)
+                    && self.epoch_at(attempt.epoch) == reference.epoch
+                    && attempt.state == AttemptState::Lost
+            });
+            if same {
+                self.close(slot, effects);
+                if let Some(mut life) = self.life(unit).filter(|life| life.live == slot) {
+                    life.live = NONE;
+                    self.set_life(unit, life);
+                }
+            }
+        }
+    }
+
+    /// An accepted or adopted result: the attempt ends, the unit moves on.
+    fn conclude(&mut self, judged: &Judged, worker: u32, outcome: Outcome, effects: &mut Vec<Effect>) {
+        let attempt = self.attempts.get(judged.slot).copied();
+        let mut life = judged.life;
+        life.answered = outcome != Outcome::Lost;
+        if let Some(attempt) = attempt {
+            self.note_runtime(&attempt, outcome);
+            self.close(judged.slot, effects);
+        }
+        let ending = ending(outcome, attempt.and_then(|attempt| attempt.ending), life.state);
+        if !self.move_on(judged.unit, life, worker, ending, effects) {
+            // It was given up before, and its worker confirms that nothing is left of it.
+            life.live = NONE;
+            self.set_life(judged.unit, life);
+        }
+    }
+
+    pub(super) fn rejected(
+        &mut self,
+        reference: AttemptRef,
+        key: WorkerKey,
+        permanent: bool,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        let ending = Ending { permanent, ..Ending::of(job::Event::Rejected, Reason::Rejected) };
+        self.unstarted(reference, key, ending, effects)
+    }
+
+    pub(super) fn revoked(
+        &mut self,
+        reference: AttemptRef,
+        key: WorkerKey,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        self.unstarted(reference, key, Ending::of(job::Event::Revoked, Reason::Revoked), effects)
+    }
+
+    /// An attempt ended before it started.
+    fn unstarted(
+        &mut self,
+        reference: AttemptRef,
+        key: WorkerKey,
+        ending: Ending,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), EventError> {
+        let worker = self.hear(key)?;
+        let judged = self.judge(reference, worker, false).filter(|judged| judged.verdict == Verdict::Accepted);
+        match judged {
+            // Who has started cannot be unstarted: its result will tell.
+            Some(judged) if self.attempts.get(judged.slot).is_some_and(|attempt| !attempt.started) => {
+                self.close(judged.slot, effects);
+                self.move_on(judged.unit, judged.life, worker, ending, effects);
+            }
+            Some(_) => {}
+            None => self.close_stale(reference, worker, effects),
+        }
+        Ok(())
+    }
+}
+
+impl Scheduler {
+    /// Remembers how long an attempt of its class ran, if it ended by itself.
+    fn note_runtime(&mut self, attempt: &Attempt, outcome: Outcome) {
+        let ended = matches!(outcome, Outcome::Succeeded | Outcome::Failed { .. });
+        let ran = u32::try_from(self.now.saturating_sub(attempt.started_at)).unwrap_or(u32::MAX);
+        let spec = self.jobs.get(attempt.unit.job).map_or(NONE, |job| job.spec);
+        let class = self.specs.get(spec as usize).map_or(NONE, |spec| spec.class);
+        if let Some(class) = self.classes.get_mut(class).filter(|_| ended && attempt.started)
+            && let Some(count) = class.runtimes.get_mut((32 - ran.leading_zeros()).min(31) as usize)
+        {
+            *count = count.saturating_add(1);
+        }
+    }
+}
+
+/// What an outcome means to the unit. An attempt that was ended for others' sake and did not succeed counts nothing.
+fn ending(outcome: Outcome, told: Option<CancelReason>, state: JobState) -> Ending {
+    let displaced = match told {
+        Some(CancelReason::Preempt) => Some(Ending::of(job::Event::Preempted, Reason::Preempted)),
+        Some(CancelReason::Drain) => Some(Ending::of(job::Event::Drained, Reason::Drained)),
+        _ => None,
+    };
+    match (outcome, displaced) {
+        (Outcome::Succeeded, _) => Ending::of(job::Event::ResultSucceeded, Reason::Plain),
+        (_, Some(displaced)) => displaced,
+        (Outcome::Failed { exit_code }, None) => {
+            Ending { exit_code, ..Ending::of(job::Event::ResultFailed, Reason::Exit(exit_code)) }
+        }
+        (Outcome::TimedOut, None) => Ending::of(job::Event::ResultTimedOut, Reason::TimedOut),
+        // Ended by its own worker, for example on its way out.
+        (Outcome::Cancelled, None) if state != JobState::Cancelling => Ending::of(job::Event::Drained, Reason::Drained),
+        (Outcome::Cancelled, None) => Ending::of(job::Event::ResultCancelled, Reason::Cancelled),
+        (Outcome::StartFailed { permanent }, None) => {
+            Ending { permanent, ..Ending::of(job::Event::StartFailed, Reason::StartFailed) }
+        }
+        (Outcome::Lost, None) => Ending::of(job::Event::WorkerLost, Reason::WorkerLost),
+    }
+}

@@ -1,0 +1,285 @@
+//! The scheduler: events and time in, effects out (scheduler contract, chapter 2). Owns the state and which part handles
+//! which event; each part stands in its own file.
+
+mod admit;
+mod assign;
+mod cancel;
+mod ends;
+mod epoch;
+mod health;
+mod lookup;
+mod machine;
+mod message;
+mod order;
+mod record;
+mod round;
+mod sanity;
+mod settle;
+mod sync;
+mod tenants;
+#[cfg(test)]
+mod tests;
+mod timer;
+mod view;
+mod wake;
+mod worker;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use orlop_core::id::{Epoch, TenantName, WorkerId};
+
+use crate::class::Classes;
+use crate::class::blocked::Blocked;
+use crate::class::request::Requests;
+use crate::config::Config;
+use crate::effect::Effect;
+use crate::error::EventError;
+use crate::event::Event;
+use crate::fleet::dims::Dims;
+use crate::fleet::kind::Kinds;
+use crate::fleet::table::Table;
+use crate::job::{JobSpec, Prefer};
+use crate::queue::Queue;
+use crate::score::rank::Scale;
+use crate::score::scan::Shortlist;
+use crate::table::{Ids, LeastTree, Slab};
+use crate::tenant::Tenant;
+use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
+pub use round::RoundStats;
+use timer::Timers;
+pub use view::{FleetUse, JobView, TenantView, WorkerView};
+
+/// The scheduler as a value: hand it events, ask it for rounds, carry out its effects.
+///
+/// ```
+/// use std::sync::Arc;
+/// use orlop_core::id::{Epoch, JobId};
+/// use orlop_scheduler::config::Config;
+/// use orlop_scheduler::effect::Effect;
+/// use orlop_scheduler::engine::Scheduler;
+/// use orlop_scheduler::event::{Capabilities, Event, Gate};
+/// use orlop_scheduler::job::{JobSpec, Runtime};
+///
+/// let mut scheduler = Scheduler::new(Config::default(), 7)?;
+/// let mut effects = Vec::new();
+/// // A worker of 4 cores comes …
+/// scheduler.apply(0, Event::WorkerDeclared { id: "w1".parse()? }, &mut effects)?;
+/// let worker = scheduler.worker_key(&"w1".parse()?).ok_or("declared")?;
+/// let offer = Capabilities {
+///     cpu_m: 4000,
+///     memory_bytes: 8 << 30,
+///     max_jobs: 16,
+///     runtimes: [Runtime::Process].into(),
+///     ..Capabilities::default()
+/// };
+/// scheduler.apply(1, Event::Registered { worker, capabilities: Arc::new(offer) }, &mut effects)?;
+/// scheduler.apply(2, Event::Connected { worker, kept: vec![] }, &mut effects)?;
+/// // … and a job of one core.
+/// let job = JobId::new(Epoch(1), 1).ok_or("in range")?;
+/// let spec = Arc::new(JobSpec::new("physics".parse()?));
+/// scheduler.apply(3, Event::Submit { job, spec, gate: Gate::default() }, &mut effects)?;
+/// effects.clear();
+/// let stats = scheduler.round(4, u32::MAX, &mut effects);
+/// assert_eq!(stats.placed, 1);
+/// assert!(effects.iter().any(|effect| matches!(effect, Effect::Assign { worker: on, .. } if *on == worker)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    config: Config,
+    seed: u64,
+    now: u64,
+    revision: u64,
+    /// Tells entries of queues apart.
+    stamp: u32,
+    /// Epochs that tokens were issued in; the last is the current one.
+    epochs: Vec<Epoch>,
+
+    jobs: Slab<Job>,
+    ids: Ids,
+    arrays: Slab<Array>,
+    attempts: Slab<Attempt>,
+    /// Attempts of the members of gangs, by the slot of the job.
+    gangs: BTreeMap<u32, Vec<u32>>,
+    /// Tokens before the newest, of units with several.
+    past: BTreeMap<Unit, Vec<Past>>,
+    /// Final jobs, the oldest first.
+    finished: VecDeque<u32>,
+
+    specs: Vec<Spec>,
+    spec_numbers: BTreeMap<Arc<JobSpec>, u32>,
+    /// Specifications seen lately, by address: a shortcut past comparing them.
+    recent: Vec<(Arc<JobSpec>, u32)>,
+    /// Preferences by number; the first is none.
+    likes: Vec<Vec<Prefer>>,
+
+    dims: Dims,
+    kinds: Kinds,
+    table: Table,
+    /// How many dimensions classes and table know.
+    table_dims: usize,
+    scale: Scale,
+    workers: Slab<Worker>,
+    worker_ids: BTreeMap<WorkerId, u32>,
+    /// Workers that left, the oldest first.
+    gone: VecDeque<u32>,
+
+    requests: Requests,
+    classes: Classes,
+    blocked: Blocked,
+    /// How many classes that have jobs and are not blocked, by number modulo 64; and which of these are above 0.
+    open_classes: [u32; 64],
+    open_mask: u64,
+    queues: Vec<Queue>,
+    queue_numbers: BTreeMap<(u32, usize, u32), u32>,
+
+    tenants: Vec<Tenant>,
+    tenant_numbers: BTreeMap<TenantName, u32>,
+    /// Per band the tenants with ready queues, by weighted dominant share.
+    turns: [LeastTree; 3],
+    /// What each band is owed, in dominant shares.
+    credit: [f64; 3],
+    was_ready: [bool; 3],
+    /// Shares, request costs and the scale are to be worked out again: the fleet changed.
+    fleet_changed: bool,
+
+    /// Places that grew since the last round.
+    grew: Vec<u32>,
+    timers: Timers,
+    shortlist: Shortlist,
+    scratch: Vec<u32>,
+    /// Request vectors of the class in turn that its tenant's limits allow.
+    allowed: Vec<u32>,
+    /// Classes that were woken for some places and have not been blocked since, or more.
+    woken: Vec<u32>,
+    /// Tenants whose stopped queues are to be judged again.
+    relieved: Vec<u32>,
+    /// Tenants with a queue that is stopped although part of its request vectors is allowed.
+    half_stopped: Vec<u32>,
+    /// How well each kind is liked, by preferences.
+    liked: Vec<Vec<u32>>,
+}
+
+impl Scheduler {
+    /// An empty scheduler. The seed orders workers of equal rank and nothing else.
+    ///
+    /// # Errors
+    /// The configuration makes no sense.
+    pub fn new(config: Config, seed: u64) -> Result<Self, EventError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            seed,
+            now: 0,
+            revision: 0,
+            stamp: 0,
+            epochs: vec![Epoch(1)],
+            jobs: Slab::default(),
+            ids: Ids::new(seed),
+            arrays: Slab::default(),
+            attempts: Slab::default(),
+            gangs: BTreeMap::new(),
+            past: BTreeMap::new(),
+            finished: VecDeque::new(),
+            specs: Vec::new(),
+            spec_numbers: BTreeMap::new(),
+            recent: Vec::new(),
+            likes: vec![Vec::new()],
+            dims: Dims::default(),
+            kinds: Kinds::default(),
+            table: Table::default(),
+            table_dims: 0,
+            scale: Scale::default(),
+            workers: Slab::default(),
+            worker_ids: BTreeMap::new(),
+            gone: VecDeque::new(),
+            requests: Requests::default(),
+            classes: Classes::default(),
+            blocked: Blocked::default(),
+            open_classes: [0; 64],
+            open_mask: 0,
+            queues: Vec::new(),
+            queue_numbers: BTreeMap::new(),
+            tenants: Vec::new(),
+            tenant_numbers: BTreeMap::new(),
+            turns: [LeastTree::default(), LeastTree::default(), LeastTree::default()],
+            credit: [0.0; 3],
+            was_ready: [false; 3],
+            fleet_changed: true,
+            grew: Vec::new(),
+            timers: Timers::default(),
+            shortlist: Shortlist::default(),
+            scratch: Vec::new(),
+            allowed: Vec::new(),
+            woken: Vec::new(),
+            relieved: Vec::new(),
+            half_stopped: Vec::new(),
+            liked: vec![Vec::new()],
+        })
+    }
+
+    /// Takes an event. Places nothing: that is what [`Scheduler::round`] is for. `now` is in monotonic milliseconds; a time
+    /// before one that was seen counts as that one.
+    ///
+    /// Costs: a submit and a message about an attempt, logarithmic in queues and tenants; a heartbeat, constant; a cancel,
+    /// linear in what it cancels, ranges of elements that never started counting as one.
+    ///
+    /// # Errors
+    /// The event cannot be taken; then nothing has changed, unless the error's class is Fatal.
+    pub fn apply(&mut self, now: u64, event: Event, effects: &mut Vec<Effect>) -> Result<(), EventError> {
+        self.now = self.now.max(now);
+        match event {
+            Event::Submit { job, spec, gate } => self.submit(job, &spec, gate, None, effects),
+            Event::SubmitArray { job, spec, gate, array } => self.submit(job, &spec, gate, Some(array), effects),
+            Event::Cancel { job, elements } => self.cancel(job, elements, effects),
+            Event::TenantChanged { tenant, settings } => self.tenant_changed(tenant, settings),
+            Event::QuotaChanged { tenant, quota } => self.quota_changed(tenant, quota),
+            Event::ConfigChanged { config } => self.config_changed(*config),
+            Event::Tick => {
+                self.fire(effects);
+                Ok(())
+            }
+            Event::WorkerDeclared { id } => self.declared(id, effects),
+            Event::Registered { worker, capabilities } => self.registered(worker, capabilities, effects),
+            Event::Connected { worker, kept } => self.connected(worker, &kept, effects),
+            Event::Updated { worker, capabilities } => self.updated(worker, capabilities, effects),
+            Event::ConnectionLost { worker } => self.connection_lost(worker, effects),
+            Event::Heartbeat { worker } => self.heartbeat(worker, effects),
+            Event::HealthReport { worker, good } => self.health_report(worker, good, effects),
+            Event::Drain { worker, order } => self.drain(worker, order, effects),
+            Event::Undrain { worker } => self.undrain(worker, effects),
+            Event::Cordon { worker } => self.cordon(worker, true),
+            Event::Uncordon { worker } => self.cordon(worker, false),
+            Event::Remove { worker, why } => self.remove(worker, why, effects),
+            Event::Accepted { attempt, worker } => self.accepted(attempt, worker, effects),
+            Event::Rejected { attempt, worker, permanent } => self.rejected(attempt, worker, permanent, effects),
+            Event::Started { attempt, worker } => self.started(attempt, worker, effects),
+            Event::Result { attempt, worker, outcome } => self.result(attempt, worker, outcome, effects),
+            Event::Revoked { attempt, worker } => self.revoked(attempt, worker, effects),
+        }
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The latest time seen, in monotonic milliseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn config_changed(&mut self, config: Config) -> Result<(), EventError> {
+        config.check()?;
+        self.config = config;
+        Ok(())
+    }
+
+    fn next_revision(&mut self) -> u64 {
+        self.revision += 1;
+        self.revision
+    }
+}

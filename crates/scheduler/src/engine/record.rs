@@ -1,0 +1,186 @@
+//! Records of jobs, arrays, attempts, specifications, tenants and workers. Owns their shapes; the engine's parts change
+//! them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_core::id::{JobId, WorkerId};
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::worker::WorkerState;
+
+use crate::effect::CancelReason;
+use crate::event::{Capabilities, DrainOrder};
+use crate::job::JobSpec;
+use crate::table::{NONE, RangeMap, RangeSet};
+
+/// A single job, an element of an array, or a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unit {
+    /// Slot of the job.
+    pub(super) job: u32,
+    /// Element, else 0.
+    pub(super) index: u32,
+}
+
+/// Where a unit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) state: JobState,
+    /// The newest token has an accepted result.
+    pub(super) answered: bool,
+    /// It was started once, so it cannot expire.
+    pub(super) started: bool,
+    /// Its newest attempt is lost and no newer one was issued.
+    pub(super) lost: bool,
+    pub(super) retries: u8,
+    pub(super) infra: u32,
+    /// Number of the newest attempt ever issued; 0 = none.
+    pub(super) attempt: u32,
+    /// Its epoch, by number.
+    pub(super) epoch: u32,
+    /// Slot of the newest attempt while anything is known of it; of a gang, of the first member.
+    pub(super) live: u32,
+    /// Worker that it should rather not get.
+    pub(super) avoid: u32,
+    /// When its backoff ends.
+    pub(super) due: u64,
+}
+
+impl Life {
+    pub(super) const fn new(state: JobState) -> Self {
+        Self {
+            state,
+            answered: false,
+            started: false,
+            lost: false,
+            retries: 0,
+            infra: 0,
+            attempt: 0,
+            epoch: 0,
+            live: NONE,
+            avoid: NONE,
+            due: 0,
+        }
+    }
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) id: JobId,
+    pub(super) spec: u32,
+    /// Number of its array record, if it is one.
+    pub(super) array: u32,
+    /// That of its entry in its queue.
+    pub(super) stamp: u32,
+    pub(super) queued: bool,
+    /// Of an array: Pending before its gate opens, Queued after, final at its end.
+    pub(super) life: Life,
+    pub(super) submitted: u64,
+}
+
+/// What remains of an element that is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) state: JobState,
+    pub(super) attempt: u32,
+    pub(super) epoch: u32,
+    pub(super) answered: bool,
+}
+
+/// The elements of an array.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Array {
+    /// Elements that may be placed, or will be when the gate opens.
+    pub(super) ready: RangeSet,
+    /// Elements that have left Queued once and are not final.
+    pub(super) active: BTreeMap<u32, Life>,
+    pub(super) done: RangeMap<Done>,
+    pub(super) elements: u32,
+    pub(super) max_parallel: u32,
+    pub(super) max_failures: u64,
+    /// Elements that hold capacity.
+    pub(super) running: u32,
+    /// Elements that ended without success.
+    pub(super) failures: u64,
+}
+
+/// An attempt that is not known to have ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    pub(super) unit: Unit,
+    pub(super) member: u32,
+    pub(super) number: u32,
+    pub(super) epoch: u32,
+    pub(super) worker: u32,
+    pub(super) request: u32,
+    pub(super) tenant: u32,
+    pub(super) state: AttemptState,
+    pub(super) accepted: bool,
+    pub(super) started: bool,
+    /// Its tenant is charged for it.
+    pub(super) charged: bool,
+    /// A revoke was sent.
+    pub(super) revoking: bool,
+    /// It was told to end.
+    pub(super) ending: Option<CancelReason>,
+    pub(super) started_at: u64,
+    /// Neighbours on the same worker.
+    pub(super) before: u32,
+    pub(super) after: u32,
+}
+
+/// An interned specification.
+#[derive(Clone, Debug)]
+pub(super) struct Spec {
+    pub(super) spec: Arc<JobSpec>,
+    pub(super) tenant: u32,
+    pub(super) class: u32,
+    pub(super) queue: u32,
+    /// Number of its preferences; 0 = none.
+    pub(super) likes: u32,
+}
+
+/// One incarnation of a worker.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    pub(super) id: WorkerId,
+    pub(super) incarnation: u32,
+    pub(super) state: WorkerState,
+    /// Its place in the table while its capacity counts.
+    pub(super) place: u32,
+    pub(super) capabilities: Arc<Capabilities>,
+    pub(super) cordoned: bool,
+    pub(super) connected: bool,
+    pub(super) drain: Option<DrainOrder>,
+    /// It waits among those that grew.
+    pub(super) grew: bool,
+    /// Its last report was bad.
+    pub(super) bad: bool,
+    /// Its attempts were given up in this silence.
+    pub(super) reassigned: bool,
+    pub(super) seen: u64,
+    /// When it entered its state.
+    pub(super) since: u64,
+    /// First attempt of its list.
+    pub(super) first: u32,
+    pub(super) attempts: u32,
+    /// Times of recent losses, the oldest first.
+    pub(super) losses: Vec<u64>,
+    /// Times and jobs of failed starts since the last success.
+    pub(super) failed_starts: Vec<(u64, JobId)>,
+    /// When its probation ends, and how long the next one is.
+    pub(super) probation: u64,
+    pub(super) next_probation: u64,
+    /// The earliest time of its timer that is set; `u64::MAX` = none.
+    pub(super) timer: u64,
+}
+
+/// A token that is no longer its unit's newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) attempt: u32,
+    pub(super) epoch: u32,
+    pub(super) answered: bool,
+}

@@ -1,0 +1,264 @@
+//! Rounds: which band, which tenant, which queue, and a run of its jobs (sections 2.3 and 2.6). Owns the order of decisions;
+//! where a class fits is found by the search.
+
+use super::Scheduler;
+use super::assign::Target;
+use crate::class::Standing;
+use crate::effect::{Effect, Start};
+use crate::queue::LaneEntry;
+use crate::score::rank;
+use crate::score::scan::{Candidate, Search, Shortlist};
+use crate::table::NONE;
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct RoundStats {
+    /// Attempts that were placed, members of gangs counted one by one.
+    pub placed: u32,
+    /// Runs of jobs of one class.
+    pub runs: u32,
+    /// Classes that were found to fit nowhere.
+    pub blocked: u32,
+    /// It ended at the limit; there may be more to place.
+    pub limited: bool,
+}
+
+/// A queue whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) band: usize,
+    pub(super) tenant: u32,
+    pub(super) entry: LaneEntry,
+}
+
+impl Scheduler {
+    /// Fires due timers and places at most `limit` attempts, the members of a gang counting one by one but never parted.
+    ///
+    /// Cost: per run of up to `run_max` jobs one search, O(workers ÷ 64) summaries and the blocks that these do not rule
+    /// out; per woken class what its hints cost.
+    pub fn round(&mut self, now: u64, limit: u32, effects: &mut Vec<Effect>) -> RoundStats {
+        self.now = self.now.max(now);
+        self.fire(effects);
+        if self.fleet_changed {
+            self.fleet_changed = false;
+            self.scale = rank::scale(&self.table);
+            (0..self.tenants.len()).for_each(|tenant| self.weigh_tenant(u32::try_from(tenant).unwrap_or(NONE)));
+        }
+        self.wake_grown(effects);
+        let mut stats = RoundStats::default();
+        while stats.placed < limit {
+            let Some(turn) = self.next_turn() else { break };
+            self.run(turn, limit - stats.placed, &mut stats, effects);
+        }
+        stats.limited = stats.placed >= limit;
+        stats
+    }
+
+    /// The queue whose turn it is: the band with the greatest credit, its tenant with the least share, that tenant's first
+    /// head.
+    fn next_turn(&mut self) -> Option<Turn> {
+        let mut tenants = [NONE; 3];
+        for (band, tree) in self.turns.iter().enumerate() {
+            if tree.any(self.open_mask) {
+                let ready = |tenant: u32| {
+                    let tenant = self.tenants.get(tenant as usize);
+                    tenant
+                        .and_then(|tenant| tenant.lanes.get(band))
+                        .is_some_and(|lane| lane.any(|class| self.is_open(class)))
+                };
+                tenants[band] = tree.least(self.open_mask, ready).unwrap_or(NONE);
+            }
+        }
+        let ready = tenants.map(|tenant| tenant != NONE);
+        self.note_ready(ready);
+        let mut best: Option<usize> = None;
+        for band in (0..3).filter(|band| ready[*band]) {
+            if best.is_none_or(|best| self.credit[band] > self.credit[best]) {
+                best = Some(band);
+            }
+        }
+        let band = best?;
+        let tenant = tenants[band];
+        let lane = self.tenants.get(tenant as usize)?.lanes.get(band)?;
+        let entry = lane.first(|class| self.is_open(class))?;
+        Some(Turn { band, tenant, entry })
+    }
+
+    /// A band that stops being ready passes what it is owed to the highest ready band and forgets what it owes.
+    fn note_ready(&mut self, ready: [bool; 3]) {
+        for band in 0..3 {
+            if self.was_ready[band] && !ready[band] {
+                let credit = std::mem::take(&mut self.credit[band]);
+                if credit > 0.0
+                    && let Some(heir) = (0..3).find(|heir| ready[*heir])
+                {
+                    self.credit[heir] += credit;
+                }
+            }
+        }
+        self.was_ready = ready;
+    }
+
+    /// Charges a placement to its band (section 2.6).
+    pub(super) fn charge_band(&mut self, band: usize, cost: f64) {
+        let ready = self.was_ready;
+        let shares = self.config.band_share;
+        let given: f64 = (0..3).filter(|band| ready[*band]).map(|band| shares[band]).sum();
+        let mut rest = (1.0 - given).max(0.0);
+        for other in (0..3).filter(|band| ready[*band]) {
+            self.credit[other] += (shares[other] + rest) * cost;
+            rest = 0.0;
+        }
+        self.credit[band] -= cost;
+    }
+
+    /// Places a run of the queue's class, or finds that nothing of it can be placed.
+    fn run(&mut self, turn: Turn, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+        stats.runs += 1;
+        let numbers = self.classes.get(turn.entry.class).map(|class| class.requests.clone()).unwrap_or_default();
+        let Some(share) =
+            numbers.first().and_then(|number| self.requests.get(*number)).map(|first| first.share(&self.table))
+        else {
+            // The fleet never had what it asks for.
+            self.block(turn.entry.class, stats);
+            return;
+        };
+        let mut allowed = std::mem::take(&mut self.allowed);
+        let room = self.room(turn.tenant, &numbers, &mut allowed);
+        let partly = allowed.len() < numbers.len();
+        let fill = (1.0 / (256.0 * share)) as u32;
+        let most = self.config.run_max.min(limit).min(fill.max(1)).min(u32::try_from(room).unwrap_or(u32::MAX));
+        let most = if self.config.policy.fills() { most } else { most.min(1) };
+        let placed = if most == 0 { 0 } else { self.place_run(turn, (most, &allowed), effects) };
+        self.allowed = allowed;
+        match placed {
+            0 if partly => {
+                if most > 0 {
+                    // Other kinds of GPUs have no room now: growth may change that as well as the quota.
+                    self.half_stopped.push(turn.tenant);
+                }
+                self.stop(turn, effects);
+            }
+            0 => self.block(turn.entry.class, stats),
+            _ => {
+                stats.placed += placed;
+                self.charge_band(turn.band, share * f64::from(placed));
+                self.block_again(stats);
+            }
+        }
+    }
+
+    /// How many more attempts the tenant's limits allow, by the request vectors that they allow at all.
+    pub(super) fn room(&self, tenant: u32, numbers: &[u32], allowed: &mut Vec<u32>) -> u64 {
+        allowed.clear();
+        let Some(tenant) = self.tenants.get(tenant as usize) else { return 0 };
+        let mut least = u64::MAX;
+        for number in numbers {
+            let room = self.requests.get(*number).map_or(0, |request| tenant.room(request, &self.dims));
+            if room > 0 {
+                allowed.push(*number);
+                least = least.min(room);
+            }
+        }
+        if allowed.is_empty() { 0 } else { least }
+    }
+
+    /// Places up to `most` jobs of a queue by the request vectors that are allowed; returns how many.
+    fn place_run(&mut self, turn: Turn, (most, allowed): (u32, &[u32]), effects: &mut Vec<Effect>) -> u32 {
+        let Some((key, entry)) = self.head(turn.entry.queue) else { return 0 };
+        let unit = self.peek(entry.job);
+        let avoid = self.life(unit).map_or(NONE, |life| life.avoid);
+        let most = if avoid == NONE { most } else { 1 };
+        let likes = self.likes_of(entry.job);
+        let mut found = std::mem::take(&mut self.shortlist);
+        self.search(turn.entry.class, allowed, (most, avoid, likes), &mut found);
+        let mut placed = 0;
+        for candidate in found.iter() {
+            if placed >= most {
+                break;
+            }
+            let taken = self.fill(turn, key.0, (candidate, most - placed, likes), effects);
+            placed += taken;
+            if taken == 0 {
+                break;
+            }
+        }
+        self.shortlist = found;
+        if placed > 0 {
+            self.weigh_tenant(turn.tenant);
+            self.refresh_head(turn.entry.queue);
+        }
+        placed
+    }
+
+    /// Finds the best workers for a run of a class: among those it was woken for, else everywhere.
+    fn search(&mut self, number: u32, numbers: &[u32], (run, avoid, likes): (u32, u32, u32), found: &mut Shortlist) {
+        let mut loose = std::mem::take(&mut self.scratch);
+        loose.clear();
+        let Some(class) = self.classes.get(number) else { return };
+        let avoid = self.workers.get(avoid).map_or(NONE, |worker| worker.place);
+        let liking = |kind: u32| self.liking(likes, kind);
+        let balance = |place: u32| self.balance(likes, class, place);
+        let search = Search {
+            policy: self.config.policy,
+            class,
+            numbers,
+            requests: &self.requests,
+            scale: &self.scale,
+            seed: self.seed,
+            run,
+            avoid,
+            likes: (likes != 0).then_some(&liking),
+            balance: (self.config.policy == crate::config::Policy::Balanced).then_some(&balance),
+        };
+        let mut look = |search: &Search<'_>, found: &mut Shortlist| match &class.standing {
+            Standing::Hinted(places) => search.among(&self.table, places, found),
+            Standing::Fresh | Standing::Blocked(_) => search.everywhere(&self.table, found, &mut loose),
+        };
+        look(&search, found);
+        // The worker where it failed before is better than none.
+        if found.is_empty() && avoid != NONE {
+            look(&Search { avoid: NONE, ..search }, found);
+        }
+        loose.iter().for_each(|block| self.table.tighten(*block as usize));
+        self.scratch = loose;
+    }
+
+    /// Fills one worker with jobs of the queue that have the same priority and likes; returns how many.
+    fn fill(
+        &mut self,
+        turn: Turn,
+        step: u8,
+        (candidate, most, likes): (Candidate, u32, u32),
+        effects: &mut Vec<Effect>,
+    ) -> u32 {
+        let worker = self.table.owner(candidate.place);
+        let target = Target { worker, request: candidate.request, tenant: turn.tenant, start: Start::Now };
+        let Some(request) = self.requests.get(candidate.request) else { return 0 };
+        let times = self.table.hosts(candidate.place, &request.need).min(most);
+        let mut placed = 0;
+        while placed < times {
+            let Some((key, entry)) = self.head(turn.entry.queue) else { break };
+            let unit = self.peek(entry.job);
+            let avoids = self.life(unit).is_some_and(|life| life.avoid != NONE);
+            if key.0 != step || (placed > 0 && avoids) || self.likes_of(entry.job) != likes {
+                break;
+            }
+            let Some(unit) = self.take(turn.entry.queue) else { break };
+            if !self.assign(unit, &[target], effects) {
+                // Its token cannot grow any more.
+                self.give_up(unit, effects);
+                break;
+            }
+            placed += 1;
+        }
+        if let Some(request) = self.requests.get(candidate.request) {
+            self.table.charge(candidate.place, &request.need, i32::try_from(placed).unwrap_or(0));
+            if let Some(tenant) = self.tenants.get_mut(turn.tenant as usize) {
+                tenant.charge(request, placed);
+            }
+        }
+        placed
+    }
+}

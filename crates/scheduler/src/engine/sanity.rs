@@ -1,0 +1,177 @@
+//! Whether the state agrees with itself: every cross reference and every counter against a recount (section 2.11). Owns the
+//! checks; for tests, fuzzing and doubt, since it reads everything.
+
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::JobState;
+
+use super::Scheduler;
+use super::lookup::waits;
+use super::order::valid;
+use super::record::{Life, Unit};
+use crate::class::Standing;
+use crate::fleet::MAX_DIMS;
+use crate::queue::Fifo;
+use crate::table::NONE;
+
+/// What is wrong, in one sentence.
+type Fault = &'static str;
+
+fn must(holds: bool, fault: Fault) -> Result<(), Fault> {
+    if holds { Ok(()) } else { Err(fault) }
+}
+
+/// What a tenant should use, by recount.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    pending: u64,
+    active: u64,
+    running: u64,
+    held: [u64; MAX_DIMS],
+}
+
+impl Scheduler {
+    /// Checks every cross reference and counter. Cost: linear in everything, elements of arrays by ranges.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    pub fn sanity_check(&self) -> Result<(), &'static str> {
+        self.table.check()?;
+        let mut counts = vec![Count::default(); self.tenants.len()];
+        for (slot, job) in self.jobs.iter() {
+            must(self.ids.get(job.id.as_u64()) == Some(slot), "a job is not found by its id")?;
+            let count = counts.get_mut(self.tenant_of(slot) as usize).ok_or("a job has no tenant")?;
+            if job.array == NONE {
+                tally(count, job.life.state, 1);
+                self.check_unit(Unit::whole(slot), &job.life)?;
+                must(job.queued == (job.life.state == JobState::Queued), "a queued job is in no queue, or another is")?;
+            } else {
+                self.check_array(slot, count)?;
+            }
+        }
+        self.check_attempts(&mut counts)?;
+        for (tenant, count) in self.tenants.iter().zip(&counts) {
+            must(tenant.pending == count.pending, "a tenant's waiting jobs are miscounted")?;
+            must(tenant.active == count.active, "a tenant's active jobs are miscounted")?;
+            must(tenant.running == count.running, "a tenant's charged attempts are miscounted")?;
+            must(tenant.held == count.held, "what a tenant holds is miscounted")?;
+        }
+        self.check_queues()?;
+        self.check_classes()
+    }
+
+    fn check_array(&self, slot: u32, count: &mut Count) -> Result<(), Fault> {
+        let job = self.jobs.get(slot).ok_or("a job is missing")?;
+        let array = self.array_of(job).ok_or("an array is missing")?;
+        let (mut running, mut untouched) = (0, array.ready.clone());
+        for (index, life) in &array.active {
+            tally(count, life.state, 1);
+            running += u32::from(life.state.holds_capacity());
+            let unit = Unit { job: slot, index: *index };
+            self.check_unit(unit, life)?;
+            let ready = !untouched.remove(*index, *index).is_empty();
+            must(ready == (life.state == JobState::Queued), "a queued element is not ready, or another is")?;
+            must(array.done.get(*index).is_none(), "an element is final and active")?;
+        }
+        must(running == array.running, "an array's running elements are miscounted")?;
+        let state = if job.life.state.is_terminal() { JobState::Pending } else { job.life.state };
+        tally(count, state, untouched.len());
+        let sum = untouched.len() + array.active.len() as u64 + array.done.len();
+        must(sum == u64::from(array.elements), "elements of an array are lost or doubled")?;
+        let done = array.done.len() == u64::from(array.elements);
+        must(done == job.life.state.is_terminal(), "an array is final before its last element, or not after it")?;
+        let waits = job.life.state == JobState::Queued && array.ready.len() > 0 && array.running < array.max_parallel;
+        must(job.queued == waits, "an array with room and elements is in no queue, or another is")
+    }
+
+    fn check_unit(&self, unit: Unit, life: &Life) -> Result<(), Fault> {
+        let live = self.attempts.get(life.live);
+        must(life.live == NONE || live.is_some_and(|attempt| attempt.unit == unit), "a unit's attempt is not its own")?;
+        let lost = live.is_some_and(|attempt| attempt.state == AttemptState::Lost);
+        must(
+            life.state.holds_capacity() == (live.is_some() && !lost),
+            "a unit holds capacity without an attempt, or not with one",
+        )?;
+        must(live.is_none_or(|attempt| attempt.number == life.attempt), "a unit's attempt is not its newest")
+    }
+
+    fn check_attempts(&self, counts: &mut [Count]) -> Result<(), Fault> {
+        let mut listed = 0;
+        for (number, worker) in self.workers.iter() {
+            let slots = self.attempts_on(number);
+            must(slots.len() == worker.attempts as usize, "a worker's attempts are miscounted")?;
+            must(slots.is_empty() || !worker.state.is_terminal(), "a worker that left has attempts")?;
+            listed += slots.len();
+            let mut taken = [0_i64; MAX_DIMS];
+            for slot in slots {
+                let attempt = self.attempts.get(slot).ok_or("a listed attempt is missing")?;
+                let request = self.requests.get(attempt.request).ok_or("an attempt has no request")?;
+                must(attempt.worker == number, "an attempt is listed by another worker")?;
+                for (dim, amount) in &request.need {
+                    taken[usize::from(*dim)] += i64::from(*amount);
+                }
+                let count = counts.get_mut(attempt.tenant as usize).ok_or("an attempt has no tenant")?;
+                if attempt.charged {
+                    count.running += 1;
+                    for (dim, amount) in &request.need {
+                        count.held[usize::from(*dim)] += u64::try_from(*amount).unwrap_or(0);
+                    }
+                }
+            }
+            self.check_worker(number, &taken)?;
+        }
+        must(listed == self.attempts.len(), "an attempt is listed by no worker")
+    }
+
+    fn check_worker(&self, number: u32, taken: &[i64; MAX_DIMS]) -> Result<(), Fault> {
+        let Some(worker) = self.workers.get(number).filter(|worker| worker.place != NONE) else { return Ok(()) };
+        for (dim, taken) in taken.iter().enumerate() {
+            let (free, total) = (self.table.free(dim, worker.place), self.table.total(dim, worker.place));
+            must(i64::from(total) - i64::from(free) == *taken, "a worker's free capacity is not total less attempts")?;
+        }
+        must(self.table.owner(worker.place) == number, "a place belongs to another worker")?;
+        let open = worker.state.is_schedulable() && !worker.cordoned && worker.drain.is_none();
+        let open = open && self.table.is_whole(worker.place);
+        must(open == self.table.is_open(worker.place), "a worker is open though it must not be, or closed")
+    }
+
+    fn check_queues(&self) -> Result<(), Fault> {
+        for queue in &self.queues {
+            let live = queue.lists.iter().flat_map(Fifo::iter).filter(|entry| valid(&self.jobs, *entry)).count();
+            must((live > 0) == queue.seat.is_some(), "a queue with jobs has no seat, or an empty one has")?;
+            let lane = self.tenants.get(queue.tenant as usize).and_then(|tenant| tenant.lanes.get(queue.band));
+            if let (Some(seat), Some(lane)) = (queue.seat, lane) {
+                let entry = lane.entries.get(seat as usize).ok_or("a queue's seat is empty")?;
+                must(entry.class == queue.class, "a queue's seat belongs to another")?;
+            }
+        }
+        let queued = self.jobs.iter().filter(|(_, job)| job.queued).count();
+        let entries = self.queues.iter().flat_map(|queue| queue.lists.iter().flat_map(Fifo::iter));
+        must(entries.filter(|entry| valid(&self.jobs, *entry)).count() == queued, "a waiting job has no entry, or two")
+    }
+
+    /// While a class is blocked, no open worker that it may see has room for it, unless that worker grew since; while it is
+    /// hinted, none but the hinted ones.
+    fn check_classes(&self) -> Result<(), Fault> {
+        for (number, class) in self.classes.iter() {
+            let queues = self.queues.iter().filter(|queue| queue.class == number && queue.seat.is_some()).count();
+            must(queues == class.queues as usize, "queues of a class are miscounted")?;
+            let bit = self.open_mask >> (number % 64) & 1 == 1;
+            must(bit || class.is_blocked() || queues == 0, "a class that may be placed is not counted")?;
+            let hints: &[u32] = match &class.standing {
+                Standing::Fresh => continue,
+                Standing::Hinted(places) => places,
+                Standing::Blocked(_) => &[],
+            };
+            for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE && !worker.grew) {
+                let fits = self.classes.fits(class, worker.place, (&self.table, &self.requests)).is_some();
+                must(!fits || hints.contains(&worker.place), "a blocked class fits a worker")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tally(count: &mut Count, state: JobState, units: u64) {
+    count.pending += if waits(state) { units } else { 0 };
+    count.active += if state.is_terminal() { 0 } else { units };
+}

@@ -1,0 +1,178 @@
+//! A unit moves from one state to the next: counters, queues, timers, final outcomes and what is remembered of them. Owns
+//! everything that follows from a new state; the tables say which state that is.
+
+use orlop_core::machine::job::JobState;
+
+use super::Scheduler;
+use super::lookup::waits;
+use super::record::{Job, Life, Unit};
+use super::timer::Timer;
+use crate::effect::{CancelReason, Effect, Part, Reason};
+use crate::table::NONE;
+
+impl Scheduler {
+    /// Moves a unit on: `life` is what it was with its new numbers, `to` the new state. Leaves the old state's queue,
+    /// enters that of the new one.
+    pub(super) fn follow(
+        &mut self,
+        unit: Unit,
+        mut life: Life,
+        to: JobState,
+        reason: Reason,
+        effects: &mut Vec<Effect>,
+    ) {
+        let from = life.state;
+        self.leave(unit, from);
+        life.state = to;
+        if to != JobState::Backoff {
+            life.due = 0;
+        }
+        self.set_life(unit, life);
+        self.count(unit, from, to);
+        self.tell(unit, (from, to), reason, effects);
+        match to {
+            JobState::Queued => {
+                if let Some(array) = self.array_mut(unit.job) {
+                    array.ready.insert(unit.index, unit.index, ());
+                }
+                self.line_up(unit.job);
+            }
+            JobState::Backoff => self.timers.set(life.due, Timer::Backoff(unit, self.jobs.generation(unit.job))),
+            _ if to.is_terminal() => self.finish(unit, life, reason, effects),
+            _ => {}
+        }
+        match (from.holds_capacity(), to.holds_capacity()) {
+            (true, false) => self.line_up(unit.job),
+            (false, true) => self.step_aside(unit.job),
+            _ => {}
+        }
+    }
+
+    /// An array whose window is full waits outside its queue.
+    fn step_aside(&mut self, slot: u32) {
+        let full = self.array_mut(slot).is_some_and(|array| array.running >= array.max_parallel);
+        if full {
+            self.dequeue(slot);
+        }
+    }
+
+    /// Says that a unit changed.
+    pub(super) fn tell(
+        &mut self,
+        unit: Unit,
+        (from, to): (JobState, JobState),
+        reason: Reason,
+        effects: &mut Vec<Effect>,
+    ) {
+        let revision = self.next_revision();
+        let (part, Some(job)) = (self.part_of(unit), self.jobs.get(unit.job)) else { return };
+        effects.push(Effect::JobChanged { job: job.id, part, from, to, reason, revision });
+    }
+
+    /// Takes a unit out of where its old state keeps it.
+    fn leave(&mut self, unit: Unit, from: JobState) {
+        if from != JobState::Queued {
+            return;
+        }
+        match self.array_mut(unit.job) {
+            Some(array) => {
+                array.ready.remove(unit.index, unit.index);
+                if array.ready.len() == 0 {
+                    self.dequeue(unit.job);
+                }
+            }
+            None => self.dequeue(unit.job),
+        }
+    }
+
+    /// Keeps the tenant's and the array's numbers.
+    pub(super) fn count(&mut self, unit: Unit, from: JobState, to: JobState) {
+        if let Some(array) = self.array_mut(unit.job) {
+            match (from.holds_capacity(), to.holds_capacity()) {
+                (false, true) => array.running += 1,
+                (true, false) => array.running = array.running.saturating_sub(1),
+                _ => {}
+            }
+        }
+        let tenant = self.tenant_of(unit.job);
+        if let Some(tenant) = self.tenant_mut(tenant) {
+            match (waits(from), waits(to)) {
+                (false, true) => tenant.pending += 1,
+                (true, false) => tenant.pending = tenant.pending.saturating_sub(1),
+                _ => {}
+            }
+            if to.is_terminal() {
+                tenant.active = tenant.active.saturating_sub(1);
+            }
+        }
+    }
+
+    /// A unit is final: publish it, and its job if that was the last.
+    fn finish(&mut self, unit: Unit, life: Life, reason: Reason, effects: &mut Vec<Effect>) {
+        let (part, tenant) = (self.part_of(unit), self.tenant_of(unit.job));
+        let Some(job) = self.jobs.get(unit.job) else { return };
+        let (id, array) = (job.id, job.array);
+        self.less_demand(unit.job, tenant, 1);
+        effects.push(Effect::Finished { job: id, part, outcome: life.state, reason });
+        if array == NONE {
+            self.remember(unit.job);
+            return;
+        }
+        let failed = life.state != JobState::Completed;
+        let Some(array) = self.arrays.get_mut(array) else { return };
+        array.failures += u64::from(failed && life.state != JobState::Cancelled);
+        let too_many = array.failures > array.max_failures;
+        if array.done.len() == u64::from(array.elements) {
+            self.finish_array(unit.job, effects);
+        } else if too_many && failed {
+            self.cancel_rest(unit.job, effects);
+        }
+    }
+
+    /// Gives back what final units asked for.
+    pub(super) fn less_demand(&mut self, job: u32, tenant: u32, units: u64) {
+        let Some(number) = self.jobs.get(job).map(|job| job.spec) else { return };
+        let (Some(spec), Some(tenant)) = (self.specs.get(number as usize), self.tenants.get_mut(tenant as usize))
+        else {
+            return;
+        };
+        tenant.demand_less(&spec.spec, units);
+    }
+
+    /// The last element of an array is final.
+    pub(super) fn finish_array(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        self.dequeue(slot);
+        let Some(job) = self.jobs.get(slot) else { return };
+        let Some(array) = self.array_of(job) else { return };
+        let outcome = JobState::of_array(array.done.iter().map(|(_, _, done)| done.state));
+        let id = job.id;
+        if let Some(job) = self.jobs.get_mut(slot) {
+            job.life.state = outcome;
+        }
+        effects.push(Effect::Finished { job: id, part: Part::Whole, outcome, reason: Reason::Plain });
+        self.remember(slot);
+    }
+
+    /// Past `max_failures`: what is left is cancelled.
+    fn cancel_rest(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        self.cancel_elements(slot, (0, u32::MAX), (Reason::MaxFailures, CancelReason::Request), effects);
+    }
+
+    /// Keeps a final job for messages that come late, and forgets the oldest ones.
+    fn remember(&mut self, slot: u32) {
+        self.finished.push_back(slot);
+        while self.finished.len() > self.config.finished_kept as usize {
+            let Some(oldest) = self.finished.pop_front() else { break };
+            self.forget(oldest);
+        }
+    }
+
+    fn forget(&mut self, slot: u32) {
+        let Some(Job { id, array, .. }) = self.jobs.remove(slot) else { return };
+        self.ids.remove(id.as_u64());
+        self.arrays.remove(array);
+        let tokens = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
+        let units: Vec<Unit> = self.past.range(tokens).map(|(unit, _)| *unit).collect();
+        units.iter().for_each(|unit| drop(self.past.remove(unit)));
+    }
+}

@@ -1,0 +1,90 @@
+//! A worker's stream opens: what it kept is told from what it lost, attempt by attempt. Owns the comparison; the fence
+//! judges each attempt.
+
+use orlop_core::machine::attempt;
+use orlop_core::machine::job;
+use orlop_core::machine::verdict::Verdict;
+
+use super::ends::Ending;
+use super::{Scheduler, machine};
+use crate::effect::{Effect, Reason};
+use crate::event::Kept;
+use crate::table::NONE;
+
+impl Scheduler {
+    /// Tells what a worker kept from what it lost.
+    pub(super) fn sync(&mut self, number: u32, kept: &[Kept], effects: &mut Vec<Effect>) {
+        let key = self.key_of(number);
+        let had = self.attempts_on(number);
+        let mut alive = Vec::new();
+        for kept in kept {
+            let judged = self.judge(kept.attempt, number, true);
+            let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
+            match judged {
+                Some(judged) if verdict == Verdict::Accepted => {
+                    alive.push(judged.slot);
+                    self.keep(judged.slot);
+                    if kept.started {
+                        self.started(kept.attempt, key, effects).unwrap_or_default();
+                        continue;
+                    }
+                }
+                Some(judged) if verdict == Verdict::Adopted && kept.started => {
+                    alive.push(judged.slot);
+                    self.started(kept.attempt, key, effects).unwrap_or_default();
+                    continue;
+                }
+                // Given up before it started: another attempt may already be on its way.
+                Some(judged) if verdict == Verdict::Adopted => {
+                    alive.push(judged.slot);
+                    self.kill(kept.attempt, key, effects);
+                    effects.push(Effect::Verdict { attempt: kept.attempt, verdict: Verdict::Stale });
+                    continue;
+                }
+                _ => {
+                    alive.extend(self.held_slot(number, kept));
+                    self.kill(kept.attempt, key, effects);
+                }
+            }
+            effects.push(Effect::Verdict { attempt: kept.attempt, verdict });
+        }
+        for slot in had.into_iter().filter(|slot| !alive.contains(slot)) {
+            self.vanish(slot, effects);
+        }
+    }
+
+    /// A worker that is back has its attempt still.
+    fn keep(&mut self, slot: u32) {
+        let Some(attempt) = self.attempts.get_mut(slot) else { return };
+        let held = |guard| match guard {
+            attempt::Guard::WasStarted => attempt.started,
+            attempt::Guard::WasAccepted => attempt.accepted,
+            attempt::Guard::Adopted => false,
+        };
+        if let Some(state) = machine::attempt(attempt.state, attempt::Event::Kept, held) {
+            attempt.state = state;
+        }
+    }
+
+    /// The slot of an attempt that was overtaken but still holds capacity here.
+    fn held_slot(&self, number: u32, kept: &Kept) -> Option<u32> {
+        let reference = kept.attempt;
+        self.attempts_on(number)
+            .into_iter()
+            .find(|slot| self.attempts.get(*slot).is_some_and(|attempt| self.reference(attempt) == reference))
+    }
+
+    /// A worker that is back has nothing of an attempt any more.
+    fn vanish(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(attempt) = self.attempts.get(slot).copied() else { return };
+        let mut life = self.life(attempt.unit);
+        self.close(slot, effects);
+        if let Some(life) = life.as_mut().filter(|life| life.live == slot) {
+            life.live = NONE;
+            let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
+            if life.lost || !self.move_on(attempt.unit, *life, attempt.worker, lost, effects) {
+                self.set_life(attempt.unit, *life);
+            }
+        }
+    }
+}

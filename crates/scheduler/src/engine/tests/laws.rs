@@ -1,0 +1,39 @@
+//! The laws of section 2.11 over random worlds, checked after every call.
+
+use crate::config::Policy;
+use crate::testing::{Choices, Shape, World};
+
+/// How many worlds: a few while writing, 100,000 in the long mode, or as `ORLOP_SCHEDULER_WORLDS` says.
+// A test may ask its environment how long to run.
+#[allow(clippy::disallowed_methods)]
+fn worlds() -> u64 {
+    let asked = std::env::var("ORLOP_SCHEDULER_WORLDS").ok().and_then(|number| number.parse().ok());
+    let long = std::env::var_os("ORLOP_TEST_LONG").is_some();
+    asked.unwrap_or(if long { 100_000 } else { 300 })
+}
+
+fn live(shape: Shape, seed: u64, steps: u32) -> u64 {
+    let mut world = World::new(shape, Choices::from_seed(seed)).unwrap();
+    for step in 0..steps {
+        if let Err(broken) = world.step() {
+            panic!("seed {seed}, step {step}, {shape:?}: {broken}");
+        }
+    }
+    world.hash
+}
+
+#[test]
+fn s2_11_laws_hold_in_random_worlds() {
+    for seed in 0..worlds() {
+        let policy = Policy::ALL[(seed % 6) as usize];
+        live(Shape { policy }, seed, 150);
+    }
+}
+
+#[test]
+fn s2_1_equal_worlds_have_equal_effects() {
+    for seed in 0..10 {
+        let shape = Shape::default();
+        assert_eq!(live(shape, seed, 200), live(shape, seed, 200), "seed {seed}");
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of the engine by rule of the contract.
+
+mod attempts;
+mod bed;
+mod laws;

@@ -1,0 +1,197 @@
+//! Read views of jobs, workers, tenants and the fleet. Owns what others may see; the 60–85 % band is a report and decides
+//! nothing.
+
+use orlop_core::id::{JobId, TenantName, WorkerId};
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::worker::WorkerState;
+
+use super::Scheduler;
+use super::record::Unit;
+use crate::event::{Quota, TenantSettings};
+use crate::fleet::dims::{CPU, MEMORY};
+use crate::table::NONE;
+use crate::token::{AttemptRef, WorkerKey};
+
+/// A job, or an element of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobView {
+    /// Its state; of a whole array the derived one.
+    pub state: JobState,
+    /// Number of its newest attempt; 0 = none.
+    pub attempt: u32,
+    /// The worker of that attempt while anything is known of it.
+    pub worker: Option<WorkerKey>,
+    /// Own failures that were retried.
+    pub retries: u32,
+    /// Infrastructure losses.
+    pub infra: u32,
+    /// When it was submitted, in monotonic milliseconds.
+    pub submitted: u64,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerView {
+    /// Its id.
+    pub id: WorkerId,
+    /// Which incarnation of that id, from 1.
+    pub incarnation: u32,
+    /// Its state.
+    pub state: WorkerState,
+    /// Whether it is cordoned.
+    pub cordoned: bool,
+    /// Whether a drain is pending.
+    pub draining: bool,
+    /// Attempts that hold its capacity.
+    pub attempts: u32,
+    /// Allocated share of cpu, 0 to 1; 0 without capacity.
+    pub cpu: f64,
+    /// Allocated share of memory.
+    pub memory: f64,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TenantView {
+    /// Its name.
+    pub name: TenantName,
+    /// Its settings.
+    pub settings: TenantSettings,
+    /// Its limits.
+    pub quota: Quota,
+    /// Units in Pending, Queued and Backoff.
+    pub pending: u64,
+    /// Units that are not final.
+    pub active: u64,
+    /// Attempts that are charged to it.
+    pub running: u64,
+    /// Millicores they hold.
+    pub cpu_m: u64,
+    /// Mebibytes they hold.
+    pub memory_mib: u64,
+    /// Dominant share of the fleet divided by weight.
+    pub weighted_share: f64,
+}
+
+/// Where allocation stands against the reported band of 60 to 85 %.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FleetUse {
+    /// Workers whose capacity counts.
+    pub workers: u64,
+    /// Allocated share of all cpu, 0 to 1.
+    pub cpu: f64,
+    /// Allocated share of all memory.
+    pub memory: f64,
+    /// Workers whose greater share is below 60 %.
+    pub below: u64,
+    /// Workers within 60 to 85 %.
+    pub within: u64,
+    /// Workers above 85 %.
+    pub above: u64,
+}
+
+/// The reported band.
+const BAND: std::ops::RangeInclusive<f64> = 0.60..=0.85;
+
+impl Scheduler {
+    /// A job, or one of its elements; none if it is not known.
+    #[must_use]
+    pub fn job(&self, id: JobId, element: Option<u32>) -> Option<JobView> {
+        let slot = self.job_slot(id).ok()?;
+        let job = self.jobs.get(slot)?;
+        let life = match element {
+            Some(index) => self.life(Unit { job: slot, index })?,
+            None => job.life,
+        };
+        let whole = element.is_none() && job.array != NONE;
+        let state = if whole && !life.state.is_terminal() { JobState::Running } else { life.state };
+        let worker = self.attempts.get(life.live).map(|attempt| self.key_of(attempt.worker));
+        let retries = u32::from(life.retries);
+        Some(JobView { state, attempt: life.attempt, worker, retries, infra: life.infra, submitted: job.submitted })
+    }
+
+    /// Whether an attempt holds capacity: it is not known to have ended.
+    #[must_use]
+    pub fn holds(&self, attempt: AttemptRef) -> bool {
+        self.attempts.iter().any(|(_, known)| self.reference(known) == attempt)
+    }
+
+    /// Jobs that are known, arrays and gangs counting as one.
+    #[must_use]
+    pub fn jobs_known(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// A worker; none if the incarnation is not known any more.
+    #[must_use]
+    pub fn worker_view(&self, key: WorkerKey) -> Option<WorkerView> {
+        let number = self.worker_at(key).ok()?;
+        let worker = self.workers.get(number)?;
+        Some(WorkerView {
+            id: worker.id.clone(),
+            incarnation: worker.incarnation,
+            state: worker.state,
+            cordoned: worker.cordoned,
+            draining: worker.drain.is_some(),
+            attempts: worker.attempts,
+            cpu: self.used(CPU, worker.place),
+            memory: self.used(MEMORY, worker.place),
+        })
+    }
+
+    /// All workers that are known, those that left lately included.
+    pub fn worker_keys(&self) -> impl Iterator<Item = WorkerKey> {
+        self.workers.iter().map(|(number, _)| self.key_of(number))
+    }
+
+    /// A tenant; none if nobody ever named it.
+    #[must_use]
+    pub fn tenant(&self, name: &TenantName) -> Option<TenantView> {
+        let tenant = self.tenants.get(*self.tenant_numbers.get(name)? as usize)?;
+        Some(TenantView {
+            name: tenant.name.clone(),
+            settings: tenant.settings,
+            quota: tenant.quota.clone(),
+            pending: tenant.pending,
+            active: tenant.active,
+            running: tenant.running,
+            cpu_m: tenant.held[CPU],
+            memory_mib: tenant.held[MEMORY],
+            weighted_share: tenant.weighted_share(&self.table),
+        })
+    }
+
+    /// Names of all tenants, in order of their names.
+    pub fn tenant_names(&self) -> impl Iterator<Item = &TenantName> {
+        self.tenant_numbers.keys()
+    }
+
+    fn used(&self, dim: usize, place: u32) -> f64 {
+        let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
+        if total <= 0 { 0.0 } else { 1.0 - f64::from(free) / f64::from(total) }
+    }
+
+    /// Allocation of the whole fleet against the band of 60 to 85 %. Cost: linear in workers.
+    #[must_use]
+    pub fn fleet_use(&self) -> FleetUse {
+        let mut all = FleetUse { workers: self.table.workers(), ..FleetUse::default() };
+        let (mut cpu, mut memory) = (0.0, 0.0);
+        for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
+            let (c, m) = (self.used(CPU, worker.place), self.used(MEMORY, worker.place));
+            cpu += c * f64::from(self.table.total(CPU, worker.place));
+            memory += m * f64::from(self.table.total(MEMORY, worker.place));
+            let most = c.max(m);
+            if BAND.contains(&most) {
+                all.within += 1;
+            } else if most < *BAND.start() {
+                all.below += 1;
+            } else {
+                all.above += 1;
+            }
+        }
+        let share = |sum: f64, total: u64| if total == 0 { 0.0 } else { sum / total as f64 };
+        all.cpu = share(cpu, self.table.sum(CPU));
+        all.memory = share(memory, self.table.sum(MEMORY));
+        all
+    }
+}

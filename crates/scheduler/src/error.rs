@@ -1,0 +1,96 @@
+//! Events that cannot be taken. Owns their messages and classes; what was refused has changed nothing.
+
+use orlop_core::error::Class;
+use orlop_core::id::JobId;
+use orlop_core::machine::{Rejected, job, worker};
+
+use crate::config::ConfigError;
+use crate::job::SpecError;
+use crate::token::WorkerKey;
+
+/// An event that was not taken. Nothing has changed, unless the class is Fatal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EventError {
+    /// The job is not known, or forgotten.
+    #[error("job {0} is not known; it was never submitted, or ended long ago")]
+    UnknownJob(JobId),
+    /// The id is taken.
+    #[error("job {0} exists already; every submit needs a new id")]
+    DuplicateJob(JobId),
+    /// The worker is not known, or another incarnation took its place.
+    #[error("worker {0} is not known; it left, or another incarnation took its place")]
+    UnknownWorker(WorkerKey),
+    /// The worker id has a live incarnation.
+    #[error("worker `{0}` has a live incarnation; remove that one first")]
+    DuplicateWorker(orlop_core::id::WorkerId),
+    /// The specification breaks a bound.
+    #[error("job {job}: {source}")]
+    Spec {
+        /// The job.
+        job: JobId,
+        /// The bound.
+        source: SpecError,
+    },
+    /// The elements of an array are empty, overlapping, too many, or of a gang.
+    #[error("job {job}: an array {problem}")]
+    Array {
+        /// The job.
+        job: JobId,
+        /// What is wrong and what to do.
+        problem: &'static str,
+    },
+    /// A tenant's settings break a bound.
+    #[error("tenant `{tenant}`: weight {weight} is not allowed; use 1 to 1000")]
+    Weight {
+        /// The tenant.
+        tenant: orlop_core::id::TenantName,
+        /// What was given.
+        weight: u32,
+    },
+    /// The configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// More kinds of GPUs and counters than the table has columns.
+    #[error("worker {worker}: the fleet has more than 13 kinds of GPUs and extras; `{name}` has no column")]
+    Dimensions {
+        /// The worker.
+        worker: WorkerKey,
+        /// The first that has none.
+        name: String,
+    },
+    /// The job's state does not take the event.
+    #[error("job {id}: {source}")]
+    Job {
+        /// The job.
+        id: JobId,
+        /// What it would take.
+        source: Box<Rejected<job::JobState, job::Event>>,
+    },
+    /// The worker's state does not take the event.
+    #[error("worker {key}: {source}")]
+    Worker {
+        /// The worker.
+        key: WorkerKey,
+        /// What it would take.
+        source: Box<Rejected<worker::WorkerState, worker::Event>>,
+    },
+    /// An internal invariant is broken: the entity is set aside, the rest goes on.
+    #[error("internal error: {0}; please report it with the events that led here")]
+    Fatal(&'static str),
+}
+
+impl EventError {
+    /// What happens next.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        match self {
+            Self::UnknownJob(_) | Self::UnknownWorker(_) => Class::NotFound,
+            Self::DuplicateJob(_) | Self::DuplicateWorker(_) => Class::Exists,
+            Self::Spec { .. } | Self::Array { .. } | Self::Weight { .. } | Self::Config(_) => Class::Invalid,
+            Self::Dimensions { .. } => Class::Capacity,
+            Self::Job { .. } | Self::Worker { .. } => Class::Conflict,
+            Self::Fatal(_) => Class::Fatal,
+        }
+    }
+}

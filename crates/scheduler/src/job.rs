@@ -1,0 +1,361 @@
+//! What a job asks of the fleet: the part of a job's specification that placement, order and retries depend on. Owns its
+//! values and their bounds (scheduler contract, section 1.1). Commands, environment and artifacts never get here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orlop_core::hardware::gpu::{ModelKey, Vendor};
+use orlop_core::hardware::placement::LabelExpr;
+use orlop_core::id::TenantName;
+use serde::{Deserialize, Serialize};
+
+/// How an attempt is run; a worker offers some of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// A process of the worker's host.
+    #[default]
+    Process,
+    /// A container.
+    Docker,
+    /// Nothing is started; it ends at once with exit code 0.
+    Noop,
+}
+
+/// The urgency of a job, 0 (most urgent) to 9; 5 unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Priority(pub u8);
+
+impl Priority {
+    /// The least urgent.
+    pub const LAST: Self = Self(9);
+
+    /// The band it belongs to: High 0–3, Normal 4–7, Low 8–9.
+    #[must_use]
+    pub const fn band(self) -> Band {
+        match self.0 {
+            0..=3 => Band::High,
+            4..=7 => Band::Normal,
+            _ => Band::Low,
+        }
+    }
+
+    /// Its place inside its band, 0 to 3.
+    pub(crate) const fn step(self) -> usize {
+        (self.0 & 3) as usize
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self(5)
+    }
+}
+
+/// A group of priorities with a guaranteed share of all placements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Band {
+    /// Priorities 0 to 3.
+    High,
+    /// Priorities 4 to 7.
+    Normal,
+    /// Priorities 8 and 9.
+    Low,
+}
+
+impl Band {
+    /// All bands, the highest first.
+    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A kind of GPU that would do. What is absent does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GpuKind {
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// Its model.
+    #[serde(default)]
+    pub model: Option<ModelKey>,
+    /// Memory of one device in bytes, at least this.
+    #[serde(default)]
+    pub memory_min: Option<u64>,
+}
+
+/// Whole GPUs, all of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Gpus {
+    /// How many.
+    pub count: u32,
+    /// Kinds that would do, at most 4; none = any.
+    #[serde(default)]
+    pub any_of: Vec<GpuKind>,
+}
+
+/// Amounts that one attempt (of a gang: one member) holds while it lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Resources {
+    /// Millicores, at least 1.
+    pub cpu_m: u64,
+    /// Bytes; 0 = unaccounted.
+    pub memory_bytes: u64,
+    /// Whole GPUs.
+    #[serde(default)]
+    pub gpus: Gpus,
+    /// Counters by name that a worker advertises (licences, disk), at most 8.
+    #[serde(default)]
+    pub extras: BTreeMap<String, u64>,
+}
+
+impl Default for Resources {
+    /// One core and 256 Mi.
+    fn default() -> Self {
+        Self { cpu_m: 1000, memory_bytes: 256 << 20, gpus: Gpus::default(), extras: BTreeMap::new() }
+    }
+}
+
+/// Conditions on a worker, all of which must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Requires {
+    /// On its labels.
+    #[serde(default)]
+    pub labels: Vec<LabelExpr>,
+    /// Features it must have, such as `cgroup2` or `tee:sev-snp`.
+    #[serde(default)]
+    pub features: BTreeSet<String>,
+}
+
+/// A condition that ranks workers and never filters them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Prefer {
+    /// The condition.
+    pub label: LabelExpr,
+    /// Its weight, 1 to 100.
+    pub weight: u8,
+}
+
+/// Which results are worth another attempt, and how long it waits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Retry {
+    /// After a failure.
+    pub on_failed: bool,
+    /// After a timeout.
+    pub on_timed_out: bool,
+    /// After a failure only with one of these exit codes; none = with any.
+    #[serde(default)]
+    pub exit_codes: Option<BTreeSet<i32>>,
+    /// Delay of the first retry in milliseconds.
+    pub backoff_ms: u64,
+    /// Growth of the delay per retry in thousandths, at least 1000.
+    pub factor_milli: u32,
+    /// Greatest delay in milliseconds, before jitter.
+    pub max_ms: u64,
+    /// Share of the delay that jitter may add, in thousandths, at most 1000.
+    pub jitter_milli: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let (backoff_ms, factor_milli, max_ms, jitter_milli) = (1000, 2000, 300_000, 200);
+        Self { on_failed: true, on_timed_out: true, exit_codes: None, backoff_ms, factor_milli, max_ms, jitter_milli }
+    }
+}
+
+/// Members that start together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Gang {
+    /// How many members, 2 to 4096.
+    pub size: u32,
+    /// The most members on one worker.
+    #[serde(default)]
+    pub max_per_worker: Option<u32>,
+    /// All members run on workers with one and the same value of this label.
+    #[serde(default)]
+    pub same_label: Option<String>,
+}
+
+/// Whether two attempts of a job may run at once after one was lost from sight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overlap {
+    /// They may; only one result counts.
+    #[default]
+    Allow,
+    /// Never: a new one waits until the old one has surely ended.
+    Forbid,
+}
+
+/// What a job asks of the fleet. Equal specifications are stored once.
+///
+/// ```
+/// use orlop_scheduler::job::{Band, JobSpec};
+/// let spec = JobSpec::new("physics".parse()?);
+/// assert_eq!((spec.priority.band(), spec.resources.cpu_m), (Band::Normal, 1000));
+/// assert!(spec.check().is_ok());
+/// # Ok::<(), orlop_core::id::IdError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Whose job it is.
+    pub tenant: TenantName,
+    /// How urgent it is among the tenant's jobs.
+    #[serde(default)]
+    pub priority: Priority,
+    /// What each attempt holds.
+    #[serde(default)]
+    pub resources: Resources,
+    /// How it is run.
+    #[serde(default)]
+    pub runtime: Runtime,
+    /// Where it may run.
+    #[serde(default)]
+    pub requires: Requires,
+    /// Where it would better run, at most 8.
+    #[serde(default)]
+    pub prefers: Vec<Prefer>,
+    /// Wall limit of one attempt in milliseconds; 0 = none.
+    #[serde(default)]
+    pub timeout_ms: u64,
+    /// How long an attempt probably takes, in milliseconds; a hint, never a promise.
+    #[serde(default)]
+    pub expected_ms: Option<u64>,
+    /// From the request to end to the kill, in milliseconds.
+    pub grace_ms: u64,
+    /// How often it is tried again after its own failures, at most 100.
+    #[serde(default)]
+    pub retries: u32,
+    /// Which failures, and when.
+    #[serde(default)]
+    pub retry: Retry,
+    /// Members that start together.
+    #[serde(default)]
+    pub gang: Option<Gang>,
+    /// It may be ended for more urgent work.
+    #[serde(default)]
+    pub preemptible: bool,
+    /// It may enter a draining worker.
+    #[serde(default)]
+    pub urgent: bool,
+    /// Whether two attempts may run at once.
+    #[serde(default)]
+    pub overlap: Overlap,
+}
+
+/// The most elements of one array.
+pub const MAX_ELEMENTS: u64 = 10_000_000;
+
+/// A specification that breaks a bound of section 1.1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {given}; use {allowed}")]
+pub struct SpecError {
+    /// The field.
+    pub field: &'static str,
+    /// What it holds.
+    pub given: u64,
+    /// What it may hold.
+    pub allowed: &'static str,
+}
+
+impl JobSpec {
+    /// The defaults for a job of `tenant`: one core, 256 Mi, priority 5, no limits, no retries.
+    #[must_use]
+    pub fn new(tenant: TenantName) -> Self {
+        Self {
+            tenant,
+            priority: Priority::default(),
+            resources: Resources::default(),
+            runtime: Runtime::default(),
+            requires: Requires::default(),
+            prefers: Vec::new(),
+            timeout_ms: 0,
+            expected_ms: None,
+            grace_ms: 10_000,
+            retries: 0,
+            retry: Retry::default(),
+            gang: None,
+            preemptible: false,
+            urgent: false,
+            overlap: Overlap::default(),
+        }
+    }
+
+    /// Checks every bound of section 1.1 that placement relies on.
+    ///
+    /// # Errors
+    /// The first field that is out of its bounds.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let size = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
+        let gang = self.gang.as_ref();
+        let weights = self.prefers.iter().map(|prefer| u64::from(prefer.weight));
+        let bounds = [
+            ("priority", u64::from(self.priority.0), 0, 9, "0 to 9"),
+            ("resources.cpu_m", self.resources.cpu_m, 1, u64::MAX, "1 or more"),
+            ("resources.gpus.any_of", size(self.resources.gpus.any_of.len()), 0, 4, "at most 4 kinds"),
+            ("resources.extras", size(self.resources.extras.len()), 0, 8, "at most 8 counters"),
+            ("requires.labels", size(self.requires.labels.len()), 0, 64, "at most 64 conditions"),
+            ("requires.features", size(self.requires.features.len()), 0, 64, "at most 64 features"),
+            ("prefers", size(self.prefers.len()), 0, 8, "at most 8 conditions"),
+            ("prefers.weight", weights.clone().max().unwrap_or(1), 1, 100, "1 to 100"),
+            ("prefers.weight", weights.min().unwrap_or(1), 1, 100, "1 to 100"),
+            ("retries", u64::from(self.retries), 0, 100, "at most 100"),
+            ("retry.factor", u64::from(self.retry.factor_milli), 1000, u64::MAX, "1 or more"),
+            ("retry.jitter", u64::from(self.retry.jitter_milli), 0, 1000, "0 to 1"),
+            ("gang.size", gang.map_or(2, |gang| u64::from(gang.size)), 2, 4096, "2 to 4096 members"),
+            (
+                "gang.max_per_worker",
+                gang.and_then(|gang| gang.max_per_worker).map_or(1, u64::from),
+                1,
+                4096,
+                "1 or more",
+            ),
+        ];
+        match bounds.into_iter().find(|(_, given, least, most, _)| given < least || given > most) {
+            Some((field, given, _, _, allowed)) => Err(SpecError { field, given, allowed }),
+            None => Ok(()),
+        }
+    }
+
+    /// Attempts that one start of it makes: the members of a gang, else 1.
+    #[must_use]
+    pub fn members(&self) -> u32 {
+        self.gang.as_ref().map_or(1, |gang| gang.size)
+    }
+}
+
+impl GpuKind {
+    /// Whether a device of this vendor, model and memory (bytes) would do.
+    #[must_use]
+    pub fn accepts(&self, vendor: Vendor, model: &ModelKey, memory_bytes: u64) -> bool {
+        self.vendor == vendor
+            && self.model.as_ref().is_none_or(|wanted| wanted == model)
+            && self.memory_min.is_none_or(|least| memory_bytes >= least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_1_priorities_fall_into_three_bands() {
+        let bands: Vec<Band> = (0..=9).map(|number| Priority(number).band()).collect();
+        assert_eq!(bands.iter().filter(|band| **band == Band::High).count(), 4);
+        assert_eq!((bands[3], bands[4], bands[7], bands[8]), (Band::High, Band::Normal, Band::Normal, Band::Low));
+    }
+
+    #[test]
+    fn s1_1_bounds_are_named_with_what_is_allowed() {
+        let spec = JobSpec::new("t".parse().unwrap());
+        assert_eq!(spec.check(), Ok(()));
+        let wrong = JobSpec { priority: Priority(10), ..spec.clone() };
+        insta::assert_snapshot!(wrong.check().unwrap_err(), @"priority is 10; use 0 to 9");
+        let mut wrong = spec.clone();
+        wrong.resources.cpu_m = 0;
+        insta::assert_snapshot!(wrong.check().unwrap_err(), @"resources.cpu_m is 0; use 1 or more");
+        let gang = Gang { size: 1, max_per_worker: None, same_label: None };
+        insta::assert_snapshot!(JobSpec { gang: Some(gang), ..spec }.check().unwrap_err(), @"gang.size is 1; use 2 to 4096 members");
+    }
+}

@@ -1,0 +1,216 @@
+//! The search for the best workers of a run: every worker in effect, most blocks unread. Owns filters by table, skipping,
+//! and the order of candidates; changes nothing.
+
+use crate::class::Class;
+use crate::class::request::{Request, Requests};
+use crate::config::Policy;
+use crate::fleet::table::{BLOCK, Table};
+use crate::score::rank::{self, Scale};
+use crate::table::{NONE, mix};
+
+/// What is looked for.
+pub(crate) struct Search<'a> {
+    pub(crate) policy: Policy,
+    pub(crate) class: &'a Class,
+    /// Its request vectors that may be used.
+    pub(crate) numbers: &'a [u32],
+    pub(crate) requests: &'a Requests,
+    pub(crate) scale: &'a Scale,
+    /// Orders equals.
+    pub(crate) seed: u64,
+    /// How many jobs the candidates should hold together.
+    pub(crate) run: u32,
+    /// A place that is not wanted.
+    pub(crate) avoid: u32,
+    /// How well a kind is liked, if the jobs like any better than others.
+    pub(crate) likes: Option<&'a dyn Fn(u32) -> u32>,
+    /// The score of a place under `balanced`.
+    pub(crate) balance: Option<&'a dyn Fn(u32) -> u32>,
+}
+
+/// A worker that fits, in order of choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    score: u32,
+    /// Attempts there, for `spread`.
+    crowd: u32,
+    /// Greater is liked less.
+    dislike: u32,
+    tie: u64,
+    pub(crate) place: u32,
+    /// Number of the request vector that fits.
+    pub(crate) request: u32,
+    /// How often it fits.
+    pub(crate) hosts: u32,
+}
+
+/// The best candidates that together hold a run, best first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shortlist {
+    list: Vec<Candidate>,
+    hosted: u64,
+}
+
+impl Shortlist {
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.hosted = 0;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Candidate> {
+        self.list.iter().copied()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The last candidate, once those before it would not do without it: a worse one cannot be of use.
+    fn last(&self, run: u32) -> Option<Candidate> {
+        self.list.last().copied().filter(|_| self.hosted >= u64::from(run))
+    }
+
+    fn offer(&mut self, candidate: Candidate, run: u32) {
+        if self.last(run).is_some_and(|last| candidate > last) {
+            return;
+        }
+        let at = self.list.partition_point(|known| *known < candidate);
+        self.list.insert(at, candidate);
+        self.hosted += u64::from(candidate.hosts);
+        while let Some(last) = self.list.last()
+            && self.hosted - u64::from(last.hosts) >= u64::from(run)
+        {
+            self.hosted -= u64::from(last.hosts);
+            self.list.pop();
+        }
+    }
+}
+
+/// The rank of a place among equals: a permutation chosen by the seed, block by block so that full blocks stay full.
+pub(crate) fn tie(seed: u64, place: u32) -> u64 {
+    let hash = block_tie(seed, place / 64);
+    hash | u64::from(place ^ (hash >> 32) as u32 & 63)
+}
+
+const fn block_tie(seed: u64, block: u32) -> u64 {
+    mix(seed ^ ((block as u64) << 1 | 1)) & !0xffff_ffff
+}
+
+/// Workers of a block that have this free.
+fn fitting(table: &Table, block: usize, request: &Request) -> u64 {
+    let mut fits = [1_u8; BLOCK];
+    for (dim, amount) in &request.need {
+        let column = table.column(usize::from(*dim), block);
+        for lane in 0..BLOCK {
+            fits[lane] &= u8::from(column[lane] >= *amount);
+        }
+    }
+    fits.iter().enumerate().fold(0, |mask, (lane, fit)| mask | u64::from(*fit) << lane)
+}
+
+impl Search<'_> {
+    /// Looks at the whole fleet. Blocks whose summaries promised too much are added to `loose`, to be tightened.
+    pub(crate) fn everywhere(&self, table: &Table, found: &mut Shortlist, loose: &mut Vec<u32>) {
+        found.clear();
+        for number in self.numbers {
+            let Some(request) = self.requests.get(*number) else { continue };
+            for block in 0..table.blocks().len() {
+                let Some(open) = self.worth(table, block, request, found) else { continue };
+                let fits = open & fitting(table, block, request);
+                if fits == 0 {
+                    loose.push(u32::try_from(block).unwrap_or(NONE));
+                } else {
+                    self.weigh(table, block, (*number, request), fits, found);
+                    if self.policy == Policy::FirstFit && found.last(self.run).is_some() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at some places only.
+    pub(crate) fn among(&self, table: &Table, places: &[u32], found: &mut Shortlist) {
+        found.clear();
+        for number in self.numbers {
+            let Some(request) = self.requests.get(*number) else { continue };
+            for place in places {
+                if table.is_open(*place) && table.hosts(*place, &request.need) > 0 {
+                    let (block, lane) = ((place / 64) as usize, place % 64);
+                    self.weigh(table, block, (*number, request), 1 << lane, found);
+                }
+            }
+        }
+    }
+
+    /// Looks at every place one by one, skipping nothing: what the search is tested against.
+    #[cfg(test)]
+    pub(crate) fn plainly(&self, table: &Table, found: &mut Shortlist) {
+        let places: Vec<u32> = (0..table.blocks().len() as u32 * 64).collect();
+        self.among(table, &places, found);
+    }
+
+    /// Open workers of a block, if one of them could be better than what is found already.
+    fn worth(&self, table: &Table, block: usize, request: &Request, found: &Shortlist) -> Option<u64> {
+        let known = table.blocks().get(block)?;
+        if known.open == 0 || known.kinds & self.class.kinds == 0 {
+            return None;
+        }
+        for (dim, amount) in &request.need {
+            if table.most(usize::from(*dim)).get(block).is_none_or(|most| most < amount) {
+                return None;
+            }
+        }
+        if let Some(last) = found.last(self.run)
+            && self.balance.is_none()
+        {
+            let bound = rank::fixed(rank::bound(self.policy, table, block, request, self.scale));
+            let number = u32::try_from(block).unwrap_or(NONE);
+            let equal_is_worse =
+                self.likes.is_none() && self.policy != Policy::Spread && self.tie_of(number * 64) & !63 > last.tie;
+            if bound > last.score || (bound == last.score && equal_is_worse) {
+                return None;
+            }
+        }
+        Some(known.open)
+    }
+
+    fn tie_of(&self, place: u32) -> u64 {
+        if self.policy == Policy::FirstFit { u64::from(place) } else { tie(self.seed, place) }
+    }
+
+    /// Offers the workers of a block that fit.
+    fn weigh(
+        &self,
+        table: &Table,
+        block: usize,
+        (number, request): (u32, &Request),
+        mut fits: u64,
+        found: &mut Shortlist,
+    ) {
+        let scores = rank::block(self.policy, table, block, request, self.scale);
+        let first = u32::try_from(block * BLOCK).unwrap_or(NONE);
+        let mut worst = found.last(self.run).map_or(u32::MAX, |last| last.score);
+        while fits != 0 {
+            let lane = fits.trailing_zeros();
+            fits &= fits - 1;
+            let place = first + lane;
+            let score = match self.balance {
+                Some(balance) => balance(place),
+                None => rank::fixed(scores.get(lane as usize).copied().unwrap_or(0.0)),
+            };
+            if score > worst || place == self.avoid || !self.class.sees(table.kind(place)) {
+                continue;
+            }
+            let crowd = match self.policy {
+                Policy::Spread => u32::try_from(table.total(2, place) - table.free(2, place)).unwrap_or(0),
+                _ => 0,
+            };
+            let dislike = self.likes.map_or(0, |likes| u32::MAX - likes(table.kind(place)));
+            let hosts = table.hosts(place, &request.need);
+            let tie = self.tie_of(place);
+            found.offer(Candidate { score, crowd, dislike, tie, place, request: number, hosts }, self.run);
+            worst = found.last(self.run).map_or(u32::MAX, |last| last.score);
+        }
+    }
+}

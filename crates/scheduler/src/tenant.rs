@@ -1,0 +1,254 @@
+//! A tenant: settings, limits, what it uses, and its lanes. Owns admission at submit and the room that is left at placement
+//! (scheduler contract, section 1.2); never places.
+
+use orlop_core::id::TenantName;
+
+use crate::class::request::Request;
+use crate::effect::{Limit, Refusal};
+use crate::event::{OnExceed, Quota, TenantSettings, TenantStatus};
+use crate::fleet::dims::{CPU, Dim, Dims, MEMORY, mebi_down, mebi_up};
+use crate::fleet::{MAX_DIMS, table::Table};
+use crate::job::JobSpec;
+use crate::queue::Lane;
+
+/// What active jobs of a tenant ask for together; saturates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pub(crate) jobs: u64,
+    pub(crate) cpu: u64,
+    pub(crate) memory: u64,
+    pub(crate) gpus: u64,
+}
+
+impl Demand {
+    /// What `times` units of a job ask for, all members of a gang together.
+    pub(crate) fn of(spec: &JobSpec, times: u64) -> Self {
+        let members = times.saturating_mul(u64::from(spec.members()));
+        Self {
+            jobs: members,
+            cpu: spec.resources.cpu_m.saturating_mul(members),
+            memory: mebi_up(spec.resources.memory_bytes).saturating_mul(members),
+            gpus: u64::from(spec.resources.gpus.count).saturating_mul(members),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs.saturating_add(other.jobs),
+            cpu: self.cpu.saturating_add(other.cpu),
+            memory: self.memory.saturating_add(other.memory),
+            gpus: self.gpus.saturating_add(other.gpus),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs.saturating_sub(other.jobs),
+            cpu: self.cpu.saturating_sub(other.cpu),
+            memory: self.memory.saturating_sub(other.memory),
+            gpus: self.gpus.saturating_sub(other.gpus),
+        }
+    }
+}
+
+/// A tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: TenantName,
+    pub(crate) settings: TenantSettings,
+    pub(crate) quota: Quota,
+    /// Units in Pending, Queued and Backoff.
+    pub(crate) pending: u64,
+    /// Units that are not final.
+    pub(crate) active: u64,
+    /// Attempts that are charged.
+    pub(crate) running: u64,
+    /// What they hold, by dimension.
+    pub(crate) held: [u64; MAX_DIMS],
+    /// What active units ask for.
+    pub(crate) demand: Demand,
+    pub(crate) lanes: [Lane; 3],
+    /// Greatest share of the fleet that it holds, per weight, as last worked out.
+    pub(crate) share: f64,
+    /// A queue is stopped by the quota.
+    pub(crate) stopped: bool,
+    /// A worker names it.
+    pub(crate) named: bool,
+    /// Submits that are left, in thousandths, and when that was worked out.
+    tokens: (u64, u64),
+}
+
+impl Tenant {
+    pub(crate) fn new(name: TenantName, now: u64) -> Self {
+        Self {
+            name,
+            settings: TenantSettings::default(),
+            quota: Quota::default(),
+            pending: 0,
+            active: 0,
+            running: 0,
+            held: [0; MAX_DIMS],
+            demand: Demand::default(),
+            lanes: [Lane::default(), Lane::default(), Lane::default()],
+            share: 0.0,
+            stopped: false,
+            named: false,
+            tokens: (u64::MAX, now),
+        }
+    }
+
+    /// Greatest share of the fleet that it holds, per weight: the key of fair division.
+    pub(crate) fn weighted_share(&self, table: &Table) -> f64 {
+        let mut share = 0.0_f64;
+        for (dim, held) in self.held.iter().enumerate() {
+            if *held > 0 {
+                let total = table.sum(dim);
+                let part = if total == 0 { f64::MAX } else { *held as f64 / total as f64 };
+                share = if part > share { part } else { share };
+            }
+        }
+        share / f64::from(self.settings.weight.max(1))
+    }
+
+    /// Takes or gives back what attempts hold.
+    pub(crate) fn charge(&mut self, request: &Request, attempts: u32) {
+        self.running += u64::from(attempts);
+        for (dim, amount) in &request.need {
+            if let Some(held) = self.held.get_mut(usize::from(*dim)) {
+                *held += u64::try_from(*amount).unwrap_or(0) * u64::from(attempts);
+            }
+        }
+    }
+
+    /// Gives back what one attempt held.
+    pub(crate) fn release(&mut self, request: &Request) {
+        self.running = self.running.saturating_sub(1);
+        for (dim, amount) in &request.need {
+            if let Some(held) = self.held.get_mut(usize::from(*dim)) {
+                *held = held.saturating_sub(u64::try_from(*amount).unwrap_or(0));
+            }
+        }
+    }
+
+    pub(crate) fn demand_more(&mut self, spec: &JobSpec, units: u64) {
+        self.demand = self.demand.plus(Demand::of(spec, units));
+    }
+
+    pub(crate) fn demand_less(&mut self, spec: &JobSpec, units: u64) {
+        self.demand = self.demand.minus(Demand::of(spec, units));
+    }
+
+    /// How many more attempts of a request its limits allow.
+    pub(crate) fn room(&self, request: &Request, dims: &Dims) -> u64 {
+        let quota = &self.quota;
+        let mut room = u64::MAX;
+        let mut limit = |limit: Option<u64>, used: u64, each: u64| {
+            if let Some(limit) = limit
+                && let Some(more) = limit.saturating_sub(used).checked_div(each)
+            {
+                room = room.min(more);
+            }
+        };
+        let amount = |dim: usize| u64::try_from(request.amount(dim)).unwrap_or(0);
+        limit(quota.max_running_jobs, self.running, 1);
+        limit(quota.max_cpu_m, self.held[CPU], amount(CPU));
+        limit(quota.max_memory_bytes.map(mebi_down), self.held[MEMORY], amount(MEMORY));
+        if quota.max_gpus.is_some() || !quota.max_gpus_by_kind.is_empty() {
+            let sum = |numbers: &mut dyn Iterator<Item = usize>| {
+                numbers.fold((0, 0), |(held, asked), dim| {
+                    (held + self.held.get(dim).copied().unwrap_or(0), asked + amount(dim))
+                })
+            };
+            let (held, asked) = sum(&mut dims.gpus());
+            limit(quota.max_gpus, held, asked);
+            for (wanted, most) in &quota.max_gpus_by_kind {
+                let of_kind = |dim: &usize| matches!(dims.get(*dim), Some(Dim::Gpu { model, .. }) if model == wanted);
+                let (held, asked) = sum(&mut dims.gpus().filter(of_kind));
+                limit(Some(*most), held, asked);
+            }
+        }
+        room
+    }
+
+    /// Judges a submit of `units` jobs or elements; nothing is charged.
+    pub(crate) fn admit(&mut self, now: u64, spec: &JobSpec, units: u64, array: bool) -> Result<(), Refusal> {
+        if self.settings.status == TenantStatus::Closing {
+            return Err(Refusal::Closing);
+        }
+        if spec.priority.0 < self.settings.priority_best {
+            return Err(Refusal::Priority { given: spec.priority.0, best: self.settings.priority_best });
+        }
+        self.never_fits(spec, units, array)?;
+        let (pending, active) = (self.pending.saturating_add(units), self.active.saturating_add(units));
+        if let Some(limit) = self.quota.max_pending_jobs.filter(|limit| pending > *limit) {
+            return Err(Refusal::PendingJobs { used: pending, limit });
+        }
+        if let Some(limit) = self.quota.max_active_jobs.filter(|limit| active > *limit) {
+            return Err(Refusal::ActiveJobs { used: active, limit });
+        }
+        if self.quota.on_exceed == OnExceed::Deny {
+            self.would_exceed(self.demand.plus(Demand::of(spec, units)))?;
+        }
+        self.rate(now, units)
+    }
+
+    /// The placement limits, with what one job or all active ones ask.
+    fn placement_limits(&self, demand: Demand) -> [(Limit, u64, Option<u64>); 4] {
+        [
+            (Limit::RunningJobs, demand.jobs, self.quota.max_running_jobs),
+            (Limit::Cpu, demand.cpu, self.quota.max_cpu_m),
+            (Limit::Memory, demand.memory, self.quota.max_memory_bytes.map(mebi_down)),
+            (Limit::Gpus, demand.gpus, self.quota.max_gpus),
+        ]
+    }
+
+    fn never_fits(&self, spec: &JobSpec, units: u64, array: bool) -> Result<(), Refusal> {
+        let never = |what, asked, limit| Err(Refusal::NeverFits { what, asked, limit });
+        for (what, asked, limit) in self.placement_limits(Demand::of(spec, 1)) {
+            if let Some(limit) = limit.filter(|limit| asked > *limit) {
+                return never(what, asked, limit);
+            }
+        }
+        let gpus = Demand::of(spec, 1).gpus;
+        let kinds = &spec.resources.gpus.any_of;
+        let limit_of = |kind: &crate::job::GpuKind| {
+            kind.model.as_ref().and_then(|model| self.quota.max_gpus_by_kind.get(model)).copied().unwrap_or(u64::MAX)
+        };
+        if let Some(limit) = kinds.iter().map(limit_of).max().filter(|limit| gpus > *limit) {
+            return never(Limit::GpusByKind, gpus, limit);
+        }
+        let asked = if spec.timeout_ms == 0 { u64::MAX } else { spec.timeout_ms };
+        if let Some(limit) = self.quota.max_timeout_ms.filter(|limit| asked > *limit) {
+            return never(Limit::Timeout, asked, limit);
+        }
+        match self.quota.max_array.filter(|limit| array && units > *limit) {
+            Some(limit) => never(Limit::Array, units, limit),
+            None => Ok(()),
+        }
+    }
+
+    fn would_exceed(&self, demand: Demand) -> Result<(), Refusal> {
+        for (what, used, limit) in self.placement_limits(demand) {
+            if let Some(limit) = limit.filter(|limit| used > *limit) {
+                return Err(Refusal::Demand { what, used, limit });
+            }
+        }
+        Ok(())
+    }
+
+    /// A token bucket: so many per second, at most two seconds' worth at once.
+    fn rate(&mut self, now: u64, units: u64) -> Result<(), Refusal> {
+        let Some(per_second) = self.quota.submit_per_second else { return Ok(()) };
+        let cap = per_second.saturating_mul(2000);
+        let (left, then) = self.tokens;
+        let left = left.saturating_add(now.saturating_sub(then).saturating_mul(per_second)).min(cap);
+        let cost = units.saturating_mul(1000);
+        if cost > left {
+            self.tokens = (left, now);
+            let retry_after_ms = (cost - left).checked_div(per_second).map_or(u64::MAX, |wait| wait.saturating_add(1));
+            return Err(Refusal::RateLimited { retry_after_ms });
+        }
+        self.tokens = (left - cost, now);
+        Ok(())
+    }
+}

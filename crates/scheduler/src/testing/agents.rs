@@ -1,0 +1,87 @@
+//! What workers of a random world say about attempts: in any order, twice, late, about others. Owns these messages.
+
+use super::model::Broken;
+use super::world::World;
+use crate::effect::Effect;
+use crate::event::{Event, Outcome};
+use crate::token::{AttemptRef, WorkerKey};
+
+impl World<'_> {
+    pub(super) fn attempt_event(&mut self) -> Result<(), Broken> {
+        let live: Vec<(AttemptRef, WorkerKey)> =
+            self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
+        let any = self.model.sent.clone();
+        let old = self.choices.once_in(8);
+        let Some((mut attempt, worker)) = self.choices.pick(if old { &any } else { &live }) else { return Ok(()) };
+        if self.choices.once_in(40) {
+            attempt.attempt = attempt.attempt.wrapping_add(1);
+        }
+        match self.choices.below(8) {
+            0 => self.apply(Event::Accepted { attempt, worker }).map(drop),
+            1 | 2 => self.apply(Event::Started { attempt, worker }).map(drop),
+            3 if self.choices.once_in(2) => {
+                let job = attempt.job;
+                let elements = self.choices.once_in(2).then(|| (0, self.choices.below(45) as u32));
+                self.apply(Event::Cancel { job, elements }).map(drop)
+            }
+            4 if self.choices.once_in(2) => {
+                let permanent = self.choices.once_in(4);
+                self.unstarted(attempt, Event::Rejected { attempt, worker, permanent })
+            }
+            5 if self.choices.once_in(2) => self.unstarted(attempt, Event::Revoked { attempt, worker }),
+            _ => self.result(attempt, worker),
+        }
+    }
+
+    /// A worker says that an attempt never started; whether that is taken shows by the unit's state.
+    fn unstarted(&mut self, attempt: AttemptRef, event: Event) -> Result<(), Broken> {
+        let live = self.model.live.remove(&attempt);
+        let running = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
+        self.apply(event)?;
+        let after = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
+        let held = self.scheduler.holds(attempt);
+        if let Some(live) = live.filter(|_| held) {
+            debug_assert_eq!(running, after, "an attempt that goes on leaves its unit alone");
+            self.model.live.insert(attempt, live);
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
+        let outcome = match self.choices.below(8) {
+            0..=3 => Outcome::Succeeded,
+            4 => Outcome::Failed { exit_code: Some(self.choices.below(3) as i32) },
+            5 => Outcome::TimedOut,
+            6 => Outcome::StartFailed { permanent: self.choices.once_in(4) },
+            _ => [Outcome::Cancelled, Outcome::Lost][self.choices.below(2) as usize],
+        };
+        let live = self.model.live.remove(&attempt);
+        let verdicts = self.verdicts(attempt, worker, outcome)?;
+        if verdicts != 1 {
+            return Err(format!("a result of {attempt} got {verdicts} answers"));
+        }
+        if let Some(live) = live.filter(|_| self.scheduler.holds(attempt)) {
+            self.model.live.insert(attempt, live);
+        }
+        Ok(())
+    }
+
+    /// Applies a result and counts its answers.
+    fn verdicts(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<usize, Broken> {
+        let event = Event::Result { attempt, worker, outcome };
+        if self.scheduler.apply(self.now, event, &mut self.effects).is_err() {
+            let known = self.scheduler.worker_view(worker).is_some();
+            return if known { Err("a result was refused".to_owned()) } else { Ok(1) };
+        }
+        let answers = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(*verdict),
+            _ => None,
+        });
+        let verdicts: Vec<_> = answers.collect();
+        self.absorb()?;
+        if verdicts.iter().any(|verdict| verdict.counts()) && outcome != Outcome::Lost {
+            self.model.answered.insert(attempt);
+        }
+        Ok(verdicts.len())
+    }
+}
