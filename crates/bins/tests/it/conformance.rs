@@ -9,6 +9,8 @@ use orlop::host::local::{Backend, LocalSetup};
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_core::testing::MemoryJournal;
 
+use crate::image::{Image, remove_containers};
+
 /// Flows that run at once: enough to hide their waiting, few enough for a small machine.
 const AT_ONCE: usize = 4;
 
@@ -51,48 +53,6 @@ async fn every_case_conforms_as_processes() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Runs a program and gives what it printed.
-///
-/// # Errors
-/// A sentence when it cannot be run or fails.
-fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = std::process::Command::new(program).args(arguments).stdin(std::process::Stdio::null()).output();
-    let output = output.map_err(|error| format!("{program} cannot be run: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
-}
-
-/// An image of busybox that is imported, never pulled, and deleted in the end.
-struct Image(String);
-
-impl Image {
-    fn import() -> Result<Self, String> {
-        run("docker", &["version"])?;
-        let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).is_file());
-        let busybox = busybox.ok_or("no busybox on this machine (Debian: busybox-static)")?;
-        let root = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let name = format!("localhost/orlop-suite:{}", std::process::id());
-        let path = root.path().to_str().ok_or("a temporary directory that is not UTF-8")?;
-        let script = format!(
-            "mkdir -p {path}/bin {path}/tmp {path}/etc {path}/dev && chmod 1777 {path}/tmp && cp {busybox} {path}/bin/busybox \
-             && for a in $({busybox} --list); do [ $a = busybox ] || ln -s busybox {path}/bin/$a; done \
-             && tar -C {path} -c . | docker import - {name}"
-        );
-        run("sh", &["-euc", &script])?;
-        Ok(Self(name))
-    }
-}
-
-impl Drop for Image {
-    fn drop(&mut self) {
-        if let Err(error) = run("docker", &["image", "rm", "--force", &self.0]) {
-            println!("{error}");
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_case_conforms_as_containers() {
     let image = match Image::import() {
@@ -102,14 +62,4 @@ async fn every_case_conforms_as_containers() {
     let differences = run_all(&image.0, Backend::Docker).await;
     remove_containers(&image.0);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-}
-
-/// Deletes the containers the runs have kept.
-fn remove_containers(image: &str) {
-    let kept = run("docker", &["ps", "--all", "--quiet", "--filter", &format!("ancestor={image}")]).unwrap_or_default();
-    for container in kept.lines() {
-        if let Err(error) = run("docker", &["rm", "--force", "--volumes", container]) {
-            println!("{error}");
-        }
-    }
 }

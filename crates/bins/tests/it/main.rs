@@ -5,5 +5,6 @@
 mod cli;
 #[cfg(feature = "testing")]
 mod conformance;
+mod image;
 mod kill;
 mod tidy;

@@ -3,6 +3,7 @@
 mod bench;
 mod codes;
 mod control;
+mod docker;
 mod explain;
 mod pages;
 mod run;

@@ -1,50 +1,94 @@
-//! A web server on the loopback address. Serves one page, to whoever shows a token.
+//! A web server on the loopback address: one that serves a page to whoever shows a token, and a registry of images that
+//! asks for a login and has none.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Serves until the test ends.
 pub(super) struct Server {
     address: SocketAddr,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+/// What is asked for: the first line, and a header.
+struct Asked {
+    line: String,
+    header: Option<String>,
 }
 
 impl Server {
+    /// Serves `/page`, which shows the header `X-Token`.
     pub(super) fn start() -> Self {
+        Self::serve("x-token", |asked| match asked.line.starts_with("GET /page ") {
+            true => ("200 OK", "", format!("served to {}\n", asked.header.clone().unwrap_or_default())),
+            false => ("404 Not Found", "", String::new()),
+        })
+    }
+
+    /// Serves as a registry without images.
+    pub(super) fn registry() -> Self {
+        Self::serve("authorization", |asked| match asked.header {
+            None => ("401 Unauthorized", "WWW-Authenticate: Basic realm=\"test\"\r\n", String::new()),
+            Some(_) if asked.line.contains(" /v2/ ") => ("200 OK", "", "{}".to_owned()),
+            Some(_) => {
+                let unknown = r#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}"#;
+                ("404 Not Found", "Content-Type: application/json\r\n", unknown.to_owned())
+            }
+        })
+    }
+
+    fn serve(header: &'static str, answer: fn(&Asked) -> (&'static str, &'static str, String)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let notes = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // A caller that goes away is its own trouble.
-                drop(answer(stream));
+                if let Ok(asked) = ask(&stream, header) {
+                    notes.lock().unwrap_or_else(PoisonError::into_inner).extend(asked.header.clone());
+                    drop(tell(stream, answer(&asked)));
+                }
             }
         });
-        Self { address }
+        Self { address, seen }
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> String {
+        self.address.to_string()
     }
 
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
+
+    /// Values of the header so far.
+    pub(super) fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
-fn answer(mut stream: TcpStream) -> std::io::Result<()> {
-    let (mut first, mut token) = (String::new(), String::new());
+fn ask(stream: &TcpStream, header: &str) -> std::io::Result<Asked> {
+    let mut asked = Asked { line: String::new(), header: None };
     for line in BufReader::new(stream.try_clone()?).lines() {
         let line = line?;
-        if first.is_empty() {
-            first.clone_from(&line);
+        if asked.line.is_empty() {
+            asked.line.clone_from(&line);
         }
         if let Some((name, value)) = line.split_once(": ")
-            && name.eq_ignore_ascii_case("x-token")
+            && name.eq_ignore_ascii_case(header)
         {
-            value.clone_into(&mut token);
+            asked.header = Some(value.to_owned());
         }
         if line.is_empty() {
             break;
         }
     }
-    let (code, body) = match first.starts_with("GET /page ") {
-        true => ("200 OK", format!("served to {token}\n")),
-        false => ("404 Not Found", String::new()),
-    };
-    write!(stream, "HTTP/1.1 {code}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    Ok(asked)
+}
+
+fn tell(mut stream: TcpStream, (code, headers, body): (&str, &str, String)) -> std::io::Result<()> {
+    write!(stream, "HTTP/1.1 {code}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
