@@ -34,7 +34,8 @@ pub struct FleetPacking {
 ///
 /// For several measures of size the greatest number k is sought of which the k smallest items fit, largest first, each into
 /// the bin where ‖ρ‖₂ + (max ρ − min ρ) of the free shares ρ is least afterwards; what still fits is added; local search
-/// then makes room for one item more at a time. O(n·b·d·log n) for n items and b bins, plus the moves.
+/// then makes room for one item more at a time. O(n·b·d·log n) for n items and b bins, plus the moves; past 2·10⁷ pairs of item and bin
+/// by first fit and one measure alone.
 ///
 /// ```
 /// use orlop_scheduler::packing::{Items, Options, pack_into};

@@ -1,7 +1,7 @@
 //! Places items into a fleet. Owns the search for the greatest number of small items that fit; never opens a bin.
 
 use super::super::bins::Bins;
-use super::super::heuristics::Tree;
+use super::super::heuristics::{Hints, Tree};
 use super::super::improve::Search;
 use super::super::measure::{Waiting, size};
 use super::super::options::{Budget, Norm, Weights};
@@ -9,8 +9,9 @@ use super::super::problem::{NONE, Problem, share};
 use super::super::random::Random;
 use super::stranded;
 
-/// Work of one placement by best fit, in looks at a pair of item and bin; past it first fit is used.
-const LIMIT: usize = 50_000_000;
+/// Work of one placement by best fit, in looks at a pair of item and bin; past it first fit, one measure and a
+/// coarser bisection do.
+const LIMIT: usize = 20_000_000;
 
 /// The measures by which an item is small, with the norm and weights of each.
 const MEASURES: [(Norm, Weights); 4] = [
@@ -32,11 +33,11 @@ pub(super) fn place(
     let mut best = opened(problem, fleet);
     let mut most = 0;
     for (at, (norm, weights)) in MEASURES.into_iter().enumerate() {
-        if at > 0 && !budget.work(1) {
+        let attempt = Attempt { problem, fleet, sizes: sizes(problem, fleet, norm, weights) };
+        if at > 0 && (!budget.work(1) || attempt.is_large(candidates)) {
             break;
         }
-        let attempt = Attempt { problem, fleet, sizes: sizes(problem, fleet, norm, weights) };
-        let mut bins = attempt.most_of_the_smallest(candidates, budget);
+        let mut bins = attempt.most_of_the_smallest(candidates, upper_bound, budget);
         if placed(&bins) < upper_bound {
             let share = budget.left() / (MEASURES.len() - at) as u64;
             bins = budget.share(share, |budget| attempt.one_more(bins, candidates, upper_bound, random, budget));
@@ -85,37 +86,43 @@ impl Attempt<'_> {
     }
 
     /// The greatest k found by bisection of which the k smallest fit, with whatever else fits then.
-    fn most_of_the_smallest(&self, candidates: &[u32], budget: &mut Budget<'_>) -> Bins {
+    fn most_of_the_smallest(&self, candidates: &[u32], upper_bound: usize, budget: &mut Budget<'_>) -> Bins {
         let items = self.ascending(candidates);
+        let exact = !self.is_large(candidates);
+        let step = if exact { 1 } else { items.len().div_ceil(64) };
         let mut best = opened(self.problem, self.fleet);
-        let (mut fit, mut too_many) = (0, items.len() + 1);
-        let mut k = items.len();
-        while fit + 1 < too_many {
+        let (mut fit, mut too_many) = (0, upper_bound + 1);
+        let mut k = upper_bound;
+        while fit < k {
             let mut bins = opened(self.problem, self.fleet);
-            self.add(&mut bins, items[..k].iter().rev(), budget);
-            if placed(&bins) == k {
+            let largest_first = items[..k].iter().rev().chain(&items[k..]);
+            if exact {
+                self.best_fit(&mut bins, largest_first, budget);
+            } else {
+                self.first_fit(&mut bins, largest_first);
+            }
+            if items[..k].iter().all(|item| bins.bin_of[*item as usize] != NONE) {
                 fit = k;
             } else {
                 too_many = k;
             }
-            self.add(&mut bins, items.iter(), budget);
             if placed(&bins) > placed(&best) {
                 best = bins;
             }
-            k = fit + (too_many - fit) / 2;
-            if !budget.work(1) {
+            if !budget.work(1) || too_many - fit <= step {
                 break;
             }
+            k = fit + (too_many - fit) / 2;
         }
         best
     }
 
-    /// Puts items without a place where they fit, in the order they come.
-    fn add<'i>(&self, bins: &mut Bins, items: impl Iterator<Item = &'i u32> + Clone, budget: &mut Budget<'_>) {
-        let work = items.clone().count().saturating_mul(bins.len());
-        if work > LIMIT {
-            return self.add_first_fit(bins, items);
-        }
+    fn is_large(&self, candidates: &[u32]) -> bool {
+        candidates.len().saturating_mul(self.fleet.len()) > LIMIT
+    }
+
+    /// Puts items without a place where they fit best, in the order they come.
+    fn best_fit<'i>(&self, bins: &mut Bins, items: impl Iterator<Item = &'i u32>, budget: &mut Budget<'_>) {
         for &item in items {
             let item = item as usize;
             if bins.bin_of[item] == NONE
@@ -127,14 +134,17 @@ impl Attempt<'_> {
         }
     }
 
-    fn add_first_fit<'i>(&self, bins: &mut Bins, items: impl Iterator<Item = &'i u32>) {
+    /// Puts items without a place into the first bin they fit, in the order they come.
+    fn first_fit<'i>(&self, bins: &mut Bins, items: impl Iterator<Item = &'i u32>) {
         let mut tree = Tree::closed(bins.len().max(1), &self.problem.capacity);
         (0..bins.len()).for_each(|bin| tree.set(bin, bins.free(bin)));
+        let mut hints = Hints::new(&self.problem.capacity);
         for &item in items {
             let item = item as usize;
+            let demand = self.problem.demand(item);
             let accepts = |bin: usize| bin < bins.len() && bins.fits(self.problem, item, bin);
             if bins.bin_of[item] == NONE
-                && let Some(bin) = tree.first(self.problem.demand(item), 0, accepts)
+                && let Some(bin) = tree.first(demand, hints.from(&tree, demand), accepts)
             {
                 bins.put(self.problem, item, bin);
                 tree.set(bin, bins.free(bin));
@@ -161,7 +171,8 @@ impl Attempt<'_> {
         best.map(|(_, bin)| bin)
     }
 
-    /// Makes room for the smallest item without a place, again and again, until one finds none.
+    /// Makes room for the smallest item without a place, again and again, until one finds none. What has found a place keeps
+    /// some place.
     fn one_more(
         &self,
         start: Bins,
@@ -179,7 +190,7 @@ impl Attempt<'_> {
                 break;
             }
             best = search.into_bins();
-            self.add(&mut best, items.iter(), budget);
+            self.best_fit(&mut best, items.iter(), budget);
         }
         best
     }

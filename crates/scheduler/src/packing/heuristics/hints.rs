@@ -6,21 +6,21 @@ use super::tree::Tree;
 /// Cells are named by this many bits in all, shared by the dimensions.
 const BITS: usize = 12;
 
-pub(super) struct Hints {
+pub(in crate::packing) struct Hints {
     bits: usize,
     capacity: Vec<u64>,
     first: Vec<usize>,
 }
 
 impl Hints {
-    pub(super) fn new(capacity: &[u64]) -> Self {
+    pub(in crate::packing) fn new(capacity: &[u64]) -> Self {
         let bits = (BITS / capacity.len()).max(1);
         let named = (bits * capacity.len()).min(BITS);
         Self { bits, capacity: capacity.to_vec(), first: vec![0; 1 << named] }
     }
 
     /// The first bin that may have room for a demand.
-    pub(super) fn from(&mut self, tree: &Tree, demand: &[u64]) -> usize {
+    pub(in crate::packing) fn from(&mut self, tree: &Tree, demand: &[u64]) -> usize {
         let mut cell = 0;
         let mut corner = vec![0; demand.len()];
         let named = demand.iter().zip(&self.capacity).zip(&mut corner).take(BITS / self.bits);

@@ -10,6 +10,7 @@ mod tree;
 use super::bins::Bins;
 use super::options::{Budget, Rule, Weights};
 use super::problem::Problem;
+pub(super) use hints::Hints;
 pub(super) use tree::Tree;
 
 /// Runs one rule other than the portfolio; a rule that the deadline ends is finished by first-fit decreasing.

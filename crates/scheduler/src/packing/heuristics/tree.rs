@@ -1,12 +1,15 @@
-//! Finds the first bin with enough room among many: a complete binary tree over bins with the most room of each subtree
-//! (Johnson, "Fast algorithms for bin packing", 1974), all dimensions of a vector rounded down into the lanes of one word.
-//! Owns the maxima; whether a bin really has room is asked of the caller.
+//! Finds the first bin with enough room among many: a tree over bins with the most room of each subtree (Johnson, "Fast
+//! algorithms for bin packing", 1974), eight children a node so that they share a cache line, all dimensions of a vector
+//! rounded down into the lanes of one word. Owns the maxima; whether a bin really has room is asked of the caller.
+
+/// Children of a node.
+const CHILDREN: usize = 8;
 
 /// O(log n) per query in one dimension; in several a subtree may promise room that none of its bins has at once.
 pub(in crate::packing) struct Tree {
     lanes: Lanes,
-    leaves: usize,
-    most: Vec<u64>,
+    /// The bins, then what eight of them have at most, and so on up to a level of eight.
+    levels: Vec<Vec<u64>>,
 }
 
 /// How vectors become words: each dimension loses so many low bits that it fits its lane, whose top bit stays 0.
@@ -46,63 +49,71 @@ impl Lanes {
 impl Tree {
     /// A tree over `count` bins of equal room.
     pub(in crate::packing) fn new(count: usize, capacity: &[u64]) -> Self {
-        let (lanes, leaves) = (Lanes::new(capacity), count.next_power_of_two());
-        let most = vec![lanes.word(capacity); 2 * leaves];
-        Self { lanes, leaves, most }
+        let lanes = Lanes::new(capacity);
+        let full = lanes.word(capacity);
+        let mut levels = Vec::new();
+        let mut len = count.max(1);
+        loop {
+            let padded = len.next_multiple_of(CHILDREN);
+            levels.push(vec![full; padded]);
+            if padded == CHILDREN {
+                return Self { lanes, levels };
+            }
+            len = padded / CHILDREN;
+        }
     }
 
     /// A tree over bins of which none has room yet.
     pub(in crate::packing) fn closed(count: usize, capacity: &[u64]) -> Self {
         let mut tree = Self::new(count, capacity);
-        tree.most.fill(0);
+        tree.levels.iter_mut().for_each(|level| level.fill(0));
         tree
     }
 
-    /// The first bin from `from` on that seems to have room and that `accepts` takes.
+    /// The first bin from `from` on that seems to have room and that `accepts` takes; it may be past the last one.
     pub(in crate::packing) fn first(
         &self,
         demand: &[u64],
         from: usize,
         accepts: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        if from >= self.leaves {
+        let demand = self.lanes.word(demand);
+        let top = self.levels.len() - 1;
+        if self.levels[0].len() <= from {
             return None;
         }
-        let demand = self.lanes.word(demand);
-        let mut node = self.leaves + from;
-        // Climb while the node is a left child: its parent begins at the same bin.
-        while node > 1 && node.is_multiple_of(2) {
-            node /= 2;
-        }
+        let (mut level, mut at) = (0, from);
+        let mut entered = false;
         loop {
-            if self.lanes.at_least(self.most[node], demand) == self.lanes.tops {
-                if node < self.leaves {
-                    node *= 2;
-                    continue;
-                }
-                if accepts(node - self.leaves) {
-                    return Some(node - self.leaves);
-                }
+            // What lies before is done: the node whose children begin here stands for all of them.
+            while !entered && at.is_multiple_of(CHILDREN) && level < top {
+                at /= CHILDREN;
+                level += 1;
             }
-            // The next subtree to the right; past the last one all bits of the node are ones.
-            node >>= node.trailing_ones();
-            if node == 0 {
-                return None;
+            let end = at - at % CHILDREN + CHILDREN;
+            let words = self.levels[level].get(at..end)?;
+            match words.iter().position(|most| self.lanes.at_least(*most, demand) == self.lanes.tops) {
+                None => (at, entered) = (end, false),
+                Some(child) if level > 0 => {
+                    (at, entered) = ((at + child) * CHILDREN, true);
+                    level -= 1;
+                }
+                Some(bin) if accepts(at + bin) => return Some(at + bin),
+                Some(bin) => (at, entered) = (at + bin + 1, false),
             }
-            node += 1;
         }
     }
 
     /// Tells the tree what is left in a bin.
     pub(in crate::packing) fn set(&mut self, bin: usize, free: &[u64]) {
-        let mut node = self.leaves + bin;
-        self.most[node] = self.lanes.word(free);
-        while node > 1 {
-            node /= 2;
-            let most = self.lanes.greatest(self.most[2 * node], self.most[2 * node + 1]);
-            if std::mem::replace(&mut self.most[node], most) == most {
+        let (mut at, mut word) = (bin, self.lanes.word(free));
+        for level in 0..self.levels.len() {
+            if std::mem::replace(&mut self.levels[level][at], word) == word {
                 break;
             }
+            at /= CHILDREN;
+            let children = &self.levels[level][at * CHILDREN..(at + 1) * CHILDREN];
+            word = children.iter().fold(0, |most, child| self.lanes.greatest(most, *child));
         }
     }
 }
@@ -144,6 +155,7 @@ mod tests {
         let mut tree = Tree::new(2, &[u64::MAX]);
         tree.set(0, &[1 << 20]);
         assert_eq!(tree.first(&[1 << 21], 0, |_| true), Some(1));
-        assert_eq!(tree.first(&[1], 2, |_| true), None);
+        assert_eq!(tree.first(&[1], 8, |_| true), None);
+        assert_eq!(tree.first(&[1], usize::MAX, |_| true), None);
     }
 }
