@@ -4,6 +4,7 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::worker;
 
+use super::gang::Members;
 use super::record::{Attempt, Past, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, Start, WorkerReason};
@@ -29,7 +30,9 @@ impl Scheduler {
         let Some(to) = machine::job(from, job::Event::Placed, |_| true) else { return false };
         let Some(number) = life.attempt.checked_add(1) else { return false };
         if life.attempt > 0 {
-            let past = Past { attempt: life.attempt, epoch: life.epoch, answered: life.answered };
+            // Which members of an old gang had answered is not kept: what they say again is stale instead of duplicate.
+            let answered = life.answered && targets.len() == 1;
+            let past = Past { attempt: life.attempt, epoch: life.epoch, answered };
             self.past.entry(unit).or_default().push(past);
         }
         (life.attempt, life.epoch) = (number, self.epoch_number());
@@ -47,7 +50,7 @@ impl Scheduler {
         }
         life.live = first;
         if !slots.is_empty() {
-            self.gangs.insert(unit.job, slots.clone());
+            self.gangs.insert(unit.job, Members::new(slots.clone()));
         }
         self.set_life(unit, life);
         self.count(unit, from, to);

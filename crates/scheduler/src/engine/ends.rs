@@ -164,6 +164,10 @@ impl Scheduler {
             return;
         }
         let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
+        if self.is_gang(attempt.unit.job) {
+            self.member_ended(attempt.unit, (attempt.member, attempt.worker), Some(lost), effects);
+            return;
+        }
         if self.move_on(attempt.unit, life, attempt.worker, lost, effects)
             && let Some(mut life) = self.life(attempt.unit).filter(|life| !life.state.is_terminal())
         {

@@ -137,11 +137,11 @@ impl Scheduler {
 
     /// Slots of all live attempts of a unit: one, or one per member of a gang.
     pub(super) fn attempts_of(&self, unit: Unit, life: &Life) -> Vec<u32> {
-        let gang = self.spec_of(unit.job).is_some_and(|spec| spec.gang.is_some());
-        if !gang {
-            return self.attempts.get(life.live).map(|_| life.live).into_iter().collect();
+        if self.is_gang(unit.job) {
+            let members = self.gangs.get(&unit.job).map_or(&[][..], |members| &members.slots);
+            return members.iter().copied().filter(|slot| *slot != NONE).collect();
         }
-        self.gangs.get(&unit.job).cloned().unwrap_or_default()
+        self.attempts.get(life.live).map(|_| life.live).into_iter().collect()
     }
 }
 

@@ -40,12 +40,24 @@ impl Scheduler {
         let facts = TokenFacts {
             job: Some(life.state),
             issued: reference.attempt > 0 && member && (newest || past.is_some()),
-            answered: if newest { life.answered } else { past.is_some_and(|past| past.answered) },
+            answered: if newest {
+                self.has_answer(unit, &life, reference.member)
+            } else {
+                past.is_some_and(|past| past.answered)
+            },
             current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
             lost_newest: newest && life.lost,
             admissible: !starts || self.may_adopt(unit.job, live),
         };
         Some(Judged { verdict: facts.judge(), unit, life, slot })
+    }
+
+    /// Whether the newest token of a unit, of a gang its member's, has an accepted result.
+    fn has_answer(&self, unit: Unit, life: &Life, member: u32) -> bool {
+        match self.gangs.get(&unit.job) {
+            Some(members) => members.answered.get(member as usize).copied().unwrap_or(false),
+            None => life.answered,
+        }
     }
 
     /// Slot of the attempt that a reference means.
@@ -59,7 +71,7 @@ impl Scheduler {
             return life.live;
         }
         let members = self.ids.get(reference.job.as_u64()).and_then(|job| self.gangs.get(&job));
-        members.and_then(|slots| slots.iter().copied().find(is_it)).unwrap_or(NONE)
+        members.and_then(|members| members.slots.iter().copied().find(is_it)).unwrap_or(NONE)
     }
 
     /// Whether the tenant's limits let a lost attempt run on.
@@ -225,6 +237,15 @@ impl Scheduler {
             self.close(judged.slot, effects);
         }
         let ending = ending(outcome, attempt.and_then(|attempt| attempt.ending), life.state);
+        if let Some(members) = self.gangs.get_mut(&judged.unit.job) {
+            let member = attempt.map_or(0, |attempt| attempt.member);
+            if let Some(answered) = members.answered.get_mut(member as usize) {
+                *answered = outcome != Outcome::Lost;
+            }
+            let failed = (outcome != Outcome::Succeeded).then_some(ending);
+            self.member_ended(judged.unit, (member, worker), failed, effects);
+            return;
+        }
         if !self.move_on(judged.unit, life, worker, ending, effects) {
             // It was given up before, and its worker confirms that nothing is left of it.
             life.live = NONE;
@@ -266,7 +287,11 @@ impl Scheduler {
             // Who has started cannot be unstarted: its result will tell.
             Some(judged) if self.attempts.get(judged.slot).is_some_and(|attempt| !attempt.started) => {
                 self.close(judged.slot, effects);
-                self.move_on(judged.unit, judged.life, worker, ending, effects);
+                if self.is_gang(judged.unit.job) {
+                    self.member_ended(judged.unit, (reference.member, worker), Some(ending), effects);
+                } else {
+                    self.move_on(judged.unit, judged.life, worker, ending, effects);
+                }
             }
             Some(_) => {}
             None => self.close_stale(reference, worker, effects),

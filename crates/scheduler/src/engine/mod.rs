@@ -6,6 +6,7 @@ mod assign;
 mod cancel;
 mod ends;
 mod epoch;
+mod gang;
 mod health;
 mod lookup;
 mod machine;
@@ -45,6 +46,7 @@ use crate::score::rank::Scale;
 use crate::score::scan::Shortlist;
 use crate::table::{Ids, LeastTree, Slab};
 use crate::tenant::Tenant;
+use gang::Members;
 use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
 pub use round::RoundStats;
 use timer::Timers;
@@ -100,8 +102,8 @@ pub struct Scheduler {
     ids: Ids,
     arrays: Slab<Array>,
     attempts: Slab<Attempt>,
-    /// Attempts of the members of gangs, by the slot of the job.
-    gangs: BTreeMap<u32, Vec<u32>>,
+    /// Newest attempts of gangs, by the slot of the job.
+    gangs: BTreeMap<u32, Members>,
     /// Tokens before the newest, of units with several.
     past: BTreeMap<Unit, Vec<Past>>,
     /// Final jobs, the oldest first.

@@ -130,11 +130,19 @@ impl Scheduler {
         let fill = (1.0 / (256.0 * share)) as u32;
         let most = self.config.run_max.min(limit).min(fill.max(1)).min(u32::try_from(room).unwrap_or(u32::MAX));
         let most = if self.config.policy.fills() { most } else { most.min(1) };
-        let placed = if most == 0 { 0 } else { self.place_run(turn, (most, &allowed), effects) };
+        let gang =
+            self.classes.get(turn.entry.class).and_then(|class| class.shape.gang.as_ref()).map_or(0, |gang| gang.size);
+        let placed = match (most, gang) {
+            (0, _) => 0,
+            (_, 0) => self.place_run(turn, (most, &allowed), effects),
+            _ if room < u64::from(gang) => 0,
+            _ => self.place_gang(turn, &allowed, effects),
+        };
+        let partly = partly || room < u64::from(gang);
         self.allowed = allowed;
         match placed {
             0 if partly => {
-                if most > 0 {
+                if most > 0 && room >= u64::from(gang) {
                     // Other kinds of GPUs have no room now: growth may change that as well as the quota.
                     self.half_stopped.push(turn.tenant);
                 }

@@ -158,6 +158,7 @@ impl Scheduler {
             let bit = self.open_mask >> (number % 64) & 1 == 1;
             must(bit || class.is_blocked() || queues == 0, "a class that may be placed is not counted")?;
             let hints: &[u32] = match &class.standing {
+                _ if class.shape.gang.is_some() => continue,
                 Standing::Fresh => continue,
                 Standing::Hinted(places) => places,
                 Standing::Blocked(_) => &[],

@@ -171,6 +171,7 @@ impl Scheduler {
         let Some(Job { id, array, .. }) = self.jobs.remove(slot) else { return };
         self.ids.remove(id.as_u64());
         self.arrays.remove(array);
+        self.gangs.remove(&slot);
         let tokens = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
         let units: Vec<Unit> = self.past.range(tokens).map(|(unit, _)| *unit).collect();
         units.iter().for_each(|unit| drop(self.past.remove(unit)));

@@ -79,9 +79,16 @@ impl Scheduler {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
         let mut life = self.life(attempt.unit);
         self.close(slot, effects);
+        let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
+        if self.is_gang(attempt.unit.job) {
+            let members = self.gangs.get(&attempt.unit.job);
+            if members.and_then(|members| members.slots.get(attempt.member as usize)) == Some(&slot) {
+                self.member_ended(attempt.unit, (attempt.member, attempt.worker), Some(lost), effects);
+            }
+            return;
+        }
         if let Some(life) = life.as_mut().filter(|life| life.live == slot) {
             life.live = NONE;
-            let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
             if life.lost || !self.move_on(attempt.unit, *life, attempt.worker, lost, effects) {
                 self.set_life(attempt.unit, *life);
             }

@@ -81,10 +81,12 @@ impl Scheduler {
 
     /// A blocked class fits a place again.
     fn wake(&mut self, number: u32, place: u32) {
-        let queues = self.classes.get(number).map_or(0, |class| class.queues);
-        let standing = if queues == 0 { Standing::Fresh } else { Standing::Hinted(vec![place]) };
+        let Some(class) = self.classes.get(number) else { return };
+        // A gang needs more than one place: the whole fleet is looked at again.
+        let hinted = class.queues > 0 && class.shape.gang.is_none();
+        let standing = if hinted { Standing::Hinted(vec![place]) } else { Standing::Fresh };
         self.unblock(number, standing);
-        if queues > 0 {
+        if hinted {
             self.woken.push(number);
         }
     }
@@ -187,7 +189,12 @@ impl Scheduler {
         for lane in &mut lanes {
             for entry in lane.entries.iter_mut().filter(|entry| entry.stopped) {
                 let numbers = self.classes.get(entry.class).map_or(&[][..], |class| &class.requests);
-                entry.stopped = self.room(number, numbers, &mut Vec::new()) == 0;
+                let gang = self
+                    .classes
+                    .get(entry.class)
+                    .and_then(|class| class.shape.gang.as_ref())
+                    .map_or(1, |gang| gang.size);
+                entry.stopped = self.room(number, numbers, &mut Vec::new()) < u64::from(gang);
                 stopped |= entry.stopped;
             }
             lane.refresh();

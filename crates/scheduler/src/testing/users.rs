@@ -10,7 +10,7 @@ use orlop_core::machine::job::JobState;
 use super::model::{Broken, Job, Unit};
 use super::world::World;
 use crate::event::{ArraySpec, Capabilities, Event, Gate};
-use crate::job::{JobSpec, Priority, Runtime};
+use crate::job::{Gang, JobSpec, Priority, Runtime};
 
 impl World<'_> {
     fn spec(&mut self) -> Result<Arc<JobSpec>, Broken> {
@@ -21,6 +21,11 @@ impl World<'_> {
         spec.resources.memory_bytes =
             [0, 1 << 20, 512 << 20, 1 << 30, 3 << 30, u64::MAX][self.choices.below(6) as usize];
         spec.retries = self.choices.below(3) as u32;
+        if self.choices.once_in(6) {
+            let max_per_worker = self.choices.once_in(2).then(|| 1 + self.choices.below(2) as u32);
+            let same_label = self.choices.once_in(3).then(|| "zone".to_owned());
+            spec.gang = Some(Gang { size: 2 + self.choices.below(3) as u32, max_per_worker, same_label });
+        }
         if self.choices.once_in(4) {
             let values: BTreeSet<String> = [self.choices.below(2).to_string()].into();
             let op = if self.choices.once_in(2) { Operator::In } else { Operator::NotIn };
@@ -43,7 +48,7 @@ impl World<'_> {
         }
         let mut indices = vec![0];
         let mut parallel = u32::MAX;
-        let array = self.choices.once_in(4);
+        let array = spec.gang.is_none() && self.choices.once_in(4);
         let event = if array {
             let (first, size) = (self.choices.below(5) as u32, self.choices.below(9) as u32);
             indices = (first..=first + size).chain([40]).collect();

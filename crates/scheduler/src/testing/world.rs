@@ -144,7 +144,8 @@ impl<'a> World<'a> {
             let window = self.model.jobs.get(job).map_or(u32::MAX, |job| job.parallel);
             let running = self.model.units.range((*job, 0)..=(*job, u32::MAX));
             let running = running.filter(|(_, unit)| unit.state.holds_capacity()).count();
-            if self.model.paused.contains(tenant)
+            if spec.gang.is_some()
+                || self.model.paused.contains(tenant)
                 || !self.model.within_quota(tenant, need)
                 || running >= window as usize
             {
@@ -334,7 +335,10 @@ impl<'a> World<'a> {
                 return Err(format!("{key} has {:?}, the model {here} attempts", self.scheduler.worker_view(*key)));
             }
         }
-        for tenant in &self.tenants {
+        // A member that was given up is charged no more, which no effect tells.
+        let gangs =
+            self.model.live.keys().any(|attempt| self.model.spec(attempt.job).is_some_and(|spec| spec.gang.is_some()));
+        for tenant in self.tenants.iter().filter(|_| !gangs) {
             let charged = self.model.charged(tenant.as_str());
             let view = self.scheduler.tenant(tenant);
             if view.is_some_and(|view| {

@@ -118,6 +118,14 @@ impl Bed {
         }
     }
 
+    pub(super) fn verdict_of(&self, of: AttemptRef) -> Verdict {
+        let found = self.effects.iter().find_map(|effect| match effect {
+            Effect::Verdict { attempt, verdict } if *attempt == of => Some(*verdict),
+            _ => None,
+        });
+        found.unwrap()
+    }
+
     pub(super) fn state(&self, number: u64) -> JobState {
         self.scheduler.job(id(number), None).unwrap().state
     }

@@ -2,4 +2,6 @@
 
 mod attempts;
 mod bed;
+mod division;
 mod laws;
+mod workers;

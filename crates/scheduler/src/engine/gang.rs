@@ -1,0 +1,187 @@
+//! Gangs: one decision for all members, one outcome (section 2.7). Owns which workers a gang gets and how the ends of its
+//! members become the end of its attempt: the first that fails ends the others.
+
+use std::collections::BTreeMap;
+
+use orlop_core::machine::job::{self, JobState};
+
+use super::Scheduler;
+use super::assign::Target;
+use super::ends::Ending;
+use super::record::Unit;
+use super::round::Turn;
+use crate::class::Class;
+use crate::config::Policy;
+use crate::effect::{CancelReason, Effect, Reason, Start};
+use crate::score::scan::tie;
+use crate::table::NONE;
+
+/// The newest attempt of a gang.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    /// Slots of the members' attempts; `NONE` once they ended or were given up.
+    pub(super) slots: Vec<u32>,
+    /// Whose result was accepted.
+    pub(super) answered: Vec<bool>,
+    /// How the first failing member ended, and on which worker.
+    ending: Option<(Ending, u32)>,
+}
+
+impl Members {
+    pub(super) fn new(slots: Vec<u32>) -> Self {
+        let answered = vec![false; slots.len()];
+        Self { slots, answered, ending: None }
+    }
+}
+
+/// A worker that could take members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Room {
+    /// Greater is chosen later.
+    fewer: u32,
+    tie: u64,
+    place: u32,
+    request: u32,
+    times: u32,
+}
+
+impl Scheduler {
+    /// Places the gang at the head of a queue as a whole, or nothing; returns how many members.
+    pub(super) fn place_gang(&mut self, turn: Turn, allowed: &[u32], effects: &mut Vec<Effect>) -> u32 {
+        let Some(class) = self.classes.get(turn.entry.class) else { return 0 };
+        let Some(gang) = &class.shape.gang else { return 0 };
+        let size = gang.size;
+        let most = gang.max_per_worker.unwrap_or(u32::MAX);
+        let mut best: Option<Vec<Room>> = None;
+        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most)) {
+            let sum = |rooms: &[Room]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
+            let fits = sum(&rooms) >= u64::from(size);
+            // The group that is left with the least room; of equals the first by label.
+            if fits && best.as_ref().is_none_or(|best| sum(&rooms) < sum(best)) {
+                best = Some(rooms);
+            }
+        }
+        let Some(rooms) = best else { return 0 };
+        let targets = self.deal(turn, size, rooms);
+        let Some(unit) = self.take(turn.entry.queue) else { return 0 };
+        for target in &targets {
+            let place = self.workers.get(target.worker).map_or(NONE, |worker| worker.place);
+            if let Some(request) = self.requests.get(target.request) {
+                self.table.charge(place, &request.need, 1);
+                if let Some(tenant) = self.tenants.get_mut(target.tenant as usize) {
+                    tenant.charge(request, 1);
+                }
+            }
+        }
+        if !self.assign(unit, &targets, effects) {
+            self.give_up(unit, effects);
+        }
+        self.weigh_tenant(turn.tenant);
+        self.refresh_head(turn.entry.queue);
+        size
+    }
+
+    /// Workers with room for members, by the value of the label that all members share; those with the most room first.
+    fn rooms(&self, class: &Class, label: Option<&str>, (allowed, most): (&[u32], u32)) -> BTreeMap<String, Vec<Room>> {
+        let mut groups: BTreeMap<String, Vec<Room>> = BTreeMap::new();
+        for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
+            let place = worker.place;
+            let kind = self.table.kind(place);
+            if !self.table.is_open(place) || !class.sees(kind) {
+                continue;
+            }
+            let group = match label {
+                None => Some(String::new()),
+                Some(label) => self.kinds.get(kind).and_then(|kind| kind.labels.get(label)).cloned(),
+            };
+            let hosts =
+                |number: &u32| self.requests.get(*number).map_or(0, |request| self.table.hosts(place, &request.need));
+            let request = allowed.iter().copied().find(|number| hosts(number) > 0);
+            if let (Some(group), Some(request)) = (group, request) {
+                let times = hosts(&request).min(most);
+                let room = Room { fewer: u32::MAX - times, tie: tie(self.seed, place), place, request, times };
+                groups.entry(group).or_default().push(room);
+            }
+        }
+        groups.values_mut().for_each(|rooms| rooms.sort_unstable());
+        groups
+    }
+
+    /// Deals members to workers: the fewest workers, or one each in turn under `spread`.
+    fn deal(&self, turn: Turn, size: u32, mut rooms: Vec<Room>) -> Vec<Target> {
+        let mut targets = Vec::new();
+        let missing = |targets: &[Target]| size.saturating_sub(u32::try_from(targets.len()).unwrap_or(u32::MAX));
+        let target = |room: &Room| Target {
+            worker: self.table.owner(room.place),
+            request: room.request,
+            tenant: turn.tenant,
+            start: Start::Now,
+        };
+        if self.config.policy == Policy::Spread {
+            while missing(&targets) > 0 && !rooms.is_empty() {
+                for room in &mut rooms {
+                    if missing(&targets) > 0 {
+                        targets.push(target(room));
+                        room.times -= 1;
+                    }
+                }
+                rooms.retain(|room| room.times > 0);
+            }
+            return targets;
+        }
+        for (at, room) in rooms.iter().enumerate() {
+            // The last worker is the one with the least room that is enough.
+            let left = missing(&targets);
+            let enough = rooms.iter().skip(at).take_while(|other| other.times >= left).last();
+            let room = enough.unwrap_or(room);
+            (0..room.times.min(left)).for_each(|_| targets.push(target(room)));
+            if missing(&targets) == 0 {
+                break;
+            }
+        }
+        targets
+    }
+
+    /// Whether a job is a gang.
+    pub(super) fn is_gang(&self, job: u32) -> bool {
+        self.spec_of(job).is_some_and(|spec| spec.gang.is_some())
+    }
+
+    /// A member's attempt has ended or was given up; none = it succeeded. The gang moves on with its last member.
+    pub(super) fn member_ended(
+        &mut self,
+        unit: Unit,
+        (member, worker): (u32, u32),
+        ending: Option<Ending>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(members) = self.gangs.get_mut(&unit.job) else { return };
+        if let Some(slot) = members.slots.get_mut(member as usize) {
+            *slot = NONE;
+        }
+        let first = ending.is_some() && members.ending.is_none();
+        if first {
+            members.ending = ending.map(|ending| (ending, worker));
+        }
+        let left: Vec<u32> = members.slots.iter().copied().filter(|slot| *slot != NONE).collect();
+        let last = members.ending;
+        let Some(mut life) = self.life(unit) else { return };
+        life.live = left.first().copied().unwrap_or(NONE);
+        self.set_life(unit, life);
+        if first {
+            left.iter().for_each(|slot| self.tell_to_end(*slot, CancelReason::Gang, effects));
+        }
+        if !left.is_empty() {
+            return;
+        }
+        let (mut ending, worker) = last.unwrap_or((Ending::of(job::Event::ResultSucceeded, Reason::Plain), worker));
+        // Some members ran when another was taken back: nothing counts.
+        if ending.event == job::Event::Revoked && life.state == JobState::Running {
+            ending.event = job::Event::Drained;
+        }
+        life.answered = true;
+        if !self.move_on(unit, life, worker, ending, effects) {
+            self.set_life(unit, life);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Who gets what: quotas (1.2), policies (2.4), blocked classes (2.5), bands and tenants (2.6), arrays and gangs.
+
+use std::sync::Arc;
+
+use orlop_core::machine::job::JobState;
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::{Config, Policy};
+use crate::effect::{Effect, Limit, Refusal};
+use crate::event::{ArraySpec, Event, Gate, OnExceed, Outcome, Quota, TenantSettings, TenantStatus};
+use crate::job::{Gang, JobSpec, Priority};
+
+fn quota(bed: &mut Bed, quota: Quota) {
+    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
+}
+
+/// Submits and tells why it was refused.
+fn refusal(bed: &mut Bed, number: u64, spec: JobSpec) -> Option<Refusal> {
+    bed.effects.clear();
+    bed.must(Event::Submit { job: id(number), spec: spec.into(), gate: Gate::default() });
+    bed.effects.iter().find_map(|effect| match effect {
+        Effect::Refused { reason, .. } => Some(*reason),
+        _ => None,
+    })
+}
+
+fn array(bed: &mut Bed, number: u64, spec: JobSpec, array: ArraySpec) {
+    bed.must(Event::SubmitArray { job: id(number), spec: spec.into(), gate: Gate::default(), array });
+}
+
+#[test]
+fn s1_2_limits_of_submits() {
+    let mut bed = Bed::new(Config::default());
+    quota(&mut bed, Quota { max_pending_jobs: Some(1), ..Quota::default() });
+    assert_eq!(refusal(&mut bed, 1, spec(1)), None);
+    assert_eq!(refusal(&mut bed, 2, spec(1)), Some(Refusal::PendingJobs { used: 2, limit: 1 }));
+    assert_eq!(bed.scheduler.job(id(2), None), None);
+    quota(&mut bed, Quota { max_active_jobs: Some(1), ..Quota::unlimited() });
+    assert_eq!(refusal(&mut bed, 2, spec(1)), Some(Refusal::ActiveJobs { used: 2, limit: 1 }));
+    quota(&mut bed, Quota { submit_per_second: Some(2), ..Quota::unlimited() });
+    for number in 2..6 {
+        assert_eq!(refusal(&mut bed, number, spec(1)), None, "a burst of two seconds");
+    }
+    assert_eq!(refusal(&mut bed, 6, spec(1)), Some(Refusal::RateLimited { retry_after_ms: 501 }));
+    bed.now += 500;
+    assert_eq!(refusal(&mut bed, 6, spec(1)), None);
+}
+
+#[test]
+fn s1_2_what_can_never_be_placed_is_refused_at_submit() {
+    let mut bed = Bed::new(Config::default());
+    quota(&mut bed, Quota { max_cpu_m: Some(500), max_timeout_ms: Some(1000), ..Quota::default() });
+    let limits = |limit| Refusal::NeverFits { what: Limit::Cpu, asked: 501, limit };
+    let limited = JobSpec { timeout_ms: 1000, ..spec(501) };
+    assert_eq!(refusal(&mut bed, 1, limited.clone()), Some(limits(500)));
+    let endless = JobSpec { timeout_ms: 0, ..spec(500) };
+    let refused = refusal(&mut bed, 1, endless).unwrap();
+    assert!(matches!(refused, Refusal::NeverFits { what: Limit::Timeout, limit: 1000, .. }), "{refused}");
+    let settings = TenantSettings { priority_best: 4, ..TenantSettings::default() };
+    bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
+    let urgent = JobSpec { priority: Priority(3), timeout_ms: 1, ..spec(1) };
+    assert_eq!(refusal(&mut bed, 1, urgent), Some(Refusal::Priority { given: 3, best: 4 }));
+    let settings = TenantSettings { status: TenantStatus::Closing, ..TenantSettings::default() };
+    bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
+    assert_eq!(refusal(&mut bed, 1, limited), Some(Refusal::Closing));
+}
+
+#[test]
+fn s1_2_deny_refuses_what_would_only_wait() {
+    let mut bed = Bed::new(Config::default());
+    quota(&mut bed, Quota { max_cpu_m: Some(1500), on_exceed: OnExceed::Deny, ..Quota::default() });
+    assert_eq!(refusal(&mut bed, 1, spec(1000)), None);
+    let refused = Refusal::Demand { what: Limit::Cpu, used: 2000, limit: 1500 };
+    assert_eq!(refusal(&mut bed, 2, spec(1000)), Some(refused));
+    bed.must(Event::Cancel { job: id(1), elements: None });
+    assert_eq!(refusal(&mut bed, 2, spec(1000)), None);
+}
+
+#[test]
+fn s1_2_limits_of_placements_make_jobs_wait_and_an_end_lets_them_go() {
+    for limit in [
+        Quota { max_running_jobs: Some(1), ..Quota::default() },
+        Quota { max_cpu_m: Some(1500), ..Quota::default() },
+        Quota { max_memory_bytes: Some(3 << 29), ..Quota::default() },
+    ] {
+        let mut bed = Bed::new(Config::default());
+        let worker = bed.worker("w1", offer(8000));
+        quota(&mut bed, limit);
+        (1..=2).for_each(|number| bed.submit(number, spec(1000)));
+        let sent = bed.round();
+        assert_eq!(sent.len(), 1);
+        assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::Quota { stopped: true, .. })));
+        bed.result(sent[0].0, worker, Outcome::Succeeded);
+        assert_eq!(bed.starts(), [2]);
+        // A higher limit lets them go too, a lower one ends nothing.
+        bed.submit(3, spec(1000));
+        assert!(bed.starts().is_empty());
+        quota(&mut bed, Quota::default());
+        assert_eq!(bed.starts(), [3]);
+        quota(&mut bed, Quota { max_running_jobs: Some(0), ..Quota::default() });
+        assert_eq!(bed.state(2), JobState::Assigned);
+    }
+}
+
+#[test]
+fn s2_6_priority_then_submission_inside_a_tenant_and_band() {
+    let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
+    bed.worker("w1", offer(64_000));
+    for (number, priority, cpu) in [(1, 6, 1000), (2, 5, 2000), (3, 5, 1000), (4, 4, 2000)] {
+        bed.submit(number, JobSpec { priority: Priority(priority), ..spec(cpu) });
+    }
+    assert_eq!(bed.starts(), [4, 2, 3, 1]);
+}
+
+#[test]
+fn s2_6_backed_up_bands_share_and_a_lone_one_takes_all() {
+    let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
+    bed.worker("w1", offer(9000));
+    for number in 1..=90 {
+        let priority = Priority([0, 5, 9][number as usize % 3]);
+        bed.submit(number, JobSpec { priority, ..spec(100) });
+    }
+    let _ = bed.scheduler.round(0, 30, &mut bed.effects);
+    let mut counts = [0; 3];
+    bed.assigned().iter().for_each(|(attempt, _)| counts[attempt.job.counter() as usize % 3] += 1);
+    assert!(counts.iter().all(|count| (9..=11).contains(count)), "{counts:?}");
+    for strict in [true, false] {
+        let shares = if strict { [0.0; 3] } else { [1.0 / 3.0; 3] };
+        let mut bed = Bed::new(Config { run_max: 1, band_share: shares, ..Config::default() });
+        bed.worker("w1", offer(9000));
+        for number in 1..=60 {
+            bed.submit(number, JobSpec { priority: Priority(if number % 2 == 0 { 0 } else { 9 }), ..spec(100) });
+        }
+        let _ = bed.scheduler.round(0, 30, &mut bed.effects);
+        let high = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
+        assert!(if strict { high == 30 } else { (19..=21).contains(&high) }, "{high}");
+    }
+}
+
+#[test]
+fn s2_6_tenants_share_by_weight() {
+    let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
+    bed.worker("w1", offer(9000));
+    for (tenant, weight) in [("a", 100), ("b", 200)] {
+        let settings = TenantSettings { weight, ..TenantSettings::default() };
+        bed.must(Event::TenantChanged { tenant: tenant.parse().unwrap(), settings });
+    }
+    for number in 1..=80 {
+        let tenant = if number % 2 == 0 { "a" } else { "b" }.parse().unwrap();
+        bed.submit(number, JobSpec { tenant, ..spec(100) });
+    }
+    let _ = bed.scheduler.round(0, 30, &mut bed.effects);
+    let of_a = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 0).count();
+    assert_eq!(of_a, 10);
+}
+
+#[test]
+fn s2_6_paused_tenants_are_not_ready() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", offer(9000));
+    let tenant = |status| Event::TenantChanged {
+        tenant: "t".parse().unwrap(),
+        settings: TenantSettings { status, ..TenantSettings::default() },
+    };
+    bed.must(tenant(TenantStatus::Paused));
+    bed.submit(1, spec(100));
+    assert!(bed.starts().is_empty());
+    bed.must(tenant(TenantStatus::Active));
+    assert_eq!(bed.starts(), [1]);
+}
+
+#[test]
+fn s2_5_a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends() {
+    let mut bed = Bed::new(Config::default());
+    let small = bed.worker("w1", offer(1000));
+    let large = bed.worker("w2", offer(4000));
+    bed.submit(1, spec(1000));
+    bed.submit(2, spec(4000));
+    let sent = bed.round();
+    assert_eq!(sent.len(), 2);
+    bed.submit(3, spec(4000));
+    assert!(bed.starts().is_empty());
+    let of = |worker| sent.iter().find(|(_, on)| *on == worker).unwrap().0;
+    bed.result(of(small), small, Outcome::Succeeded);
+    assert!(bed.starts().is_empty(), "it does not fit there");
+    bed.result(of(large), large, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [3]);
+}
+
+#[test]
+fn s2_5_a_new_kind_of_worker_wakes_what_only_it_can_run() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", offer(8000));
+    let mut job = spec(1000);
+    job.resources.extras.insert("licence".to_owned(), 2);
+    bed.submit(1, job);
+    assert!(bed.starts().is_empty());
+    let mut licensed = offer(1000);
+    licensed.extras.insert("licence".to_owned(), 3);
+    let worker = bed.worker("w2", licensed);
+    assert_eq!(bed.round()[0].1, worker);
+}
+
+#[test]
+fn s2_5_arrays_run_at_most_max_parallel_and_wait_on_their_own_ends() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(64_000));
+    let window = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(3), max_failures: None };
+    array(&mut bed, 1, spec(100), window);
+    let sent = bed.round();
+    assert_eq!(sent.iter().map(|(attempt, _)| attempt.index).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(bed.starts().is_empty());
+    bed.result(sent[1].0, worker, Outcome::Succeeded);
+    assert_eq!(bed.round().iter().map(|(attempt, _)| attempt.index).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn s1_1_past_max_failures_the_rest_of_an_array_is_cancelled() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(64_000));
+    let window = ArraySpec { indices: vec![(0, 999_999)], max_parallel: Some(2), max_failures: Some(1) };
+    array(&mut bed, 1, spec(100), window);
+    let sent = bed.round();
+    bed.result(sent[0].0, worker, Outcome::Failed { exit_code: Some(1) });
+    assert_eq!(bed.state(1), JobState::Running);
+    let next = bed.round();
+    bed.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(1) });
+    assert_eq!(bed.scheduler.job(id(1), Some(999_999)).unwrap().state, JobState::Cancelled);
+    assert_eq!(bed.scheduler.job(id(1), Some(2)).unwrap().state, JobState::Cancelling);
+    bed.result(next[0].0, worker, Outcome::Cancelled);
+    assert_eq!(bed.state(1), JobState::Failed);
+}
+
+#[test]
+fn s1_1_elements_of_an_array_are_checked() {
+    let mut bed = Bed::new(Config::default());
+    for (indices, text) in [
+        (vec![], "job j0000100000001: an array needs 1 to 10,000,000 elements"),
+        (vec![(0, 10_000_000)], "job j0000100000001: an array needs 1 to 10,000,000 elements"),
+        (vec![(0, 5), (5, 9)], "job j0000100000001: an array names an index twice; name each one once"),
+        (
+            vec![(5, 0)],
+            "job j0000100000001: an array has a range that ends before it begins; write the lower index first",
+        ),
+    ] {
+        let array = ArraySpec { indices, ..ArraySpec::default() };
+        let event = Event::SubmitArray { job: id(1), spec: Arc::new(spec(1)), gate: Gate::default(), array };
+        assert_eq!(bed.apply(event).unwrap_err().to_string(), text);
+    }
+}
+
+fn gang(size: u32, label: Option<&str>) -> JobSpec {
+    let same_label = label.map(str::to_owned);
+    JobSpec { gang: Some(Gang { size, max_per_worker: None, same_label }), ..spec(1000) }
+}
+
+#[test]
+fn s2_7_a_gang_starts_whole_or_not_at_all_on_fewest_workers() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", offer(1000));
+    bed.worker("w2", offer(2000));
+    bed.submit(1, gang(4, None));
+    assert!(bed.starts().is_empty());
+    let large = bed.worker("w3", offer(4000));
+    let sent = bed.round();
+    assert_eq!(
+        sent.iter().map(|(attempt, on)| (attempt.member, *on)).collect::<Vec<_>>(),
+        (0..4).map(|m| (m, large)).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn s2_7_members_share_a_label() {
+    let mut bed = Bed::new(Config::default());
+    for (name, zone) in [("w1", "a"), ("w2", "b"), ("w3", "b")] {
+        let mut offer = offer(1000);
+        offer.labels.insert("zone".to_owned(), zone.to_owned());
+        bed.worker(name, offer);
+    }
+    bed.submit(1, gang(2, Some("zone")));
+    let sent = bed.round();
+    let names: Vec<String> =
+        sent.iter().map(|(_, worker)| bed.scheduler.worker_view(*worker).unwrap().id.to_string()).collect();
+    assert!(names.len() == 2 && !names.contains(&"w1".to_owned()), "{names:?}");
+}
+
+#[test]
+fn s2_7_the_first_failing_member_ends_the_gang_and_one_outcome_counts() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    bed.submit(1, gang(3, None));
+    let sent = bed.round();
+    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
+    bed.result(sent[0].0, worker, Outcome::Succeeded);
+    assert_eq!(bed.state(1), JobState::Running);
+    bed.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(9) });
+    assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::Cancel { attempt, .. } if *attempt == sent[2].0)));
+    assert_eq!(bed.state(1), JobState::Running, "one member is still out");
+    bed.result(sent[2].0, worker, Outcome::Cancelled);
+    assert_eq!(bed.state(1), JobState::Failed);
+}
+
+#[test]
+fn s2_7_one_rejected_member_revokes_the_rest() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    bed.submit(1, gang(2, None));
+    let sent = bed.round();
+    bed.effects.clear();
+    bed.must(Event::Rejected { attempt: sent[0].0, worker, permanent: false });
+    assert!(bed.effects.contains(&Effect::Revoke { attempt: sent[1].0, worker }));
+    bed.must(Event::Revoked { attempt: sent[1].0, worker });
+    assert_eq!(bed.state(1), JobState::Queued);
+    assert_eq!(bed.round()[1].0.attempt, 2);
+}
+
+#[test]
+fn s2_4_policies_choose_as_they_say() {
+    for (policy, expected) in
+        [(Policy::BestFit, "w2"), (Policy::MostAllocated, "w2"), (Policy::Spread, "w3"), (Policy::FirstFit, "w1")]
+    {
+        let mut bed = Bed::new(Config { policy, ..Config::default() });
+        for (name, cpu) in [("w1", 4000), ("w2", 2000), ("w3", 5000)] {
+            bed.worker(name, offer(cpu));
+        }
+        bed.submit(1, spec(1000));
+        let worker = bed.round()[0].1;
+        let name = bed.scheduler.worker_view(worker).unwrap().id.to_string();
+        assert_eq!(name, expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn s2_4_three_jobs_of_a_quarter_are_in_the_reported_band() {
+    let mut bed = Bed::new(Config { policy: Policy::Balanced, ..Config::default() });
+    let mut machine = offer(8000);
+    machine.memory_bytes = 16 << 30;
+    let worker = bed.worker("w1", machine);
+    for number in 1..=3 {
+        let mut job = spec(2000);
+        job.resources.memory_bytes = 4 << 30;
+        bed.submit(number, job);
+    }
+    assert_eq!(bed.starts(), [1, 2, 3]);
+    let view = bed.scheduler.worker_view(worker).unwrap();
+    assert_eq!((view.cpu, view.memory), (0.75, 0.75));
+    let all = bed.scheduler.fleet_use();
+    assert_eq!((all.below, all.within, all.above, all.cpu), (0, 1, 0, 0.75));
+}

@@ -1,0 +1,259 @@
+//! Workers: section 1.5, and what becomes of their attempts.
+
+use std::sync::Arc;
+
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::worker::WorkerState;
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::Config;
+use crate::effect::{CancelReason, Effect, Reason};
+use crate::error::EventError;
+use crate::event::{Departure, DrainOrder, Event, Kept, Outcome};
+use crate::token::WorkerKey;
+
+fn state(bed: &Bed, worker: WorkerKey) -> WorkerState {
+    bed.scheduler.worker_view(worker).unwrap().state
+}
+
+#[test]
+fn s1_5_a_worker_that_never_comes_fails() {
+    let mut bed = Bed::new(Config::default());
+    let name = "w1".parse().unwrap();
+    bed.must(Event::WorkerDeclared { id: name });
+    let worker = bed.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
+    bed.wait(600_000);
+    assert_eq!(state(&bed, worker), WorkerState::Failed);
+    // The id may come back as the next incarnation.
+    bed.must(Event::WorkerDeclared { id: "w1".parse().unwrap() });
+    let next = bed.scheduler.worker_key(&"w1".parse().unwrap()).unwrap();
+    assert_eq!(bed.scheduler.worker_view(next).unwrap().incarnation, 2);
+    bed.must(Event::Registered { worker: next, capabilities: Arc::new(offer(1000)) });
+    bed.wait(30_000);
+    assert_eq!(state(&bed, next), WorkerState::Failed);
+}
+
+#[test]
+fn s1_5_a_live_worker_id_is_not_declared_again() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", offer(1000));
+    let again = bed.apply(Event::WorkerDeclared { id: "w1".parse().unwrap() }).unwrap_err();
+    insta::assert_snapshot!(again, @"worker `w1` has a live incarnation; remove that one first");
+    assert!(matches!(again, EventError::DuplicateWorker(_)));
+}
+
+#[test]
+fn s1_5_silence_makes_suspect_then_lost_then_failed() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(1000));
+    bed.submit(1, spec(1000));
+    let attempt = bed.round()[0].0;
+    bed.start(attempt, worker);
+    bed.wait(14_999);
+    assert_eq!(state(&bed, worker), WorkerState::Running);
+    bed.wait(1);
+    assert_eq!((state(&bed, worker), bed.state(1)), (WorkerState::Unhealthy, JobState::Running));
+    bed.wait(15_000);
+    assert_eq!((bed.state(1), bed.reason()), (JobState::Queued, Some(Reason::WorkerLost)));
+    // Its capacity stays held: nobody knows that the attempt has ended.
+    assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 1);
+    bed.wait(270_000);
+    assert_eq!(state(&bed, worker), WorkerState::Failed);
+    assert_eq!(bed.scheduler.job(id(1), None).unwrap().infra, 1);
+}
+
+#[test]
+fn s1_5_a_heartbeat_keeps_a_worker() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(1000));
+    for _ in 0..10 {
+        bed.wait(14_000);
+        bed.must(Event::Heartbeat { worker });
+    }
+    assert_eq!(state(&bed, worker), WorkerState::Available);
+}
+
+#[test]
+fn s1_3_late_adoption_keeps_live_and_finished_work() {
+    for finished in [false, true] {
+        let mut bed = Bed::new(Config::default());
+        let worker = bed.worker("w1", offer(1000));
+        bed.submit(1, spec(1000));
+        let attempt = bed.round()[0].0;
+        bed.start(attempt, worker);
+        bed.wait(15_000);
+        bed.wait(30_000);
+        assert_eq!(bed.state(1), JobState::Queued);
+        bed.effects.clear();
+        if finished {
+            assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Adopted);
+            assert_eq!(bed.state(1), JobState::Completed);
+        } else {
+            bed.must(Event::Connected { worker, kept: vec![Kept { attempt, started: true }] });
+            assert_eq!((bed.verdict_of(attempt), bed.state(1)), (Verdict::Adopted, JobState::Running));
+            assert_eq!(bed.scheduler.tenant(&"t".parse().unwrap()).unwrap().running, 1);
+        }
+    }
+}
+
+#[test]
+fn s1_4_once_another_token_was_issued_the_old_one_is_stale() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(1000));
+    bed.submit(1, spec(1000));
+    let attempt = bed.round()[0].0;
+    bed.start(attempt, worker);
+    bed.wait(15_000);
+    bed.wait(15_000);
+    let other = bed.worker("w2", offer(1000));
+    assert_eq!(bed.round()[0].1, other);
+    assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Stale);
+    assert_eq!(bed.state(1), JobState::Assigned);
+    // But it has ended for sure: its worker's capacity is free again.
+    assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 0);
+}
+
+#[test]
+fn s1_5_what_a_worker_lost_over_a_reconnect_is_placed_again() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    bed.submit(1, spec(1000));
+    bed.submit(2, spec(1000));
+    let sent = bed.round();
+    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
+    bed.must(Event::ConnectionLost { worker });
+    assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
+    bed.must(Event::Connected { worker, kept: vec![Kept { attempt: sent[0].0, started: true }] });
+    assert_eq!((bed.state(1), bed.state(2)), (JobState::Running, JobState::Queued));
+    assert_eq!(state(&bed, worker), WorkerState::Running);
+}
+
+#[test]
+fn s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
+    let mut bed = Bed::new(Config { start_failures: 2, ..Config::default() });
+    let worker = bed.worker("w1", offer(1000));
+    let mut number = 0;
+    for probation in [30_000, 60_000] {
+        for _ in 0..2 {
+            number += 1;
+            bed.submit(number, spec(1000));
+            let attempt = bed.round()[0].0;
+            bed.result(attempt, worker, Outcome::StartFailed { permanent: true });
+        }
+        assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
+        bed.now += probation - 1;
+        bed.must(Event::Heartbeat { worker });
+        assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
+        bed.now += 1;
+        bed.must(Event::Heartbeat { worker });
+        assert_eq!(state(&bed, worker), WorkerState::Available);
+    }
+}
+
+#[test]
+fn s1_5_a_bad_report_stops_new_work_until_a_good_one() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(1000));
+    bed.must(Event::HealthReport { worker, good: false });
+    bed.submit(1, spec(1000));
+    assert!(bed.starts().is_empty());
+    bed.now = 10_000;
+    bed.must(Event::HealthReport { worker, good: true });
+    assert!(bed.starts().is_empty(), "probation is not over");
+    bed.now = 20_000;
+    bed.must(Event::Heartbeat { worker });
+    bed.wait(10_000);
+    assert_eq!(bed.starts(), [1]);
+}
+
+#[test]
+fn s1_5_five_losses_in_ten_minutes_end_the_incarnation() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(1000));
+    for loss in 1..=5 {
+        bed.must(Event::ConnectionLost { worker });
+        if loss < 5 {
+            bed.must(Event::Connected { worker, kept: vec![] });
+        }
+    }
+    assert_eq!(state(&bed, worker), WorkerState::Failed);
+}
+
+#[test]
+fn s1_5_a_drain_lets_work_finish_and_then_shuts_down() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(2000));
+    bed.submit(1, spec(1000));
+    let attempt = bed.round()[0].0;
+    bed.start(attempt, worker);
+    bed.must(Event::Drain { worker, order: DrainOrder { deadline: Some(5000), host_shutdown: false } });
+    bed.submit(2, spec(1000));
+    assert!(bed.starts().is_empty(), "no new work");
+    bed.wait(5000);
+    let cancel = Effect::Cancel { attempt, worker, why: CancelReason::Drain, grace_ms: 10_000 };
+    assert_eq!(bed.effects, [cancel]);
+    bed.result(attempt, worker, Outcome::Failed { exit_code: None });
+    let view = bed.scheduler.job(id(1), None).unwrap();
+    assert_eq!((view.state, view.retries, view.infra), (JobState::Queued, 0, 0));
+    assert_eq!(state(&bed, worker), WorkerState::Terminated);
+    assert!(bed.effects.contains(&Effect::Shutdown { worker }));
+}
+
+#[test]
+fn s1_5_a_drain_is_withdrawn_unless_the_host_shuts_down() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(2000));
+    bed.submit(1, spec(1000));
+    bed.round();
+    bed.must(Event::Drain { worker, order: DrainOrder::default() });
+    bed.must(Event::Undrain { worker });
+    assert_eq!(state(&bed, worker), WorkerState::Running);
+    bed.must(Event::Drain { worker, order: DrainOrder { deadline: None, host_shutdown: true } });
+    assert!(bed.apply(Event::Undrain { worker }).is_err());
+}
+
+#[test]
+fn s1_5_a_cordon_refuses_placements_and_nothing_else() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(2000));
+    bed.must(Event::Cordon { worker });
+    bed.submit(1, spec(1000));
+    assert!(bed.starts().is_empty());
+    assert_eq!(state(&bed, worker), WorkerState::Available);
+    bed.must(Event::Uncordon { worker });
+    assert_eq!(bed.starts(), [1]);
+}
+
+#[test]
+fn s1_2_a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(2000));
+    (1..=2).for_each(|number| bed.submit(number, spec(1000)));
+    let sent = bed.round();
+    bed.must(Event::Updated { worker, capabilities: Arc::new(offer(1000)) });
+    assert_eq!((bed.state(1), bed.state(2)), (JobState::Assigned, JobState::Assigned));
+    let mut tiny = spec(1);
+    tiny.resources.memory_bytes = 0;
+    bed.submit(3, tiny);
+    assert!(bed.starts().is_empty());
+    bed.result(sent[0].0, worker, Outcome::Succeeded);
+    assert!(bed.starts().is_empty(), "1000m of 1000m are taken");
+    bed.result(sent[1].0, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [3]);
+}
+
+#[test]
+fn s1_5_goodbye_loses_what_ran_and_a_refused_one_fails() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(2000));
+    bed.submit(1, spec(1000));
+    let attempt = bed.round()[0].0;
+    bed.start(attempt, worker);
+    bed.must(Event::Remove { worker, why: Departure::Goodbye });
+    assert_eq!((state(&bed, worker), bed.state(1)), (WorkerState::Terminated, JobState::Queued));
+    // Its result may still come from the next incarnation.
+    let next = bed.worker("w1", offer(2000));
+    assert_eq!(bed.result(attempt, next, Outcome::Succeeded), Verdict::Adopted);
+    assert_eq!(bed.state(1), JobState::Completed);
+}
