@@ -107,7 +107,8 @@ async fn give(place: &Place, name: &str, what: Order, told: &str) -> Result<Exit
         output::print(&format!("{name}: {told}"))?;
     } else {
         output::print(&format!(
-            "{name}: {told}; no host runs it now, so this takes effect with `orlop run --resume --name {name}`"
+            "{name}: {told}; no host runs it now, so this takes effect with `orlop run --resume --name {}`",
+            place.named(name).call()
         ))?;
     }
     Ok(Exit::Done)

@@ -16,6 +16,7 @@ use crate::host::control::Server;
 use crate::host::flow::{Clock as _, FlowHost, Left, SystemClock};
 use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, RunDir, RunLock};
+use crate::view::name::RunName;
 use crate::view::table;
 
 /// How a run is shown.
@@ -36,7 +37,7 @@ pub(super) struct Driven {
     /// Its directory.
     pub run: RunDir,
     /// Name of its flow.
-    pub name: String,
+    pub name: RunName,
     /// Its lock.
     pub lock: RunLock,
     /// Its door, until the host can be reached.
@@ -87,7 +88,8 @@ impl Drive {
         match left {
             None => {
                 output::tell(&format!(
-                    "left `{name}`; what runs goes on, `orlop run --resume --name {name}` takes it up again"
+                    "left `{name}`; what runs goes on, `orlop run --resume --name {}` takes it up again",
+                    name.call()
                 ));
                 Ok(Exit::Interrupted)
             }
@@ -97,8 +99,9 @@ impl Drive {
                 let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);
                 let step = first.map_or("STEP", |step| step.name.as_str());
                 output::tell(&format!(
-                    "left `{name}` waiting for a decision: `orlop flow approve {name} {step}`, then \
-                     `orlop run --resume --name {name}`"
+                    "left `{name}` waiting for a decision: `orlop flow approve {call} {step}`, then \
+                     `orlop run --resume --name {call}`",
+                    call = name.call()
                 ));
                 Ok(Exit::Paused)
             }
@@ -109,7 +112,7 @@ impl Drive {
         }
     }
 
-    fn result(&self, name: &str, object: &JobFlow, run: &RunDir) -> Result<(), Failure> {
+    fn result(&self, name: &RunName, object: &JobFlow, run: &RunDir) -> Result<(), Failure> {
         match self.output {
             Format::Table => {
                 let Some(status) = &object.status else { return Ok(()) };
@@ -120,7 +123,7 @@ impl Drive {
                 text.push_str(&logs::tail_of_failure(run, status));
                 output::print(&text)
             }
-            Format::Name => output::print(name),
+            Format::Name => output::print(&name.name),
             format => output::print(&output::serialized(object, format)?),
         }
     }

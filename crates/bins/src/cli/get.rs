@@ -29,9 +29,9 @@ pub(super) struct GetArgs {
 pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&args.name)?;
     let stored = Stored::read(&run).await?;
-    let name = &stored.record.flow.metadata.name;
+    let name = &args.place.named(&stored.record.flow.metadata.name);
     let text = match args.output {
-        Format::Name => name.clone(),
+        Format::Name => name.name.clone(),
         Format::Table => {
             let (status, now) = (stored.status(), SystemClock.now());
             let mut text = format!("{}\n", table::steps(&status, now, output::colour()));

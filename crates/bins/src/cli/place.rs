@@ -7,6 +7,7 @@ use orlop_core::id::dns1123_subdomain;
 
 use super::failure::{Exit, Failure};
 use crate::host::home::{Home, RunDir};
+use crate::view::name::RunName;
 
 /// Where runs are kept.
 #[derive(Args, Clone, Debug)]
@@ -34,6 +35,24 @@ impl Place {
                 "there is no place for runs: neither HOME nor XDG_STATE_HOME is set; give one with --home DIR",
             )
         })
+    }
+
+    /// A run by its name, with the options that lead to it from anywhere.
+    #[must_use]
+    pub(super) fn named(&self, name: &str) -> RunName {
+        let set = |variable: &str, value: &std::ffi::OsStr| std::env::var_os(variable).is_some_and(|set| set == value);
+        let mut options = String::new();
+        if let Some(dir) = &self.run_dir {
+            options.push_str(&format!(" --run-dir {}", dir.display()));
+        } else {
+            if self.namespace != "default" && !set("ORLOP_NAMESPACE", self.namespace.as_ref()) {
+                options.push_str(&format!(" -n {}", self.namespace));
+            }
+            if let Some(home) = self.home.as_ref().filter(|home| !set("ORLOP_HOME", home.as_os_str())) {
+                options.push_str(&format!(" --home {}", home.display()));
+            }
+        }
+        RunName { name: name.to_owned(), options }
     }
 
     /// The directory of a run.

@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::{drive, output, tree};
 use crate::host::flow::{HostHandle, Notice};
+use crate::view::name::RunName;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -25,7 +26,7 @@ pub(super) enum Progress {
 }
 
 /// Shows the progress of a flow until its host has gone.
-pub(super) async fn show(progress: Progress, handle: HostHandle, name: String) {
+pub(super) async fn show(progress: Progress, handle: HostHandle, name: RunName) {
     let (status, notices) = (handle.status(), handle.notices());
     drop(handle);
     match progress {
@@ -36,7 +37,7 @@ pub(super) async fn show(progress: Progress, handle: HostHandle, name: String) {
     }
 }
 
-async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadcast::Receiver<Notice>, name: &str) {
+async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadcast::Receiver<Notice>, name: &RunName) {
     loop {
         match notices.recv().await {
             Ok(notice) => {
@@ -54,7 +55,7 @@ async fn lines(mut status: watch::Receiver<Arc<StatusView>>, mut notices: broadc
 
 /// A notice as a line; none for those that say nothing to a person.
 #[must_use]
-pub(super) fn line(notice: &Notice, name: &str) -> Option<String> {
+pub(super) fn line(notice: &Notice, name: &RunName) -> Option<String> {
     let what = match notice.notice.reason.as_str() {
         "StepCreated" => "started",
         "StepSucceeded" => "succeeded",
@@ -70,12 +71,12 @@ pub(super) fn line(notice: &Notice, name: &str) -> Option<String> {
         "JobFlowFailed" => "Failed",
         other => other,
     };
-    let subject = if notice.step.is_empty() { name } else { &notice.step };
+    let subject = if notice.step.is_empty() { &name.name } else { &notice.step };
     let attempt =
         if notice.notice.attempt > 1 { format!(" (attempt {})", notice.notice.attempt) } else { String::new() };
     let message = crate::view::text::one_line(&notice.notice.message, 200);
     let hint = match notice.notice.reason.as_str() {
-        "StepPendingApproval" => format!("; go on with: orlop flow approve {name} {subject}"),
+        "StepPendingApproval" => format!("; go on with: orlop flow approve {} {subject}", name.call()),
         _ => String::new(),
     };
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
@@ -84,10 +85,10 @@ pub(super) fn line(notice: &Notice, name: &str) -> Option<String> {
 
 /// The command that lets a paused flow go on.
 #[must_use]
-pub(super) fn approval_hint(name: &str, status: &FlowStatus) -> Option<String> {
+pub(super) fn approval_hint(name: &RunName, status: &FlowStatus) -> Option<String> {
     let waiting = |step: &&orlop_core::spec::status::StepStatus| {
         step.phase == orlop_core::machine::step::StepPhase::PendingApproval
     };
     let step = status.steps.iter().find(waiting)?;
-    Some(format!("{} \u{2014} orlop flow approve {name} {}", step.message, step.name))
+    Some(format!("{} \u{2014} orlop flow approve {} {}", step.message, name.call(), step.name))
 }

@@ -26,6 +26,7 @@ use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, Syst
 use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, RunDir, RunLock};
 use crate::host::local::{LocalSetup, own_shim};
+use crate::view::name::RunName;
 
 /// Options of `orlop run`.
 #[derive(Args, Clone, Debug)]
@@ -105,13 +106,14 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
     let metadata = &loaded.manifest.flow.metadata;
     let name = args.name.clone().unwrap_or_else(|| metadata.name.clone());
     let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace.clone());
-    let run = match (Place { namespace, ..args.place.clone() }).existing(&name) {
+    let place = Place { namespace, ..args.place.clone() };
+    let run = match place.existing(&name) {
         Err(_) => return begin(args, loaded).await,
         Ok(run) => run,
     };
-    let held = lock(&run, &name).await?;
+    let held = lock(&run, &place.named(&name)).await?;
     if begun(&run).await? {
-        return go_on(args, run, held).await;
+        return go_on(args, &place, run, held).await;
     }
     drop(held);
     begin(args, loaded).await
@@ -171,12 +173,14 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
         .map_err(|error| Failure::usage(error.to_string()))?;
     let run = place.run(&name)?;
     run.create().map_err(|error| unusable(&run, &error))?;
-    let (door, lock) = lock(&run, &name).await?;
+    let named = place.named(&name);
+    let (door, lock) = lock(&run, &named).await?;
     if begun(&run).await? {
         let message = format!(
             "the name is taken: there is a run of `{name}` in {}; choose another with --name, go on with it with \
-             --resume, or delete it with `orlop flow delete {name}`",
-            run.path().display()
+             --resume, or delete it with `orlop flow delete {}`",
+            run.path().display(),
+            named.call()
         );
         return Err(Failure::new(Exit::Conflict, message));
     }
@@ -186,7 +190,7 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
     let host = FlowHost::submit(parts, submission, first).await?;
     let claim = claim(place, &host, &run)?;
-    drive.run(Driven { host, run, name, lock, door, claim }).await
+    drive.run(Driven { host, run, name: named, lock, door, claim }).await
 }
 
 /// Goes on with a run that is given by its name or directory.
@@ -197,9 +201,9 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
         None => return Err(Failure::usage("say which run to go on with: --name NAME, FILE or --run-dir DIR")),
     };
     let run = args.place.existing(&name)?;
-    let held = lock(&run, &name).await?;
+    let held = lock(&run, &args.place.named(&name)).await?;
     if begun(&run).await? {
-        return go_on(args, run, held).await;
+        return go_on(args, &args.place, run, held).await;
     }
     let message = format!(
         "nothing of the run in {} was recorded before its host was gone; run its file again",
@@ -209,9 +213,9 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 /// Goes on with a run that was begun.
-async fn go_on(args: &RunArgs, run: RunDir, (door, lock): (Door, RunLock)) -> Result<Exit, Failure> {
+async fn go_on(args: &RunArgs, place: &Place, run: RunDir, (door, lock): (Door, RunLock)) -> Result<Exit, Failure> {
     let stored = super::stored::Stored::read(&run).await?;
-    let name = stored.record.flow.metadata.name.clone();
+    let name = place.named(&stored.record.flow.metadata.name);
     let setup = stored.setup()?;
     let uid = stored.record.uid.clone();
     let images = manifest::has_images(&stored.plan);
@@ -225,7 +229,7 @@ async fn go_on(args: &RunArgs, run: RunDir, (door, lock): (Door, RunLock)) -> Re
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
     let host = FlowHost::resume(parts, &uid).await?;
-    let claim = claim(&args.place, &host, &run)?;
+    let claim = claim(place, &host, &run)?;
     args.drive().run(Driven { host, run, name, lock, door, claim }).await
 }
 
@@ -259,11 +263,11 @@ fn unusable(run: &RunDir, error: &std::io::Error) -> Failure {
 }
 
 /// The door and the lock of a run, for a host to come.
-async fn lock(run: &RunDir, name: &str) -> Result<(Door, RunLock), Failure> {
+async fn lock(run: &RunDir, name: &RunName) -> Result<(Door, RunLock), Failure> {
     let door = run.door().await.map_err(|error| unusable(run, &error))?;
     let lock = run.lock().map_err(|error| unusable(run, &error))?;
     let lock = lock.ok_or_else(|| {
-        let message = format!("`{name}` runs already; watch it with `orlop flow watch {name}`");
+        let message = format!("`{name}` runs already; watch it with `orlop flow watch {}`", name.call());
         Failure::new(Exit::Conflict, message)
     });
     Ok((door, lock?))

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::{output, progress};
 use crate::host::flow::{Clock as _, SystemClock};
+use crate::view::name::RunName;
 use crate::view::text::{Colour, Mark, age, one_line};
 
 /// The most steps shown at once; of larger flows those that are under way or went wrong.
@@ -19,7 +20,7 @@ const ROWS: usize = 20;
 const REDRAW: Duration = Duration::from_millis(500);
 
 /// Draws the tree until the host has gone.
-pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &str) {
+pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &RunName) {
     let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
     let mut rows: Vec<ProgressBar> = Vec::new();
@@ -47,7 +48,7 @@ pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &st
 
 /// The lines of the tree.
 #[must_use]
-pub(super) fn lines(name: &str, status: &FlowStatus, colour: Colour) -> Vec<String> {
+pub(super) fn lines(name: &RunName, status: &FlowStatus, colour: Colour) -> Vec<String> {
     let mark = Mark::of_flow(status.phase);
     let now = SystemClock.now();
     let since = status.start_time.map(|start| age(status.completion_time.unwrap_or(now).since(start)));

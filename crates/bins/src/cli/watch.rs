@@ -62,10 +62,11 @@ async fn follow(run: &RunDir, args: &WatchArgs) -> Result<Exit, Failure> {
     // The journal has the last word: the host may be gone, or have been gone before.
     let status = Stored::read(run).await?.status();
     if !status.phase.is_terminal() {
-        let name = &args.name;
+        let name = args.place.named(&args.name);
         let message = format!(
-            "no host runs `{name}` now: it is {}; go on with it with `orlop run --resume --name {name}`",
-            status.phase
+            "no host runs `{name}` now: it is {}; go on with it with `orlop run --resume --name {}`",
+            status.phase,
+            name.call()
         );
         return Err(Failure::new(Exit::Unreachable, message));
     }
@@ -78,7 +79,7 @@ async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
     while let Some(answer) = watch.next().await.map_err(failed)? {
         match (answer, args.output) {
             (Answer::Notice(notice), Format::Table) => {
-                if let Some(line) = line(&notice, &args.name) {
+                if let Some(line) = line(&notice, &args.place.named(&args.name)) {
                     output::print(&line)?;
                 }
             }
@@ -94,7 +95,10 @@ async fn tell(mut watch: Watch, args: &WatchArgs) -> Result<(), Failure> {
 
 fn show_end(status: &FlowStatus, args: &WatchArgs) -> Result<(), Failure> {
     match args.output {
-        Format::Table => output::print(&table::summary(&args.name, status, SystemClock.now(), output::colour())),
+        Format::Table => output::print(&{
+            let name = args.place.named(&args.name);
+            table::summary(&name, status, SystemClock.now(), output::colour())
+        }),
         Format::Json => output::print(&serde_json::to_string(status).unwrap_or_default()),
         Format::Name => output::print(&args.name),
         Format::Yaml => output::print(&output::serialized(status, Format::Yaml)?),

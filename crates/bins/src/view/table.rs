@@ -7,6 +7,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::time::Time;
 
+use super::name::RunName;
 use super::text::{Colour, Mark, age, one_line};
 
 /// The widest message of a step in a table, in characters.
@@ -75,7 +76,7 @@ fn row(step: &StepStatus, now: Time, colour: Colour) -> Vec<String> {
 
 /// What a run ends with: the outcome, counts, outputs, and where to look for what failed.
 #[must_use]
-pub fn summary(name: &str, status: &FlowStatus, now: Time, colour: Colour) -> String {
+pub fn summary(name: &RunName, status: &FlowStatus, now: Time, colour: Colour) -> String {
     let mark = Mark::of_flow(status.phase);
     let took =
         status.start_time.map(|start| age(status.completion_time.unwrap_or(now).since(start))).unwrap_or_default();
@@ -115,7 +116,7 @@ pub fn summary(name: &str, status: &FlowStatus, now: Time, colour: Colour) -> St
         .iter()
         .filter(|step| step.phase == StepPhase::Failed && step.attempt > 0 && step.instances.is_none());
     for step in failed.take(5) {
-        let _ = writeln!(text, "  logs of the failure: orlop flow logs {name} {}", step.name);
+        let _ = writeln!(text, "  logs of the failure: orlop flow logs {} {}", name.call(), step.name);
     }
     text
 }
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn summaries_say_what_came_out_and_where_to_look() {
-        insta::assert_snapshot!(summary("demo", &status(), Time::EPOCH, Colour::Never), @"
+        insta::assert_snapshot!(summary(&RunName::plain("demo"), &status(), Time::EPOCH, Colour::Never), @"
         ✖ demo: Failed in 1m15s — 2 steps: 1 succeeded, 1 failed, 0 skipped, 1 retries
           step b failed: NonZeroExit: exit code 3
           a.n = 4 2

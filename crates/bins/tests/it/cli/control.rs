@@ -110,3 +110,20 @@ fn r18_runs_of_one_key_wait_for_each_other_or_take_their_place() {
     let started = |name: &str| bench.status(name).unwrap()["startTime"].as_str().unwrap().to_owned();
     assert!(started("third") <= started("second"));
 }
+
+#[test]
+fn hints_lead_to_runs_of_other_namespaces_and_places() {
+    let bench = Bench::new();
+    let file = bench.flow("gate", &json!({"steps": [{"name": "ok", "type": "Manual"}]}));
+    let gave = bench.run(&file, &["-n", "team", "--no-wait-approval", "--progress", "none"]);
+    assert_eq!(gave.code, 10);
+    let hint = "left `gate` waiting for a decision: `orlop flow approve gate -n team ok`, then `orlop run --resume --name gate -n team`";
+    assert_eq!(gave.err.trim_end(), hint);
+    let gave = bench.orlop(&["flow", "approve", "gate", "-n", "team", "ok"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert!(gave.out.contains("`orlop run --resume --name gate -n team`"), "{}", gave.out);
+    assert_eq!(bench.orlop(&["run", "--resume", "--name", "gate", "-n", "team"]).code, 0);
+    let dir = bench.path("here").display().to_string();
+    let gave = bench.run(&file, &["--run-dir", &dir, "--no-wait-approval", "--progress", "none"]);
+    assert!(gave.err.contains(&format!("orlop flow approve gate --run-dir {dir} ok")), "{}", gave.err);
+}
