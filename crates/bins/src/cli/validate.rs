@@ -77,7 +77,12 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<Exit, Failure> {
         refused |= !good;
         match args.output {
             Format::Table if good && report.violations.is_empty() => output::print(&format!("{name}: good"))?,
-            Format::Table => output::print(&format!("{report}"))?,
+            Format::Table => {
+                // Findings about no place in a file do not name it.
+                let text = report.to_string();
+                let whose = if text.contains(&name) { String::new() } else { format!("{name}: ") };
+                output::print(&format!("{whose}{text}"))?;
+            }
             Format::Name => {
                 if !good {
                     output::print(&name)?;

@@ -10,4 +10,5 @@ mod run;
 mod runs;
 mod terminal;
 mod trouble;
+mod verbs;
 mod web;

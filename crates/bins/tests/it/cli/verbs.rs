@@ -1,0 +1,251 @@
+//! Verbs and options of the contract's chapter 7 that no other test here holds, and the options of chapter 4.
+
+use serde_json::{Value, json};
+
+use super::bench::{Bench, after, end, phases, step};
+
+/// Sets a field of a step's pod.
+fn pod(mut step: Value, field: &str, value: Value) -> Value {
+    step["template"]["spec"]["template"]["spec"][field] = value;
+    step
+}
+
+/// Sets a field of a step's container.
+fn container(mut step: Value, field: &str, value: Value) -> Value {
+    step["template"]["spec"]["template"]["spec"]["containers"][0][field] = value;
+    step
+}
+
+#[test]
+fn run_jobs_bounds_what_runs_at_once() {
+    let bench = Bench::new();
+    let claim = json!([{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]);
+    let script = "mkdir /d/lock || exit 1; sleep 0.2; rmdir /d/lock";
+    let alone = |name: &str| {
+        let step = container(step(name, script), "volumeMounts", json!([{"name": "d", "mountPath": "/d"}]));
+        pod(step, "volumes", claim.clone())
+    };
+    std::fs::create_dir_all(bench.path("volumes/d")).unwrap();
+    let volumes = bench.path("volumes").display().to_string();
+    let file = bench.flow("one", &json!({"steps": [alone("a"), alone("b"), alone("c")]}));
+    let gave = bench.run(&file, &["--jobs", "1", "--volumes-dir", &volumes]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+}
+
+#[test]
+fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.path("flows/deep")).unwrap();
+    let object = std::fs::read_to_string(bench.flow("obj", &json!({"steps": [step("a", "true")]}))).unwrap();
+    bench
+        .file("flows/two.yaml", &format!("{object}\n---\nname: p\nsteps:\n- {{name: x, job_spec: {{command: []}}}}\n"));
+    bench.file("flows/deep/good.json", &object);
+    bench.file("flows/empty.yaml", "");
+    bench.file("flows/notes.txt", "no flow");
+    let gave = bench.orlop(&["flow", "validate", "flows"]);
+    assert_eq!(gave.code, 3);
+    bench.settings().bind(|| insta::assert_snapshot!(gave.out, @"
+    flows/deep/good.json: good
+    flows/empty.yaml: error[1.1]: the file holds no flow
+     = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
+
+    1 error
+    error[8]: the command is empty
+     --> flows/two.yaml:5:24
+      |
+    5 | - {name: x, job_spec: {command: []}}
+      |                        ^^^^^^^
+      = field: steps[0].job_spec.command
+      = help: list the program and its arguments; there is no shell around them
+
+    1 error
+    "));
+    let two = pod(step("a", "true"), "hostNetwork", json!(true));
+    let two = pod(two, "nodeSelector", json!({"disk": "ssd"}));
+    let file = bench.flow("net", &json!({"steps": [two]})).display().to_string();
+    let code = |args: &[&str]| bench.orlop(&[&["flow", "validate", &file], args].concat()).code;
+    for (target, plain, strict) in [("local", 3, 3), ("docker", 3, 3), ("fleet", 3, 3), ("kube", 0, 0)] {
+        assert_eq!((code(&["--for", target]), code(&["--for", target, "--strict"])), (plain, strict), "{target}");
+    }
+    assert_eq!(code(&[]), 0);
+    assert_eq!(bench.orlop(&["flow", "validate", "nowhere"]).code, 4);
+}
+
+#[test]
+fn graphs_of_files_and_runs_have_four_forms() {
+    let bench = Bench::new();
+    let file = bench.flow("dag", &json!({"steps": [step("a", "true"), after(step("b", "false"), &["a"])]}));
+    assert_eq!(bench.run(&file, &[]).code, 1);
+    let graph = |subject: &str, form: &str| bench.orlop(&["flow", "graph", subject, "-o", form]).out;
+    let file = file.display().to_string();
+    assert!(graph(&file, "dot").starts_with("digraph"));
+    let object: Value = serde_json::from_str(&graph("dag", "json")).unwrap();
+    assert!(object.to_string().contains("Failed"), "{object}");
+    assert!(!graph(&file, "json").contains("Failed"));
+    insta::assert_snapshot!(graph("dag", "text"), @"
+    wave 1
+      ✔ a  Succeeded
+    wave 2
+      ✖ b  Failed/NonZeroExit  ← a
+    ");
+    insta::assert_snapshot!(graph("dag", "mermaid"), @r#"
+    flowchart LR
+      n0("a")
+      n1("b")
+      n0 --> n1
+      style n0 fill:#d3f2d3
+      style n1 fill:#f8d0d0
+    "#);
+}
+
+#[test]
+fn plan_runs_nothing_and_has_every_form() {
+    let bench = Bench::new();
+    let spec = json!({"parameters": [{"name": "env"}], "steps": [step("a", "deploy ${parameters.env}")]});
+    let file = bench.flow("dry", &spec).display().to_string();
+    let plan = |form: &str| {
+        bench.orlop(&["flow", "plan", &file, "--backend", "process", "-p", "env=prod", "--name", "other", "-o", form])
+    };
+    let object: Value = serde_json::from_str(&plan("json").out).unwrap();
+    assert_eq!(
+        (&object["name"], &object["waves"], &object["first"]),
+        (&json!("other"), &json!([["a"]]), &json!(["a"]))
+    );
+    assert!(plan("yaml").out.contains("deploy prod"));
+    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process"]);
+    assert_eq!(gave.code, 2, "{gave:?}");
+    assert!(!bench.path("home").exists());
+}
+
+#[test]
+fn list_filters_by_phase_label_and_age() {
+    let bench = Bench::new();
+    for (name, team) in [("a", "red"), ("b", "blue")] {
+        let flow = json!({
+            "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
+            "metadata": {"name": name, "labels": {"team": team}}, "spec": {"steps": [step("s", "true")]},
+        });
+        assert_eq!(bench.run(&bench.file(&format!("{name}.json"), &flow.to_string()), &[]).code, 0);
+    }
+    let list = |args: &[&str]| bench.orlop(&[&["flow", "list"], args].concat()).out;
+    assert_eq!(list(&["-o", "name", "-l", "team=red"]), "a\n");
+    assert_eq!(list(&["-o", "name", "-l", "team=red", "-l", "team=blue"]), "");
+    assert_eq!(list(&["-o", "name", "--phase", "succeeded"]), "a\nb\n");
+    assert_eq!(list(&["-o", "name", "--older-than", "1h"]), "");
+    assert_eq!(list(&["-o", "name", "--older-than", "0s"]), "a\nb\n");
+    let all: Value = serde_json::from_str(&list(&["-o", "json"])).unwrap();
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    bench.settings().bind(|| {
+        insta::assert_snapshot!(list(&[]), @"
+    NAME  PHASE      PROGRESS  AGE   MESSAGE
+    a     Succeeded  1/1       DURATION
+    b     Succeeded  1/1       DURATION
+    ");
+    });
+}
+
+#[test]
+fn r20_reject_records_who_and_why() {
+    let bench = Bench::new();
+    let file =
+        bench.flow("gate", &json!({"steps": [{"name": "ok", "type": "Manual"}, after(step("b", "true"), &["ok"])]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("gate", |status| status["phase"] == "Paused");
+    assert_eq!(bench.orlop(&["flow", "reject", "gate", "ok", "--reason", "not on a Friday"]).code, 0);
+    assert_eq!(end(child).code, 1);
+    let status = bench.status("gate").unwrap();
+    assert_eq!(phases(&status), "ok=Failed/Rejected b=Skipped/DependencyFailed");
+    let approval = &status["steps"][0]["approval"];
+    assert_eq!((&approval["by"], &approval["reason"]), (&json!("ann"), &json!("not on a Friday")));
+}
+
+#[test]
+fn r21_suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
+    let bench = Bench::new();
+    let file = bench.flow("nap", &json!({"steps": [step("a", "sleep 1; echo awake")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("nap", |status| status["progress"]["runningSteps"] == 1);
+    assert_eq!(bench.orlop(&["flow", "suspend", "nap", "--mode", "suspend"]).code, 0);
+    bench.until("nap", |status| status["phase"] == "Suspended");
+    // Longer than the step would have run.
+    assert_eq!(bench.orlop(&["flow", "watch", "nap", "--timeout", "1500ms"]).code, 8);
+    assert_eq!(bench.status("nap").unwrap()["steps"][0]["phase"], "Running");
+    assert_eq!(bench.orlop(&["flow", "resume", "nap"]).code, 0);
+    assert_eq!(end(child).code, 0);
+    assert_eq!(bench.orlop(&["flow", "logs", "nap"]).out, "a/1 awake\n");
+}
+
+#[test]
+fn r22_stop_from_another_process_lets_attempts_and_finally_run() {
+    let bench = Bench::new();
+    let steps = json!([step("slow", "sleep 1"), after(step("next", "true"), &["slow"])]);
+    let file = bench.flow("soft", &json!({"steps": steps, "finally": [step("clean", "true")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("soft", |status| status["progress"]["runningSteps"] == 1);
+    assert_eq!(bench.orlop(&["flow", "stop", "soft"]).code, 0);
+    assert_eq!(end(child).code, 9);
+    assert_eq!(phases(&bench.status("soft").unwrap()), "slow=Succeeded next=Skipped/Stopped clean=Succeeded");
+}
+
+#[test]
+fn r39_retry_takes_steps_and_a_name() {
+    let bench = Bench::new();
+    let file =
+        bench.flow("once", &json!({"steps": [step("a", "true"), after(step("b", "true"), &["a"]), step("c", "true")]}));
+    assert_eq!(bench.run(&file, &[]).code, 0);
+    let gave = bench.orlop(&["flow", "retry", "once", "--step", "b", "--name", "anew"]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(phases(&bench.status("anew").unwrap()), "a=Succeeded/Reused b=Succeeded c=Succeeded/Reused");
+    assert_eq!(bench.orlop(&["flow", "retry", "once", "--step", "nix"]).code, 4);
+    assert_eq!(bench.orlop(&["flow", "retry", "once", "--name", "anew"]).code, 5);
+}
+
+#[test]
+fn s4_2_host_paths_and_privileges_need_their_option() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.path("data/sub")).unwrap();
+    bench.file("data/sub/text", "words\n");
+    let data = std::fs::canonicalize(bench.path("data")).unwrap().display().to_string();
+    let volumes = json!([{"name": "h", "hostPath": {"path": format!("{data}/sub")}}]);
+    let read = container(step("a", "cat /h/text"), "volumeMounts", json!([{"name": "h", "mountPath": "/h"}]));
+    let file = bench.flow("host", &json!({"steps": [pod(read, "volumes", volumes)]}));
+    let gave = bench.run(&file, &[]);
+    assert_eq!(gave.code, 3, "{gave:?}");
+    assert!(gave.err.contains("--allow-host-path"), "{}", gave.err);
+    let gave = bench.run(&file, &["--allow-host-path", &data]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(bench.orlop(&["flow", "logs", "host"]).out, "a/1 words\n");
+    let mighty = container(step("a", "true"), "securityContext", json!({"privileged": true}));
+    let file = bench.flow("root", &json!({"steps": [mighty]})).display().to_string();
+    let gave = bench.orlop(&["flow", "plan", &file]);
+    assert_eq!(gave.code, 3, "{gave:?}");
+    assert!(gave.err.contains("--allow-privileged"), "{}", gave.err);
+    assert_eq!(bench.orlop(&["flow", "plan", &file, "--allow-privileged"]).code, 0);
+}
+
+#[test]
+fn s4_1_job_backoff_default_and_artifact_max_bytes_count() {
+    let bench = Bench::new();
+    let file = bench.flow("back", &json!({"steps": [step("a", "echo pod; exit 1")]}));
+    // The second pod comes ten seconds after the first.
+    let child = bench.begin(&file, &["--job-backoff-default", "1"]);
+    let mut big = step("big", "head -c 5000 /dev/zero > /tmp/big");
+    big["outputs"] = json!({"artifacts": [{"name": "big", "path": "/tmp/big"}]});
+    let large = bench.flow("large", &json!({"steps": [big]}));
+    assert_eq!(bench.run(&large, &["--name", "fits"]).code, 0);
+    let gave = bench.run(&large, &["--artifact-max-bytes", "1000"]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert!(gave.out.contains("1000"), "{}", gave.out);
+    assert_eq!(end(child).code, 1);
+    assert_eq!(bench.orlop(&["flow", "logs", "back"]).out, "a/1 pod\na/1 pod\n");
+}
+
+#[test]
+fn s4_1_requests_beyond_the_machine_are_unschedulable() {
+    let bench = Bench::new();
+    let greedy = container(step("a", "true"), "resources", json!({"requests": {"cpu": "100000"}}));
+    let gave = bench.run(&bench.flow("greedy", &json!({"steps": [greedy]})), &[]);
+    assert_eq!(gave.code, 1, "{gave:?}");
+    assert_eq!(phases(&bench.status("greedy").unwrap()), "a=Failed/Unschedulable");
+    assert!(gave.out.contains("ask for less"), "{}", gave.out);
+}
