@@ -13,7 +13,7 @@ use orlop_core::time::Time;
 
 use super::fault::{Fault, fault};
 use super::state::Text;
-use super::{Call, failure, reason};
+use super::{Call, failure, phrase, reason};
 
 impl Call<'_> {
     pub(super) fn attempt_event(&mut self, event: &FlowEvent, at: Address, attempt: u32) {
@@ -164,9 +164,11 @@ impl Call<'_> {
             failure::Verdict::Ignore => reason::FAILURE_IGNORED,
             failure::Verdict::Count => reason::FAILURE_COUNTED,
             failure::Verdict::FailJob => {
+                self.take_outputs(at, result);
                 return self.fail(at, Text::Owned(why.clone()), message.clone(), false);
             }
             failure::Verdict::None => {
+                self.take_outputs(at, result);
                 let retryable = failure::is_retryable(why);
                 return self.fail(at, Text::Owned(why.clone()), message.clone(), retryable);
             }
@@ -218,8 +220,7 @@ impl Call<'_> {
         }
         self.note_cut_by(cause.clone());
         self.retain(at, false);
-        let message = "its attempt was cancelled".to_owned();
-        self.settle(at, StepOutcome::Failed, Some(cause), Some(message));
+        self.settle(at, StepOutcome::Failed, Some(cause), Some(phrase::CANCELLED.to_owned()));
     }
 
     fn lost(&mut self, at: Address, message: &str, ended_at: Time) {

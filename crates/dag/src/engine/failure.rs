@@ -32,7 +32,7 @@ pub(super) fn verdict(rules: &[PodFailureRule], pods: &[PodEnd]) -> Verdict {
             "Ignore" => return Verdict::Ignore,
             "Count" => return Verdict::Count,
             "FailJob" => return Verdict::FailJob,
-            _ => {}
+            _ => return Verdict::None,
         }
     }
     Verdict::None
@@ -140,11 +140,12 @@ impl Call<'_> {
         let meta = self.state.flow.meta.clone();
         let Some(node) = self.state.node_mut(at) else { return };
         let delay = delay(self.plan, &meta.uid, at, node);
+        let outputs = node.outputs.take();
         node.reason = Some(why);
         node.message = Some(orlop_core::spec::status::cut_message(&message).into_boxed_str());
-        node.outputs = None;
         let from = if fault(Fault::DelayFromNow) { now } else { *node.ended.get_or_insert(now) };
         node.started = node.started.or(Some(from));
+        self.forget_outputs(outputs.as_deref());
         self.set_state(at, StepState::Backoff);
         let due = if fault(Fault::NoBackoff) { from } else { from.plus(delay) };
         self.arm(at, due);
@@ -228,6 +229,8 @@ mod tests {
         assert_eq!(verdict(&rules, &[pod("sidecar", 3)]), Verdict::None);
         assert_eq!(verdict(&rules, &[]), Verdict::None);
         assert_eq!(verdict(&[rule("Shrug", "In", &[3])], &[pod("main", 3)]), Verdict::None);
+        let both = [rule("Shrug", "In", &[3]), rule("Ignore", "In", &[3])];
+        assert_eq!(verdict(&both, &[pod("main", 3)]), Verdict::None, "the first match decides");
         assert_eq!(verdict(&[rule("Ignore", "Near", &[3])], &[pod("main", 3)]), Verdict::None);
         let bare = [PodFailureRule { action: "Count".into(), on_exit_codes: None }];
         assert_eq!(verdict(&bare, &[pod("x", 1)]), Verdict::Count);

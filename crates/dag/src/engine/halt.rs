@@ -110,7 +110,9 @@ impl Call<'_> {
 
     /// What a halt has skipped by derivation has left Pending.
     fn note_left(&mut self, finally: bool) {
-        if self.state.flow.started.is_some() && self.state.skipping(self.plan, finally).is_some() {
+        let flow = &self.state.flow;
+        // Who has left is not asked again: every failure after a halt comes here.
+        if !flow.left_pending && flow.started.is_some() && self.state.skipping(self.plan, finally).is_some() {
             self.state.flow.left_pending = true;
         }
     }

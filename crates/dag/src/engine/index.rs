@@ -185,10 +185,10 @@ impl Index {
         }
     }
 
-    /// Notes a failure that is tolerated (rule R2); what a halt cut off is none.
+    /// Notes a failure that is tolerated (rule R2); what a halt cut off is none, and of a fan-out its instances tell.
     pub(super) fn note_failure(&mut self, plan: &Plan, at: Address, node: &Node) {
-        let by_halt = node.reason.as_deref().is_some_and(super::reason::is_halt);
-        if node.failed() && !by_halt && plan.tolerates(at.step) {
+        let told = at.item.is_none() && self.groups.contains_key(&at.step.0);
+        if node.failed() && !told && !node.was_cancelled() && plan.tolerates(at.step) {
             self.tolerated.insert(at.step.0);
         }
     }

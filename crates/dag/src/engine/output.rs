@@ -56,10 +56,33 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Takes what a failed attempt gave, for steps that read it (rules R28 and R31): what is there, without defaults;
+    /// nothing where it is too large to be recorded.
+    pub(super) fn take_outputs(&mut self, at: Address, result: &AttemptResult) {
+        let Some(step) = self.plan.step(at.step) else { return };
+        let value = |name: &String| Some(OutputValue { name: name.clone(), value: result.outputs.get(name)?.clone() });
+        let found = |name: &String| result.artifacts.iter().find(|found| found.name == *name).cloned();
+        let outputs = StepOutputs {
+            parameters: step.output_parameters().iter().filter_map(|output| value(&output.name)).collect(),
+            artifacts: step.output_artifacts().iter().filter_map(|artifact| found(&artifact.name)).collect(),
+            projections: result.projections.clone(),
+        };
+        if outputs.is_empty() || self.check_size(&outputs).is_err() {
+            return;
+        }
+        if let Some(node) = self.state.node_mut(at) {
+            node.outputs = Some(Box::new(outputs));
+        }
+    }
+
+    /// What a failed attempt gave does not count once the step is tried again.
+    pub(super) fn forget_outputs(&mut self, outputs: Option<&StepOutputs>) {
+        let bytes = outputs.map_or(0, bytes_of);
+        self.state.flow.output_bytes = self.state.flow.output_bytes.saturating_sub(bytes);
+    }
+
     fn check_size(&mut self, outputs: &StepOutputs) -> Result<(), (Text, String)> {
-        let length = |text: &String| u64::try_from(text.len()).unwrap_or(u64::MAX);
-        let values = outputs.parameters.iter().map(|output| length(&output.value));
-        let bytes: u64 = values.chain(outputs.projections.values().map(length)).sum();
+        let bytes = bytes_of(outputs);
         let total = self.state.flow.output_bytes.saturating_add(bytes);
         if bytes > STEP_OUTPUTS_MAX {
             let message =
@@ -74,4 +97,11 @@ impl Call<'_> {
         self.state.flow.output_bytes = total;
         Ok(())
     }
+}
+
+/// Bytes of recorded values.
+fn bytes_of(outputs: &StepOutputs) -> u64 {
+    let length = |text: &String| u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let values = outputs.parameters.iter().map(|output| length(&output.value));
+    values.chain(outputs.projections.values().map(length)).sum()
 }

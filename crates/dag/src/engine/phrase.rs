@@ -62,6 +62,10 @@ pub(super) fn read_again(text: &str) -> (Option<Time>, &str) {
     read.unwrap_or((None, text))
 }
 
+/// What is said of a step whose live attempt a halt has ended. A Job may fail by itself for a reason that is also the word
+/// of a halt (`BackoffLimitExceeded`), so the reason alone does not tell.
+pub(super) const CANCELLED: &str = "its attempt was cancelled";
+
 /// A retry that was scheduled and is not made any more, before what had failed.
 const UNMADE: &str = "the retry was not made: ";
 

@@ -198,6 +198,13 @@ impl Node {
         self.state == StepState::Done(StepOutcome::Failed)
     }
 
+    /// Whether a halt has ended its attempt.
+    pub(super) fn was_cancelled(&self) -> bool {
+        self.failed()
+            && self.reason.as_deref().is_some_and(super::reason::is_halt)
+            && self.message.as_deref() == Some(super::phrase::CANCELLED)
+    }
+
     /// Forgets what belonged to the last attempt (rule R9).
     pub(super) fn clear_attempt(&mut self) {
         *self = Self {

@@ -241,7 +241,8 @@ fn outcome(status: &FlowStatus) -> Vec<String> {
     let cause = status.conditions.iter().find(|condition| condition.kind == "Failed");
     let flow = format!("{} {}", status.phase, cause.map_or("", |cause| cause.reason.as_str()));
     let step = |step: &orlop_core::spec::status::StepStatus| {
-        let halted = step.phase == StepPhase::Failed && is_halt(&step.reason);
+        let cancelled = step.message == "its attempt was cancelled" || step.instances.is_some();
+        let halted = step.phase == StepPhase::Failed && is_halt(&step.reason) && cancelled;
         let reason = if halted { "cancelled" } else { step.reason.as_str() };
         format!("{} {}/{reason} {}", step.name, step.phase, step.attempt)
     };

@@ -184,7 +184,9 @@ fn end(at: Address, attempt: u32, arg: u8, now: Time) -> FlowEvent {
             let exit_code = [1, 1, 4, 3, 4, 5].get(usize::from(arg % 16 - 6)).copied().unwrap_or(1);
             let pods = vec![PodEnd { containers: vec![ContainerEnd { name: "main".into(), exit_code }] }];
             let result = Box::new(result(arg >> 3));
-            FlowEvent::AttemptFailed { at, attempt, reason: "NonZeroExit".into(), message, pods, result, ended_at }
+            // The reason of a Job may be the word of a halt.
+            let reason = if arg >> 4 & 3 == 3 { "BackoffLimitExceeded" } else { "NonZeroExit" }.to_owned();
+            FlowEvent::AttemptFailed { at, attempt, reason, message, pods, result, ended_at }
         }
         12 => FlowEvent::AttemptGone { at, attempt, ended_at },
         13 => FlowEvent::AttemptLost { at, attempt, message, ended_at },

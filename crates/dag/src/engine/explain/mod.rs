@@ -9,9 +9,9 @@ use orlop_core::time::Time;
 use serde::Serialize;
 
 use super::facts::effective;
-use super::reason;
 use super::state::{Resources, Stage, State};
 use super::view::step_status;
+use super::{phrase, reason};
 use crate::plan::Plan;
 
 /// Steps named in one explanation.
@@ -274,7 +274,8 @@ impl Asked<'_> {
     /// What decided a settled unit.
     fn decided(&self) -> Vec<Because> {
         let status = self.status;
-        if reason::is_halt(&status.reason) {
+        let by_halt = status.phase == StepPhase::Skipped || status.message == phrase::CANCELLED;
+        if by_halt && reason::is_halt(&status.reason) {
             return vec![Because::Halted { cause: status.reason.clone() }];
         }
         let mut because = vec![Because::Settled { message: status.message.clone() }];

@@ -138,7 +138,9 @@ impl Traces {
                 *place = place.take().or_else(halt);
                 self.note_cut(why);
             }
-            StepState::FAILED | StepState::Cancelling if reason::is_halt(why) => {
+            StepState::FAILED | StepState::Cancelling
+                if node.was_cancelled() || (node.state == StepState::Cancelling && reason::is_halt(why)) =>
+            {
                 let place = if finally { &mut self.finally } else { &mut self.cancelled };
                 *place = place.take().or_else(halt);
                 if node.state == StepState::FAILED {

@@ -6,3 +6,5 @@ mod control;
 mod explain;
 mod failures;
 mod order;
+mod rebuild;
+mod rules;

@@ -3,7 +3,6 @@
 use orlop_core::attempt::Address;
 use orlop_core::spec::policy::ToleratedOutcome;
 
-use super::decide::is_halt;
 use super::{Model, St};
 
 impl Model<'_> {
@@ -107,7 +106,7 @@ impl Model<'_> {
         (0..u32::try_from(self.steps.len()).unwrap_or(u32::MAX)).filter(|step| {
             let mut units = self.units().into_iter().filter(|at| at.step.0 == *step);
             units.any(|at| {
-                let failed = self.unit(at).filter(|unit| unit.st == St::Failed && !is_halt(&unit.reason));
+                let failed = self.unit(at).filter(|unit| unit.st == St::Failed && !unit.cancelled);
                 failed.is_some() && self.tolerated(at)
             })
         })

@@ -296,8 +296,14 @@ impl Model<'_> {
         let word = match () {
             () if exits(3) => "FailureIgnored",
             () if exits(4) => "FailureCounted",
-            () if exits(5) => return self.fail(at, reason, false),
-            () => return self.fail(at, reason, reason != "OutputTooLarge"),
+            // What a failed attempt gave may be read where the step is not tried again (rules R28 and R31).
+            () => {
+                let promised = self.case.steps.get(at.step.0 as usize).is_some_and(|step| step.output);
+                if let Some(unit) = self.unit_mut(at) {
+                    unit.output = result.outputs.get("o").filter(|_| promised).cloned();
+                }
+                return self.fail(at, reason, !exits(5));
+            }
         };
         if let Err(reason) = self.outputs(at, result, false) {
             return self.fail(at, &reason, false);
@@ -369,6 +375,9 @@ impl Model<'_> {
                     self.fail(at, "Timeout", true);
                 } else {
                     self.cut.insert(cause.clone());
+                    if let Some(unit) = self.unit_mut(at) {
+                        unit.cancelled = true;
+                    }
                     self.settle(at, St::Failed, &cause);
                 }
             }

@@ -61,6 +61,8 @@ pub(super) struct Unit {
     pub(super) frozen: Option<Time>,
     pub(super) approval: Option<Decision>,
     pub(super) output: Option<String>,
+    /// Whether a halt has ended its attempt.
+    pub(super) cancelled: bool,
     /// When it was settled, as a number.
     pub(super) seq: u64,
     /// Whether it has ever left Pending.
