@@ -2,6 +2,7 @@
 //! (scheduler contract, section 1.2); never places.
 
 use orlop_core::id::TenantName;
+use serde::{Deserialize, Serialize};
 
 use crate::class::request::Request;
 use crate::effect::{Limit, Refusal};
@@ -12,7 +13,7 @@ use crate::job::JobSpec;
 use crate::queue::Lane;
 
 /// What active jobs of a tenant ask for together; saturates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Demand {
     pub(crate) jobs: u64,
     pub(crate) cpu: u64,
@@ -52,7 +53,7 @@ impl Demand {
 }
 
 /// A tenant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tenant {
     pub(crate) name: TenantName,
     pub(crate) settings: TenantSettings,
@@ -142,6 +143,11 @@ impl Tenant {
     pub(crate) fn room(&self, request: &Request, dims: &Dims) -> u64 {
         let quota = &self.quota;
         let mut room = u64::MAX;
+        if quota.max_running_jobs.or(quota.max_cpu_m).or(quota.max_memory_bytes).or(quota.max_gpus).is_none()
+            && quota.max_gpus_by_kind.is_empty()
+        {
+            return room;
+        }
         let mut limit = |limit: Option<u64>, used: u64, each: u64| {
             if let Some(limit) = limit
                 && let Some(more) = limit.saturating_sub(used).checked_div(each)

@@ -2,7 +2,8 @@
 //! workers a class may see, its request vectors, and whether it is blocked. Tenant, priority and time limits are no part
 //! of a class.
 
-pub(crate) mod blocked;
+use serde::{Deserialize, Serialize};
+pub(crate) mod refused;
 pub(crate) mod request;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use crate::job::{Gang, JobSpec, Requires, Resources, Runtime};
 use request::{Request, Requests};
 
 /// What makes two jobs of one class.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) resources: Resources,
     pub(crate) requires: Requires,
@@ -25,20 +26,8 @@ pub(crate) struct Shape {
     pub(crate) domain: Option<TenantName>,
 }
 
-/// What a class knows about where it fits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Nothing: its next run looks at the whole fleet.
-    #[default]
-    Fresh,
-    /// It fits nowhere but perhaps on these places, which grew since it was blocked.
-    Hinted(Vec<u32>),
-    /// It fits nowhere, since this time.
-    Blocked(u64),
-}
-
 /// A class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Class {
     pub(crate) shape: Shape,
     /// Numbers of its request vectors: one per kind of GPU that would do, in order of preference.
@@ -47,8 +36,14 @@ pub(crate) struct Class {
     eligible: Vec<u64>,
     /// Union of `1 << (kind % 64)` over eligible kinds.
     pub(crate) kinds: u64,
-    pub(crate) standing: Standing,
-    /// Place among blocked classes of its bucket.
+    /// It fits nowhere but perhaps on the hinted places, which grew since that was found; else its next run looks at the
+    /// whole fleet.
+    pub(crate) refused: bool,
+    /// Places that grew and that it fits, while it is refused.
+    pub(crate) hints: Vec<u32>,
+    /// Since when it is refused.
+    pub(crate) since: u64,
+    /// Place among refused classes of its bucket.
     pub(crate) seat: u32,
     /// Attempts that ended by themselves, by the magnitude of their run time in milliseconds.
     pub(crate) runtimes: [u32; 32],
@@ -77,14 +72,15 @@ impl Class {
 
     /// Whether no run can place it until something grows.
     pub(crate) fn is_blocked(&self) -> bool {
-        matches!(self.standing, Standing::Blocked(_))
+        self.refused && self.hints.is_empty()
     }
 }
 
 /// All classes, by number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Classes {
     list: Vec<Class>,
+    #[serde(with = "crate::table::stored::pairs")]
     numbers: BTreeMap<Shape, u32>,
 }
 
@@ -112,7 +108,9 @@ impl Classes {
             shape: shape.clone(),
             eligible: Vec::new(),
             kinds: 0,
-            standing: Standing::Fresh,
+            refused: false,
+            hints: Vec::new(),
+            since: 0,
             seat: 0,
             runtimes: [0; 32],
             queues: 0,

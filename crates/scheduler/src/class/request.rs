@@ -1,6 +1,7 @@
 //! Request vectors: what one attempt takes of each dimension. Owns rounding, alternatives over kinds of GPUs, and their
 //! numbers, which stay valid while attempts hold them.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::fleet::dims::{CPU, Dims, MEMORY, SLOTS, mebi_up, requested};
@@ -8,7 +9,7 @@ use crate::fleet::table::Table;
 use crate::job::Resources;
 
 /// What one attempt takes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// Dimension and amount, above 0, slots included.
     pub(crate) need: Vec<(u8, i32)>,
@@ -35,9 +36,10 @@ impl Request {
 }
 
 /// All request vectors, by number. They are never dropped: there are few, and attempts hold their numbers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Requests {
     list: Vec<Request>,
+    #[serde(with = "crate::table::stored::pairs")]
     numbers: BTreeMap<Request, u32>,
 }
 

@@ -11,6 +11,7 @@ use super::{Scheduler, machine};
 use crate::effect::{Effect, Part, Reason};
 use crate::error::EventError;
 use crate::event::{ArraySpec, Gate};
+use crate::fault::{Fault, fault};
 use crate::job::{JobSpec, MAX_ELEMENTS};
 use crate::queue::Queue;
 use crate::table::{NONE, RangeSet};
@@ -177,7 +178,7 @@ impl Scheduler {
             return;
         }
         if let Some(array) = self.array_of(job)
-            && (array.ready.len() == 0 || array.running >= array.max_parallel)
+            && (array.ready.len() == 0 || array.running >= array.max_parallel && !fault(Fault::NoWindow))
         {
             return;
         }

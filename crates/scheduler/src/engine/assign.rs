@@ -8,6 +8,7 @@ use super::gang::Members;
 use super::record::{Attempt, Past, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, Start, WorkerReason};
+use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 /// Where an attempt goes.
@@ -28,7 +29,8 @@ impl Scheduler {
         let Some(mut life) = self.life(unit) else { return false };
         let from = life.state;
         let Some(to) = machine::job(from, job::Event::Placed, |_| true) else { return false };
-        let Some(number) = life.attempt.checked_add(1) else { return false };
+        let step = if fault(Fault::SameToken) && life.attempt > 0 { 0 } else { 1 };
+        let Some(number) = life.attempt.checked_add(step) else { return false };
         if life.attempt > 0 {
             // Which members of an old gang had answered is not kept: what they say again is stale instead of duplicate.
             let answered = life.answered && targets.len() == 1;
@@ -118,7 +120,9 @@ impl Scheduler {
         let slot = head.1.job;
         if let Some(array) = self.array_mut(slot) {
             let index = array.ready.pop_first()?;
-            if array.ready.len() == 0 || array.running.saturating_add(1) >= array.max_parallel {
+            if array.ready.len() == 0
+                || (array.running.saturating_add(1) >= array.max_parallel && !fault(Fault::NoWindow))
+            {
                 self.pop(queue, head);
             }
             // From here on it has a life of its own.

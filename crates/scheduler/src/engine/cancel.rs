@@ -8,6 +8,7 @@ use super::record::{Done, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, Part, Reason};
 use crate::error::EventError;
+use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
@@ -131,6 +132,9 @@ impl Scheduler {
     /// Fails what never started in time.
     pub(super) fn expire(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(slot) else { return };
+        if fault(Fault::NoExpiry) {
+            return;
+        }
         let mut units = vec![Unit::whole(slot)];
         if job.array != NONE {
             let own = self.end_untouched(slot, (0, u32::MAX), (job::Event::Expired, Reason::Expired), effects);

@@ -4,14 +4,16 @@
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::worker;
+use serde::{Deserialize, Serialize};
 
 use super::record::{Attempt, Life, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, WorkerReason};
+use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 /// How an end looks to the unit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ending {
     pub(super) event: job::Event,
     pub(super) reason: Reason,
@@ -45,7 +47,9 @@ impl Scheduler {
         if worker.place != NONE
             && let Some(request) = self.requests.get(attempt.request)
         {
-            self.table.release(worker.place, &request.need);
+            if !fault(Fault::KeepCapacity) {
+                self.table.release(worker.place, &request.need);
+            }
             self.note_growth(attempt.worker);
             self.refresh_open(attempt.worker);
         }
@@ -116,11 +120,12 @@ impl Scheduler {
         let mut reason = ending.reason;
         match to {
             JobState::Queued if counts => {
-                life.infra += 1;
+                life.infra += u32::from(!fault(Fault::NoInfraLimit));
                 life.avoid = worker;
             }
             JobState::Backoff => {
-                life.due = self.now.saturating_add(self.backoff(unit, &life));
+                let wait = if fault(Fault::NoBackoff) { 0 } else { self.backoff(unit, &life) };
+                life.due = self.now.saturating_add(wait);
                 life.retries = life.retries.saturating_add(1);
                 life.avoid = worker;
             }
@@ -159,6 +164,9 @@ impl Scheduler {
             record.state = state;
             record.charged = false;
         }
+        if fault(Fault::HastyRelease) {
+            self.close(slot, effects);
+        }
         let Some(life) = self.life(attempt.unit) else { return };
         if life.attempt != attempt.number || life.live == NONE || life.lost {
             return;
@@ -171,7 +179,7 @@ impl Scheduler {
         if self.move_on(attempt.unit, life, attempt.worker, lost, effects)
             && let Some(mut life) = self.life(attempt.unit).filter(|life| !life.state.is_terminal())
         {
-            life.lost = true;
+            life.lost = !fault(Fault::NoAdoption);
             life.live = slot;
             self.set_life(attempt.unit, life);
         }

@@ -1,6 +1,7 @@
 //! Gangs: one decision for all members, one outcome (section 2.7). Owns which workers a gang gets and how the ends of its
 //! members become the end of its attempt: the first that fails ends the others.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use orlop_core::machine::job::{self, JobState};
@@ -13,11 +14,12 @@ use super::round::Turn;
 use crate::class::Class;
 use crate::config::Policy;
 use crate::effect::{CancelReason, Effect, Reason, Start};
+use crate::fault::{Fault, fault};
 use crate::score::scan::tie;
 use crate::table::NONE;
 
 /// The newest attempt of a gang.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Members {
     /// Slots of the members' attempts; `NONE` once they ended or were given up.
     pub(super) slots: Vec<u32>,
@@ -55,7 +57,7 @@ impl Scheduler {
         let mut best: Option<Vec<Room>> = None;
         for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most)) {
             let sum = |rooms: &[Room]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
-            let fits = sum(&rooms) >= u64::from(size);
+            let fits = sum(&rooms) >= u64::from(size) || fault(Fault::PartialGang);
             // The group that is left with the least room; of equals the first by label.
             if fits && best.as_ref().is_none_or(|best| sum(&rooms) < sum(best)) {
                 best = Some(rooms);

@@ -10,6 +10,7 @@ use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::Outcome;
+use crate::fault::{Fault, fault};
 use crate::token::WorkerKey;
 
 /// Losses count for this long, in milliseconds.
@@ -22,7 +23,9 @@ impl Scheduler {
     pub(super) fn hear(&mut self, key: WorkerKey) -> Result<u32, EventError> {
         let number = self.worker_at(key)?;
         let now = self.now;
-        self.worker_mut(number)?.seen = now;
+        if !fault(Fault::DeafToHeartbeats) {
+            self.worker_mut(number)?.seen = now;
+        }
         Ok(number)
     }
 

@@ -1,6 +1,7 @@
 //! The scheduler: events and time in, effects out (scheduler contract, chapter 2). Owns the state and which part handles
 //! which event; each part stands in its own file.
 
+use serde::{Deserialize, Serialize};
 mod admit;
 mod assign;
 mod cancel;
@@ -16,6 +17,7 @@ mod record;
 mod round;
 mod sanity;
 mod settle;
+mod snapshot;
 mod sync;
 mod tenants;
 #[cfg(test)]
@@ -31,7 +33,7 @@ use std::sync::Arc;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 
 use crate::class::Classes;
-use crate::class::blocked::Blocked;
+use crate::class::refused::Refused;
 use crate::class::request::Requests;
 use crate::config::Config;
 use crate::effect::Effect;
@@ -49,6 +51,7 @@ use crate::tenant::Tenant;
 use gang::Members;
 use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
 pub use round::RoundStats;
+pub use snapshot::Snapshot;
 use timer::Timers;
 pub use view::{FleetUse, JobView, TenantView, WorkerView};
 
@@ -87,7 +90,7 @@ pub use view::{FleetUse, JobView, TenantView, WorkerView};
 /// assert!(effects.iter().any(|effect| matches!(effect, Effect::Assign { worker: on, .. } if *on == worker)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scheduler {
     config: Config,
     seed: u64,
@@ -103,15 +106,19 @@ pub struct Scheduler {
     arrays: Slab<Array>,
     attempts: Slab<Attempt>,
     /// Newest attempts of gangs, by the slot of the job.
+    #[serde(with = "crate::table::stored::pairs")]
     gangs: BTreeMap<u32, Members>,
     /// Tokens before the newest, of units with several.
+    #[serde(with = "crate::table::stored::pairs")]
     past: BTreeMap<Unit, Vec<Past>>,
     /// Final jobs, the oldest first.
     finished: VecDeque<u32>,
 
     specs: Vec<Spec>,
+    #[serde(with = "crate::table::stored::pairs")]
     spec_numbers: BTreeMap<Arc<JobSpec>, u32>,
     /// Specifications seen lately, by address: a shortcut past comparing them.
+    #[serde(skip)]
     recent: Vec<(Arc<JobSpec>, u32)>,
     /// Preferences by number; the first is none.
     likes: Vec<Vec<Prefer>>,
@@ -129,11 +136,13 @@ pub struct Scheduler {
 
     requests: Requests,
     classes: Classes,
-    blocked: Blocked,
+    refused: Refused,
     /// How many classes that have jobs and are not blocked, by number modulo 64; and which of these are above 0.
+    #[serde(with = "crate::table::stored::row")]
     open_classes: [u32; 64],
     open_mask: u64,
     queues: Vec<Queue>,
+    #[serde(with = "crate::table::stored::pairs")]
     queue_numbers: BTreeMap<(u32, usize, u32), u32>,
 
     tenants: Vec<Tenant>,
@@ -149,9 +158,14 @@ pub struct Scheduler {
     /// Places that grew since the last round.
     grew: Vec<u32>,
     timers: Timers,
+    #[serde(skip)]
     shortlist: Shortlist,
+    #[serde(skip)]
     scratch: Vec<u32>,
-    /// Request vectors of the class in turn that its tenant's limits allow.
+    /// Request vectors of the class in turn, and those that its tenant's limits allow.
+    #[serde(skip)]
+    numbers: Vec<u32>,
+    #[serde(skip)]
     allowed: Vec<u32>,
     /// Classes that were woken for some places and have not been blocked since, or more.
     woken: Vec<u32>,
@@ -198,7 +212,7 @@ impl Scheduler {
             gone: VecDeque::new(),
             requests: Requests::default(),
             classes: Classes::default(),
-            blocked: Blocked::default(),
+            refused: Refused::default(),
             open_classes: [0; 64],
             open_mask: 0,
             queues: Vec::new(),
@@ -213,6 +227,7 @@ impl Scheduler {
             timers: Timers::default(),
             shortlist: Shortlist::default(),
             scratch: Vec::new(),
+            numbers: Vec::new(),
             allowed: Vec::new(),
             woken: Vec::new(),
             relieved: Vec::new(),

@@ -3,8 +3,8 @@
 
 use super::Scheduler;
 use super::record::Job;
-use crate::class::Standing;
 use crate::event::TenantStatus;
+use crate::fault::{Fault, fault};
 use crate::queue::{Entry, Key, LaneEntry};
 use crate::table::Slab;
 
@@ -99,7 +99,8 @@ impl Scheduler {
         let Some(tenant) = self.tenants.get(number as usize) else { return };
         let runs = tenant.settings.status != TenantStatus::Paused;
         for (tree, lane) in self.turns.iter_mut().zip(&tenant.lanes) {
-            tree.set(number, tenant.share.to_bits(), if runs { lane.mask } else { 0 });
+            let share = if fault(Fault::NoFairness) { 0 } else { tenant.share.to_bits() };
+            tree.set(number, share, if runs { lane.mask } else { 0 });
         }
     }
 
@@ -125,7 +126,6 @@ impl Scheduler {
         let Some(class) = self.classes.get_mut(number) else { return };
         class.queues = class.queues.saturating_sub(1);
         if class.queues == 0 && !class.is_blocked() {
-            class.standing = Standing::Fresh;
             self.open_class(number, false);
         }
     }

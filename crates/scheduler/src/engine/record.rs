@@ -1,6 +1,7 @@
 //! Records of jobs, arrays, attempts, specifications, tenants and workers. Owns their shapes; the engine's parts change
 //! them.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::job::JobSpec;
 use crate::table::{NONE, RangeMap, RangeSet};
 
 /// A single job, an element of an array, or a gang.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Unit {
     /// Slot of the job.
     pub(super) job: u32,
@@ -24,7 +25,7 @@ pub(super) struct Unit {
 }
 
 /// Where a unit stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Life {
     pub(super) state: JobState,
     /// The newest token has an accepted result.
@@ -66,7 +67,7 @@ impl Life {
 }
 
 /// A job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) id: JobId,
     pub(super) spec: u32,
@@ -81,7 +82,7 @@ pub(super) struct Job {
 }
 
 /// What remains of an element that is final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) state: JobState,
     pub(super) attempt: u32,
@@ -90,11 +91,12 @@ pub(super) struct Done {
 }
 
 /// The elements of an array.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Array {
     /// Elements that may be placed, or will be when the gate opens.
     pub(super) ready: RangeSet,
     /// Elements that have left Queued once and are not final.
+    #[serde(with = "crate::table::stored::pairs")]
     pub(super) active: BTreeMap<u32, Life>,
     pub(super) done: RangeMap<Done>,
     pub(super) elements: u32,
@@ -107,7 +109,7 @@ pub(super) struct Array {
 }
 
 /// An attempt that is not known to have ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
     pub(super) unit: Unit,
     pub(super) member: u32,
@@ -132,7 +134,7 @@ pub(super) struct Attempt {
 }
 
 /// An interned specification.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
     pub(super) spec: Arc<JobSpec>,
     pub(super) tenant: u32,
@@ -143,7 +145,7 @@ pub(super) struct Spec {
 }
 
 /// One incarnation of a worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Worker {
     pub(super) id: WorkerId,
     pub(super) incarnation: u32,
@@ -178,7 +180,7 @@ pub(super) struct Worker {
 }
 
 /// A token that is no longer its unit's newest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Past {
     pub(super) attempt: u32,
     pub(super) epoch: u32,

@@ -3,8 +3,8 @@
 
 use super::Scheduler;
 use super::assign::Target;
-use crate::class::Standing;
 use crate::effect::{Effect, Start};
+use crate::fault::{Fault, fault};
 use crate::queue::LaneEntry;
 use crate::score::rank;
 use crate::score::scan::{Candidate, Search, Shortlist};
@@ -110,16 +110,18 @@ impl Scheduler {
             self.credit[other] += (shares[other] + rest) * cost;
             rest = 0.0;
         }
-        self.credit[band] -= cost;
+        self.credit[band] -= if fault(Fault::NoCredit) { 0.0 } else { cost };
     }
 
     /// Places a run of the queue's class, or finds that nothing of it can be placed.
     fn run(&mut self, turn: Turn, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         stats.runs += 1;
-        let numbers = self.classes.get(turn.entry.class).map(|class| class.requests.clone()).unwrap_or_default();
-        let Some(share) =
-            numbers.first().and_then(|number| self.requests.get(*number)).map(|first| first.share(&self.table))
-        else {
+        let mut numbers = std::mem::take(&mut self.numbers);
+        numbers.clear();
+        numbers.extend(self.classes.get(turn.entry.class).into_iter().flat_map(|class| class.requests.iter().copied()));
+        let first = numbers.first().and_then(|number| self.requests.get(*number));
+        let Some(share) = first.map(|first| first.share(&self.table)) else {
+            self.numbers = numbers;
             // The fleet never had what it asks for.
             self.block(turn.entry.class, stats);
             return;
@@ -127,6 +129,7 @@ impl Scheduler {
         let mut allowed = std::mem::take(&mut self.allowed);
         let room = self.room(turn.tenant, &numbers, &mut allowed);
         let partly = allowed.len() < numbers.len();
+        self.numbers = numbers;
         let fill = (1.0 / (256.0 * share)) as u32;
         let most = self.config.run_max.min(limit).min(fill.max(1)).min(u32::try_from(room).unwrap_or(u32::MAX));
         let most = if self.config.policy.fills() { most } else { most.min(1) };
@@ -164,6 +167,7 @@ impl Scheduler {
         let mut least = u64::MAX;
         for number in numbers {
             let room = self.requests.get(*number).map_or(0, |request| tenant.room(request, &self.dims));
+            let room = if fault(Fault::NoQuota) { u64::MAX } else { room };
             if room > 0 {
                 allowed.push(*number);
                 least = least.min(room);
@@ -220,9 +224,12 @@ impl Scheduler {
             likes: (likes != 0).then_some(&liking),
             balance: (self.config.policy == crate::config::Policy::Balanced).then_some(&balance),
         };
-        let mut look = |search: &Search<'_>, found: &mut Shortlist| match &class.standing {
-            Standing::Hinted(places) => search.among(&self.table, places, found),
-            Standing::Fresh | Standing::Blocked(_) => search.everywhere(&self.table, found, &mut loose),
+        let mut look = |search: &Search<'_>, found: &mut Shortlist| {
+            if class.refused {
+                search.among(&self.table, &class.hints, found);
+            } else {
+                search.everywhere(&self.table, found, &mut loose);
+            }
         };
         look(&search, found);
         // The worker where it failed before is better than none.
@@ -244,7 +251,8 @@ impl Scheduler {
         let worker = self.table.owner(candidate.place);
         let target = Target { worker, request: candidate.request, tenant: turn.tenant, start: Start::Now };
         let Some(request) = self.requests.get(candidate.request) else { return 0 };
-        let times = self.table.hosts(candidate.place, &request.need).min(most);
+        let hosts = self.table.hosts(candidate.place, &request.need);
+        let times = if fault(Fault::NoCapacity) { most } else { hosts.min(most) };
         let mut placed = 0;
         while placed < times {
             let Some((key, entry)) = self.head(turn.entry.queue) else { break };
@@ -264,7 +272,7 @@ impl Scheduler {
         if let Some(request) = self.requests.get(candidate.request) {
             self.table.charge(candidate.place, &request.need, i32::try_from(placed).unwrap_or(0));
             if let Some(tenant) = self.tenants.get_mut(turn.tenant as usize) {
-                tenant.charge(request, placed);
+                tenant.charge(request, if fault(Fault::NoCharge) { 0 } else { placed });
             }
         }
         placed

@@ -8,7 +8,6 @@ use super::Scheduler;
 use super::lookup::waits;
 use super::order::valid;
 use super::record::{Life, Unit};
-use crate::class::Standing;
 use crate::fleet::MAX_DIMS;
 use crate::queue::Fifo;
 use crate::table::NONE;
@@ -157,12 +156,10 @@ impl Scheduler {
             must(queues == class.queues as usize, "queues of a class are miscounted")?;
             let bit = self.open_mask >> (number % 64) & 1 == 1;
             must(bit || class.is_blocked() || queues == 0, "a class that may be placed is not counted")?;
-            let hints: &[u32] = match &class.standing {
-                _ if class.shape.gang.is_some() => continue,
-                Standing::Fresh => continue,
-                Standing::Hinted(places) => places,
-                Standing::Blocked(_) => &[],
-            };
+            if class.shape.gang.is_some() || !class.refused {
+                continue;
+            }
+            let hints = &class.hints;
             for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE && !worker.grew) {
                 let fits = self.classes.fits(class, worker.place, (&self.table, &self.requests)).is_some();
                 must(!fits || hints.contains(&worker.place), "a blocked class fits a worker")?;

@@ -8,6 +8,7 @@ use super::lookup::waits;
 use super::record::{Job, Life, Unit};
 use super::timer::Timer;
 use crate::effect::{CancelReason, Effect, Part, Reason};
+use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
@@ -121,7 +122,7 @@ impl Scheduler {
         let failed = life.state != JobState::Completed;
         let Some(array) = self.arrays.get_mut(array) else { return };
         array.failures += u64::from(failed && life.state != JobState::Cancelled);
-        let too_many = array.failures > array.max_failures;
+        let too_many = array.failures > array.max_failures && !fault(Fault::NoMaxFailures);
         if array.done.len() == u64::from(array.elements) {
             self.finish_array(unit.job, effects);
         } else if too_many && failed {

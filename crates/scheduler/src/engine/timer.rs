@@ -1,5 +1,6 @@
 //! Timers: what is due when, and what happens then. Owns the heap; a timer whose cause is gone does nothing.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -11,7 +12,7 @@ use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 
 /// What is due. Slots carry the generation they were set for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Timer {
     /// A job may start from now on.
     Gate(u32, u32),
@@ -24,7 +25,7 @@ pub(super) enum Timer {
 }
 
 /// All timers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(u64, Timer)>>,
     /// Attempts that were not accepted yet, in order of their assignment: time, slot, generation.

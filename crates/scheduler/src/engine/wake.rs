@@ -4,8 +4,9 @@
 use super::Scheduler;
 use super::record::Unit;
 use super::round::{RoundStats, Turn};
-use crate::class::{Class, Standing};
+use crate::class::Class;
 use crate::effect::Effect;
+use crate::fault::{Fault, fault};
 use crate::fleet::dims::{CPU, MEMORY, mebi_up, requested};
 use crate::fleet::table::magnitude;
 use crate::table::NONE;
@@ -35,6 +36,8 @@ impl Scheduler {
 
     /// Wakes every blocked class that fits a place that grew, and judges stopped queues of tenants with new room.
     pub(super) fn wake_grown(&mut self, effects: &mut Vec<Effect>) {
+        let classes = &self.classes;
+        self.woken.retain(|number| classes.get(*number).is_some_and(|class| !class.hints.is_empty()));
         if !self.grew.is_empty() {
             self.relieved.append(&mut self.half_stopped);
             self.wake_places();
@@ -45,11 +48,6 @@ impl Scheduler {
     }
 
     fn wake_places(&mut self) {
-        let classes = &self.classes;
-        self.woken
-            .retain(|number| classes.get(*number).is_some_and(|class| matches!(class.standing, Standing::Hinted(_))));
-        self.woken.sort_unstable();
-        self.woken.dedup();
         let mut grew = std::mem::take(&mut self.grew);
         let mut could = std::mem::take(&mut self.scratch);
         for place in &grew {
@@ -59,13 +57,11 @@ impl Scheduler {
             if !self.table.is_open(*place) {
                 continue;
             }
-            for at in 0..self.woken.len() {
-                self.hint(at, *place);
-            }
             let free = (magnitude(self.table.free(CPU, *place)), magnitude(self.table.free(MEMORY, *place)));
-            self.blocked.within(free, &mut could);
+            self.refused.within(free, &mut could);
             for number in &could {
-                if self.classes.get(*number).is_some_and(|class| self.fits(class, *place)) {
+                let fits = self.classes.get(*number).is_some_and(|class| self.fits(class, *place));
+                if fits && !fault(Fault::NoWake) {
                     self.wake(*number, *place);
                 }
             }
@@ -79,55 +75,51 @@ impl Scheduler {
         self.classes.fits(class, place, (&self.table, &self.requests)).is_some()
     }
 
-    /// A blocked class fits a place again.
+    /// A refused class fits a place that grew.
     fn wake(&mut self, number: u32, place: u32) {
-        let Some(class) = self.classes.get(number) else { return };
+        let Some(class) = self.classes.get_mut(number) else { return };
         // A gang needs more than one place: the whole fleet is looked at again.
-        let hinted = class.queues > 0 && class.shape.gang.is_none();
-        let standing = if hinted { Standing::Hinted(vec![place]) } else { Standing::Fresh };
-        self.unblock(number, standing);
-        if hinted {
-            self.woken.push(number);
-        }
-    }
-
-    /// A class that was woken before may fit another place too.
-    fn hint(&mut self, at: usize, place: u32) {
-        let Some(number) = self.woken.get(at).copied() else { return };
-        let Some(class) = self.classes.get(number) else { return };
-        if !matches!(&class.standing, Standing::Hinted(places) if !places.contains(&place)) || !self.fits(class, place)
-        {
+        if class.queues == 0 || class.shape.gang.is_some() || class.hints.len() >= MANY_HINTS {
+            self.refresh_class(number);
             return;
         }
-        let Some(class) = self.classes.get_mut(number) else { return };
-        if let Standing::Hinted(places) = &mut class.standing {
-            places.push(place);
-            if places.len() > MANY_HINTS {
-                class.standing = Standing::Fresh;
-            }
+        if class.hints.last() == Some(&place) {
+            return;
+        }
+        class.hints.push(place);
+        if class.hints.len() == 1 {
+            self.woken.push(number);
+            self.open_class(number, true);
         }
     }
 
-    /// Takes a class out of the rounds.
+    /// Takes a class out of the rounds: it fits nowhere.
     pub(super) fn block(&mut self, number: u32, stats: &mut RoundStats) {
+        let now = self.now;
         let Some(class) = self.classes.get_mut(number).filter(|class| !class.is_blocked()) else { return };
-        class.standing = Standing::Blocked(self.now);
-        class.seat = self.blocked.insert(bucket(class), number);
+        class.hints.clear();
+        if !class.refused {
+            class.refused = true;
+            class.since = now;
+            class.seat = self.refused.insert(bucket(class), number);
+        }
         stats.blocked += 1;
         if class.queues > 0 {
             self.open_class(number, false);
         }
     }
 
-    /// Lets a class take part again.
-    pub(super) fn unblock(&mut self, number: u32, standing: Standing) {
-        let Some(class) = self.classes.get_mut(number).filter(|class| class.is_blocked()) else { return };
-        class.standing = standing;
-        let (bucket, seat, queues) = (bucket(class), class.seat, class.queues);
-        if let Some(moved) = self.blocked.remove(bucket, seat).and_then(|moved| self.classes.get_mut(moved)) {
+    /// A class knows nothing any more: its next run looks at the whole fleet.
+    pub(super) fn refresh_class(&mut self, number: u32) {
+        let Some(class) = self.classes.get_mut(number).filter(|class| class.refused) else { return };
+        let opens = class.is_blocked() && class.queues > 0;
+        class.refused = false;
+        class.hints.clear();
+        let (bucket, seat) = (bucket(class), class.seat);
+        if let Some(moved) = self.refused.remove(bucket, seat).and_then(|moved| self.classes.get_mut(moved)) {
             moved.seat = seat;
         }
-        if queues > 0 {
+        if opens {
             self.open_class(number, true);
         }
     }
@@ -137,21 +129,16 @@ impl Scheduler {
         if self.woken.is_empty() || self.woken.len() > FEW_WOKEN {
             return;
         }
-        let woken = std::mem::take(&mut self.woken);
-        let mut left = Vec::new();
-        for number in woken {
-            let Some(class) = self.classes.get(number) else { continue };
-            match &class.standing {
-                Standing::Hinted(places)
-                    if places.len() == 1 && !places.iter().any(|place| self.fits(class, *place)) =>
-                {
-                    self.block(number, stats);
-                }
-                Standing::Hinted(_) => left.push(number),
-                Standing::Fresh | Standing::Blocked(_) => {}
+        let mut woken = std::mem::take(&mut self.woken);
+        woken.retain(|number| {
+            let Some(class) = self.classes.get(*number).filter(|class| !class.hints.is_empty()) else { return false };
+            let over = matches!(class.hints.as_slice(), [place] if !self.fits(class, *place));
+            if over {
+                self.block(*number, stats);
             }
-        }
-        self.woken = left;
+            !over
+        });
+        self.woken = woken;
     }
 
     /// A queue whose tenant has no room for its class left.

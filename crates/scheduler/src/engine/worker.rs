@@ -11,6 +11,7 @@ use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, Departure, DrainOrder, Kept};
+use crate::fault::{Fault, fault};
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
@@ -108,8 +109,10 @@ impl Scheduler {
     pub(super) fn refresh_open(&mut self, number: u32) {
         let Some(worker) = self.workers.get(number).filter(|worker| worker.place != NONE) else { return };
         let place = worker.place;
-        let open =
-            worker.state.is_schedulable() && !worker.cordoned && worker.drain.is_none() && self.table.is_whole(place);
+        let open = (worker.state.is_schedulable() || fault(Fault::NoDrain) && worker.state == WorkerState::Draining)
+            && (!worker.cordoned || fault(Fault::NoCordon))
+            && (worker.drain.is_none() || fault(Fault::NoDrain))
+            && self.table.is_whole(place);
         if open != self.table.is_open(place) {
             self.table.set_open(place, open);
             if open {

@@ -2,6 +2,7 @@
 //! advertised. Owns their numbers, which only grow, and the rounding of requests (up) and capacities (down).
 
 use orlop_core::hardware::gpu::{ModelKey, Vendor};
+use serde::{Deserialize, Serialize};
 
 use super::{Amounts, MAX_DIMS};
 use crate::event::Capabilities;
@@ -20,7 +21,7 @@ pub(crate) const TOO_MUCH: i32 = i32::MAX;
 const MEBI: u64 = 1 << 20;
 
 /// What one dimension counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Dim {
     /// Millicores.
     Cpu,
@@ -35,7 +36,7 @@ pub(crate) enum Dim {
 }
 
 /// All dimensions, by number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Dims {
     list: Vec<Dim>,
 }

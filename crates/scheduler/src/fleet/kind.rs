@@ -1,5 +1,6 @@
 //! Kinds of workers: everything but amounts that decides whether a class may run there. Owns their numbers.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::event::Capabilities;
 use crate::job::{Requires, Runtime};
 
 /// The interned shape of a worker.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Kind {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) features: BTreeSet<String>,
@@ -55,9 +56,10 @@ impl Kind {
 }
 
 /// All kinds, by number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Kinds {
     list: Vec<Arc<Kind>>,
+    #[serde(with = "crate::table::stored::pairs")]
     numbers: BTreeMap<Arc<Kind>, u32>,
 }
 

@@ -1,6 +1,7 @@
 //! The worker table: structure of arrays in blocks of 64 workers, with summaries by which whole blocks are skipped. Owns
 //! free and total amounts; never decides who may be placed.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::dims::{CPU, MEMORY};
@@ -10,30 +11,36 @@ use crate::table::NONE;
 /// Workers in a block.
 pub(crate) const BLOCK: usize = 64;
 
+/// One number per worker of a block.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
+struct Row<T>(#[serde(with = "crate::table::stored::row")] [T; BLOCK]);
+
 /// A column: one amount per worker, by block.
-type Column = Vec<[i32; BLOCK]>;
+type Column = Vec<Row<i32>>;
 
 /// The table. A place is 64 × block + lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Table {
     /// Free amounts by dimension; below zero after a shrink.
     free: Vec<Column>,
     total: Vec<Column>,
-    kind: Vec<[u32; BLOCK]>,
-    owner: Vec<[u32; BLOCK]>,
+    kind: Vec<Row<u32>>,
+    owner: Vec<Row<u32>>,
     blocks: Vec<Block>,
     /// Per dimension and block: no open worker has more free than this. Exact after `tighten`.
     most: Vec<Vec<i32>>,
     /// Per dimension and block: no open worker has less free than this. Exact after `tighten`.
     least: Vec<Vec<i32>>,
     /// Blocks with a free place, by the size of their workers: equals stand together, so summaries say much.
+    #[serde(with = "crate::table::stored::pairs")]
     vacant: BTreeMap<(u32, u32), Vec<u32>>,
     sum: [u64; MAX_DIMS],
     workers: u64,
 }
 
 /// What is known of a block as a whole.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Block {
     /// Workers that may be placed on.
     pub(crate) open: u64,
@@ -65,14 +72,14 @@ const fn split(place: u32) -> (usize, usize) {
     ((place / 64) as usize, (place % 64) as usize)
 }
 
-fn cell<T: Copy>(column: &[[T; BLOCK]], place: u32) -> Option<T> {
+fn cell<T: Copy>(column: &[Row<T>], place: u32) -> Option<T> {
     let (block, lane) = split(place);
-    column.get(block)?.get(lane).copied()
+    column.get(block)?.0.get(lane).copied()
 }
 
-fn cell_mut<T>(column: &mut [[T; BLOCK]], place: u32) -> Option<&mut T> {
+fn cell_mut<T>(column: &mut [Row<T>], place: u32) -> Option<&mut T> {
     let (block, lane) = split(place);
-    column.get_mut(block)?.get_mut(lane)
+    column.get_mut(block)?.0.get_mut(lane)
 }
 
 /// Magnitude of an amount: 0 for 0, else 1 + ⌊log₂⌋.
@@ -85,8 +92,8 @@ impl Table {
     pub(crate) fn widen(&mut self, dims: usize) {
         let blocks = self.blocks.len();
         for _ in self.free.len()..dims.min(MAX_DIMS) {
-            self.free.push(vec![[0; BLOCK]; blocks]);
-            self.total.push(vec![[0; BLOCK]; blocks]);
+            self.free.push(vec![Row([0; BLOCK]); blocks]);
+            self.total.push(vec![Row([0; BLOCK]); blocks]);
             self.most.push(vec![0; blocks]);
             self.least.push(vec![0; blocks]);
         }
@@ -124,11 +131,11 @@ impl Table {
     fn add_block(&mut self, size: (u32, u32)) -> u32 {
         let number = u32::try_from(self.blocks.len()).unwrap_or(NONE);
         self.blocks.push(Block { open: 0, used: 0, kinds: 0, size });
-        self.kind.push([0; BLOCK]);
-        self.owner.push([NONE; BLOCK]);
+        self.kind.push(Row([0; BLOCK]));
+        self.owner.push(Row([NONE; BLOCK]));
         for dim in 0..self.free.len() {
-            self.free[dim].push([0; BLOCK]);
-            self.total[dim].push([0; BLOCK]);
+            self.free[dim].push(Row([0; BLOCK]));
+            self.total[dim].push(Row([0; BLOCK]));
             self.most[dim].push(0);
             self.least[dim].push(0);
         }
@@ -241,13 +248,13 @@ impl Table {
         let open = known.open;
         if let Some(kinds) = self.kind.get(block) {
             let used = known.used;
-            let bits = kinds.iter().enumerate().filter(|(lane, _)| used >> lane & 1 == 1);
+            let bits = kinds.0.iter().enumerate().filter(|(lane, _)| used >> lane & 1 == 1);
             known.kinds = bits.fold(0, |mask, (_, kind)| mask | 1 << (kind % 64));
         }
         for dim in 0..self.free.len() {
             let Some(column) = self.free[dim].get(block) else { continue };
             let (mut most, mut least) = (i32::MIN, i32::MAX);
-            for (lane, free) in column.iter().enumerate() {
+            for (lane, free) in column.0.iter().enumerate() {
                 if open >> lane & 1 == 1 {
                     (most, least) = (most.max(*free), least.min(*free));
                 }
@@ -280,7 +287,7 @@ impl Table {
     /// Free amounts of a block.
     pub(crate) fn column(&self, dim: usize, block: usize) -> &[i32; BLOCK] {
         const NOTHING: &[i32; BLOCK] = &[0; BLOCK];
-        self.free.get(dim).and_then(|column| column.get(block)).unwrap_or(NOTHING)
+        self.free.get(dim).and_then(|column| column.get(block)).map_or(NOTHING, |row| &row.0)
     }
 
     /// The most and the least that an open worker of a block may have free.

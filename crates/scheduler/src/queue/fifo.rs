@@ -1,28 +1,31 @@
 //! Jobs of one priority in order of their ids. Owns the order; entries that no longer wait are dropped when they are met,
 //! or when they are more than those that do.
 
+use crate::fault::{Fault, fault};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A waiting job: its slot and a stamp that changes when it leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) job: u32,
     pub(crate) stamp: u32,
 }
 
 /// The list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Fifo {
     /// Ascending ids, almost always appended.
     line: VecDeque<(Id, Entry)>,
     /// Those that came back, and those that came out of order.
+    #[serde(with = "crate::table::stored::pairs")]
     back: BTreeMap<u64, Entry>,
     /// Entries that were given up where they stood.
     dead: usize,
 }
 
 /// An id in two halves, so that a line needs no padding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Id(u32, u32);
 
 impl Id {
@@ -38,7 +41,7 @@ impl Id {
 impl Fifo {
     /// Adds a job. Cost: constant at the end, else logarithmic in those that came back.
     pub(crate) fn push(&mut self, id: u64, entry: Entry) {
-        if self.line.back().is_none_or(|(last, _)| last.get() < id) {
+        if self.line.back().is_none_or(|(last, _)| last.get() < id || fault(Fault::ForgetSequence)) {
             self.line.push_back((Id::new(id), entry));
         } else {
             self.back.insert(id, entry);

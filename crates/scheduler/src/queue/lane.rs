@@ -1,9 +1,10 @@
 //! The queues of one tenant in one band that have jobs. Owns which of them is next; whether a class is blocked is asked.
 
 use super::Key;
+use serde::{Deserialize, Serialize};
 
 /// A queue with jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneEntry {
     pub(crate) class: u32,
     pub(crate) queue: u32,
@@ -14,7 +15,7 @@ pub(crate) struct LaneEntry {
 }
 
 /// All queues with jobs, in no order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Lane {
     pub(crate) entries: Vec<LaneEntry>,
     /// Union of `1 << (class % 64)` over the entries that are not stopped, or more.

@@ -1,6 +1,7 @@
 //! Ready queues: jobs of one band, tenant and class in order of priority and submission (sections 2.2 and 2.6). Owns order
 //! and lanes; never decides whose turn it is.
 
+use serde::{Deserialize, Serialize};
 mod fifo;
 mod lane;
 
@@ -11,7 +12,7 @@ pub(crate) use lane::{Lane, LaneEntry};
 pub(crate) type Key = (u8, u64);
 
 /// A queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Queue {
     pub(crate) tenant: u32,
     pub(crate) band: usize,

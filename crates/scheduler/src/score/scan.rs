@@ -4,6 +4,7 @@
 use crate::class::Class;
 use crate::class::request::{Request, Requests};
 use crate::config::Policy;
+use crate::fault::{Fault, fault};
 use crate::fleet::table::{BLOCK, Table};
 use crate::score::rank::{self, Scale};
 use crate::table::{NONE, mix};
@@ -132,6 +133,17 @@ impl Search<'_> {
     /// Looks at some places only.
     pub(crate) fn among(&self, table: &Table, places: &[u32], found: &mut Shortlist) {
         found.clear();
+        // With one place and one vector there is nothing to rank.
+        if let ([place], [number]) = (places, self.numbers)
+            && let Some(request) = self.requests.get(*number)
+        {
+            let hosts = table.hosts(*place, &request.need);
+            if hosts > 0 && table.is_open(*place) && *place != self.avoid && self.class.sees(table.kind(*place)) {
+                let (score, crowd, dislike, tie) = (0, 0, 0, 0);
+                found.offer(Candidate { score, crowd, dislike, tie, place: *place, request: *number, hosts }, self.run);
+            }
+            return;
+        }
         for number in self.numbers {
             let Some(request) = self.requests.get(*number) else { continue };
             for place in places {
@@ -157,7 +169,11 @@ impl Search<'_> {
             return None;
         }
         for (dim, amount) in &request.need {
-            if table.most(usize::from(*dim)).get(block).is_none_or(|most| most < amount) {
+            if table
+                .most(usize::from(*dim))
+                .get(block)
+                .is_none_or(|most| most < amount || fault(Fault::HastySkip) && most == amount)
+            {
                 return None;
             }
         }

@@ -2,16 +2,17 @@
 //! their order in it shows nowhere.
 
 use super::NONE;
+use serde::{Deserialize, Serialize};
 
 /// Slots by id; the ids themselves are asked of the caller where they are stored already.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ids {
     cells: Vec<Cell>,
     used: usize,
     seed: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Cell {
     id: u64,
     slot: u32,

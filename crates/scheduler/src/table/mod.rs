@@ -4,6 +4,7 @@
 mod ids;
 mod ranges;
 mod slab;
+pub(crate) mod stored;
 mod tree;
 
 pub(crate) use ids::{Ids, mix};

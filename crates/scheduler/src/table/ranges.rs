@@ -1,11 +1,14 @@
 //! Sets and maps of element numbers as ranges: a million neighbours cost as much as one. Owns splitting and merging.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A map from numbers to values that stores equal neighbours once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(serialize = "V: Serialize", deserialize = "V: Deserialize<'de>"))]
 pub(crate) struct RangeMap<V> {
     /// Last number and value by first number; ranges neither overlap nor touch with equal values.
+    #[serde(with = "crate::table::stored::pairs")]
     ranges: BTreeMap<u32, (u32, V)>,
     len: u64,
 }

@@ -1,16 +1,17 @@
 //! Values in numbered slots that are used again. Owns the free list; a slot's generation tells its users apart.
 
 use super::NONE;
+use serde::{Deserialize, Serialize};
 
 /// Values by slot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
     free: u32,
     len: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Slot<T> {
     generation: u32,
     next_free: u32,

@@ -1,11 +1,12 @@
 //! A tree of least keys over numbered leaves, each with a mask of what it has to offer: which leaf with the least key has
 //! any of what is wanted. Owns the search; masks are hints that the caller confirms.
 
+use serde::{Deserialize, Serialize};
 /// Keys of leaves that are not there.
 const ABSENT: u64 = u64::MAX;
 
 /// Leaves with a key and a mask, in a complete binary tree over a power of two of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LeastTree {
     /// Least key and union of masks below; node 1 is the root, node `leaves + n` is leaf `n`.
     nodes: Vec<(u64, u64)>,

@@ -67,6 +67,19 @@ impl<'a> World<'a> {
         self.compare()
     }
 
+    /// Writes the scheduler down and goes on with what is read back.
+    ///
+    /// # Errors
+    /// It cannot be written or read.
+    #[cfg(test)]
+    pub(crate) fn restart(&mut self) -> Result<(), Broken> {
+        let text = serde_json::to_string(&self.scheduler.snapshot()).map_err(|error| error.to_string())?;
+        let snapshot = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let config = self.scheduler.config().clone();
+        self.scheduler = Scheduler::restore(snapshot, config).map_err(|error| error.to_string())?;
+        self.compare()
+    }
+
     /// Whether nothing is left to choose by.
     #[must_use]
     pub const fn is_over(&self) -> bool {

@@ -3,5 +3,8 @@
 mod attempts;
 mod bed;
 mod division;
+#[cfg(feature = "faults")]
+mod faults;
 mod laws;
+mod snapshots;
 mod workers;

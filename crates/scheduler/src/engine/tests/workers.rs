@@ -18,7 +18,7 @@ fn state(bed: &Bed, worker: WorkerKey) -> WorkerState {
 }
 
 #[test]
-fn s1_5_a_worker_that_never_comes_fails() {
+pub(super) fn s1_5_a_worker_that_never_comes_fails() {
     let mut bed = Bed::new(Config::default());
     let name = "w1".parse().unwrap();
     bed.must(Event::WorkerDeclared { id: name });
@@ -35,7 +35,7 @@ fn s1_5_a_worker_that_never_comes_fails() {
 }
 
 #[test]
-fn s1_5_a_live_worker_id_is_not_declared_again() {
+pub(super) fn s1_5_a_live_worker_id_is_not_declared_again() {
     let mut bed = Bed::new(Config::default());
     bed.worker("w1", offer(1000));
     let again = bed.apply(Event::WorkerDeclared { id: "w1".parse().unwrap() }).unwrap_err();
@@ -44,7 +44,7 @@ fn s1_5_a_live_worker_id_is_not_declared_again() {
 }
 
 #[test]
-fn s1_5_silence_makes_suspect_then_lost_then_failed() {
+pub(super) fn s1_5_silence_makes_suspect_then_lost_then_failed() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(1000));
@@ -64,7 +64,7 @@ fn s1_5_silence_makes_suspect_then_lost_then_failed() {
 }
 
 #[test]
-fn s1_5_a_heartbeat_keeps_a_worker() {
+pub(super) fn s1_5_a_heartbeat_keeps_a_worker() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     for _ in 0..10 {
@@ -75,7 +75,7 @@ fn s1_5_a_heartbeat_keeps_a_worker() {
 }
 
 #[test]
-fn s1_3_late_adoption_keeps_live_and_finished_work() {
+pub(super) fn s1_3_late_adoption_keeps_live_and_finished_work() {
     for finished in [false, true] {
         let mut bed = Bed::new(Config::default());
         let worker = bed.worker("w1", offer(1000));
@@ -98,7 +98,7 @@ fn s1_3_late_adoption_keeps_live_and_finished_work() {
 }
 
 #[test]
-fn s1_4_once_another_token_was_issued_the_old_one_is_stale() {
+pub(super) fn s1_4_once_another_token_was_issued_the_old_one_is_stale() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.submit(1, spec(1000));
@@ -115,7 +115,7 @@ fn s1_4_once_another_token_was_issued_the_old_one_is_stale() {
 }
 
 #[test]
-fn s1_5_what_a_worker_lost_over_a_reconnect_is_placed_again() {
+pub(super) fn s1_5_what_a_worker_lost_over_a_reconnect_is_placed_again() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));
     bed.submit(1, spec(1000));
@@ -130,7 +130,7 @@ fn s1_5_what_a_worker_lost_over_a_reconnect_is_placed_again() {
 }
 
 #[test]
-fn s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
+pub(super) fn s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
     let mut bed = Bed::new(Config { start_failures: 2, ..Config::default() });
     let worker = bed.worker("w1", offer(1000));
     let mut number = 0;
@@ -152,7 +152,7 @@ fn s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doubles() {
 }
 
 #[test]
-fn s1_5_a_bad_report_stops_new_work_until_a_good_one() {
+pub(super) fn s1_5_a_bad_report_stops_new_work_until_a_good_one() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     bed.must(Event::HealthReport { worker, good: false });
@@ -168,7 +168,7 @@ fn s1_5_a_bad_report_stops_new_work_until_a_good_one() {
 }
 
 #[test]
-fn s1_5_five_losses_in_ten_minutes_end_the_incarnation() {
+pub(super) fn s1_5_five_losses_in_ten_minutes_end_the_incarnation() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(1000));
     for loss in 1..=5 {
@@ -181,7 +181,7 @@ fn s1_5_five_losses_in_ten_minutes_end_the_incarnation() {
 }
 
 #[test]
-fn s1_5_a_drain_lets_work_finish_and_then_shuts_down() {
+pub(super) fn s1_5_a_drain_lets_work_finish_and_then_shuts_down() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.submit(1, spec(1000));
@@ -201,7 +201,7 @@ fn s1_5_a_drain_lets_work_finish_and_then_shuts_down() {
 }
 
 #[test]
-fn s1_5_a_drain_is_withdrawn_unless_the_host_shuts_down() {
+pub(super) fn s1_5_a_drain_is_withdrawn_unless_the_host_shuts_down() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.submit(1, spec(1000));
@@ -214,7 +214,7 @@ fn s1_5_a_drain_is_withdrawn_unless_the_host_shuts_down() {
 }
 
 #[test]
-fn s1_5_a_cordon_refuses_placements_and_nothing_else() {
+pub(super) fn s1_5_a_cordon_refuses_placements_and_nothing_else() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.must(Event::Cordon { worker });
@@ -226,7 +226,7 @@ fn s1_5_a_cordon_refuses_placements_and_nothing_else() {
 }
 
 #[test]
-fn s1_2_a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
+pub(super) fn s1_2_a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     (1..=2).for_each(|number| bed.submit(number, spec(1000)));
@@ -244,7 +244,7 @@ fn s1_2_a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again() {
 }
 
 #[test]
-fn s1_5_goodbye_loses_what_ran_and_a_refused_one_fails() {
+pub(super) fn s1_5_goodbye_loses_what_ran_and_a_refused_one_fails() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(2000));
     bed.submit(1, spec(1000));

@@ -1,9 +1,10 @@
-//! The index of blocked classes by the magnitudes of their cpu and memory requests (section 2.5): which of them could fit
+//! The index of classes that fit nowhere, or only where something grew, by the magnitudes of their cpu and memory requests (section 2.5): which of them could fit
 //! what a worker has free. Owns the buckets; the exact test is the caller's.
 
+use serde::{Deserialize, Serialize};
 /// Buckets by magnitude of cpu, then of memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Blocked {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Refused {
     buckets: Vec<Vec<u32>>,
     /// Per magnitude of cpu, which magnitudes of memory have classes.
     rows: [u64; SIDE],
@@ -12,13 +13,13 @@ pub(crate) struct Blocked {
 /// Magnitudes of an `i32`: 0 to 31.
 const SIDE: usize = 32;
 
-impl Default for Blocked {
+impl Default for Refused {
     fn default() -> Self {
         Self { buckets: vec![Vec::new(); SIDE * SIDE], rows: [0; SIDE] }
     }
 }
 
-impl Blocked {
+impl Refused {
     /// Adds a class; returns its seat.
     pub(crate) fn insert(&mut self, (cpu, memory): (u32, u32), class: u32) -> u32 {
         let (cpu, memory) = (cpu as usize % SIDE, memory as usize % SIDE);

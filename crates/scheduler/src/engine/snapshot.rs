@@ -1,0 +1,46 @@
+//! Snapshots: the whole state as a value that can be written down and read back. Owns its version and the checks of what
+//! is read; a restored scheduler goes on as the original would.
+
+use serde::{Deserialize, Serialize};
+
+use super::Scheduler;
+use crate::config::Config;
+use crate::error::EventError;
+use crate::fault::{Fault, fault};
+
+/// The form of what is written.
+const VERSION: u32 = 1;
+
+/// The state of a scheduler, in any format of serde.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    version: u32,
+    state: Scheduler,
+}
+
+impl Scheduler {
+    /// The state as it is. Cost: linear in jobs, attempts, workers and classes, elements of arrays by ranges.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { version: VERSION, state: self.clone() }
+    }
+
+    /// The scheduler that a snapshot was taken of, under a configuration that may be another. Nothing of the snapshot is
+    /// trusted: [`Scheduler::sanity_check`] runs over all of it.
+    ///
+    /// # Errors
+    /// The configuration makes no sense, the snapshot was written by another version, or it contradicts itself.
+    pub fn restore(snapshot: Snapshot, config: Config) -> Result<Self, EventError> {
+        config.check()?;
+        if snapshot.version != VERSION {
+            return Err(EventError::Fatal("the snapshot was written by another version"));
+        }
+        let mut scheduler = snapshot.state;
+        scheduler.sanity_check().map_err(EventError::Fatal)?;
+        scheduler.config = config;
+        if fault(Fault::ForgetTimers) {
+            scheduler.timers = super::timer::Timers::default();
+        }
+        Ok(scheduler)
+    }
+}

@@ -1,0 +1,81 @@
+//! Every deliberate fault is caught by a rule's test or by a law in random worlds.
+
+use std::panic::catch_unwind;
+
+use super::{attempts, division, snapshots, workers};
+use crate::fault::Fault;
+use crate::testing::{Choices, Shape, World};
+
+const RULES: &[fn()] = &[
+    attempts::s1_3_a_job_goes_from_submit_to_its_end,
+    attempts::s1_3_the_gate_opens_at_not_before,
+    attempts::s1_3_what_never_started_expires,
+    attempts::s1_3_an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing,
+    attempts::s1_3_retries_wait_and_prefer_another_worker,
+    attempts::s1_3_only_listed_exit_codes_are_retried,
+    attempts::s1_3_a_poison_job_ends_after_max_infra,
+    attempts::s1_3_a_permanent_cause_fails_at_once,
+    attempts::s1_3_a_cancel_ends_what_waits_and_tells_what_runs,
+    attempts::s1_4_the_fence_judges_in_order,
+    attempts::s1_4_an_overtaken_attempt_that_runs_is_killed,
+    attempts::s2_1_ids_are_taken_once_and_time_never_runs_back,
+    division::s1_2_limits_of_submits,
+    division::s1_2_what_can_never_be_placed_is_refused_at_submit,
+    division::s1_2_deny_refuses_what_would_only_wait,
+    division::s1_2_limits_of_placements_make_jobs_wait_and_an_end_lets_them_go,
+    division::s2_6_priority_then_submission_inside_a_tenant_and_band,
+    division::s2_6_backed_up_bands_share_and_a_lone_one_takes_all,
+    division::s2_6_tenants_share_by_weight,
+    division::s2_6_paused_tenants_are_not_ready,
+    division::s2_5_a_blocked_class_wakes_with_a_hint_when_something_it_fits_ends,
+    division::s2_5_a_new_kind_of_worker_wakes_what_only_it_can_run,
+    division::s2_5_arrays_run_at_most_max_parallel_and_wait_on_their_own_ends,
+    division::s1_1_past_max_failures_the_rest_of_an_array_is_cancelled,
+    division::s1_1_elements_of_an_array_are_checked,
+    division::s2_7_a_gang_starts_whole_or_not_at_all_on_fewest_workers,
+    division::s2_7_members_share_a_label,
+    division::s2_7_the_first_failing_member_ends_the_gang_and_one_outcome_counts,
+    division::s2_7_one_rejected_member_revokes_the_rest,
+    division::s2_4_policies_choose_as_they_say,
+    division::s2_4_three_jobs_of_a_quarter_are_in_the_reported_band,
+    snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
+    snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
+    workers::s1_5_a_worker_that_never_comes_fails,
+    workers::s1_5_a_live_worker_id_is_not_declared_again,
+    workers::s1_5_silence_makes_suspect_then_lost_then_failed,
+    workers::s1_5_a_heartbeat_keeps_a_worker,
+    workers::s1_3_late_adoption_keeps_live_and_finished_work,
+    workers::s1_4_once_another_token_was_issued_the_old_one_is_stale,
+    workers::s1_5_what_a_worker_lost_over_a_reconnect_is_placed_again,
+    workers::s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doubles,
+    workers::s1_5_a_bad_report_stops_new_work_until_a_good_one,
+    workers::s1_5_five_losses_in_ten_minutes_end_the_incarnation,
+    workers::s1_5_a_drain_lets_work_finish_and_then_shuts_down,
+    workers::s1_5_a_drain_is_withdrawn_unless_the_host_shuts_down,
+    workers::s1_5_a_cordon_refuses_placements_and_nothing_else,
+    workers::s1_2_a_smaller_worker_keeps_its_work_and_gets_none_until_it_fits_again,
+    workers::s1_5_goodbye_loses_what_ran_and_a_refused_one_fails,
+];
+
+/// Whether a law breaks within some random worlds.
+fn breaks_a_law() -> bool {
+    (0..60).any(|seed| {
+        let Ok(mut world) = World::new(Shape::default(), Choices::from_seed(seed)) else { return true };
+        (0..150).any(|_| world.step().is_err())
+    })
+}
+
+#[test]
+fn s2_11_every_deliberate_fault_is_caught() {
+    let mut missed = Vec::new();
+    for fault in Fault::ALL {
+        Fault::inject(Some(fault));
+        let caught = catch_unwind(breaks_a_law).unwrap_or(true) || RULES.iter().any(|rule| catch_unwind(rule).is_err());
+        Fault::inject(None);
+        if !caught {
+            missed.push(fault);
+        }
+    }
+    assert!(missed.is_empty(), "nobody notices {missed:?}");
+    assert!(!breaks_a_law(), "without a fault all laws hold");
+}

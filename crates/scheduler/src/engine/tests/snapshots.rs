@@ -1,0 +1,42 @@
+//! Snapshots: section 2.11, equivalence.
+
+use super::bed::{Bed, offer, spec};
+use crate::config::Config;
+use crate::engine::{Scheduler, Snapshot};
+use crate::error::EventError;
+use crate::testing::{Choices, Shape, World};
+
+#[test]
+pub(super) fn s2_11_a_restored_scheduler_goes_on_as_the_original() {
+    for seed in 0..40 {
+        let mut world = World::new(Shape::default(), Choices::from_seed(seed)).unwrap();
+        for step in 0..120 {
+            world.step().unwrap();
+            if step == 60 {
+                world.restart().unwrap();
+            }
+        }
+        let mut other = World::new(Shape::default(), Choices::from_seed(seed)).unwrap();
+        (0..120).for_each(|_| other.step().unwrap());
+        assert_eq!(world.hash, other.hash, "seed {seed}");
+    }
+}
+
+#[test]
+pub(super) fn s2_1_a_snapshot_is_checked_when_it_is_read() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", offer(1000));
+    bed.submit(1, spec(1000));
+    let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
+    let read = |text: &str| Scheduler::restore(serde_json::from_str::<Snapshot>(text).unwrap(), Config::default());
+    assert!(read(&text).is_ok());
+    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    assert!(matches!(read(&newer), Err(EventError::Fatal(_))));
+    let wrong = text.replacen("\"pending\":1", "\"pending\":2", 1);
+    assert_eq!(
+        read(&wrong).unwrap_err().to_string(),
+        "internal error: a tenant's waiting jobs are miscounted; please report it with the events that led here"
+    );
+    let config = Config { run_max: 0, ..Config::default() };
+    assert!(Scheduler::restore(serde_json::from_str(&text).unwrap(), config).is_err());
+}
