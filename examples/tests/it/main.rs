@@ -113,3 +113,13 @@ fn packing_is_reported_against_bounds_and_optima() {
     let bins = |rule: usize| row["rules"][rule]["bins"].as_u64().unwrap();
     assert!(bins(2) <= bins(0) && bins(2) >= row["bound"].as_u64().unwrap(), "{row}");
 }
+
+#[test]
+fn packing_answers_how_many_which_and_how_much_fits() {
+    assert_eq!(
+        output(env!("CARGO_BIN_EXE_packing_only"), &[]),
+        "83 jobs need 7 machines; no fewer can do: at least 7 (continuous)\n2 × small at 40\n2 × large at 140\n2 × gpu at 300\n\
+         that costs 960, and nothing less than 811 can do\n\
+         44 of 83 jobs fit the room that is left (at most 44); 35 % of it is stranded then\n"
+    );
+}

@@ -35,3 +35,6 @@ pub(super) fn first_fit_decreasing(problem: &Problem) -> Bins {
         _ => Bins::new(problem),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,3 +47,6 @@ pub(super) fn improve(
     }
     best
 }
+
+#[cfg(test)]
+mod tests;
