@@ -81,7 +81,7 @@ async fn remove(name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
         }
         output::tell(&format!("warning: what is left of the attempts of `{name}` stays behind: {failure}"));
     }
-    std::fs::remove_dir_all(run.path()).map_err(failed)
+    run.delete().map_err(failed)
 }
 
 /// Ends the attempts of a run that are left and deletes what is left of all of them, containers above all. The caller

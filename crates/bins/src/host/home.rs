@@ -131,6 +131,29 @@ impl RunDir {
         self.0.join("attempts")
     }
 
+    /// Deletes all a run has made, and its directory unless other things are in it: somebody may have chosen a directory
+    /// with things of his own.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn delete(&self) -> io::Result<()> {
+        for name in OWN {
+            let path = self.0.join(name);
+            let removed = match fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+                _ => fs::remove_file(&path),
+            };
+            match removed {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        match fs::remove_dir(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the lock of the host; none while another host has it.
     ///
     /// # Errors
@@ -160,6 +183,27 @@ impl RunDir {
         Ok(Door { _file: locked(self.0.join("door.lock")).await? })
     }
 }
+
+/// What a run makes in its directory, in the order in which it is deleted: as long as its journal is there, it can be
+/// deleted again.
+const OWN: [&str; 16] = [
+    "attempts",
+    "trash",
+    "cas",
+    "configmaps",
+    "volumes",
+    "resources",
+    "logs",
+    "control.sock",
+    "substrate.lock",
+    "run.db",
+    "run.db-journal",
+    "run.db-shm",
+    "run.db-wal",
+    "run.db.lock",
+    "host.lock",
+    "door.lock",
+];
 
 /// The file of a host's lock.
 const LOCK: &str = "host.lock";

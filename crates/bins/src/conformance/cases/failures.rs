@@ -129,7 +129,7 @@ fn limits() -> Vec<Case> {
             .ends(&[("a", "Failed/Timeout"), ("b", "Skipped/DependencyFailed")])
             .fails("FlowFailed"),
         Case::new("timeout-then-success", "R13 R9")
-            .step("a", "test $ATTEMPT -gt 1 || sleep 600", json!({"timeoutSeconds": 1, "retryPolicy": retries(1)}))
+            .step("a", "test $ATTEMPT -gt 1 || sleep 600", json!({"timeoutSeconds": 5, "retryPolicy": retries(1)}))
             .play(When::step("a").attempt(1), Play::forever())
             .ends(&[("a", "Succeeded")])
             .retried("a", 1),
@@ -139,7 +139,7 @@ fn limits() -> Vec<Case> {
             .ends(&[("a", "Failed/Timeout")])
             .fails("FlowFailed"),
         Case::new("deadline", "R14")
-            .policy("activeDeadlineSeconds", json!(1))
+            .policy("activeDeadlineSeconds", json!(3))
             .step("a", "sleep 600", json!({}))
             .step("b", "true", json!({"dependencies": ["a"]}))
             .play(When::step("a"), Play::forever())

@@ -163,3 +163,22 @@ fn config_maps_and_volumes_come_from_directories() {
     assert_eq!(gave.code, 1);
     assert!(gave.out.contains("it is looked for in a ConfigMap template of the flow or the directory"), "{}", gave.out);
 }
+
+#[test]
+fn delete_leaves_what_is_not_the_runs_own() {
+    let bench = Bench::new();
+    let mut a = step("a", "echo x > /tmp/x");
+    a["outputs"] = json!({"artifacts": [{"name": "x", "path": "/tmp/x"}]});
+    let file = bench.flow("guest", &json!({"steps": [a]}));
+    let (mine, shared) = (bench.path("mine").display().to_string(), bench.path("shared").display().to_string());
+    std::fs::create_dir(&shared).unwrap();
+    bench.file("shared/letter", "dear");
+    for dir in [&mine, &shared] {
+        assert_eq!(bench.run(&file, &["--run-dir", dir]).code, 0);
+        assert_eq!(bench.orlop(&["flow", "delete", "guest", "--run-dir", dir]).code, 0);
+        assert_eq!(bench.orlop(&["flow", "get", "guest", "--run-dir", dir]).code, 4);
+    }
+    assert!(!bench.path("mine").exists());
+    let left: Vec<_> = std::fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["letter"]);
+}
