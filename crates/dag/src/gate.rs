@@ -104,11 +104,11 @@ impl Gate {
     /// A flow asks to begin. Asking again gives the answer of now.
     pub fn ask(&mut self, claim: Claim) -> Answer {
         let place = (claim.namespace.clone(), claim.key.clone());
-        self.places.insert(claim.uid.clone(), place.clone());
-        let key = self.keys.entry(place).or_default();
-        if key.holders.contains(&claim.uid) {
+        if self.leave(&claim, &place) {
             return Answer::Begin;
         }
+        self.places.insert(claim.uid.clone(), place.clone());
+        let key = self.keys.entry(place).or_default();
         if claim.policy == ConcurrencyPolicy::Allow {
             key.holders.push(claim.uid);
             return Answer::Begin;
@@ -120,6 +120,23 @@ impl Gate {
             return Answer::Begin;
         }
         key.answer(&turn)
+    }
+
+    /// A flow whose spec was edited while it waits does not wait any more for what it asked for before. Answers whether it
+    /// has begun: then it keeps the key it holds.
+    fn leave(&mut self, claim: &Claim, place: &(String, String)) -> bool {
+        let Some(before) = self.places.get(&claim.uid) else { return false };
+        let Some(key) = self.keys.get_mut(before) else { return false };
+        if key.holders.contains(&claim.uid) {
+            return true;
+        }
+        if before != place || !key.waiting.contains_key(&turn(claim)) {
+            key.waiting.retain(|_, known| known.uid != claim.uid);
+        }
+        if key.holders.is_empty() && key.waiting.is_empty() {
+            self.keys.remove(before);
+        }
+        false
     }
 
     /// Notes a flow that was admitted before this gate was made: it holds its key.
@@ -282,6 +299,24 @@ mod tests {
         assert_eq!(gate.ask(Claim { namespace: "other".into(), ..forbid("b", 1) }), Answer::Begin);
         assert_eq!(gate.ask(Claim { key: "other".into(), ..forbid("c", 1) }), Answer::Begin);
         assert_eq!(gate.holders("n", "k"), ["a"]);
+    }
+
+    #[test]
+    fn r18_a_flow_that_asks_for_something_else_has_left_its_place() {
+        let other = |uid: &str| Claim { key: "other".into(), ..forbid(uid, 2) };
+        let mut gate = Gate::default();
+        assert_eq!(gate.ask(forbid("a", 1)), Answer::Begin);
+        assert_eq!(gate.ask(forbid("b", 2)), behind(&["a"]));
+        assert_eq!(gate.ask(other("b")), Answer::Begin);
+        assert_eq!(gate.ask(other("a")), Answer::Begin, "who has begun keeps its key");
+        assert_eq!((gate.holders("n", "k"), gate.holders("n", "other")), (&["a".into()][..], &["b".into()][..]));
+        assert_eq!(gate.release("a"), []);
+        assert_eq!(gate.ask(forbid("c", 3)), Answer::Begin);
+        assert_eq!(gate.ask(forbid("d", 4)), behind(&["c"]));
+        assert_eq!(gate.ask(replace("d", 4)), Answer::Replace { holders: vec!["c".into()] });
+        assert_eq!(begins(&gate.release("c")), ["d"]);
+        assert_eq!((gate.release("d"), gate.release("b")), (vec![], vec![]));
+        assert!(gate.keys.is_empty() && gate.places.is_empty());
     }
 
     #[test]
