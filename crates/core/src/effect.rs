@@ -133,6 +133,20 @@ mod tests {
             |item| FlowEffect::StartAttempt { at: Address { item, ..Address::step(4) }, attempt: 2, item: None };
         assert_eq!(start(None).key(), "4/2/start");
         assert_eq!(start(Some(7)).key(), "4.7/2/start");
-        assert_eq!(FlowEffect::SuspendAttempt { at: Address::step(1), attempt: 1, epoch: 3 }.key(), "1/1/suspend/3");
+        let at = Address::step(1);
+        assert_eq!(FlowEffect::SuspendAttempt { at, attempt: 1, epoch: 3 }.key(), "1/1/suspend/3");
+        let cancel = |cause: &str| FlowEffect::CancelAttempt { at, attempt: 2, cause: cause.into(), grace: None };
+        assert_eq!((cancel("Timeout").key(), cancel("Stopped").key()), ("1/2/cancel".into(), "1/2/cancel".into()));
+        let after = Duration::from_secs(5);
+        assert_eq!(FlowEffect::ForgetAttempt { at, attempt: 2, after }.key(), "1/2/forget");
+        assert_eq!(FlowEffect::ResolveItems { step: at.step }.key(), "1/items");
+        let notice = |at| FlowNotice { warning: false, reason: "R".into(), message: "m".into(), at, attempt: 4 };
+        assert_eq!(FlowEffect::RecordEvent(notice(Some(at))).key(), "1/4/R");
+        assert_eq!(FlowEffect::RecordEvent(notice(None)).key(), "R");
+        assert_eq!(FlowEffect::StatusChanged { urgent: true, revision: 8 }.key(), "8");
+        assert_eq!(
+            (FlowEffect::EnsureResources.key(), FlowEffect::DeleteFlow.key()),
+            ("resources".into(), "delete".into())
+        );
     }
 }

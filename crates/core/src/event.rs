@@ -222,3 +222,34 @@ impl FlowEvent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A journal is read by later versions: these forms stay.
+    #[test]
+    fn events_have_their_journal_form() {
+        let at = Address::instance(3, 1);
+        let items = Err("no list".to_owned());
+        for (event, form) in [
+            (
+                FlowEvent::Stop { mode: StopMode::Graceful, replaced: true },
+                json!({"event": "stop", "mode": "Graceful", "replaced": true}),
+            ),
+            (FlowEvent::Hold { on: true }, json!({"event": "hold", "on": true})),
+            (FlowEvent::FinalStatusWritten, json!({"event": "finalStatusWritten"})),
+            (
+                FlowEvent::ItemsResolved { at, items },
+                json!({"event": "itemsResolved", "at": at, "items": {"Err": "no list"}}),
+            ),
+        ] {
+            assert_eq!(serde_json::to_value(&event).unwrap(), form);
+            assert_eq!(serde_json::from_value::<FlowEvent>(form).unwrap(), event);
+        }
+        let older: FlowEvent = serde_json::from_value(json!({"event": "stop", "mode": "Terminate"})).unwrap();
+        assert_eq!(older, FlowEvent::Stop { mode: StopMode::Terminate, replaced: false });
+    }
+}

@@ -172,3 +172,32 @@ pub enum StopMode {
     /// Live attempts are cancelled, `finally` does not run.
     Terminate,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Every extension field of sections 1.2 is absent here, and no default is written.
+    #[test]
+    fn absent_fields_stay_absent() {
+        let flow = json!({
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": "f"},
+            "spec": {
+                "executionPolicy": {},
+                "steps": [
+                    {"name": "a", "template": {"kind": "Job"}, "retryPolicy": {"backoff": {}},
+                     "inputs": {"artifacts": [{"name": "i", "from": "b/o"}]},
+                     "outputs": {"parameters": [{"name": "p", "valueFrom": {"jsonPath": "$.x"}}],
+                                 "artifacts": [{"name": "o", "path": "/o", "archive": {}}]}},
+                    {"name": "gate", "type": "Manual"},
+                ],
+            },
+        });
+        let read: JobFlow = serde_json::from_value(flow.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), flow);
+    }
+}

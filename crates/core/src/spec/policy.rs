@@ -241,6 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn r10_ceiling_factor_and_jitter_are_those_of_the_policy() {
+        let read = |backoff: &str| serde_json::from_str::<BackoffSpec>(backoff).unwrap().formula();
+        let secs = Duration::from_secs;
+        let formula = read(r#"{"duration": "10s", "factor": 3.0, "maxDuration": "40s", "jitter": 0.5}"#);
+        assert_eq!(
+            (formula.delay(1, 0.0), formula.delay(2, 0.0), formula.delay(0, 0.5)),
+            (secs(30), secs(40), secs(10) * 5 / 4)
+        );
+        let fixed = read(r#"{"type": "Fixed", "duration": "1m30s", "factor": 9.0}"#);
+        assert_eq!((fixed.delay(0, 0.9), fixed.delay(9, 0.9)), (secs(90), secs(90)));
+        assert_eq!(RetryPolicy::default().formula().delay(3, 0.9), secs(8));
+    }
+
+    #[test]
     fn r10_unvalidated_input_has_a_reading() {
         let of = |kind: &str, duration: &str| {
             let spec = BackoffSpec {

@@ -344,3 +344,48 @@ pub fn cut_message(text: &str) -> String {
         Some(_) => text.chars().take(MESSAGE_MAX - 1).chain(['\u{2026}']).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Every field of the tables of section 1.4 under its name, and nothing where it is absent.
+    #[test]
+    fn the_status_has_the_fields_of_the_tables() {
+        let at = "2026-01-01T00:00:01Z";
+        let reference = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "namespace": "n", "uid": "u"});
+        let location = json!({"kind": "cas", "ref": "r", "sizeBytes": 5, "sha256": "ab"});
+        let step = json!({
+            "name": "a", "phase": "Failed", "reason": "RetryScheduled", "message": "m", "startTime": at,
+            "completionTime": at, "nextRetryTime": at, "jobRef": reference, "retryCount": 1, "attempt": 3, "lostCount": 1,
+            "countedFailures": 1,
+            "outputs": {"parameters": [{"name": "p", "value": "v"}], "projections": {"$.x": "1"},
+                        "artifacts": [{"name": "o", "path": "/o", "location": location}]},
+            "approval": {"decision": "TimedOut", "by": "ann", "verified": true, "at": at, "reason": "late"},
+            "instances": {"total": 5, "running": 1, "succeeded": 1, "failed": 1, "skipped": 1},
+        });
+        let status = json!({
+            "phase": "Paused", "message": "m", "startTime": at, "completionTime": at, "estimatedCompletionTime": at,
+            "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at, "reason": "r", "message": "m"}],
+            "steps": [step, {"name": "b", "phase": "PendingApproval"}],
+            "stepsPacked": {"encoding": "zstd", "count": 2, "revision": 9, "data": "x", "refs": ["s"]},
+            "progress": {"completedSteps": 3, "totalSteps": 10, "successfulSteps": 1, "failedSteps": 1, "skippedSteps": 1,
+                         "runningSteps": 2, "summary": "3/10"},
+            "resourceRefs": [reference],
+            "audit": {"initiatedBy": {"user": "ann", "type": "User"}, "correlationID": "c"},
+            "observedGeneration": 2, "specHash": "h", "retries": 2, "suspendedSeconds": 4,
+        });
+        let read: FlowStatus = serde_json::from_value(status.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), status);
+        let fresh = serde_json::to_value(FlowStatus::default()).unwrap();
+        assert_eq!(fresh.as_object().unwrap().keys().collect::<Vec<_>>(), ["phase", "progress"]);
+    }
+
+    #[test]
+    fn times_show_whole_seconds() {
+        let status = FlowStatus { start_time: Some(Time::from_millis(1_999)), ..FlowStatus::default() };
+        assert_eq!(serde_json::to_value(&status).unwrap()["startTime"], "1970-01-01T00:00:01Z");
+    }
+}

@@ -149,6 +149,7 @@ fn r22_terminate_cancels_skips_finally_and_may_follow_graceful() {
     assert_eq!(flow.phase(), FlowPhase::Failed);
 }
 
+/// T13, S15, S19.
 #[test]
 fn r14_the_deadline_cancels_and_skips() {
     let mut flow = Bench::new(
@@ -177,6 +178,7 @@ fn r36_finally_runs_after_failure_reads_the_outcome_and_may_fail_the_flow() {
     assert_eq!((flow.phase(), flow.cause().as_str()), (FlowPhase::Failed, "FinallyFailed"));
 }
 
+/// T17.
 #[test]
 fn r17_ttl_counts_from_first_completion() {
     let mut flow = Bench::new(json!({"executionPolicy": {"ttlSecondsAfterFinished": 60}, "steps": [{"name": "a"}]}));
@@ -191,6 +193,7 @@ fn r17_ttl_counts_from_first_completion() {
     assert!(flow.effects.is_empty());
 }
 
+/// T17.
 #[test]
 fn r17_ttl_zero_waits_for_the_final_status() {
     let mut flow = Bench::new(json!({"executionPolicy": {"ttlSecondsAfterFinished": 0}, "steps": [{"name": "a"}]}));
@@ -201,6 +204,7 @@ fn r17_ttl_zero_waits_for_the_final_status() {
     assert_eq!(flow.effects, [FlowEffect::DeleteFlow]);
 }
 
+/// T17, S20.
 #[test]
 fn r15_nothing_changes_after_the_end() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
@@ -214,6 +218,7 @@ fn r15_nothing_changes_after_the_end() {
     assert_eq!((flow.phase(), flow.state.revision()), (FlowPhase::Succeeded, revision));
 }
 
+/// T4, T5.
 #[test]
 fn r24_resources_come_first_and_may_fail_the_flow() {
     let spec = json!({"resourceTemplates": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}, "steps": [{"name": "a"}], "finally": [{"name": "f"}]});

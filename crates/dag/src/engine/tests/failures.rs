@@ -68,6 +68,7 @@ fn r12_scheduled_retries_count_before_they_are_made() {
     assert_eq!(flow.status().retries, 0);
 }
 
+/// T11, S14.
 #[test]
 fn r3_fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "dependencies": ["b"]}]}));
@@ -82,6 +83,7 @@ fn r3_fail_fast_lets_live_attempts_finish_and_skips_the_rest() {
     assert_eq!(flow.status().progress.summary, "3/3");
 }
 
+/// T11, S15.
 #[test]
 fn r3_cancel_running_cancels_live_attempts() {
     let mut flow = Bench::new(
@@ -120,6 +122,7 @@ fn r2_tolerated_failures_do_not_fail_the_flow_unless_asked() {
     }
 }
 
+/// S15, S16.
 #[test]
 fn r13_a_timeout_cancels_and_may_retry() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "timeoutSeconds": 5, "retryPolicy": {"limit": 1}}]}));
@@ -225,6 +228,7 @@ fn s10_a_refused_start_is_retried_only_where_it_can_help() {
     }
 }
 
+/// S20, fencing of section 3.1.
 #[test]
 fn fenced_events_change_nothing_and_are_counted() {
     let mut flow = Bench::new(json!({"steps": [{"name": "a", "retryPolicy": {}}, {"name": "b"}]}));

@@ -26,6 +26,7 @@ fn r1_a_chain_runs_in_order_and_succeeds() {
     assert!(flow.notices().contains(&"JobFlowCompleted"));
 }
 
+/// S2.
 #[test]
 fn r4_false_condition_skips_and_satisfies() {
     let mut flow = Bench::new(json!({"steps": [
@@ -46,6 +47,7 @@ fn r6_strict_skips_do_not_satisfy_and_do_not_fail() {
     assert_eq!(flow.phase(), FlowPhase::Succeeded);
 }
 
+/// S1, and T11 under Continue.
 #[test]
 fn r5_skips_cascade_in_one_call() {
     let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
@@ -66,6 +68,7 @@ fn r26_a_reference_orders_but_never_skips() {
     assert_eq!(flow.started(), ["b#1"]);
 }
 
+/// S2, rule 4 of section 2.4.
 #[test]
 fn w7_condition_errors_fail_the_step() {
     let mut flow = Bench::new(json!({"steps": [
@@ -76,6 +79,7 @@ fn w7_condition_errors_fail_the_step() {
     assert_eq!(flow.phase(), FlowPhase::Failed);
 }
 
+/// S7.
 #[test]
 fn r38_ready_steps_start_in_spec_order_within_parallelism() {
     let mut flow = Bench::new(json!({"executionPolicy": {"parallelism": 2}, "steps": [

@@ -7,7 +7,7 @@ use orlop_core::spec::status::FlowStatus;
 use serde_json::json;
 
 use super::support::Bench;
-use crate::engine::{ObservedAttempt, next_deadline, reconstruct};
+use crate::engine::{ObservedAttempt, RestoreError, next_deadline, reconstruct, restore, snapshot, view};
 
 /// The same flow after its host was lost: from a status and what runs.
 fn rebuilt(flow: Bench, status: &FlowStatus, live: &[ObservedAttempt]) -> Bench {
@@ -77,4 +77,27 @@ fn a_jobs_own_reason_is_not_taken_for_a_halt() {
         assert_eq!(flow.status().conditions.iter().any(|one| one.kind == "FailuresTolerated"), tolerated);
         assert_eq!(flow.cause(), if continues { "" } else { "FlowFailed" });
     }
+}
+
+#[test]
+fn a_snapshot_of_another_form_or_plan_is_refused() {
+    let flow = Bench::new(json!({"steps": [{"name": "a"}]}));
+    let other = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}]}));
+    let bytes = snapshot(&flow.state);
+    assert!(matches!(restore(&other.plan, &bytes), Err(RestoreError::OtherPlan { found: 1, expected: 2 })));
+    let newer = String::from_utf8(bytes.clone()).unwrap().replacen("\"version\":1", "\"version\":2", 1);
+    assert!(matches!(restore(&flow.plan, newer.as_bytes()), Err(RestoreError::Version { found: 2 })));
+    assert!(matches!(restore(&flow.plan, &bytes[1..]), Err(RestoreError::Unreadable(_))));
+}
+
+#[test]
+fn a_view_is_paged_with_instances_after_their_step() {
+    let flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "fan", "withItems": [1, 2]}, {"name": "z"}]}));
+    let page = |range| {
+        let page = view(&flow.plan, &flow.state, range);
+        (page.status.steps.into_iter().map(|step| step.name).collect::<Vec<_>>().join(" "), page.records)
+    };
+    assert_eq!(page(0..usize::MAX), ("a fan fan-i0 fan-i1 z".into(), 5));
+    assert_eq!(page(2..4), ("fan-i0 fan-i1".into(), 5));
+    assert_eq!(page(5..9), (String::new(), 5));
 }

@@ -228,3 +228,44 @@ fn retention_decides_which_ended_jobs_are_forgotten() {
     flow.succeed("a");
     assert_eq!(forgotten(&flow), [(1, Duration::from_secs(30))]);
 }
+
+/// R9, R12, R17: the numbers of the policy table where nothing is said.
+#[test]
+fn absent_policies_have_the_defaults_of_the_table() {
+    let step = json!({"name": "a", "retryPolicy": {"limit": 9, "backoff": {"type": "Fixed"}}});
+    let mut flow = Bench::new(json!({"steps": [step]}));
+    for _ in 0..6 {
+        flow.fail("a");
+        flow.wait(1);
+    }
+    assert_eq!((flow.started(), flow.status().retries), (vec!["a#7".to_owned()], 6));
+    flow.fail("a");
+    assert_eq!(flow.cause(), "BackoffLimitExceeded");
+    assert_eq!(next_deadline(&flow.state), Some(flow.now.plus(Duration::from_secs(86_400))));
+}
+
+#[test]
+fn r35_a_false_join_over_an_untolerated_failure_is_skipped_for_the_failure() {
+    let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": [
+        {"name": "a"}, {"name": "b", "depends": "a"}, {"name": "c", "depends": "b.Succeeded"}, {"name": "d", "depends": "a || b.Omitted"}]}));
+    flow.fail("a");
+    let outcomes = ["b", "c"].map(|name| flow.outcome(name));
+    assert_eq!(outcomes, ["Skipped/DependencyFailed", "Skipped/DependencyFailed"]);
+    assert_eq!(flow.started(), ["d#1"]);
+}
+
+#[test]
+fn r36_finally_runs_after_the_deadline_but_not_after_terminate() {
+    for (terminate, outcome) in [(false, "Pending/Starting"), (true, "Skipped/Terminated")] {
+        let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 5},
+            "steps": [{"name": "a"}], "finally": [{"name": "clean"}]}));
+        flow.accept("a");
+        flow.wait(5);
+        if terminate {
+            flow.tell(FlowEvent::Stop { mode: StopMode::Terminate, replaced: false });
+        }
+        flow.confirm("a");
+        let shown = ["a", "clean"].map(|name| flow.outcome(name));
+        assert_eq!(shown, ["Failed/ActiveDeadlineExceeded", outcome]);
+    }
+}
