@@ -127,3 +127,26 @@ fn hints_lead_to_runs_of_other_namespaces_and_places() {
     let gave = bench.run(&file, &["--run-dir", &dir, "--no-wait-approval", "--progress", "none"]);
     assert!(gave.err.contains(&format!("orlop flow approve gate --run-dir {dir} ok")), "{}", gave.err);
 }
+
+#[test]
+fn orders_wait_for_a_host_that_comes_and_deletions_for_one_that_goes() {
+    let bench = Bench::new();
+    let file = bench.flow("door", &json!({"steps": [{"name": "ok", "type": "Manual"}]}));
+    for _ in 0..5 {
+        let child = bench.begin(&file, &[]);
+        let since = std::time::Instant::now();
+        while !bench.path("home/runs/default/door/run.db").exists() {
+            assert!(since.elapsed() < std::time::Duration::from_secs(60), "the run never begins");
+            std::thread::yield_now();
+        }
+        // The journal is there; the host may not answer yet.
+        let gave = bench.orlop(&["flow", "approve", "door", "ok"]);
+        assert_eq!(gave.code, 0, "{gave:?}");
+        assert_eq!(gave.out, "door: approved ok\n", "the host has taken it");
+        bench.until("door", |status| status["phase"] == "Succeeded");
+        // The flow has ended; its host may not have.
+        let gave = bench.orlop(&["flow", "delete", "door"]);
+        assert_eq!(gave.code, 0, "{gave:?}");
+        assert_eq!(end(child).code, 0);
+    }
+}
