@@ -127,3 +127,29 @@ fn finally_and_items_are_waited_for() {
     ");
     assert_eq!(explain(&bench.plan, &bench.state, orlop_core::attempt::Address::step(7)), None);
 }
+
+#[test]
+fn a_jobs_own_reason_is_told_apart_from_a_halt_of_that_name() {
+    let mut bench = Bench::new(json!({
+        "steps": [{"name": "a"}, {"name": "b", "retryPolicy": {}}, {"name": "c"}],
+        "executionPolicy": {"failurePolicy": "CancelRunning", "backoffLimit": 0},
+    }));
+    bench.accept("a");
+    bench.accept("c");
+    bench.fail("b");
+    bench.confirm("a");
+    insta::assert_snapshot!(said(&bench, "a"), @"
+    a is Failed (BackoffLimitExceeded)
+      the flow was halted: BackoffLimitExceeded
+    ");
+
+    let mut bench = Bench::new(flow(json!([{"name": "a"}])));
+    let (at, ended_at) = (bench.at("a"), bench.now);
+    let (reason, message) = ("BackoffLimitExceeded".into(), "Job has reached the specified backoff limit".into());
+    let (pods, result) = (vec![], Box::default());
+    bench.tell(FlowEvent::AttemptFailed { at, attempt: 1, reason, message, pods, result, ended_at });
+    insta::assert_snapshot!(said(&bench, "a"), @"
+    a is Failed (BackoffLimitExceeded)
+      Job has reached the specified backoff limit
+    ");
+}
