@@ -78,7 +78,7 @@ pub fn pack(items: &Items, capacity: &[u64], options: Options<'_>) -> Result<Pac
         Rule::Auto => heuristics::first_fit_decreasing(&problem),
         _ => heuristics::run(&problem, rule, bound.1, &mut budget),
     };
-    if bins.len() > bound.1 {
+    if bins.len() > bound.1 && !budget.ended() {
         let simple = effort.min(Effort::Simple);
         bound = bounds::strongest(&bounds::all(&problem, simple, seed, bins.len()));
     }
@@ -86,7 +86,7 @@ pub fn pack(items: &Items, capacity: &[u64], options: Options<'_>) -> Result<Pac
         bins = portfolio::pack(&problem, bins, bound.1, seed, &mut budget);
     }
     // The dearest bound comes last, so that it is paid for only where it is needed.
-    if effort == Effort::Exact && bins.len() > bound.1 {
+    if effort == Effort::Exact && bins.len() > bound.1 && !budget.ended() {
         bound = bounds::with_columns(&problem, bound, bins.len());
     }
     let (bound_name, lower_bound) = bound;

@@ -152,7 +152,8 @@ impl Rule {
 pub enum Effort {
     /// The continuous bound alone: O(n·d).
     Continuous,
-    /// Every bound but columns. For more than 2,000 items the quadratic ones look at the largest 2,000.
+    /// Every bound but columns. Of more than 2,000 items the clique looks at the largest 2,000, of more than
+    /// 1,000 the pairs at the largest 1,000.
     #[default]
     Simple,
     /// Columns also, where the feature `exact-bounds` is on and there are at most 200 items.
@@ -211,7 +212,8 @@ impl<'a> Options<'a> {
     }
 
     /// Asked now and then whether to end early (true: end). What has been found by then is the answer, and there always is
-    /// one: the first packing is finished whatever the callback says. A result that was ended early depends on when.
+    /// one: the first packing is finished whatever the callback says, and so is a bound that has been begun. A result that
+    /// was ended early depends on when.
     pub fn deadline(mut self, ended: &'a mut dyn FnMut() -> bool) -> Self {
         self.deadline = Some(ended);
         self
@@ -259,6 +261,12 @@ impl Budget<'_> {
             self.ended |= self.deadline.as_mut().is_some_and(|ended| ended());
         }
         !self.ended
+    }
+
+    /// Asks about the deadline at once, before something that does not ask on its way.
+    pub(super) fn ended(&mut self) -> bool {
+        self.until_asked = 0;
+        !self.work(0)
     }
 
     pub(super) fn left(&self) -> u64 {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use orlop_scheduler::packing::{
-    Effort, Fit, Items, Norm, Options, Order, PackError, Packing, Refresh, Rule, Score, Size, Weights, lower_bounds,
-    pack,
+    Bound, Effort, Fit, Items, Norm, Options, Order, PackError, Packing, Refresh, Rule, Score, Size, Weights,
+    lower_bounds, pack,
 };
 use proptest::prelude::*;
 
@@ -220,6 +220,17 @@ fn sixteen_dimensions_of_extreme_sizes_are_packed() {
     let packing =
         pack(&Items::from_rows(16, [half, half]).unwrap(), &whole, Options::new().effort(Effort::Exact)).unwrap();
     assert_eq!((packing.bins, packing.optimal), (1, true));
+}
+
+#[test]
+fn a_deadline_that_has_passed_leaves_first_fit_decreasing_and_the_continuous_bound() {
+    let instance = orlop_scheduler::packing::instances::generate("mixed/1/3/120/0".parse().unwrap()).unwrap();
+    let of = |options| pack(&instance.items, &instance.capacity, options).unwrap();
+    let mut ended = || true;
+    let early = of(Options::new().effort(Effort::Exact).deadline(&mut ended));
+    assert_eq!(early.bin_of, of(Options::new().rule(Rule::first_fit_decreasing())).bin_of);
+    assert_eq!(early.bound_name, Bound::Continuous);
+    assert!(of(Options::new()).bins < early.bins);
 }
 
 #[test]
