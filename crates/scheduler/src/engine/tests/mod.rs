@@ -3,6 +3,7 @@
 mod attempts;
 mod bed;
 mod division;
+mod explaining;
 #[cfg(feature = "faults")]
 mod faults;
 mod laws;
