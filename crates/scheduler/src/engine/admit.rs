@@ -18,7 +18,7 @@ use crate::table::{NONE, RangeSet};
 use crate::tenant::Tenant;
 
 /// How many specifications are kept by address.
-const RECENT: usize = 64;
+const RECENT: usize = 4096;
 
 impl Scheduler {
     pub(super) fn submit(

@@ -8,7 +8,6 @@ use crate::class::Class;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
 use crate::fleet::dims::{CPU, MEMORY, mebi_up, requested};
-use crate::fleet::table::magnitude;
 use crate::table::NONE;
 
 /// More hints than this say as little as none.
@@ -16,10 +15,10 @@ const MANY_HINTS: usize = 256;
 /// Up to this many woken classes are looked at again after every run.
 const FEW_WOKEN: usize = 256;
 
-/// The bucket of a class among blocked ones.
-fn bucket(class: &Class) -> (u32, u32) {
+/// What a class asks of cpu and memory, by which it is found among refused ones.
+fn need(class: &Class) -> (i32, i32) {
     let resources = &class.shape.resources;
-    (magnitude(requested(resources.cpu_m)), magnitude(requested(mebi_up(resources.memory_bytes))))
+    (requested(resources.cpu_m), requested(mebi_up(resources.memory_bytes)))
 }
 
 impl Scheduler {
@@ -57,7 +56,7 @@ impl Scheduler {
             if !self.table.is_open(*place) {
                 continue;
             }
-            let free = (magnitude(self.table.free(CPU, *place)), magnitude(self.table.free(MEMORY, *place)));
+            let free = (self.table.free(CPU, *place), self.table.free(MEMORY, *place));
             self.refused.within(free, &mut could);
             for number in &could {
                 let fits = self.classes.get(*number).is_some_and(|class| self.fits(class, *place));
@@ -101,7 +100,7 @@ impl Scheduler {
         if !class.refused {
             class.refused = true;
             class.since = now;
-            class.seat = self.refused.insert(bucket(class), number);
+            class.seat = self.refused.insert(need(class), number);
         }
         stats.blocked += 1;
         if class.queues > 0 {
@@ -115,8 +114,8 @@ impl Scheduler {
         let opens = class.is_blocked() && class.queues > 0;
         class.refused = false;
         class.hints.clear();
-        let (bucket, seat) = (bucket(class), class.seat);
-        if let Some(moved) = self.refused.remove(bucket, seat).and_then(|moved| self.classes.get_mut(moved)) {
+        let (need, seat) = (need(class), class.seat);
+        if let Some(moved) = self.refused.remove(need, seat).and_then(|moved| self.classes.get_mut(moved)) {
             moved.seat = seat;
         }
         if opens {

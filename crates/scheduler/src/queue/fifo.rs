@@ -61,17 +61,20 @@ impl Fifo {
 
     /// The job with the least id that still waits.
     pub(crate) fn head(&mut self, valid: impl Fn(Entry) -> bool) -> Option<(u64, Entry)> {
-        while let Some((_, entry)) = self.line.front()
+        // Without entries that were given up there is nothing to check, and no job to be read for it.
+        while self.dead > 0
+            && let Some((_, entry)) = self.line.front()
             && !valid(*entry)
         {
             self.line.pop_front();
-            self.dead = self.dead.saturating_sub(1);
+            self.dead -= 1;
         }
-        while let Some((_, entry)) = self.back.first_key_value()
+        while self.dead > 0
+            && let Some((_, entry)) = self.back.first_key_value()
             && !valid(*entry)
         {
             self.back.pop_first();
-            self.dead = self.dead.saturating_sub(1);
+            self.dead -= 1;
         }
         let first = self.line.front().map(|(id, entry)| (id.get(), *entry));
         let other = self.back.first_key_value().map(|(id, entry)| (*id, *entry));
@@ -113,6 +116,7 @@ mod tests {
         list.push(1, entry(1));
         list.push(7, entry(7));
         let mut order = Vec::new();
+        list.give_up(|entry| entry.job != 5);
         while let Some((id, _)) = list.head(|entry| entry.job != 5) {
             order.push(id);
             list.pop(id);
