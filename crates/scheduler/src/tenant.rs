@@ -98,6 +98,11 @@ impl Tenant {
         }
     }
 
+    /// Whether its jobs may start.
+    pub(crate) fn runs(&self) -> bool {
+        self.settings.status != TenantStatus::Paused
+    }
+
     /// Greatest share of the fleet that it holds, per weight: the key of fair division.
     pub(crate) fn weighted_share(&self, table: &Table) -> f64 {
         let mut share = 0.0_f64;

@@ -82,6 +82,7 @@ impl Scheduler {
             charged: true,
             revoking: false,
             ending: None,
+            assigned_at: self.now,
             started_at: 0,
             before: NONE,
             after: worker.first,

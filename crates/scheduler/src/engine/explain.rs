@@ -28,6 +28,8 @@ pub enum Misfit {
     Health,
     /// It is cordoned.
     Cordon,
+    /// It is kept for another job.
+    Reserved,
     /// It takes jobs of other tenants only.
     Tenant,
     /// A label condition does not hold.
@@ -52,6 +54,7 @@ impl fmt::Display for Misfit {
             Self::State => "state",
             Self::Health => "health",
             Self::Cordon => "cordoned",
+            Self::Reserved => "reserved",
             Self::Tenant => "tenant",
             Self::Labels => "labels",
             Self::Features => "features",
@@ -232,6 +235,8 @@ impl Scheduler {
             Some(Misfit::NeverFits)
         } else if self.classes.fits(class, place, (&self.table, &self.requests)).is_some() {
             None
+        } else if worker.reserved {
+            Some(Misfit::Reserved)
         } else if !self.table.is_whole(place) {
             Some(Misfit::Overdrawn)
         } else if self.table.free(SLOTS, place) < 1 {

@@ -15,6 +15,7 @@ mod machine;
 mod message;
 mod order;
 mod record;
+mod reserve;
 mod round;
 mod sanity;
 mod settle;
@@ -52,6 +53,7 @@ use crate::tenant::Tenant;
 pub use explain::{Demand, Explanation, Lacking, Misfit, WorkerFit};
 use gang::Members;
 use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
+use reserve::Reservation;
 pub use round::RoundStats;
 pub use snapshot::Snapshot;
 use timer::Timers;
@@ -160,6 +162,11 @@ pub struct Scheduler {
     /// Places that grew since the last round.
     grew: Vec<u32>,
     timers: Timers,
+    reservations: Vec<Reservation>,
+    /// Heads that wait are to be looked at for reservations.
+    reserve_due: bool,
+    /// The timer that makes that so is set.
+    reserve_timer: bool,
     #[serde(skip)]
     shortlist: Shortlist,
     #[serde(skip)]
@@ -227,6 +234,9 @@ impl Scheduler {
             fleet_changed: true,
             grew: Vec::new(),
             timers: Timers::default(),
+            reservations: Vec::new(),
+            reserve_due: false,
+            reserve_timer: false,
             shortlist: Shortlist::default(),
             scratch: Vec::new(),
             numbers: Vec::new(),

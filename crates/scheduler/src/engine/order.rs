@@ -3,7 +3,6 @@
 
 use super::Scheduler;
 use super::record::Job;
-use crate::event::TenantStatus;
 use crate::fault::{Fault, fault};
 use crate::queue::{Entry, Key, LaneEntry};
 use crate::table::Slab;
@@ -97,7 +96,7 @@ impl Scheduler {
     /// Makes the turns of a tenant agree with its lanes.
     pub(super) fn turn(&mut self, number: u32) {
         let Some(tenant) = self.tenants.get(number as usize) else { return };
-        let runs = tenant.settings.status != TenantStatus::Paused;
+        let runs = tenant.runs();
         for (tree, lane) in self.turns.iter_mut().zip(&tenant.lanes) {
             let share = if fault(Fault::NoFairness) { 0 } else { tenant.share.to_bits() };
             tree.set(number, share, if runs { lane.mask } else { 0 });

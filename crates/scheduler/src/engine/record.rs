@@ -127,6 +127,7 @@ pub(super) struct Attempt {
     pub(super) revoking: bool,
     /// It was told to end.
     pub(super) ending: Option<CancelReason>,
+    pub(super) assigned_at: u64,
     pub(super) started_at: u64,
     /// Neighbours on the same worker.
     pub(super) before: u32,
@@ -154,6 +155,8 @@ pub(super) struct Worker {
     pub(super) place: u32,
     pub(super) capabilities: Arc<Capabilities>,
     pub(super) cordoned: bool,
+    /// It is kept for a job.
+    pub(super) reserved: bool,
     pub(super) connected: bool,
     pub(super) drain: Option<DrainOrder>,
     /// It waits among those that grew.

@@ -47,11 +47,18 @@ impl Scheduler {
         }
         self.wake_grown(effects);
         let mut stats = RoundStats::default();
+        if !self.reservations.is_empty() {
+            self.honour(&mut stats, effects);
+            self.wake_grown(effects);
+        }
         while stats.placed < limit {
             let Some(turn) = self.next_turn() else { break };
             self.run(turn, limit - stats.placed, &mut stats, effects);
         }
         stats.limited = stats.placed >= limit;
+        if !stats.limited {
+            self.reserve(&mut stats, effects);
+        }
         stats
     }
 

@@ -54,6 +54,8 @@ impl Scheduler {
             must(tenant.running == count.running, "a tenant's charged attempts are miscounted")?;
             must(tenant.held == count.held, "what a tenant holds is miscounted")?;
         }
+        let reserved = self.workers.iter().filter(|(_, worker)| worker.reserved).count();
+        must(reserved <= self.reservations.len(), "a worker is reserved for nobody")?;
         self.check_queues()?;
         self.check_classes()
     }
@@ -129,7 +131,7 @@ impl Scheduler {
         }
         must(self.table.owner(worker.place) == number, "a place belongs to another worker")?;
         let open = worker.state.is_schedulable() && !worker.cordoned && worker.drain.is_none();
-        let open = open && self.table.is_whole(worker.place);
+        let open = open && !worker.reserved && self.table.is_whole(worker.place);
         must(open == self.table.is_open(worker.place), "a worker is open though it must not be, or closed")
     }
 

@@ -20,6 +20,8 @@ pub(super) enum Timer {
     Expire(u32, u32),
     /// A delay between attempts is over.
     Backoff(Unit, u32),
+    /// Heads that wait may want reservations.
+    Reserve,
     /// Something about a worker's silence, probation or drain.
     Worker(u32, u32),
 }
@@ -76,6 +78,10 @@ impl Scheduler {
                 }
                 Timer::Worker(worker, generation) if self.workers.generation(worker) == generation => {
                     self.worker_due(worker, at, effects);
+                }
+                Timer::Reserve => {
+                    self.reserve_timer = false;
+                    self.reserve_due = true;
                 }
                 _ => {}
             }

@@ -105,6 +105,7 @@ impl Scheduler {
         stats.blocked += 1;
         if class.queues > 0 {
             self.open_class(number, false);
+            self.await_reservation();
         }
     }
 

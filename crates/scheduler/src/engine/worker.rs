@@ -37,6 +37,7 @@ impl Scheduler {
             place: NONE,
             capabilities: Arc::default(),
             cordoned: false,
+            reserved: false,
             connected: false,
             drain: None,
             grew: false,
@@ -112,6 +113,7 @@ impl Scheduler {
         let open = (worker.state.is_schedulable() || fault(Fault::NoDrain) && worker.state == WorkerState::Draining)
             && (!worker.cordoned || fault(Fault::NoCordon))
             && (worker.drain.is_none() || fault(Fault::NoDrain))
+            && !worker.reserved
             && self.table.is_whole(place);
         if open != self.table.is_open(place) {
             self.table.set_open(place, open);

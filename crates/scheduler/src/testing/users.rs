@@ -21,6 +21,7 @@ impl World<'_> {
         spec.resources.memory_bytes =
             [0, 1 << 20, 512 << 20, 1 << 30, 3 << 30, u64::MAX][self.choices.below(6) as usize];
         spec.retries = self.choices.below(3) as u32;
+        spec.timeout_ms = [0, 1000, 60_000, u64::MAX][self.choices.below(4) as usize];
         if self.choices.once_in(6) {
             let max_per_worker = self.choices.once_in(2).then(|| 1 + self.choices.below(2) as u32);
             let same_label = self.choices.once_in(3).then(|| "zone".to_owned());

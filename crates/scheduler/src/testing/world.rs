@@ -144,7 +144,8 @@ impl<'a> World<'a> {
         let mut free: Vec<(WorkerKey, [u64; 3])> = Vec::new();
         for (key, machine) in &self.model.machines {
             let open = matches!(machine.state, WorkerState::Available | WorkerState::Running);
-            if open && !machine.cordoned && !machine.draining {
+            let reserved = self.scheduler.reservations().any(|(_, worker, _)| worker == *key);
+            if open && !machine.cordoned && !machine.draining && !reserved {
                 let (taken, total) = (self.model.taken(*key), totals(&machine.offer));
                 let left = std::array::from_fn(|dim| total[dim].saturating_sub(taken[dim]));
                 free.push((*key, if taken.iter().zip(&total).all(|(t, o)| t <= o) { left } else { [0; 3] }));

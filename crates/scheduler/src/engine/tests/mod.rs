@@ -7,5 +7,6 @@ mod explaining;
 #[cfg(feature = "faults")]
 mod faults;
 mod laws;
+mod reserving;
 mod snapshots;
 mod workers;

@@ -1,0 +1,85 @@
+//! Reservations and backfill: section 2.7.
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::Config;
+use crate::effect::Effect;
+use crate::event::{Event, Outcome};
+use crate::job::JobSpec;
+use crate::token::{AttemptRef, WorkerKey};
+
+/// A worker of 4000m whose attempts of 1000m end by declared limits, and a job of 4000m that waits for all of it.
+fn crowded(timeout_ms: u64) -> (Bed, WorkerKey, Vec<AttemptRef>) {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    for number in 1..=4 {
+        bed.submit(number, JobSpec { timeout_ms, grace_ms: 0, ..spec(1000) });
+    }
+    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    sent.iter().for_each(|attempt| bed.start(*attempt, worker));
+    bed.submit(10, spec(4000));
+    assert!(bed.starts().is_empty());
+    bed.now = 10_000;
+    bed.must(Event::Heartbeat { worker });
+    bed.round();
+    (bed, worker, sent)
+}
+
+#[test]
+fn s2_7_a_blocked_head_that_waited_reserves_the_worker_that_is_free_first() {
+    let (bed, worker, _) = crowded(60_000);
+    assert_eq!(bed.scheduler.reservations().collect::<Vec<_>>(), [(id(10), worker, Some(60_000))]);
+    assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::ReservationChanged { shadow: Some(60_000), .. })));
+}
+
+#[test]
+fn s2_7_a_reserved_job_starts_with_the_last_end_though_others_would_fit_sooner() {
+    let (mut bed, worker, sent) = crowded(60_000);
+    (20..60).for_each(|number| bed.submit(number, spec(1000)));
+    for (at, attempt) in sent.iter().enumerate() {
+        bed.result(*attempt, worker, Outcome::Succeeded);
+        let expected: &[u64] = if at < 3 { &[] } else { &[10] };
+        assert_eq!(bed.starts(), expected, "after {at} ends");
+    }
+    assert_eq!(bed.scheduler.reservations().count(), 0);
+}
+
+#[test]
+fn s2_7_who_leaves_in_time_may_pass() {
+    let (mut bed, worker, sent) = crowded(60_000);
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    bed.submit(20, JobSpec { timeout_ms: 49_000, grace_ms: 2000, ..spec(1000) });
+    bed.submit(21, JobSpec { timeout_ms: 49_000, grace_ms: 1000, ..spec(999) });
+    assert_eq!(bed.starts(), [21]);
+}
+
+#[test]
+fn s2_7_who_fits_beside_the_reserved_request_may_pass() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    bed.submit(1, spec(2000));
+    let (attempt, _) = bed.round()[0];
+    bed.start(attempt, worker);
+    bed.submit(10, spec(3000));
+    bed.now = 10_000;
+    bed.must(Event::Heartbeat { worker });
+    bed.round();
+    assert!(bed.starts().is_empty());
+    bed.now = 20_000;
+    bed.round();
+    assert_eq!(bed.scheduler.reservations().count(), 1, "nobody knows when");
+    (20..23).for_each(|number| bed.submit(number, spec(600)));
+    // 3000m of 4000m are spoken for: one of 600m fits beside them.
+    assert_eq!(bed.starts(), [20]);
+    bed.result(attempt, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [10]);
+}
+
+#[test]
+fn s2_7_a_reservation_goes_with_its_job() {
+    let (mut bed, worker, sent) = crowded(0);
+    bed.must(Event::Cancel { job: id(10), elements: None });
+    bed.submit(11, spec(1000));
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [11]);
+    assert_eq!(bed.scheduler.reservations().count(), 0);
+}
