@@ -45,11 +45,13 @@ fn refusal(error: &PortError) -> (&'static str, bool) {
     let word = error.reason.unwrap_or(match error.class {
         Class::Denied => "Forbidden",
         Class::Exists => "NameConflict",
+        Class::NotFound => "NotFound",
+        Class::Fatal => "InternalError",
         _ => "TemplateInvalid",
     });
-    // What is missing in a ConfigMap, a Secret or a store may be there next time.
+    // What is missing in a ConfigMap, a Secret, a store or on a disk may be there next time.
     let retryable = match word {
-        "ArtifactUnavailable" => true,
+        "ArtifactUnavailable" | "NotFound" => true,
         "ParameterUnresolved" => error.class == Class::NotFound,
         _ => false,
     };
@@ -130,6 +132,8 @@ mod tests {
         assert_eq!(refused(Class::Invalid, Some("Unschedulable")), ("Unschedulable".into(), false));
         assert_eq!(refused(Class::Denied, None), ("Forbidden".into(), false));
         assert_eq!(refused(Class::Exists, None), ("NameConflict".into(), false));
+        assert_eq!(refused(Class::NotFound, None), ("NotFound".into(), true));
+        assert_eq!(refused(Class::Fatal, None), ("InternalError".into(), false));
         assert_eq!(refused(Class::NotFound, Some("ParameterUnresolved")), ("ParameterUnresolved".into(), true));
         assert_eq!(refused(Class::Invalid, Some("ParameterUnresolved")), ("ParameterUnresolved".into(), false));
         assert_eq!(refused(Class::NotFound, Some("ArtifactUnavailable")), ("ArtifactUnavailable".into(), true));

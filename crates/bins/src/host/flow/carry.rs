@@ -9,7 +9,7 @@ use orlop_core::effect::FlowEffect;
 use orlop_core::error::PortError;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
-use orlop_core::ports::substrate::FlowOwner;
+use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_dag::params::Scope;
 
 use super::attempt::{self, Refusal};
@@ -87,16 +87,20 @@ impl FlowHost {
     fn cancel(&mut self, unit: Unit, grace: Option<Duration>) {
         let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
         self.work.push(async move {
-            let mut tries = 0;
-            while let Err(error) = substrate.cancel(&key, grace).await {
-                if !error.class.is_retryable() {
-                    // Its end is still reported when it comes to it.
-                    tracing::error!(attempt = %key, error = %error.chain(), "the attempt cannot be ended");
-                    break;
-                }
-                tries = patiently("ending an attempt", &error, tries).await;
-            }
+            end(substrate.as_ref(), &key, grace).await;
             Done::Tidied
+        });
+    }
+
+    /// Gives up an attempt of an earlier host that cannot be watched: it is ended, so that nothing of it runs beside the
+    /// next one, and then it is lost.
+    pub(super) fn abandon(&mut self, unit: Unit, why: String) {
+        let (key, substrate) = (self.key(unit), Arc::clone(&self.parts.substrate));
+        tracing::error!(attempt = %key, why, "a running attempt cannot be watched; it is ended and counts as lost");
+        self.work.abandon(unit);
+        self.work.push(async move {
+            end(substrate.as_ref(), &key, None).await;
+            Done::Abandoned(unit, why)
         });
     }
 
@@ -227,19 +231,14 @@ impl FlowHost {
     fn adopt_with(&mut self, unit: Unit, scope: Option<&Scope>) {
         let spec = match attempt::adoption_spec(self.subject(unit), scope) {
             Ok(spec) => spec,
-            Err(refusal) => {
-                tracing::error!(attempt = %self.key(unit), %refusal, "a running attempt cannot be watched");
-                self.work.push(async move { Done::Adopted(unit) });
-                return;
-            }
+            Err(refusal) => return self.abandon(unit, refusal.message),
         };
         let substrate = Arc::clone(&self.parts.substrate);
         self.work.push(async move {
             let mut tries = 0;
             while let Err(error) = substrate.adopt(spec.clone()).await {
                 if !error.class.is_retryable() {
-                    tracing::error!(attempt = %spec.key, error = %error.chain(), "a running attempt cannot be watched");
-                    break;
+                    return Done::Unwatchable(unit, error.chain());
                 }
                 tries = patiently("looking for a running attempt", &error, tries).await;
             }
@@ -252,6 +251,19 @@ impl FlowHost {
         self.work.start_answered(unit, false);
         let ((at, attempt), Refusal { reason, message, retryable }) = (unit, refusal);
         self.pending.push(FlowEvent::AttemptRefused { at, attempt, reason, message, retryable });
+    }
+}
+
+/// Ends an attempt; tries until the substrate has heard it, or never will.
+async fn end(substrate: &dyn Substrate, key: &AttemptKey, grace: Option<Duration>) {
+    let mut tries = 0;
+    while let Err(error) = substrate.cancel(key, grace).await {
+        if !error.class.is_retryable() {
+            // Its end is still reported when it comes to it.
+            tracing::error!(attempt = %key, error = %error.chain(), "the attempt cannot be ended");
+            break;
+        }
+        tries = patiently("ending an attempt", &error, tries).await;
     }
 }
 

@@ -17,6 +17,8 @@ impl FlowHost {
     /// When the journal can no longer be written or the gate not be asked. What was written stays, what runs goes on, and
     /// another host can take over.
     pub async fn run(&mut self) -> Result<Left, HostError> {
+        let beginning = std::mem::take(&mut self.beginning);
+        self.carry_out(beginning);
         loop {
             self.commit().await?;
             self.ask_gate();

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::effect::FlowEffect;
 use orlop_core::error::{Class, PortError};
 use orlop_core::event::FlowEvent;
-use orlop_core::ports::journal::{FlowJournal, FlowSummary, JournalEntry, StoredFlow};
+use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowSummary, JournalEntry, StoredFlow};
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, State, apply, init, restore, view};
 use orlop_dag::plan::Plan;
@@ -31,6 +32,9 @@ pub struct RecordOptions {
     /// Limits of attempts in milliseconds by step, where a pipeline gave them: no member of the object holds them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub timeouts: BTreeMap<String, u64>,
+    /// What the engine is told before all else. They are part of the beginning: no entry of the journal repeats them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first: Vec<FlowEvent>,
 }
 
 /// The plan of a stored flow. Its object gets back what no member of it holds.
@@ -38,7 +42,7 @@ pub struct RecordOptions {
 /// # Errors
 /// When what is stored cannot be read or planned.
 pub fn plan_of(stored: &mut StoredFlow) -> Result<Plan, HostError> {
-    let timeouts = options(stored)?.timeouts;
+    let timeouts = options(&stored.record)?.timeouts;
     let spec = &mut stored.record.flow.spec;
     for step in spec.steps.iter_mut().chain(&mut spec.finally) {
         step.timeout_millis = timeouts.get(&step.name).copied();
@@ -63,6 +67,16 @@ pub fn entry(now: Time, event: &FlowEvent) -> Result<JournalEntry, HostError> {
     Ok(JournalEntry { now, event })
 }
 
+/// The beginning of a stored flow: its first events included, whatever was written after them.
+pub(super) fn begin(plan: &Plan, record: &FlowRecord, effects: &mut Vec<FlowEffect>) -> Result<State, HostError> {
+    let RecordOptions { meta, first, .. } = options(record)?;
+    let mut state = init(plan, &meta, record.created_at, effects);
+    for event in &first {
+        apply(plan, &mut state, event, record.created_at, effects);
+    }
+    Ok(state)
+}
+
 /// The state of a stored flow: its snapshot, or its beginning, and every event after it.
 ///
 /// # Errors
@@ -71,7 +85,7 @@ pub fn replay(plan: &Plan, stored: &StoredFlow) -> Result<State, HostError> {
     let mut effects = Vec::new();
     let mut state = match &stored.snapshot {
         Some((_, bytes)) => restore(plan, bytes).map_err(|error| HostError::Unreadable(error.to_string()))?,
-        None => init(plan, &options(stored)?.meta, stored.record.created_at, &mut effects),
+        None => begin(plan, &stored.record, &mut effects)?,
     };
     for entry in &stored.entries {
         let event: FlowEvent =
@@ -86,8 +100,8 @@ pub fn replay(plan: &Plan, stored: &StoredFlow) -> Result<State, HostError> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn options(stored: &StoredFlow) -> Result<RecordOptions, HostError> {
-    serde_json::from_value(stored.record.options.clone()).map_err(|error| HostError::Unreadable(error.to_string()))
+pub fn options(record: &FlowRecord) -> Result<RecordOptions, HostError> {
+    serde_json::from_value(record.options.clone()).map_err(|error| HostError::Unreadable(error.to_string()))
 }
 
 /// What lists show of a flow.

@@ -52,12 +52,13 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_core::effect::FlowEffect;
 use orlop_core::event::FlowEvent;
-use orlop_core::ports::journal::{FlowJournal, StoredFlow};
+use orlop_core::ports::journal::FlowJournal;
 use orlop_core::ports::substrate::Substrate;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
-use orlop_dag::engine::{State, init, outstanding, view};
+use orlop_dag::engine::{State, outstanding, view};
 use orlop_dag::plan::Plan;
 
 pub use admission::{Admission, Verdict};
@@ -75,7 +76,7 @@ pub use submit::{ParameterError, Submission, first_events, parameters, record};
 pub use template::{Subject, TemplateError};
 
 use handle::Desk;
-use ledger::Ledger;
+use ledger::{Ledger, begin};
 use publish::Pace;
 use work::Work;
 
@@ -137,6 +138,8 @@ pub struct FlowHost {
     work: Work,
     desk: Desk,
     pace: Pace,
+    /// Effects of the first events, until the host runs: before that nobody hears of them.
+    beginning: Vec<FlowEffect>,
     /// Events that are to be written next.
     pending: Vec<FlowEvent>,
     /// Orders that are to be written next, before these.
@@ -154,15 +157,15 @@ impl FlowHost {
     pub async fn submit(parts: HostParts, submission: Submission, first: Vec<FlowEvent>) -> Result<Self, HostError> {
         let plan = Arc::new(Plan::build(Arc::new(submission.flow.spec.clone())).map_err(HostError::Plan)?);
         let now = parts.clock.now();
-        let record = record(submission, parts.configs.as_ref(), now).await?;
+        let mut begins = first_events(&submission.flow, &plan, now);
+        begins.extend(first);
+        // Written with the record: a host that dies before its first entry must not lose them.
+        let record = record(submission, begins, parts.configs.as_ref(), now).await?;
         parts.journal.create(&record).await.map_err(HostError::Journal)?;
-        let meta = options(&StoredFlow { record: record.clone(), snapshot: None, entries: Vec::new(), last: 0 })?.meta;
         let mut effects = Vec::new();
-        let state = init(&plan, &meta, now, &mut effects);
-        let mut host = Self::assemble(parts, (record.flow.clone(), plan), state, (&record.uid, 0));
-        host.pending = first_events(&record.flow, &host.plan, now);
-        host.pending.extend(first);
-        host.carry_out(effects);
+        let state = begin(&plan, &record, &mut effects)?;
+        let mut host = Self::assemble(parts, (record.flow, plan), state, (&record.uid, 0));
+        host.beginning = effects;
         host.ledger.summarize(&host.plan, &host.state).await;
         Ok(host)
     }
@@ -189,9 +192,23 @@ impl FlowHost {
         let admitted = view(&plan, &state, 0..0).status.start_time.is_some();
         let desk = Desk::new(&plan, &state);
         let work = Work::new(parts.starts);
-        let (pending, orders) = (Vec::new(), Vec::new());
+        let (beginning, pending, orders) = (Vec::new(), Vec::new(), Vec::new());
         let pace = Pace::default();
-        Self { parts, flow, plan, state, ledger, work, desk, pace, pending, orders, admission: None, admitted }
+        Self {
+            parts,
+            flow,
+            plan,
+            state,
+            ledger,
+            work,
+            desk,
+            pace,
+            beginning,
+            pending,
+            orders,
+            admission: None,
+            admitted,
+        }
     }
 
     /// Sets who says when the flow may begin; without one it begins at once.

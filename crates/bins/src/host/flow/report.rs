@@ -28,6 +28,11 @@ impl FlowHost {
                     self.change_attempt(effect);
                 }
             }
+            Done::Unwatchable(unit, why) => self.abandon(unit, why),
+            Done::Abandoned(unit, message) => {
+                let ((at, attempt), ended_at) = (unit, self.parts.clock.now());
+                self.pending.push(FlowEvent::AttemptLost { at, attempt, message, ended_at });
+            }
             Done::Gate(mut gate, verdict) => match verdict.map_err(HostError::Admission)? {
                 Verdict::Begin => self.pending.push(FlowEvent::Admit),
                 Verdict::Wait { message } => {
@@ -70,6 +75,9 @@ impl FlowHost {
             return;
         };
         let unit = (at, report.key.attempt);
+        if self.work.is_abandoned(unit) {
+            return;
+        }
         let Some(report) = self.work.keep_back(unit, report) else { return };
         let cancelling = self.state.attempt(at) == Some((StepState::Cancelling, unit.1));
         self.pending.push(collect::event(&self.plan, at, unit.1, report.end, cancelling));

@@ -139,11 +139,16 @@ async fn config_value(
     value.map_err(|error| ParameterError::Unresolved(error.to_string()))
 }
 
-/// The record of a flow to be written down, its parameters fixed.
+/// The record of a flow to be written down, its parameters fixed. `first` is told to the engine before all else.
 ///
 /// # Errors
 /// As of [`parameters`].
-pub async fn record(submission: Submission, configs: &dyn ConfigMaps, now: Time) -> Result<FlowRecord, HostError> {
+pub async fn record(
+    submission: Submission,
+    first: Vec<FlowEvent>,
+    configs: &dyn ConfigMaps,
+    now: Time,
+) -> Result<FlowRecord, HostError> {
     let Submission { mut flow, parameters: given, uid, max_live, driver } = submission;
     let values = parameters(&flow, &given, configs).await?;
     flow.status = None;
@@ -164,7 +169,7 @@ pub async fn record(submission: Submission, configs: &dyn ConfigMaps, now: Time)
     };
     let timed = flow.spec.steps.iter().chain(&flow.spec.finally);
     let timeouts = timed.filter_map(|step| Some((step.name.clone(), step.timeout_millis?))).collect();
-    let options = serde_json::to_value(RecordOptions { meta, driver, timeouts })
+    let options = serde_json::to_value(RecordOptions { meta, driver, timeouts, first })
         .map_err(|error| HostError::Unreadable(error.to_string()))?;
     Ok(FlowRecord { uid, flow, created_at: now, options })
 }

@@ -54,7 +54,9 @@ impl FlowHost {
                 Woken::Done(done) => self.settle(done)?,
                 Woken::Report(report) => self.report(*report),
             }
-            next = if self.pending.len() < GATHERED { self.at_hand() } else { None };
+            // An order is checked against what all before it have changed, so it is in force before the next one is taken.
+            let room = self.orders.is_empty() && self.pending.len() < GATHERED;
+            next = if room { self.at_hand() } else { None };
         }
         self.tick_if_due();
         Ok(Wake::News)

@@ -46,6 +46,10 @@ pub(super) enum Done {
     Clock(Unit, bool),
     /// An attempt of an earlier host is watched now.
     Adopted(Unit),
+    /// An attempt of an earlier host cannot be watched, and why.
+    Unwatchable(Unit, String),
+    /// Such an attempt is ended, as far as it can be.
+    Abandoned(Unit, String),
     /// The gate has spoken.
     Gate(Box<dyn Admission>, Result<Verdict, PortError>),
     /// What was left of an attempt is deleted, or cannot be.
@@ -76,6 +80,8 @@ pub(super) struct Work {
     frozen: BTreeMap<Unit, Frozen>,
     /// Attempts of an earlier host that are not watched yet, and what is to be done to them after that.
     adopting: BTreeMap<Unit, Vec<FlowEffect>>,
+    /// Attempts of an earlier host that cannot be watched and are being ended.
+    abandoned: BTreeSet<Unit>,
     /// Ends of attempts whose start is not answered yet.
     early: Vec<(Unit, AttemptReport)>,
     /// Deletions of what is left of attempts that are to be done before the host goes.
@@ -96,6 +102,7 @@ impl Work {
             roomless: BTreeMap::new(),
             frozen: BTreeMap::new(),
             adopting: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
             early: Vec::new(),
             tidying: 0,
             leaving: tokio::sync::watch::Sender::new(false),
@@ -173,6 +180,17 @@ impl Work {
     /// An attempt of an earlier host is watched now: what is to be done to it.
     pub(super) fn adopted(&mut self, unit: Unit) -> Vec<FlowEffect> {
         self.adopting.remove(&unit).unwrap_or_default()
+    }
+
+    /// An attempt cannot be watched: it is being ended, whatever else was to be done to it.
+    pub(super) fn abandon(&mut self, unit: Unit) {
+        self.adopting.insert(unit, Vec::new());
+        self.abandoned.insert(unit);
+    }
+
+    /// Whether an attempt is given up: how it ends is not asked any more.
+    pub(super) fn is_abandoned(&self, unit: Unit) -> bool {
+        self.abandoned.contains(&unit)
     }
 
     /// Notes that an attempt waits for room.

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::error::PortError;
+use orlop_core::attempt::Address;
+use orlop_core::error::{Class, PortError};
+use orlop_core::event::FlowEvent;
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
+use orlop_core::spec::status::Decision;
 use orlop_core::testing::MemoryJournal;
-use orlop_core::testing::substrate::{Call, Play, When};
+use orlop_core::testing::substrate::{Call, Operation, Play, When};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, UID, flow, outcome};
@@ -208,5 +211,84 @@ async fn a_detached_flow_goes_on_under_the_next_host() {
     start a/1
     adopt a/1
     start b/1
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_events_survive_a_host_that_dies_before_it_has_written_any() {
+    let bench = Bench::new();
+    let steps = json!([
+        {"name": "old"}, {"name": "ok", "type": "Manual"}, {"name": "not", "type": "Manual"},
+        {"name": "a", "dependencies": ["old", "ok"]},
+    ]);
+    let mut flow = flow(json!({"steps": steps, "executionPolicy": {"failurePolicy": "Continue"}}));
+    flow.metadata.annotations.insert("approved.workflow.kube-zen.io/ok".to_owned(), "true".to_owned());
+    let no = FlowEvent::Approval {
+        at: Address::step(2),
+        decision: Decision::Rejected,
+        by: None,
+        verified: false,
+        decided_at: bench.parts().clock.now(),
+        reason: None,
+    };
+    let first = vec![FlowEvent::Import { at: Address::step(0), outputs: Box::default() }, no];
+    drop(FlowHost::submit(bench.parts(), Submission::new(flow, UID), first).await.unwrap());
+    assert_eq!(bench.journal.load(UID).await.unwrap().last, 0);
+    let mut next = FlowHost::resume(bench.next_parts(), UID).await.unwrap();
+    next.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&next.status()), @"
+    Failed
+    old Succeeded/Reused 0
+    ok Succeeded 0
+    not Failed/Rejected 0
+    a Succeeded 1
+    ");
+    let decision = |step: usize| next.status().steps[step].approval.as_ref().map(|approval| approval.decision);
+    assert_eq!((decision(1), decision(2)), (Some(Decision::Approved), Some(Decision::Rejected)));
+    assert_eq!(bench.substrate.calls().len(), 1, "only `a` ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r22_a_stop_in_the_object_survives_a_host_that_dies_at_once() {
+    let bench = Bench::new();
+    let spec = json!({"steps": [{"name": "a"}], "stop": "Terminate"});
+    drop(bench.submit(spec).await);
+    let mut next = FlowHost::resume(bench.next_parts(), UID).await.unwrap();
+    next.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&next.status()), @"
+    Failed
+    a Skipped/Terminated 0
+    ");
+    assert_eq!(bench.calls(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_cannot_be_watched_is_ended_and_lost() {
+    let bench = Bench::new();
+    bench.substrate.script(When::step("a").attempt(1), Play::forever());
+    let mut host = bench.submit(json!({"steps": [{"name": "a"}]})).await;
+    let handle = host.handle();
+    let mut status = handle.status();
+    let person = async {
+        status.wait_for(|view| view.status.progress.running_steps == 1).await.unwrap();
+        handle.detach().await;
+    };
+    let (left, ()) = tokio::join!(host.run(), person);
+    left.unwrap();
+    drop(host);
+    bench.substrate.fail_calls(Operation::Adopt, 1, Class::Denied);
+    let mut next = FlowHost::resume(bench.next_parts(), UID).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(3600), next.run()).await.expect("the flow goes on").unwrap();
+    insta::assert_snapshot!(outcome(&next.status()), @"
+    Succeeded
+    a Succeeded 2
+    ");
+    assert_eq!(next.status().steps[0].lost_count, 1);
+    assert_eq!(bench.substrate.live(), []);
+    insta::assert_snapshot!(bench.calls(), @"
+    start a/1
+    adopt a/1
+    cancel a/1
+    start a/2
     ");
 }

@@ -125,6 +125,31 @@ async fn r20_a_decision_lets_a_paused_flow_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r20_of_two_orders_given_at_once_the_second_is_checked_against_the_first() {
+    let bench = Bench::new();
+    let mut host =
+        bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
+    let handle = host.handle();
+    let decide = |decision| Order::Decide { step: "ok".into(), decision, by: None, reason: None };
+    let people = async {
+        handle.status().wait_for(|view| view.status.phase.to_string() == "Paused").await.unwrap();
+        tokio::join!(handle.order(decide(Decision::Approved)), handle.order(decide(Decision::Rejected)))
+    };
+    let (left, (yes, no)) = tokio::join!(host.run(), people);
+    left.unwrap();
+    assert_eq!(yes, Ok(()));
+    assert!(matches!(no, Err(OrderError::Conflict(_))), "{no:?}");
+    let bench = Bench::new();
+    let mut host = bench.submit(json!({"steps": [{"name": "a"}], "suspend": true})).await;
+    let handle = host.handle();
+    let people = async { tokio::join!(handle.order(Order::Resume), handle.order(Order::Resume)) };
+    let (left, (first, second)) = tokio::join!(host.run(), people);
+    left.unwrap();
+    assert_eq!(first, Ok(()));
+    assert!(matches!(second, Err(OrderError::Conflict(_))), "{second:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn r20_a_host_told_not_to_wait_for_people_leaves() {
     let bench = Bench::new();
     let parts = crate::host::flow::HostParts { leave_when_paused: true, ..bench.parts() };
