@@ -7,6 +7,7 @@ mod manifest;
 mod packing;
 mod parameters;
 mod quantity;
+mod scheduler_events;
 mod when;
 
 pub use depends::depends;
@@ -16,6 +17,7 @@ pub use manifest::{jobflow_yaml, pipeline};
 pub use packing::packing;
 pub use parameters::parameters;
 pub use quantity::quantity;
+pub use scheduler_events::scheduler_events;
 pub use when::when;
 
 /// A fuzz target.
@@ -31,6 +33,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("parameters", parameters),
     ("pipeline", pipeline),
     ("quantity", quantity),
+    ("scheduler_events", scheduler_events),
     ("when", when),
 ];
 
