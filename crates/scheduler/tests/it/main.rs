@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod online;
 mod packing;
 mod packing_fleet;
 mod packing_types;
