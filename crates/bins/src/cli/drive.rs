@@ -58,12 +58,10 @@ impl Drive {
         let server = Server::open(run.path(), handle.clone())
             .map_err(|error| Failure::io("the control socket cannot be opened", &error))?;
         drop(door);
-        // Others believe a claim whose run answers, so the socket comes first.
+        // Others believe a claim that waits while its run answers, so the socket comes first.
         if let Some(claim) = &claim {
             if host.status().start_time.is_some() {
-                claim
-                    .hold()
-                    .map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))?;
+                hold(claim, &name).await?;
             }
             host.set_admission(claim.admission());
         }
@@ -82,7 +80,9 @@ impl Drive {
         server.close().await;
         // Progress ends when the host has gone; a panic of it is not the run's.
         drop(shown.await);
-        drop(claim);
+        if let Some(claim) = claim.filter(|_| status.phase.is_terminal()) {
+            claim.give_up();
+        }
         drop(lock);
         drop(door);
         match left {
@@ -127,6 +127,18 @@ impl Drive {
             format => output::print(&output::serialized(object, format)?),
         }
     }
+}
+
+/// Has a run that was admitted before hold its key again.
+async fn hold(claim: &KeyClaim, name: &RunName) -> Result<(), Failure> {
+    let holders = claim.hold().await;
+    let holders =
+        holders.map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))?.join(", ");
+    if holders.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the concurrency key of `{name}` is held by {holders}; go on with it when that has ended");
+    Err(Failure::new(Exit::Conflict, message))
 }
 
 /// The exit code of a flow that has ended.

@@ -1,24 +1,29 @@
-//! The concurrency gate (rule R18) among the live runs of one home. Owns the claims: a file for each, believed as long as
-//! the control socket of its run answers. Who begins is decided by [`Gate`]; waiting is for the end of a connection, so
-//! nothing is polled.
+//! The concurrency gate (rule R18) among the runs of one home. Owns the claims: a file for each. One that waits is believed
+//! as long as its run answers, one that holds the key until the journal of its run says that it has ended, whether a host
+//! drives it or not. Who begins is decided by [`Gate`]; waiting is for the end of a connection.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
+use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::policy::ConcurrencyPolicy;
+use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
+use orlop_dag::engine::view;
 use orlop_dag::gate::{Answer, Claim, Gate, key_of};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Client, socket_of};
-use super::flow::{Admission, Order, Verdict};
-use super::home::Home;
+use super::flow::{Admission, Order, Verdict, plan_of, replay};
+use super::home::{Home, RunDir};
 
 /// A claim as its file holds it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,7 +36,15 @@ struct Written {
     holds: bool,
 }
 
-/// The claim of a run to its key; given up when it is dropped.
+/// The claim of another run.
+#[derive(Clone, Debug)]
+struct Other {
+    claim: Written,
+    /// Whether a host drives it now.
+    lives: bool,
+}
+
+/// The claim of a run to its key. It outlives its host: a run holds its key until it has ended.
 #[derive(Debug)]
 pub struct KeyClaim {
     directory: PathBuf,
@@ -68,21 +81,24 @@ impl KeyClaim {
     pub fn admission(&self) -> Box<dyn Admission> {
         let (directory, own) = (self.directory.clone(), self.own.clone());
         let (namespace, key) = (self.namespace.clone(), self.key.clone());
-        Box::new(Waiting { place: Place { directory, namespace, key, own }, before: Vec::new() })
+        let place = Place { directory, namespace, key, own };
+        Box::new(Waiting { place, before: Vec::new(), told: None, without_host: false })
     }
 
-    /// Notes that the run holds its key: it was admitted by an earlier host.
+    /// Notes that the run, which an earlier host has admitted, still holds its key. Where its claim was lost and others
+    /// hold the key now, gives their names and notes nothing.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn hold(&self) -> io::Result<()> {
-        write(&self.directory, &Written { holds: true, ..self.own.clone() })
+    pub async fn hold(&self) -> io::Result<Vec<String>> {
+        let (namespace, key) = (self.namespace.clone(), self.key.clone());
+        let place = Place { directory: self.directory.clone(), namespace, key, own: self.own.clone() };
+        tokio::task::spawn_blocking(move || place.hold()).await?
     }
-}
 
-impl Drop for KeyClaim {
-    fn drop(&mut self) {
-        // A claim that stays is not believed: its run does not answer.
+    /// Gives the claim up: the run has ended.
+    pub fn give_up(self) {
+        // One that stays is not believed: the journal of its run says that it has ended.
         drop(fs::remove_file(self.directory.join(format!("{}.json", self.own.uid))));
     }
 }
@@ -108,10 +124,31 @@ impl Place {
         Claim { uid, namespace, key, policy, created_at }
     }
 
-    /// Asks the gate, made of all claims whose runs live. One process at a time does so.
-    fn ask(&self) -> io::Result<(Answer, Vec<Written>)> {
+    /// One process at a time looks at the claims and changes them.
+    fn lock(&self) -> io::Result<File> {
         let lock = File::create(self.directory.join("lock"))?;
-        lock.lock()?;
+        lock.lock().map(|()| lock)
+    }
+
+    /// Takes the key again; gives the names of others that hold it.
+    fn hold(&self) -> io::Result<Vec<String>> {
+        let _lock = self.lock()?;
+        let own = fs::read(self.directory.join(format!("{}.json", self.own.uid)));
+        let held = own.is_ok_and(|own| serde_json::from_slice::<Written>(&own).is_ok_and(|own| own.holds));
+        if !held && self.own.policy != ConcurrencyPolicy::Allow {
+            let holders = self.others()?.into_iter().filter(|other| other.claim.holds);
+            let names: Vec<String> = holders.map(|other| other.claim.name).collect();
+            if !names.is_empty() {
+                return Ok(names);
+            }
+        }
+        write(&self.directory, &Written { holds: true, ..self.own.clone() })?;
+        Ok(Vec::new())
+    }
+
+    /// Asks the gate, made of all claims that stand.
+    fn ask(&self) -> io::Result<(Answer, Vec<Other>)> {
+        let _lock = self.lock()?;
         let others = self.others()?;
         let answer = self.answer(&others);
         write(&self.directory, &Written { holds: answer == Answer::Begin, ..self.own.clone() })?;
@@ -119,9 +156,10 @@ impl Place {
     }
 
     /// What the gate says to this run. Where nobody holds the key, one that comes first has yet to ask again.
-    fn answer(&self, others: &[Written]) -> Answer {
+    fn answer(&self, others: &[Other]) -> Answer {
         let mut gate = Gate::default();
-        let (holders, waiting): (Vec<&Written>, Vec<&Written>) = others.iter().partition(|other| other.holds);
+        let claims = others.iter().map(|other| &other.claim);
+        let (holders, waiting): (Vec<&Written>, Vec<&Written>) = claims.partition(|claim| claim.holds);
         for holder in &holders {
             gate.hold(&self.claim(holder));
         }
@@ -135,8 +173,9 @@ impl Place {
         }
     }
 
-    /// Claims of other runs that live; those of dead ones are removed.
-    fn others(&self) -> io::Result<Vec<Written>> {
+    /// Claims of other runs that stand; the others are removed. Called where blocking is no trouble.
+    fn others(&self) -> io::Result<Vec<Other>> {
+        let runtime = tokio::runtime::Handle::current();
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
@@ -152,15 +191,49 @@ impl Place {
             if claim.uid == self.own.uid {
                 continue;
             }
-            if lives(&claim.run_dir) {
-                found.push(claim);
+            let lives = lives(&claim.run_dir);
+            let stands = if claim.holds { runtime.block_on(holds(&claim, lives)) } else { lives };
+            if stands {
+                found.push(Other { claim, lives });
             } else {
                 drop(fs::remove_file(&path));
             }
         }
-        found.sort_by(|a, b| (a.created_at, &a.uid).cmp(&(b.created_at, &b.uid)));
+        found.sort_by(|Other { claim: a, .. }, Other { claim: b, .. }| {
+            (a.created_at, &a.uid).cmp(&(b.created_at, &b.uid))
+        });
         Ok(found)
     }
+}
+
+/// Whether a run whose claim says so holds its key: unless its journal is gone, or says that it has ended or, where no host
+/// is about to write that, that it never began. One that cannot be read is believed.
+async fn holds(claim: &Written, lives: bool) -> bool {
+    if !RunDir::new(&claim.run_dir).exists() {
+        return false;
+    }
+    match state(claim).await {
+        Ok(None) => false,
+        Ok(Some(status)) => !status.phase.is_terminal() && (lives || status.start_time.is_some()),
+        Err(error) => {
+            tracing::warn!(run = claim.name, error, "the holder of a concurrency key cannot be read; it keeps the key");
+            true
+        }
+    }
+}
+
+/// The status of a run as its journal has it; none where the journal is of another run.
+async fn state(claim: &Written) -> Result<Option<FlowStatus>, String> {
+    let failed = |error: PortError| error.chain();
+    let journal = SqliteJournal::open(RunDir::new(&claim.run_dir).journal(), Access::Viewer).await.map_err(failed)?;
+    if !journal.list().await.map_err(failed)?.iter().any(|flow| flow.uid == claim.uid) {
+        return Ok(None);
+    }
+    let mut stored = journal.load(&claim.uid).await.map_err(failed)?;
+    journal.close().await;
+    let plan = plan_of(&mut stored).map_err(|error| error.to_string())?;
+    let state = replay(&plan, &stored).map_err(|error| error.to_string())?;
+    Ok(Some(view(&plan, &state, 0..0).status))
 }
 
 fn lives(run_dir: &Path) -> bool {
@@ -172,48 +245,93 @@ struct Waiting {
     place: Place,
     /// Runs whose end it waits for.
     before: Vec<PathBuf>,
+    /// What was said last: the same is not said again.
+    told: Option<String>,
+    /// Whether one of them has no host.
+    without_host: bool,
 }
+
+/// How often a run without a host is looked at: nobody can tell of its end.
+const LOOK: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Admission for Waiting {
     async fn next(&mut self) -> Result<Verdict, PortError> {
-        for run_dir in std::mem::take(&mut self.before) {
-            end_of(&run_dir).await?;
-        }
-        let place = self.place.clone();
-        let asked = tokio::task::spawn_blocking(move || place.ask()).await;
-        let asked = asked.map_err(|error| PortError::new(Class::Fatal, "asking the gate broke off").because(error))?;
-        let (answer, others) = asked?;
-        let (uids, ends) = match answer {
-            Answer::Begin => return Ok(Verdict::Begin),
-            Answer::Wait { behind } => (behind, false),
-            Answer::Replace { holders } => (holders, true),
-        };
-        let before: Vec<Written> = others.into_iter().filter(|other| uids.contains(&other.uid)).collect();
-        if ends {
-            for holder in &before {
-                if let Some(mut client) = Client::connect(&holder.run_dir).await? {
+        loop {
+            for run_dir in std::mem::take(&mut self.before) {
+                end_of(&run_dir).await?;
+            }
+            if std::mem::take(&mut self.without_host) {
+                tokio::time::sleep(LOOK).await;
+            }
+            let place = self.place.clone();
+            let asked = tokio::task::spawn_blocking(move || place.ask()).await;
+            let asked =
+                asked.map_err(|error| PortError::new(Class::Fatal, "asking the gate broke off").because(error))?;
+            let (answer, others) = asked?;
+            let (uids, ends) = match answer {
+                Answer::Begin => return Ok(Verdict::Begin),
+                Answer::Wait { behind } => (behind, false),
+                Answer::Replace { holders } => (holders, true),
+            };
+            let before: Vec<Other> = others.into_iter().filter(|other| uids.contains(&other.claim.uid)).collect();
+            for holder in before.iter().filter(|_| ends) {
+                if let Some(mut client) = connect(&holder.claim.run_dir).await? {
                     // One that has ended meanwhile refuses, which is as good.
                     drop(client.order(Order::Replace).await);
                 }
             }
+            let message = self.message(&before);
+            self.without_host = before.iter().any(|other| !other.lives);
+            self.before = before.into_iter().map(|other| other.claim.run_dir).collect();
+            if self.told.as_ref() != Some(&message) {
+                self.told = Some(message.clone());
+                return Ok(Verdict::Wait { message });
+            }
         }
-        let names: Vec<&str> = before.iter().map(|claim| claim.name.as_str()).collect();
-        let message = format!("waits for {}, which holds concurrency key {}", names.join(", "), self.place.key);
-        self.before = before.into_iter().map(|claim| claim.run_dir).collect();
-        Ok(Verdict::Wait { message })
+    }
+}
+
+impl Waiting {
+    fn message(&self, before: &[Other]) -> String {
+        let names = |others: &mut dyn Iterator<Item = &Other>| {
+            others.map(|other| other.claim.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let (all, left) = (names(&mut before.iter()), names(&mut before.iter().filter(|other| !other.lives)));
+        let hint = match left.as_str() {
+            "" => String::new(),
+            left => format!("; no host runs {left} now: go on with it by --resume, or delete it"),
+        };
+        format!("waits for {all}, which holds concurrency key {}{hint}", self.place.key)
     }
 }
 
 /// Waits until the host of a run has gone.
 async fn end_of(run_dir: &Path) -> Result<(), PortError> {
-    if let Some(client) = Client::connect(run_dir).await? {
-        let mut watch = client.watch().await?;
-        while let Ok(Some(_)) = watch.next().await {}
+    if let Some(client) = connect(run_dir).await? {
+        match client.watch().await {
+            Ok(mut watch) => while let Ok(Some(_)) = watch.next().await {},
+            Err(error) if ends(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
         // Its socket is closed a moment later: what it says last comes before.
-        while let Some(client) = Client::connect(run_dir).await? {
+        while let Some(client) = connect(run_dir).await? {
             client.closed().await;
         }
     }
     Ok(())
+}
+
+/// Connects to the host of a run; none when there is none, or it is just going.
+async fn connect(run_dir: &Path) -> io::Result<Option<Client>> {
+    match Client::connect(run_dir).await {
+        Err(error) if ends(&error) => Ok(None),
+        client => client,
+    }
+}
+
+/// Whether an error of a connection says that the other end has gone.
+fn ends(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
 }

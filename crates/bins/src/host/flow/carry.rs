@@ -271,7 +271,7 @@ async fn end(substrate: &dyn Substrate, key: &AttemptKey, grace: Option<Duration
 const SUSPEND_TRIES: u32 = 5;
 
 /// Waits before a call is made again; gives the number of tries.
-async fn patiently(what: &str, error: &PortError, tries: u32) -> u32 {
+pub(super) async fn patiently(what: &str, error: &PortError, tries: u32) -> u32 {
     tracing::warn!(error = %error.chain(), tries, "{what} failed, trying again");
     tokio::time::sleep(answer::patience(error, tries)).await;
     tries.saturating_add(1)

@@ -5,6 +5,8 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_dag::engine::{apply, next_deadline, view};
 
+use super::admission::Admission;
+use super::carry::patiently;
 use super::order::OrderError;
 use super::wait::Wake;
 use super::work::Done;
@@ -78,11 +80,23 @@ impl FlowHost {
         self.admitted = true;
         match self.admission.take() {
             None => self.pending.push(FlowEvent::Admit),
-            Some(mut gate) => self.work.push(async move {
-                let verdict = gate.next().await;
-                Done::Gate(gate, verdict)
-            }),
+            Some(gate) => self.ask(gate),
         }
+    }
+
+    /// Has the gate speak, as soon as it has something to say.
+    pub(super) fn ask(&self, mut gate: Box<dyn Admission>) {
+        self.work.push(async move {
+            let mut tries = 0;
+            loop {
+                match gate.next().await {
+                    Err(error) if error.class.is_retryable() => {
+                        tries = patiently("asking the concurrency gate", &error, tries).await;
+                    }
+                    verdict => return Done::Gate(gate, verdict),
+                }
+            }
+        });
     }
 
     /// Whether the engine waits for the clock and its time has come.

@@ -33,14 +33,11 @@ impl FlowHost {
                 let ((at, attempt), ended_at) = (unit, self.parts.clock.now());
                 self.pending.push(FlowEvent::AttemptLost { at, attempt, message, ended_at });
             }
-            Done::Gate(mut gate, verdict) => match verdict.map_err(HostError::Admission)? {
+            Done::Gate(gate, verdict) => match verdict.map_err(HostError::Admission)? {
                 Verdict::Begin => self.pending.push(FlowEvent::Admit),
                 Verdict::Wait { message } => {
                     self.pending.push(FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message });
-                    self.work.push(async move {
-                        let verdict = gate.next().await;
-                        Done::Gate(gate, verdict)
-                    });
+                    self.ask(gate);
                 }
             },
             Done::Forgotten => self.work.tidying = self.work.tidying.saturating_sub(1),

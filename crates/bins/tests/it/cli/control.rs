@@ -1,8 +1,9 @@
 //! Orders from another process, watching, logs that grow.
 
-use serde_json::json;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
-use super::bench::{Bench, after, end, phases, step};
+use super::bench::{Bench, after, end, phases, signal, step};
 
 #[test]
 fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
@@ -109,6 +110,36 @@ fn r18_runs_of_one_key_wait_for_each_other_or_take_their_place() {
     assert_eq!(end(second).code, 0);
     let started = |name: &str| bench.status(name).unwrap()["startTime"].as_str().unwrap().to_owned();
     assert!(started("third") <= started("second"));
+}
+
+#[test]
+fn r18_a_run_holds_its_key_until_it_has_ended_with_a_host_or_without() {
+    let bench = Bench::new();
+    let policy = json!({"concurrencyPolicy": "Forbid", "concurrencyKey": "nightly"});
+    let flow = |name: &str, step: Value| bench.flow(name, &json!({"executionPolicy": policy, "steps": [step]}));
+    let manual = json!({"name": "ok", "type": "Manual"});
+    assert_eq!(bench.run(&flow("paused", manual), &["--no-wait-approval"]).code, 10);
+    let killed = flow("killed", step("a", "sleep 100"));
+    let blocked = |name: &str, by: &str| {
+        let status = bench.until(name, |status| status["message"].to_string().contains(by));
+        assert_eq!((&status["phase"], &status["startTime"]), (&json!("Pending"), &Value::Null));
+        assert!(status["message"].to_string().contains("no host runs"), "{status}");
+    };
+    let second = bench.begin(&killed, &[]);
+    blocked("killed", "waits for paused");
+    assert_eq!(bench.orlop(&["flow", "approve", "paused", "ok"]).code, 0);
+    assert_eq!(bench.orlop(&["run", "--resume", "--name", "paused"]).code, 0);
+    bench.until("killed", |status| status["progress"]["runningSteps"] == 1);
+    signal(&second, Signal::SIGKILL);
+    end(second);
+    let third = bench.begin(&flow("third", step("a", "true")), &[]);
+    blocked("third", "waits for killed");
+    let again = bench.start(&["run", "--resume", "--name", "killed"]);
+    bench.until("third", |status| !status["message"].to_string().contains("no host runs"));
+    assert_eq!(bench.orlop(&["flow", "terminate", "killed"]).code, 0);
+    assert_eq!((end(again).code, end(third).code), (9, 0));
+    let status = |name: &str, field: &str| bench.status(name).unwrap()[field].as_str().unwrap().to_owned();
+    assert!(status("killed", "completionTime") <= status("third", "startTime"));
 }
 
 #[test]

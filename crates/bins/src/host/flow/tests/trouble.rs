@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use orlop_core::error::Class;
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
 use orlop_core::testing::substrate::{Operation, Play, When};
 use serde_json::json;
 
 use super::bench::{Bench, outcome};
-use crate::host::flow::HostError;
+use crate::host::flow::{Admission, HostError, Verdict};
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_of_the_substrate_start_nothing_twice() {
@@ -141,4 +142,31 @@ async fn reports_that_come_twice_count_once() {
     b Succeeded 1
     ");
     assert!(host.state().fenced() > 0);
+}
+
+/// A gate that is out of order for a while.
+struct Shaky(u32);
+
+#[async_trait]
+impl Admission for Shaky {
+    async fn next(&mut self) -> Result<Verdict, PortError> {
+        self.0 += 1;
+        match self.0 {
+            2 => Ok(Verdict::Wait { message: "waits for b".to_owned() }),
+            1 | 3 => Err(PortError::new(Class::Transient, "connection reset by peer")),
+            _ => Ok(Verdict::Begin),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_a_gate_that_does_not_answer_for_a_moment_is_asked_again() {
+    let bench = Bench::new();
+    let mut host = bench.submit(json!({"steps": [{"name": "a"}]})).await;
+    host.set_admission(Box::new(Shaky(0)));
+    host.run().await.unwrap();
+    insta::assert_snapshot!(outcome(&host.status()), @"
+    Succeeded
+    a Succeeded 1
+    ");
 }
