@@ -10,6 +10,7 @@ use orlop_core::time::GoDuration;
 use super::failure::{Exit, Failure};
 use super::list::{Filter, runs};
 use super::place::Place;
+use super::run::begun;
 use super::stored::{Stored, order};
 use super::{manifest, output};
 use crate::host::flow::{FlowHost, HostParts, Order};
@@ -42,7 +43,8 @@ pub(super) struct DeleteArgs {
 pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
     let mut chosen: Vec<(String, RunDir)> = Vec::new();
     for name in &args.names {
-        chosen.push((name.clone(), args.place.existing(name)?));
+        let run = args.place.run(name)?;
+        chosen.push((name.clone(), if run.is_made() { run } else { args.place.existing(name)? }));
     }
     if args.completed || args.older_than.is_some() {
         let namespace = Some(args.place.namespace.clone());
@@ -51,14 +53,17 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
         chosen.extend(ended.map(|listed| (listed.flow.name, listed.run)));
     }
     for (name, run) in chosen {
-        remove(&name, &run, args.force).await?;
+        remove(&args.place, (&name, &run), args.force).await?;
         output::print(&format!("{name} deleted"))?;
     }
     Ok(Exit::Done)
 }
 
-async fn remove(name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
-    let stored = Stored::read(run).await?;
+async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Result<(), Failure> {
+    let stored = match Stored::read(run).await {
+        Err(failure) if failure.exit == Exit::NotFound => return remove_unrecorded(name, run).await,
+        stored => stored?,
+    };
     let ended = stored.state.phase().is_terminal();
     if !ended && !force {
         let message = format!("`{name}` has not ended; terminate it first, or say --force");
@@ -74,6 +79,8 @@ async fn remove(name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
     let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
     // The host goes as soon as its flow has ended.
     let _lock = run.wait_for_lock().await.map_err(failed)?;
+    // Whoever has the door never waits for the lock.
+    let _door = run.door().await.map_err(failed)?;
     if let Err(failure) = release(run, &Stored::read(run).await?).await {
         if !force {
             let message = format!("{failure}; --force deletes the run and leaves its containers behind");
@@ -81,15 +88,34 @@ async fn remove(name: &str, run: &RunDir, force: bool) -> Result<(), Failure> {
         }
         output::tell(&format!("warning: what is left of the attempts of `{name}` stays behind: {failure}"));
     }
+    match &place.run_dir {
+        Some(_) => run.delete().map_err(failed),
+        None => place.home()?.discard(run, &stored.record.uid).map_err(failed),
+    }
+}
+
+/// Removes what a host left that was gone before it had recorded its flow.
+async fn remove_unrecorded(name: &str, run: &RunDir) -> Result<(), Failure> {
+    let failed = |error| Failure::io(&format!("{} cannot be deleted", run.path().display()), &error);
+    let _door = run.door().await.map_err(failed)?;
+    let lock = run.lock().map_err(failed)?;
+    if lock.is_none() || begun(run).await? {
+        return Err(Failure::new(Exit::Conflict, format!("`{name}` is just beginning; try again")));
+    }
     run.delete().map_err(failed)
 }
 
 /// Ends the attempts of a run that are left and deletes what is left of all of them, containers above all. The caller
 /// has the lock.
 async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
-    let any = std::fs::read_dir(run.attempts()).is_ok_and(|mut attempts| attempts.next().is_some());
-    if !any {
-        return Ok(());
+    let failed = |error| Failure::io(&format!("reading {} failed", run.attempts().display()), &error);
+    match std::fs::read_dir(run.attempts()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        attempts => {
+            if attempts.map_err(failed)?.next().is_none() {
+                return Ok(());
+            }
+        }
     }
     let setup = stored.setup()?;
     let images = manifest::has_images(&stored.plan);

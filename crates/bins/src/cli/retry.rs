@@ -8,6 +8,7 @@ use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::spec::flow::RetryOf;
+use orlop_core::spec::status::ArtifactLocation;
 use serde_json::json;
 
 use super::drive::Drive;
@@ -81,8 +82,6 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     let mut parameters: BTreeMap<String, String> = stored.options()?.meta.parameters;
     parameters.extend(args.param.iter().cloned());
     let first = imports(&stored.plan, Parent { plan: &stored.plan, state: &stored.state }, &args.step);
-    let new_run = place.run(&flow.metadata.name)?;
-    hand_over(&old, &new_run, &first).await?;
     let new = New {
         submission: Submission {
             parameters,
@@ -90,6 +89,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
             driver: json!(setup),
             ..Submission::new(flow, uuid::Uuid::new_v4())
         },
+        hand_over: Some(HandOver::of(old, &first)),
         first,
         images: manifest::has_images(&stored.plan),
         setup,
@@ -113,22 +113,37 @@ fn free_name(place: &Place, name: &str) -> Result<String, Failure> {
     Err(Failure::new(Exit::Conflict, format!("`{stem}` was retried too often; give a name with --name")))
 }
 
-/// Takes the artifacts that steps hand over into the new run's store. One that is gone is missed by whoever reads it.
-async fn hand_over(old: &RunDir, new: &RunDir, imports: &[FlowEvent]) -> Result<(), Failure> {
-    let locations = imports.iter().flat_map(|event| match event {
-        FlowEvent::Import { outputs, .. } => {
-            outputs.artifacts.iter().filter_map(|record| record.location.clone()).collect()
+/// Artifacts that go from an old run to a new one.
+pub(super) struct HandOver {
+    old: RunDir,
+    locations: Vec<ArtifactLocation>,
+}
+
+impl HandOver {
+    /// Those that imported steps hand over.
+    fn of(old: RunDir, imports: &[FlowEvent]) -> Self {
+        let locations = imports.iter().flat_map(|event| match event {
+            FlowEvent::Import { outputs, .. } => {
+                outputs.artifacts.iter().filter_map(|record| record.location.clone()).collect()
+            }
+            _ => Vec::new(),
+        });
+        Self { locations: locations.collect(), old }
+    }
+
+    /// Takes them into the store of the new run, whose lock the caller holds. One that is gone is missed by whoever reads
+    /// it.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(super) async fn carry(&self, new: &RunDir, limits: Limits) -> Result<(), Failure> {
+        if self.locations.is_empty() {
+            return Ok(());
         }
-        _ => Vec::new(),
-    });
-    let locations: Vec<_> = locations.collect();
-    if locations.is_empty() {
-        return Ok(());
+        let store = CasStore::open(new.path(), limits)?;
+        for location in &self.locations {
+            store.take_over(self.old.path(), location).await?;
+        }
+        Ok(())
     }
-    new.create().map_err(|error| Failure::io(&format!("making {} failed", new.path().display()), &error))?;
-    let store = CasStore::open(new.path(), Limits::default())?;
-    for location in locations {
-        store.take_over(old.path(), &location).await?;
-    }
-    Ok(())
 }

@@ -9,22 +9,25 @@ use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::ports::journal::FlowJournal as _;
+use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::Decision;
+use orlop_dag::gate::key_of;
 use orlop_dag::plan::Plan;
 use serde_json::json;
 
 use super::drive::{Drive, Driven};
 use super::failure::{Exit, Failure};
 use super::manifest::{self, Loaded};
-use super::output::Format;
+use super::output::{self, Format};
 use super::place::Place;
 use super::progress::Progress;
+use super::retry::HandOver;
 use super::setup::{SetupArgs, pair};
 use super::several;
 use super::stored::caller;
 use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, SystemClock};
 use crate::host::gate::KeyClaim;
-use crate::host::home::{Door, RunDir, RunLock};
+use crate::host::home::{Door, Home, RunDir, RunLock};
 use crate::host::local::{LocalSetup, own_shim};
 use crate::view::name::RunName;
 
@@ -136,6 +139,7 @@ async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit
             ..Submission::new(flow, uid)
         },
         first,
+        hand_over: None,
         setup,
         images: manifest::has_images(&plan),
     };
@@ -154,6 +158,8 @@ pub(super) struct New {
     pub submission: Submission,
     /// Events told before all else.
     pub first: Vec<FlowEvent>,
+    /// Artifacts it takes over.
+    pub hand_over: Option<HandOver>,
     /// What it may use.
     pub setup: LocalSetup,
     /// Whether a step names an image.
@@ -165,13 +171,19 @@ pub(super) struct New {
 /// # Errors
 /// When the name is taken, the directory cannot be used, or the flow cannot be begun.
 pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit, Failure> {
-    let New { submission, first, setup, images } = new;
-    let name = submission.flow.metadata.name.clone();
+    let name = new.submission.flow.metadata.name.clone();
     // Refused before anything is made.
-    crate::host::flow::parameters(&submission.flow, &submission.parameters, &setup.configs())
+    crate::host::flow::parameters(&new.submission.flow, &new.submission.parameters, &new.setup.configs())
         .await
         .map_err(|error| Failure::usage(error.to_string()))?;
+    let gate = gate(place, &new.submission.flow)?;
     let run = place.run(&name)?;
+    if place.run_dir.is_none()
+        && let Err(error) = place.home()?.sweep()
+    {
+        output::tell(&format!("warning: what is left of deleted runs cannot be removed: {error}"));
+    }
+    let is_new = !run.path().exists();
     run.create().map_err(|error| unusable(&run, &error))?;
     let named = place.named(&name);
     let (door, lock) = lock(&run, &named).await?;
@@ -184,13 +196,31 @@ pub(super) async fn start(place: &Place, new: New, drive: &Drive) -> Result<Exit
         );
         return Err(Failure::new(Exit::Conflict, message));
     }
+    let host = match submit(&run, new, drive).await {
+        Err(failure) => {
+            // Nothing is left of a run that never was. What cannot be removed is no worse than what went wrong.
+            if is_new && begun(&run).await.is_ok_and(|begun| !begun) {
+                drop(run.delete());
+            }
+            return Err(failure);
+        }
+        Ok(host) => host,
+    };
+    let claim = claim(gate.as_ref(), &host, &run)?;
+    drive.run(Driven { host, run, name: named, lock, door, claim }).await
+}
+
+/// Submits a flow in its directory, whose lock the caller holds.
+async fn submit(run: &RunDir, new: New, drive: &Drive) -> Result<FlowHost, Failure> {
+    let New { submission, first, hand_over, setup, images } = new;
+    if let Some(artifacts) = hand_over {
+        artifacts.carry(run, setup.limits()).await?;
+    }
     let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
-    let host = FlowHost::submit(parts, submission, first).await?;
-    let claim = claim(place, &host, &run)?;
-    drive.run(Driven { host, run, name: named, lock, door, claim }).await
+    Ok(FlowHost::submit(parts, submission, first).await?)
 }
 
 /// Goes on with a run that is given by its name or directory.
@@ -217,6 +247,7 @@ async fn go_on(args: &RunArgs, place: &Place, run: RunDir, (door, lock): (Door, 
     let stored = super::stored::Stored::read(&run).await?;
     let name = place.named(&stored.record.flow.metadata.name);
     let setup = stored.setup()?;
+    let gate = gate(place, &stored.record.flow)?;
     let uid = stored.record.uid.clone();
     let images = manifest::has_images(&stored.plan);
     for step in &args.auto_approve {
@@ -229,13 +260,16 @@ async fn go_on(args: &RunArgs, place: &Place, run: RunDir, (door, lock): (Door, 
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
     let host = FlowHost::resume(parts, &uid).await?;
-    let claim = claim(place, &host, &run)?;
+    let claim = claim(gate.as_ref(), &host, &run)?;
     args.drive().run(Driven { host, run, name, lock, door, claim }).await
 }
 
 /// Whether a flow was recorded in a run's directory. The caller holds its lock, so a journal that a killed host had only
 /// begun to make is finished here.
-async fn begun(run: &RunDir) -> Result<bool, Failure> {
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) async fn begun(run: &RunDir) -> Result<bool, Failure> {
     if !run.exists() {
         return Ok(false);
     }
@@ -245,10 +279,16 @@ async fn begun(run: &RunDir) -> Result<bool, Failure> {
     Ok(recorded)
 }
 
+/// Where the concurrency key of a flow is claimed; none where it has no key, which needs no home.
+fn gate(place: &Place, flow: &JobFlow) -> Result<Option<Home>, Failure> {
+    key_of(flow, &[]).map(|_| place.home()).transpose()
+}
+
 /// The claim of a run to its concurrency key, among the runs of its home.
-fn claim(place: &Place, host: &FlowHost, run: &RunDir) -> Result<Option<KeyClaim>, Failure> {
+fn claim(gate: Option<&Home>, host: &FlowHost, run: &RunDir) -> Result<Option<KeyClaim>, Failure> {
+    let Some(home) = gate else { return Ok(None) };
     let created_at = host.flow().metadata.creation_timestamp.unwrap_or_default();
-    let claim = KeyClaim::of(&place.home()?, host.flow(), run.path(), created_at);
+    let claim = KeyClaim::of(home, host.flow(), run.path(), created_at);
     claim.map_err(|error| Failure::io("the claim to the concurrency key cannot be written", &error))
 }
 

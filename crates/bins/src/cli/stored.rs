@@ -59,7 +59,16 @@ impl Stored {
     /// # Errors
     /// When it cannot be read.
     pub(super) fn setup(&self) -> Result<LocalSetup, Failure> {
-        Ok(serde_json::from_value(self.options()?.driver).unwrap_or_default())
+        match self.options()?.driver {
+            // A flow that was submitted by another program than this one.
+            serde_json::Value::Null => Ok(LocalSetup::default()),
+            driver => serde_json::from_value(driver).map_err(|error| {
+                let message = format!(
+                    "what the run may use cannot be read: {error}; use the version of this program that began it"
+                );
+                Failure::new(Exit::Unreachable, message)
+            }),
+        }
     }
 
     /// What its host keeps beside the object.

@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// The home of runs.
@@ -35,6 +35,39 @@ impl Home {
     #[must_use]
     pub fn run(&self, namespace: &str, name: &str) -> RunDir {
         RunDir(self.0.join("runs").join(namespace).join(name))
+    }
+
+    /// Deletes a run of this home whose lock the caller holds: from one moment to the next it is gone, then its files are
+    /// deleted. What a killed deletion leaves, [`Home::sweep`] deletes.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn discard(&self, run: &RunDir, uid: &str) -> io::Result<()> {
+        let trash = self.trash();
+        DirBuilder::new().recursive(true).mode(0o700).create(&trash)?;
+        let place = trash.join(uid);
+        fs::rename(run.path(), &place)?;
+        match fs::remove_dir_all(place) {
+            // Somebody sweeps at the same time.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Deletes what deletions that were killed have left.
+    ///
+    /// # Errors
+    /// Those of the file system; what can be deleted is deleted.
+    pub fn sweep(&self) -> io::Result<()> {
+        let removed = children(&self.trash())?.into_iter().map(|path| match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        });
+        removed.fold(Ok(()), Result::and)
+    }
+
+    fn trash(&self) -> PathBuf {
+        self.0.join("trash")
     }
 
     /// The directories of all runs, of one namespace or of all, in order of namespace and name.
@@ -105,6 +138,12 @@ impl RunDir {
         self.journal().is_file()
     }
 
+    /// Whether a host ever was here, also one that has recorded nothing.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        self.exists() || self.0.join(LOCK).is_file()
+    }
+
     /// The journal.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
@@ -159,11 +198,15 @@ impl RunDir {
     /// # Errors
     /// Those of the file system.
     pub fn lock(&self) -> io::Result<Option<RunLock>> {
-        let file = File::create(self.0.join(LOCK))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(RunLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
+        let path = self.0.join(LOCK);
+        loop {
+            let file = File::create(&path)?;
+            match file.try_lock() {
+                Ok(()) if is_at(&file, &path)? => return Ok(Some(RunLock { _file: file })),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
     }
 
@@ -211,10 +254,26 @@ const LOCK: &str = "host.lock";
 /// Locks a file, which is made where it is missing, as soon as nobody else has it locked.
 async fn locked(path: PathBuf) -> io::Result<File> {
     let lock = move || {
-        let file = File::create(path)?;
-        file.lock().map(|()| file)
+        loop {
+            let file = File::create(&path)?;
+            file.lock()?;
+            if is_at(&file, &path)? {
+                return Ok(file);
+            }
+        }
     };
     tokio::task::spawn_blocking(lock).await?
+}
+
+/// Whether a file that was locked is still the one at its path: the run may have been deleted while it was waited for, and
+/// the lock of a file that nobody else finds keeps nobody out.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -235,6 +294,34 @@ mod tests {
         assert_eq!(home.runs(None).unwrap(), [home.run("a", "y"), home.run("a", "z"), home.run("b", "x")]);
         assert_eq!(home.runs(Some("b")).unwrap(), [home.run("b", "x")]);
         assert_eq!(home.runs(Some("c")).unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_lock_of_a_deleted_run_keeps_nobody_out_and_is_given_to_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path());
+        let run = home.run("a", "x");
+        run.create().unwrap();
+        let lock = run.lock().unwrap().unwrap();
+        let waiting = tokio::spawn({
+            let run = run.clone();
+            async move { run.wait_for_lock().await.map(|_| ()) }
+        });
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        home.discard(&run, "uid").unwrap();
+        drop(lock);
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!run.path().exists());
+    }
+
+    #[test]
+    fn what_a_killed_deletion_leaves_is_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path());
+        home.sweep().unwrap();
+        fs::create_dir_all(home.trash().join("uid/logs")).unwrap();
+        home.sweep().unwrap();
+        assert_eq!(children(&home.trash()).unwrap(), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -66,8 +66,7 @@ impl LocalSetup {
         shim: ShimProgram,
         images: bool,
     ) -> Result<Arc<dyn Substrate>, PortError> {
-        let limits = Limits::default();
-        let limits = Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits };
+        let limits = self.limits();
         let store = CasStore::open(run_dir, limits)?;
         let mut options = LocalOptions::new(run_dir);
         options.volumes_dir.clone_from(&self.volumes_dir);
@@ -82,6 +81,13 @@ impl LocalSetup {
         let download = HttpDownload::new(Options { max_bytes: limits.max_bytes, ..Options::default() })?;
         let ports = LocalPorts { download: Some(Arc::new(download)), ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
+    }
+
+    /// Limits of artifacts.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits }
     }
 
     async fn runtime(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, PortError> {

@@ -182,3 +182,57 @@ fn delete_leaves_what_is_not_the_runs_own() {
     let left: Vec<_> = std::fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["letter"]);
 }
+
+#[test]
+fn what_was_made_for_a_run_that_never_began_goes_at_once_or_by_delete() {
+    let bench = Bench::new();
+    let file = bench.flow("ghost", &json!({"steps": [step("a", "true")]})).display().to_string();
+    let gave = bench.without_engine(&["run", &file]);
+    assert_ne!(gave.code, 0, "{gave:?}");
+    let dir = bench.path("home/runs/default/ghost");
+    assert!(!dir.exists(), "nothing is left of it");
+    // As a killed host leaves it.
+    std::fs::create_dir_all(&dir).unwrap();
+    for lock in ["door.lock", "host.lock"] {
+        std::fs::write(dir.join(lock), "").unwrap();
+    }
+    let gave = bench.orlop(&["flow", "delete", "ghost"]);
+    assert_eq!((gave.code, gave.out.as_str()), (0, "ghost deleted\n"), "{gave:?}");
+    assert!(!dir.exists());
+    assert_eq!(bench.orlop(&["flow", "delete", "ghost"]).code, 4);
+}
+
+#[test]
+fn a_run_in_a_directory_of_its_own_needs_a_home_only_for_its_key() {
+    let bench = Bench::new();
+    let run = |name: &str, policy: Value| {
+        let file = bench.flow(name, &json!({"executionPolicy": policy, "steps": [step("a", "true")]}));
+        let (file, dir) = (file.display().to_string(), bench.path(&format!("{name}.dir")).display().to_string());
+        let mut command = bench.command(&["run", &file, "--backend", "process", "--run-dir", &dir]);
+        for variable in ["HOME", "XDG_STATE_HOME", "ORLOP_HOME"] {
+            command.env_remove(variable);
+        }
+        let gave = command.output().unwrap();
+        (gave.status.code(), String::from_utf8_lossy(&gave.stderr).into_owned())
+    };
+    let (code, text) = run("free", json!({}));
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run("keyed", json!({"concurrencyKey": "k"}));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("give one with --home DIR"), "{text}");
+    assert!(!bench.path("keyed.dir").exists(), "nothing was begun");
+}
+
+#[test]
+fn r39_a_retry_under_a_taken_name_changes_nothing_of_the_other_run() {
+    let bench = Bench::new();
+    let mut a = step("a", "echo x > /tmp/x");
+    a["outputs"] = json!({"artifacts": [{"name": "x", "path": "/tmp/x"}]});
+    let file = bench.flow("first", &json!({"steps": [a, after(step("b", "false"), &["a"])]}));
+    assert_eq!(bench.run(&file, &[]).code, 1);
+    assert_eq!(bench.run(&bench.flow("other", &json!({"steps": [step("a", "true")]})), &[]).code, 0);
+    let files = || std::fs::read_dir(bench.path("home/runs/default/other/cas/sha256")).map_or(0, Iterator::count);
+    let before = files();
+    assert_eq!(bench.orlop(&["flow", "retry", "first", "--name", "other"]).code, 5);
+    assert_eq!(files(), before);
+}
