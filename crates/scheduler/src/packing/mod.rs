@@ -13,6 +13,31 @@
 //! assert!(packing.optimal);
 //! # Ok::<(), orlop_scheduler::packing::PackError>(())
 //! ```
+//!
+//! # How good it is
+//!
+//! All generated sets, 10 seeds a cell, 10⁶ moves: `cargo run --release -p orlop-examples --bin packing_report`. Σ bins over
+//! Σ of the strongest bound, which is by columns where n ≤ 200 and the simpler ones leave a gap; over Σ optimum for triplets.
+//! Times are of one thread of a shared machine under load.
+//!
+//! | set | instances | first-fit decreasing | dot product | auto | target of auto | auto proven | time of auto |
+//! |---|---|---|---|---|---|---|---|
+//! | Caprara–Toth | 400 | 1.0367 | 1.0263 | 1.0076 | | 318 | 15 s |
+//! | Panigrahy | 1,620 | 1.0582 | 1.0458 | 1.0341 | 1.08 | 1,143 | 264 s |
+//! | mixed | 1,080 | 1.2044 | 1.1699 (target 1.195) | 1.1268 | 1.18 | 494 | 136 s |
+//! | triplets | 360 | 1.1786 | 1.1674 (target 1.18) | 1.0075 | 1.157, goal 1.10 | 281 | 23 s |
+//! | Falkenauer U | 40 | 1.0134 | 1.0134 | 1.0054 | | 17 | 2 s |
+//! | Falkenauer T | 40 | 1.1694 | 1.1694 | 1.0142 | | 0 | 3 s |
+//! | Martello–Toth | 360 | 1.0017 | 1.0017 | 1.0009 | | 325 | 6 s |
+//!
+//! Panigrahy 8 and 9 with n ≤ 200, where volume says little: auto comes to 1.0005 and 1.0086 of the bound with columns,
+//! first-fit decreasing to 1.0407 and 1.0345; columns lift the bound of 9 from 3,751 to 3,973 and that of 8 not at all.
+//! Mixed 1 and 5 stand at 1.2019 and 1.1778 over all n and at 1.0327 and 1.0345 for n ≤ 200: above that no columns are
+//! priced, and the simpler bounds are 10 to 20 % below them where both are known. On every tenth instance of mixed, the
+//! bounds without columns put the dot product at 1.2021 and auto at 1.1569.
+//!
+//! First-fit decreasing of 100,000 items in three dimensions took 0.16 to 0.33 s of processor time for Panigrahy 1, 2 and 5
+//! and mixed 4, making the items included; `cargo bench -p orlop-scheduler --bench packing` measures it alone.
 
 mod bins;
 mod bounds;
