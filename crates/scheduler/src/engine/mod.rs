@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 mod admit;
 mod assign;
 mod cancel;
+mod dot;
 mod ends;
 mod epoch;
 mod explain;
@@ -159,6 +160,8 @@ pub struct Scheduler {
     /// Shares, request costs and the scale are to be worked out again: the fleet changed.
     fleet_changed: bool,
 
+    /// The place that grew last, for `dot-product`.
+    grown: Option<u32>,
     /// Places that grew since the last round.
     grew: Vec<u32>,
     timers: Timers,
@@ -232,6 +235,7 @@ impl Scheduler {
             credit: [0.0; 3],
             was_ready: [false; 3],
             fleet_changed: true,
+            grown: None,
             grew: Vec::new(),
             timers: Timers::default(),
             reservations: Vec::new(),

@@ -3,6 +3,7 @@
 
 use super::Scheduler;
 use super::assign::Target;
+use crate::config::Policy;
 use crate::effect::{Effect, Start};
 use crate::fault::{Fault, fault};
 use crate::queue::LaneEntry;
@@ -87,8 +88,10 @@ impl Scheduler {
         }
         let band = best?;
         let tenant = tenants[band];
-        let lane = self.tenants.get(tenant as usize)?.lanes.get(band)?;
-        let entry = lane.first(|class| self.is_open(class))?;
+        let entry = match self.config.policy {
+            Policy::DotProduct => self.suited(tenant, band)?,
+            _ => self.tenants.get(tenant as usize)?.lanes.get(band)?.first(|class| self.is_open(class))?,
+        };
         Some(Turn { band, tenant, entry })
     }
 
@@ -229,7 +232,7 @@ impl Scheduler {
             run,
             avoid,
             likes: (likes != 0).then_some(&liking),
-            balance: (self.config.policy == crate::config::Policy::Balanced).then_some(&balance),
+            balance: (self.config.policy == Policy::Balanced).then_some(&balance),
         };
         let mut look = |search: &Search<'_>, found: &mut Shortlist| {
             if class.refused {

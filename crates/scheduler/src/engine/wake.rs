@@ -49,6 +49,7 @@ impl Scheduler {
     fn wake_places(&mut self) {
         let mut grew = std::mem::take(&mut self.grew);
         let mut could = std::mem::take(&mut self.scratch);
+        self.grown = grew.last().copied().or(self.grown);
         for place in &grew {
             if let Some(worker) = self.workers.get_mut(self.table.owner(*place)) {
                 worker.grew = false;

@@ -21,6 +21,9 @@ pub(crate) struct Queue {
     pub(crate) lists: [Fifo; 4],
     /// Its seat in its lane while it has jobs.
     pub(crate) seat: Option<u32>,
+    /// How often its head was passed over by `dot-product`.
+    #[serde(default)]
+    pub(crate) passed: u8,
 }
 
 impl Queue {

@@ -1,0 +1,70 @@
+//! The policy `dot-product` (section 2.4): which of a tenant's first heads suits the worker that grew. Owns the choice and
+//! how often a head may be passed over; the other policies take the first head.
+
+use super::Scheduler;
+use crate::fleet::MAX_DIMS;
+use crate::queue::LaneEntry;
+
+/// How many heads are compared.
+const HEADS: usize = 16;
+/// How often a head may be passed over.
+const PASSES: u8 = 16;
+
+impl Scheduler {
+    /// The head of a lane whose demand points where the rest of the worker that grew last does: greatest
+    /// Σ w·request·free with w = 1 ÷ mean demand of the heads compared. Without such a worker the first head.
+    pub(super) fn suited(&mut self, tenant: u32, band: usize) -> Option<LaneEntry> {
+        let lane = self.tenants.get(tenant as usize)?.lanes.get(band)?;
+        let mut heads: Vec<LaneEntry> =
+            lane.entries.iter().filter(|entry| !entry.stopped && self.is_open(entry.class)).copied().collect();
+        heads.sort_unstable_by_key(|entry| entry.key);
+        heads.truncate(HEADS);
+        let first = *heads.first()?;
+        let tired = self.queues.get(first.queue as usize).is_some_and(|queue| queue.passed >= PASSES);
+        let place = self.grown.filter(|place| self.table.is_open(*place) && !tired);
+        let chosen = place.and_then(|place| self.most_along(&heads, place)).unwrap_or(first);
+        for entry in heads.iter().take_while(|entry| entry.key < chosen.key) {
+            if let Some(queue) = self.queues.get_mut(entry.queue as usize) {
+                queue.passed = queue.passed.saturating_add(1);
+            }
+        }
+        if let Some(queue) = self.queues.get_mut(chosen.queue as usize) {
+            queue.passed = 0;
+        }
+        Some(chosen)
+    }
+
+    fn most_along(&self, heads: &[LaneEntry], place: u32) -> Option<LaneEntry> {
+        let request = |entry: &LaneEntry| {
+            let class = self.classes.get(entry.class)?;
+            let (number, request) = self.classes.fits(class, place, (&self.table, &self.requests))?;
+            debug_assert!(self.requests.get(number).is_some(), "what fits is known");
+            Some(request)
+        };
+        let mut mean = [0.0_f64; MAX_DIMS];
+        for request in heads.iter().filter_map(request) {
+            for (dim, amount) in &request.ranked {
+                if let Some(mean) = mean.get_mut(usize::from(*dim)) {
+                    *mean += f64::from(*amount) / heads.len() as f64;
+                }
+            }
+        }
+        let along = |entry: &LaneEntry| {
+            let part = |(dim, amount): &(u8, i32)| {
+                let dim = usize::from(*dim);
+                let mean = mean.get(dim).copied().unwrap_or(0.0);
+                if mean > 0.0 { f64::from(*amount) / mean * f64::from(self.table.free(dim, place)) } else { 0.0 }
+            };
+            request(entry).map(|request| request.ranked.iter().map(part).sum::<f64>())
+        };
+        let mut best: Option<(f64, LaneEntry)> = None;
+        for entry in heads {
+            if let Some(score) = along(entry)
+                && best.is_none_or(|(most, _)| score > most)
+            {
+                best = Some((score, *entry));
+            }
+        }
+        best.map(|(_, entry)| entry)
+    }
+}
