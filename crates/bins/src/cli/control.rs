@@ -7,7 +7,8 @@ use orlop_core::spec::status::Decision;
 use super::failure::{Exit, Failure};
 use super::output;
 use super::place::Place;
-use super::stored::{caller, order};
+use super::stored::order;
+use crate::host::control::caller;
 use crate::host::flow::Order;
 
 /// A run.
@@ -73,7 +74,7 @@ pub(super) enum Verb {
 pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
     let DecideArgs { name, step, reason, place } = args;
     let told = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
-    give(&place, &name, Order::Decide { step, decision, by: caller(), reason }, &told).await
+    give(&place, &name, Order::Decide { step, decision, by: Some(caller()), reason }, &told).await
 }
 
 /// Suspends a run.

@@ -14,6 +14,7 @@ mod output;
 mod place;
 mod plan;
 mod progress;
+mod resume;
 mod retry;
 mod run;
 mod setup;
@@ -26,7 +27,8 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use failure::{Exit, Failure};
 
@@ -104,7 +106,7 @@ enum Flow {
 /// Runs the command line of this process and says how it ends.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
@@ -130,6 +132,21 @@ pub fn main() -> ExitCode {
     // Work on blocking threads that nobody waits for must not hold the program.
     runtime.shutdown_background();
     ExitCode::from(exit as u8)
+}
+
+/// The command line of this process. A run is told which options stood there: others come from the environment.
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
+        let mut leaf = &matches;
+        while let Some((_, next)) = leaf.subcommand() {
+            leaf = next;
+        }
+        let stood = |id: &&clap::Id| leaf.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        args.given = leaf.ids().filter(stood).map(ToString::to_string).collect();
+    }
+    Ok(cli)
 }
 
 fn telemetry() {

@@ -1,6 +1,7 @@
 //! `orlop run`: a flow on this machine until it has ended. Owns names, directories and the choice between a new run and
 //! an old one; the driving is in `drive`, the order of several in `several`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::ports::journal::FlowJournal as _;
-use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::flow::{FlowSpec, JobFlow};
 use orlop_core::spec::status::Decision;
 use orlop_dag::gate::key_of;
 use orlop_dag::plan::Plan;
@@ -23,8 +24,9 @@ use super::place::Place;
 use super::progress::Progress;
 use super::retry::HandOver;
 use super::setup::{SetupArgs, pair};
-use super::several;
-use super::stored::caller;
+use super::stored::Stored;
+use super::{resume, several};
+use crate::host::control::caller;
 use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, SystemClock};
 use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, Home, RunDir, RunLock};
@@ -79,6 +81,9 @@ pub(super) struct RunArgs {
     /// Form of the result
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
+    /// Options that stood on the command line.
+    #[arg(skip)]
+    pub given: BTreeSet<String>,
 }
 
 /// Runs the flow of a file or several of them, or goes on with a run.
@@ -116,7 +121,7 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
     };
     let held = lock(&run, &place.named(&name)).await?;
     if begun(&run).await? {
-        return go_on(args, &place, run, held).await;
+        return go_on(args, &place, run, held, Some(&loaded.manifest.flow.spec)).await;
     }
     drop(held);
     begin(args, loaded).await
@@ -233,7 +238,7 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
     let run = args.place.existing(&name)?;
     let held = lock(&run, &args.place.named(&name)).await?;
     if begun(&run).await? {
-        return go_on(args, &args.place, run, held).await;
+        return go_on(args, &args.place, run, held, None).await;
     }
     let message = format!(
         "nothing of the run in {} was recorded before its host was gone; run its file again",
@@ -242,16 +247,23 @@ async fn resume_named(args: &RunArgs) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::NotFound, message))
 }
 
-/// Goes on with a run that was begun.
-async fn go_on(args: &RunArgs, place: &Place, run: RunDir, (door, lock): (Door, RunLock)) -> Result<Exit, Failure> {
-    let stored = super::stored::Stored::read(&run).await?;
+/// Goes on with a run that was begun, and not with anything else: options or a file that differ are refused.
+async fn go_on(
+    args: &RunArgs,
+    place: &Place,
+    run: RunDir,
+    (door, lock): (Door, RunLock),
+    spec: Option<&FlowSpec>,
+) -> Result<Exit, Failure> {
+    let stored = Stored::read(&run).await?;
     let name = place.named(&stored.record.flow.metadata.name);
+    resume::check(args, &stored, &name, spec)?;
     let setup = stored.setup()?;
     let gate = gate(place, &stored.record.flow)?;
     let uid = stored.record.uid.clone();
     let images = manifest::has_images(&stored.plan);
     for step in &args.auto_approve {
-        let (by, reason) = (caller(), Some("--auto-approve".to_owned()));
+        let (by, reason) = (Some(caller()), Some("--auto-approve".to_owned()));
         let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason };
         super::stored::write(&run, &order).await?;
     }
@@ -330,7 +342,7 @@ pub(super) fn approvals(plan: &Plan, steps: &[String]) -> Result<Vec<FlowEvent>,
             plan.address_of(name).filter(|at| plan.step(at.step).is_some_and(orlop_core::spec::step::Step::is_manual));
         let at =
             at.ok_or_else(|| Failure::usage(format!("--auto-approve {name}: the flow has no Manual step `{name}`")))?;
-        let (by, reason) = (caller(), Some("--auto-approve".to_owned()));
+        let (by, reason) = (Some(caller()), Some("--auto-approve".to_owned()));
         Ok(FlowEvent::Approval { at, decision: Decision::Approved, by, verified: false, decided_at, reason })
     };
     steps.iter().map(approval).collect()

@@ -94,12 +94,6 @@ impl Stored {
     }
 }
 
-/// Who calls, as far as the environment says.
-#[must_use]
-pub(super) fn caller() -> Option<String> {
-    ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok()).filter(|name| !name.is_empty())
-}
-
 /// Gives an order to a run: to its host, or where none lives to its journal, for the next one. True when a host took it.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
 //! Where runs of this machine are kept: one directory a run, below one home. Owns the layout and the lock that keeps a
 //! second host out; what stands in a run's journal is the host's.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The home of runs.
@@ -156,12 +156,21 @@ impl RunDir {
         self.0.join("logs")
     }
 
-    /// Makes the directory, for its owner only.
+    /// Makes the directory, for its owner only. One that is there is made private, unless it holds other things.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Those of the file system; Denied when others can look into it and it holds other things.
     pub fn create(&self) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        if fs::metadata(&self.0)?.permissions().mode() & 0o077 == 0 {
+            return Ok(());
+        }
+        if !self.is_made() && fs::read_dir(&self.0)?.next().is_some() {
+            let why = "others can look into it and it holds other things; give a new directory, or make it private with \
+                       `chmod 700`";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        fs::set_permissions(&self.0, Permissions::from_mode(0o700))
     }
 
     /// Executions of attempts that were not forgotten.
@@ -294,6 +303,27 @@ mod tests {
         assert_eq!(home.runs(None).unwrap(), [home.run("a", "y"), home.run("a", "z"), home.run("b", "x")]);
         assert_eq!(home.runs(Some("b")).unwrap(), [home.run("b", "x")]);
         assert_eq!(home.runs(Some("c")).unwrap(), []);
+    }
+
+    #[test]
+    fn a_directory_of_a_run_is_private_also_one_that_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::new(dir.path().join("run"));
+        let mode = || fs::metadata(run.path()).unwrap().permissions().mode() & 0o777;
+        let open = || fs::set_permissions(run.path(), Permissions::from_mode(0o755)).unwrap();
+        run.create().unwrap();
+        assert_eq!(mode(), 0o700);
+        open();
+        fs::write(run.path().join("letter"), "dear").unwrap();
+        assert_eq!(run.create().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(mode(), 0o755);
+        fs::remove_file(run.path().join("letter")).unwrap();
+        run.create().unwrap();
+        assert_eq!(mode(), 0o700);
+        open();
+        fs::write(run.journal(), "").unwrap();
+        run.create().unwrap();
+        assert_eq!(mode(), 0o700);
     }
 
     #[tokio::test]

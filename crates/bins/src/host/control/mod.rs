@@ -3,6 +3,7 @@
 
 mod address;
 mod client;
+mod person;
 mod server;
 
 use orlop_core::spec::status::FlowStatus;
@@ -12,6 +13,7 @@ use super::flow::{Notice, Order, OrderError};
 
 pub(super) use address::Address;
 pub use client::{Client, Watch};
+pub use person::caller;
 pub use server::Server;
 
 /// Name of the socket in the run directory.

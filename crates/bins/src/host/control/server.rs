@@ -16,8 +16,9 @@ use tokio::sync::{broadcast, oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::address::Address;
+use super::person::name_of;
 use super::{Answer, Request};
-use crate::host::flow::{HostHandle, Notice, OrderError};
+use crate::host::flow::{HostHandle, Notice, Order, OrderError};
 
 /// How long callers may take to hear the last words of a host.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -81,11 +82,13 @@ async fn accept(listener: UnixListener, handle: HostHandle, mut ended: oneshot::
 
 /// Serves one caller until it leaves. Trouble with it is its own.
 async fn serve(stream: UnixStream, handle: HostHandle) {
+    // The kernel knows who calls, whoever the caller says that it is.
+    let caller = stream.peer_cred().map(|peer| name_of(peer.uid()));
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let answer = match serde_json::from_str(&line) {
-            Ok(Request::Order(order)) => match handle.order(order).await {
+            Ok(Request::Order(order)) => match handle.order(signed(order, &caller)).await {
                 Ok(()) => Answer::Done,
                 Err(error) => Answer::Refused(error),
             },
@@ -100,6 +103,16 @@ async fn serve(stream: UnixStream, handle: HostHandle) {
         if send(&mut write, &answer).await.is_err() {
             return;
         }
+    }
+}
+
+/// An order under the name of who gives it.
+fn signed(order: Order, caller: &io::Result<String>) -> Order {
+    match order {
+        Order::Decide { step, decision, reason, .. } => {
+            Order::Decide { step, decision, by: caller.as_ref().ok().cloned(), reason }
+        }
+        other => other,
     }
 }
 

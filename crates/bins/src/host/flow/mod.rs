@@ -72,7 +72,7 @@ pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
 pub use order::{Order, OrderError, event};
 pub use repeat::{Parent, imports};
 pub use resource::resource_name;
-pub use submit::{ParameterError, Submission, first_events, parameters, record};
+pub use submit::{ParameterError, Submission, first_events, parameters, record, spec_hash};
 pub use template::{Subject, TemplateError};
 
 use handle::Desk;

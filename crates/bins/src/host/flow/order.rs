@@ -74,7 +74,7 @@ pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Opt
         Order::Decide { step, decision, by, reason } => decide(plan, state, step, *decision)?.then(|| {
             let at = plan.address_of(step).unwrap_or_default();
             let (by, reason) = (by.clone(), reason.clone());
-            // The command line knows who calls it only from the environment.
+            // Nobody but this machine vouches for the name.
             FlowEvent::Approval { at, decision: *decision, by, verified: false, decided_at: now, reason }
         }),
         Order::Suspend { mode } => Some(FlowEvent::SetSuspend { on: true, mode: *mode }),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use orlop_core::event::FlowEvent;
 use orlop_core::name::{sha256_hex, short63};
 use orlop_core::ports::journal::FlowRecord;
-use orlop_core::spec::flow::{FlowParameter, GROUP, JobFlow};
+use orlop_core::spec::flow::{FlowParameter, FlowSpec, GROUP, JobFlow};
 use orlop_core::spec::meta::KeyRef;
 use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
@@ -155,7 +155,6 @@ pub async fn record(
     flow.metadata.uid = Some(uid.clone());
     flow.metadata.creation_timestamp = Some(now);
     flow.metadata.namespace.get_or_insert_with(|| "default".to_owned());
-    let spec = serde_json::to_vec(&flow.spec).map_err(|error| HostError::Unreadable(error.to_string()))?;
     let meta = FlowMeta {
         uid: uid.clone(),
         name: flow.metadata.name.clone(),
@@ -164,7 +163,7 @@ pub async fn record(
         annotations: flow.metadata.annotations.clone(),
         parameters: values,
         max_live,
-        spec_hash: Some(sha256_hex(&spec, 64)),
+        spec_hash: Some(spec_hash(&flow.spec)?),
         generation: flow.metadata.generation,
     };
     let timed = flow.spec.steps.iter().chain(&flow.spec.finally);
@@ -172,6 +171,15 @@ pub async fn record(
     let options = serde_json::to_value(RecordOptions { meta, driver, timeouts, first })
         .map_err(|error| HostError::Unreadable(error.to_string()))?;
     Ok(FlowRecord { uid, flow, created_at: now, options })
+}
+
+/// The hash by which a flow that is given again is known to be the one that was submitted: SHA-256 in hex.
+///
+/// # Errors
+/// Never for specs that were read; an error is a broken invariant.
+pub fn spec_hash(spec: &FlowSpec) -> Result<String, HostError> {
+    let spec = serde_json::to_vec(spec).map_err(|error| HostError::Unreadable(error.to_string()))?;
+    Ok(sha256_hex(&spec, 64))
 }
 
 /// What is told to the engine before all else: approvals that the object carries as annotations, and its `stop`.

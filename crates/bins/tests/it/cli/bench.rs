@@ -152,6 +152,12 @@ impl Bench {
     }
 }
 
+/// The user under whom the tests run, as the machine knows it.
+pub(super) fn user() -> String {
+    let uid = nix::unistd::getuid();
+    nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+}
+
 /// Waits for the end of a program.
 pub(super) fn end(child: Child) -> Gave {
     Gave::of(child.wait_with_output().expect("the program ends"))

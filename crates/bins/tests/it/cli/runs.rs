@@ -173,6 +173,9 @@ fn delete_leaves_what_is_not_the_runs_own() {
     let (mine, shared) = (bench.path("mine").display().to_string(), bench.path("shared").display().to_string());
     std::fs::create_dir(&shared).unwrap();
     bench.file("shared/letter", "dear");
+    let gave = bench.run(&file, &["--run-dir", &shared]);
+    assert_eq!(gave.code, 6, "others could read logs there: {gave:?}");
+    std::fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     for dir in [&mine, &shared] {
         assert_eq!(bench.run(&file, &["--run-dir", dir]).code, 0);
         assert_eq!(bench.orlop(&["flow", "delete", "guest", "--run-dir", dir]).code, 0);
@@ -235,4 +238,27 @@ fn r39_a_retry_under_a_taken_name_changes_nothing_of_the_other_run() {
     let before = files();
     assert_eq!(bench.orlop(&["flow", "retry", "first", "--name", "other"]).code, 5);
     assert_eq!(files(), before);
+}
+
+#[test]
+fn resume_refuses_what_would_not_apply() {
+    let bench = Bench::new();
+    let manual = json!({"name": "ok", "type": "Manual"});
+    let spec = json!({"parameters": [{"name": "env", "value": "dev"}], "steps": [manual]});
+    let file = bench.flow("kept", &spec);
+    assert_eq!(bench.run(&file, &["--no-wait-approval", "--jobs", "2"]).code, 10);
+    let resume = |args: &[&str]| {
+        let gave = bench.orlop(&[&["run", "--resume", "--no-wait-approval", "--progress", "none"], args].concat());
+        format!("{} ({})", gave.err.trim_end(), gave.code)
+    };
+    insta::assert_snapshot!(resume(&["--name", "kept", "-p", "env=prod", "--jobs", "3"]), @"error: `kept` was begun with other values of --jobs, --param and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
+    insta::assert_snapshot!(resume(&["--name", "kept", "--backend", "docker"]), @"error: `kept` was begun with other values of --backend and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
+    assert!(resume(&["--name", "kept", "--backend", "process", "--jobs", "2", "-p", "env=dev"]).ends_with("(10)"));
+    let path = file.display().to_string();
+    assert!(resume(&[&path]).ends_with("(10)"), "the environment and defaults are no options");
+    let mut edited = spec.clone();
+    edited["steps"][0]["message"] = json!("really?");
+    bench.flow("kept", &edited);
+    insta::assert_snapshot!(resume(&[&path]), @"error: the flow of the file is not the one `kept` was begun with; go on with that by `orlop run --resume --name kept`, or run the file under another --name (5)");
+    assert!(resume(&["--name", "kept"]).ends_with("(10)"), "what was begun goes on");
 }

@@ -156,7 +156,7 @@ fn r20_reject_records_who_and_why() {
     let status = bench.status("gate").unwrap();
     assert_eq!(phases(&status), "ok=Failed/Rejected b=Skipped/DependencyFailed");
     let approval = &status["steps"][0]["approval"];
-    assert_eq!((&approval["by"], &approval["reason"]), (&json!("ann"), &json!("not on a Friday")));
+    assert_eq!((&approval["by"], &approval["reason"]), (&json!(super::bench::user()), &json!("not on a Friday")));
 }
 
 #[test]
