@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use criterion::{BenchmarkId, Criterion, Throughput};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
+use orlop_scheduler::engine::Scheduler;
 
 use crate::fleet::Bench;
 
@@ -50,6 +51,26 @@ pub(crate) fn submits(criterion: &mut Criterion) {
                 }
                 sum
             });
+        });
+    }
+    group.finish();
+}
+
+/// Restoring a snapshot that holds this many waiting jobs; every check of what is read included.
+pub(crate) fn restores(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("restore, jobs waiting");
+    group.sample_size(10);
+    for waiting in [10_000_u64, 1_000_000] {
+        let mut bench = Bench::new(1000);
+        bench.submit(waiting);
+        let snapshot = bench.scheduler.snapshot();
+        group.throughput(Throughput::Elements(waiting));
+        group.bench_function(BenchmarkId::from_parameter(waiting), |criterion| {
+            criterion.iter_batched(
+                || (snapshot.clone(), bench.scheduler.config().clone()),
+                |(snapshot, config)| Scheduler::restore(snapshot, config),
+                BatchSize::PerIteration,
+            );
         });
     }
     group.finish();

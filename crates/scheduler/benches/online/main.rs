@@ -10,5 +10,13 @@ mod steady;
 
 use criterion::{criterion_group, criterion_main};
 
-criterion_group!(benches, growth::bulk, growth::submits, steady::pairs, steady::cancels, steady::heartbeats);
+criterion_group!(
+    benches,
+    growth::bulk,
+    growth::submits,
+    growth::restores,
+    steady::pairs,
+    steady::cancels,
+    steady::heartbeats
+);
 criterion_main!(benches);
