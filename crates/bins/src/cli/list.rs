@@ -47,7 +47,7 @@ pub(super) struct Listed {
     pub run: RunDir,
     /// Its summary.
     pub flow: FlowRecordSummary,
-    /// Its labels.
+    /// Its labels, where they were asked for.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -62,6 +62,8 @@ pub(super) struct Filter {
     pub labels: Vec<(String, String)>,
     /// Only accepted at least this long ago.
     pub older_than: Option<Duration>,
+    /// Whether labels are asked for though none is filtered by: that reads whole journals.
+    pub with_labels: bool,
 }
 
 impl Filter {
@@ -88,7 +90,7 @@ pub(super) async fn runs(place: &Place, filter: &Filter) -> Result<Vec<Listed>, 
     };
     let mut runs = Vec::new();
     for run in found {
-        match listed(&run).await {
+        match listed(&run, filter.with_labels || !filter.labels.is_empty()).await {
             Ok(Some(listed)) if filter.takes(&listed) => runs.push(listed),
             Ok(_) => {}
             Err(failure) => output::tell(&format!("warning: {} cannot be read: {failure}", run.path().display())),
@@ -98,10 +100,10 @@ pub(super) async fn runs(place: &Place, filter: &Filter) -> Result<Vec<Listed>, 
     Ok(runs)
 }
 
-async fn listed(run: &RunDir) -> Result<Option<Listed>, Failure> {
+async fn listed(run: &RunDir, with_labels: bool) -> Result<Option<Listed>, Failure> {
     let journal = SqliteJournal::open(run.journal(), Access::Viewer).await?;
     let Some(flow) = journal.list().await?.into_iter().next() else { return Ok(None) };
-    let labels = journal.load(&flow.uid).await?.record.flow.metadata.labels;
+    let labels = if with_labels { journal.load(&flow.uid).await?.record.flow.metadata.labels } else { BTreeMap::new() };
     journal.close().await;
     Ok(Some(Listed { run: run.clone(), flow, labels }))
 }
@@ -129,6 +131,7 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
         phase: args.phase.as_deref().map(phase).transpose()?,
         labels: args.label.clone(),
         older_than: args.older_than.map(GoDuration::get),
+        with_labels: matches!(args.output, Format::Json | Format::Yaml),
     };
     let runs = runs(&args.place, &filter).await?;
     let text = match args.output {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use orlop_cloud::runtime::logs::Stream;
 use orlop_cloud::runtime::logs::follow::Follower;
-use orlop_cloud::runtime::logs::read::{Entry, read_all};
+use orlop_cloud::runtime::logs::read::Entry;
 use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
@@ -14,6 +14,7 @@ use orlop_core::time::{GoDuration, Time};
 use tokio::task::JoinSet;
 
 use super::failure::{Exit, Failure};
+use super::lines::{Joiner, Lines, Merged};
 use super::output;
 use super::place::Place;
 use super::signals::Signals;
@@ -106,13 +107,13 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
     for pair in
         select(&run, &stored, &status, &args).chunk_by(|a, b| (&a.instance, a.attempt) == (&b.instance, b.attempt))
     {
-        let mut entries: Vec<(Entry, &Log)> = Vec::new();
-        for log in pair {
-            entries.extend(all(log)?.into_iter().map(|entry| (entry, log)));
-        }
-        entries.sort_by_key(|(entry, _)| entry.time);
-        for (entry, log) in entries {
-            if !writer.write(log, &entry)? {
+        let failed = |error| Failure::io("reading the logs failed", &error);
+        let lines = pair.iter().map(|log| Lines::new(&log.path, log.stream, 0, Joiner::default()));
+        let mut merged = Merged::new(lines).map_err(failed)?;
+        while let Some((file, line)) = merged.next().map_err(failed)? {
+            if let Some(log) = pair.get(file)
+                && !writer.write(log, &line)?
+            {
                 return Ok(Exit::Done);
             }
         }
@@ -150,12 +151,6 @@ fn meant(stored: &Stored, step: &StepStatus, at: Address, args: &LogsArgs) -> bo
     named && item && failed && step.instances.is_none()
 }
 
-/// All entries of a log; none where there is no file.
-fn all(log: &Log) -> Result<Vec<Entry>, Failure> {
-    let failed = |error| Failure::io(&format!("reading {} failed", log.path.display()), &error);
-    Ok(read_all(&log.path, log.stream, 0).map_err(failed)?.entries)
-}
-
 /// How entries become lines.
 struct Writer {
     timestamps: bool,
@@ -190,8 +185,10 @@ async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer)
     let mut known: BTreeMap<PathBuf, Option<Following>> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut status = stored.status();
+    let mut is_news = true;
     loop {
-        for log in select(run, stored, &status, args) {
+        let logs = if std::mem::take(&mut is_news) { select(run, stored, &status, args) } else { Vec::new() };
+        for log in logs {
             match (known.get_mut(&log.path), log.state) {
                 (_, LogState::Ahead) | (Some(_), LogState::Live) => {}
                 (Some(following), LogState::Ended) => *following = None,
@@ -211,12 +208,12 @@ async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer)
                 }
             }
             answer = watching.next() => match answer {
-                Ok(Some(Answer::Status(next))) => status = *next,
+                Ok(Some(Answer::Status(next))) => (status, is_news) = (*next, true),
                 Ok(Some(_)) => {}
                 Ok(None) => {
                     watch = None;
                     // The journal has the last word.
-                    status = Stored::read(run).await?.status();
+                    (status, is_news) = (Stored::read(run).await?.status(), true);
                 }
                 Err(error) => return Err(Failure::io("the host of the flow cannot be watched", &error)),
             }
@@ -235,22 +232,22 @@ async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer)
 /// A log is followed as long as this is there.
 type Following = tokio::sync::watch::Sender<()>;
 /// Where lines of logs go.
-type Lines = tokio::sync::mpsc::Sender<(Log, Entry)>;
+type Teller = tokio::sync::mpsc::Sender<(Log, Entry)>;
 
 /// Tells the lines of a log as they are written, and at the end those that are left.
-async fn tail(log: Log, lines: Lines, end: tokio::sync::watch::Receiver<()>) {
+async fn tail(log: Log, lines: Teller, end: tokio::sync::watch::Receiver<()>) {
     if let Err(error) = follow_one(&log, &lines, end).await {
         output::tell(&format!("warning: {} cannot be followed: {error}", log.path.display()));
     }
 }
 
-async fn follow_one(log: &Log, lines: &Lines, mut end: tokio::sync::watch::Receiver<()>) -> std::io::Result<()> {
+async fn follow_one(log: &Log, teller: &Teller, mut end: tokio::sync::watch::Receiver<()>) -> std::io::Result<()> {
     let mut follower = None;
     if log.state == LogState::Live {
         std::fs::create_dir_all(log.path.parent().unwrap_or(Path::new("/")))?;
         follower = Some(Follower::new(&log.path, log.stream, 0)?);
     }
-    let mut from = 0;
+    let (mut from, mut joiner) = (0, Joiner::default());
     loop {
         let live = async {
             match &mut follower {
@@ -258,35 +255,42 @@ async fn follow_one(log: &Log, lines: &Lines, mut end: tokio::sync::watch::Recei
                 None => std::future::pending().await,
             }
         };
-        let (page, ended) = tokio::select! {
-            page = live => (page?, false),
+        let page = tokio::select! {
+            page = live => page?,
             // Nothing is ever sent: this is the end of the sender.
-            _ = end.changed() => (read_all(&log.path, log.stream, from)?, true),
+            _ = end.changed() => break,
         };
         from = page.next;
         for entry in page.entries {
             // Whoever reads may have gone.
-            if lines.send((log.clone(), entry)).await.is_err() {
+            if let Some(line) = joiner.push(entry)
+                && teller.send((log.clone(), line)).await.is_err()
+            {
                 return Ok(());
             }
         }
-        if ended {
-            return Ok(());
+    }
+    let mut rest = Lines::new(&log.path, log.stream, from, joiner);
+    while let Some(line) = rest.next()? {
+        if teller.send((log.clone(), line)).await.is_err() {
+            break;
         }
     }
+    Ok(())
 }
 
 /// The last lines of the first step that failed, for the summary of a run.
 #[must_use]
 pub(super) fn tail_of_failure(run: &RunDir, status: &FlowStatus) -> String {
     const LINES: usize = 10;
+    const BYTES: u64 = 64 * 1024;
     let failed = |step: &&StepStatus| step.phase == StepPhase::Failed && step.attempt > 0 && step.instances.is_none();
     let Some(step) = status.steps.iter().find(failed) else { return String::new() };
     let mut entries = Vec::new();
     for (stream, suffix) in [(Stream::Stdout, "out"), (Stream::Stderr, "err")] {
         let path = run.logs().join(&step.name).join(format!("{}.{suffix}", step.attempt));
-        let log = Log { instance: step.name.clone(), attempt: step.attempt, stream, path, state: LogState::Ended };
-        entries.extend(all(&log).unwrap_or_default());
+        // Without them the summary is as true.
+        entries.extend(Lines::last(&path, stream, BYTES).unwrap_or_default());
     }
     entries.sort_by_key(|entry| entry.time);
     let from = entries.len().saturating_sub(LINES);

@@ -7,6 +7,7 @@ mod explain;
 mod failure;
 mod get;
 mod graph;
+mod lines;
 mod list;
 mod logs;
 mod manifest;

@@ -8,6 +8,7 @@ use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_dag::engine::StatusView;
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
 use super::{output, progress};
 use crate::host::flow::{Clock as _, SystemClock};
@@ -26,6 +27,8 @@ pub(super) async fn show(mut status: watch::Receiver<Arc<StatusView>>, name: &Ru
     let mut rows: Vec<ProgressBar> = Vec::new();
     let colour = output::error_colour();
     let mut redraw = tokio::time::interval(REDRAW);
+    // After a while in which nothing ran there is nothing to catch up on.
+    redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let view = status.borrow_and_update().clone();
         let lines = lines(name, &view.status, colour);

@@ -262,3 +262,17 @@ fn resume_refuses_what_would_not_apply() {
     insta::assert_snapshot!(resume(&[&path]), @"error: the flow of the file is not the one `kept` was begun with; go on with that by `orlop run --resume --name kept`, or run the file under another --name (5)");
     assert!(resume(&["--name", "kept"]).ends_with("(10)"), "what was begun goes on");
 }
+
+#[test]
+fn a_long_line_of_a_log_is_one_line() {
+    let bench = Bench::new();
+    let file =
+        bench.flow("long", &json!({"steps": [step("a", "head -c 40000 /dev/zero | tr '\\0' x; echo; echo end")]}));
+    let child = bench.begin(&file, &[]);
+    bench.until("long", |_| true);
+    let lines = format!("a/1 {}\na/1 end\n", "x".repeat(40_000));
+    let follow = bench.orlop(&["flow", "logs", "long", "--follow"]).out;
+    assert_eq!(end(child).code, 0);
+    assert!(follow == lines, "followed in {} lines", follow.lines().count());
+    assert!(bench.orlop(&["flow", "logs", "long"]).out == lines);
+}

@@ -42,12 +42,26 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
     bench.file("flows/deep/good.json", &object);
     bench.file("flows/empty.yaml", "");
     bench.file("flows/notes.txt", "no flow");
+    bench.file("flows/deployment.yaml", "apiVersion: apps/v1\nkind: Deployment\n---\nreplicas: 3\n");
+    bench.file("flows/misspelt.yaml", "apiVersion: workflow.kube-zen.io/v1alpha1\nkind: JobFlo\n");
+    std::fs::write(bench.path("flows/latin.yaml"), b"name: caf\xe9\n").unwrap();
     let gave = bench.orlop(&["flow", "validate", "flows"]);
     assert_eq!(gave.code, 3);
     bench.settings().bind(|| insta::assert_snapshot!(gave.out, @"
     flows/deep/good.json: good
+    flows/deployment.yaml: skipped, it holds no flow
     flows/empty.yaml: error[1.1]: the file holds no flow
      = help: write a document with apiVersion: workflow.kube-zen.io/v1alpha1 and kind: JobFlow, or a pipeline with `steps`
+
+    1 error
+    error: flows/latin.yaml is not UTF-8 text, so it is no manifest
+    error[1.1]: there is no kind `JobFlo`
+     --> flows/misspelt.yaml:2:7
+      |
+    2 | kind: JobFlo
+      |       ^^^^^^
+      = field: kind
+      = help: did you mean `JobFlow`?
 
     1 error
     error[8]: the command is empty
@@ -60,6 +74,7 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
 
     1 error
     "));
+    assert_eq!(bench.orlop(&["flow", "validate", "flows/deployment.yaml"]).code, 3, "what is named is checked");
     let two = pod(step("a", "true"), "hostNetwork", json!(true));
     let two = pod(two, "nodeSelector", json!({"disk": "ssd"}));
     let file = bench.flow("net", &json!({"steps": [two]})).display().to_string();
