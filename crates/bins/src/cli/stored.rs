@@ -4,14 +4,12 @@ use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord, StoredFlow};
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
-use orlop_dag::engine::{State, apply, view};
+use orlop_dag::engine::{State, view};
 use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use crate::host::control::Client;
-use crate::host::flow::{
-    Clock as _, Order, OrderError, RecordOptions, SystemClock, entry, event, plan_of, replay, summary,
-};
+use crate::host::flow::{Clock as _, Order, OrderError, RecordOptions, SystemClock, leave, plan_of, replay};
 use crate::host::home::RunDir;
 use crate::host::local::LocalSetup;
 
@@ -23,8 +21,6 @@ pub(super) struct Stored {
     pub plan: Plan,
     /// Its state.
     pub state: State,
-    /// Number of its last journal entry.
-    pub last: u64,
 }
 
 impl Stored {
@@ -50,8 +46,8 @@ impl Stored {
     fn of(mut stored: StoredFlow) -> Result<Self, Failure> {
         let plan = plan_of(&mut stored)?;
         let state = replay(&plan, &stored)?;
-        let StoredFlow { record, last, .. } = stored;
-        Ok(Self { record, plan, state, last })
+        let StoredFlow { record, .. } = stored;
+        Ok(Self { record, plan, state })
     }
 
     /// What it may use.
@@ -145,14 +141,8 @@ async fn connect(run: &RunDir) -> Result<Option<Client>, Failure> {
 /// When the order does not fit or cannot be written.
 pub(super) async fn write(run: &RunDir, order: &Order) -> Result<(), Failure> {
     let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
-    let mut stored = Stored::from(&journal).await?;
-    let now = SystemClock.now();
-    if let Some(event) = event(&stored.plan, &stored.state, order, now)? {
-        let uid = stored.record.uid.clone();
-        journal.append(&uid, stored.last, &[entry(now, &event)?]).await?;
-        apply(&stored.plan, &mut stored.state, &event, now, &mut Vec::new());
-        journal.summarize(&uid, &summary(&stored.plan, &stored.state)).await?;
-    }
+    let stored = Stored::from(&journal).await?;
+    leave(&journal, &stored.record.uid, order, SystemClock.now()).await??;
     journal.close().await;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! as long as its run answers, one that holds the key until the journal of its run says that it has ended, whether a host
 //! drives it or not. Who begins is decided by [`Gate`]; waiting is for the end of a connection.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -22,7 +23,7 @@ use orlop_dag::gate::{Answer, Claim, Gate, key_of};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Client, socket_of};
-use super::flow::{Admission, Order, Verdict, plan_of, replay};
+use super::flow::{Admission, Clock as _, Order, SystemClock, Verdict, leave, plan_of, replay};
 use super::home::{Home, RunDir};
 
 /// A claim as its file holds it.
@@ -82,7 +83,7 @@ impl KeyClaim {
         let (directory, own) = (self.directory.clone(), self.own.clone());
         let (namespace, key) = (self.namespace.clone(), self.key.clone());
         let place = Place { directory, namespace, key, own };
-        Box::new(Waiting { place, before: Vec::new(), told: None, without_host: false })
+        Box::new(Waiting { place, before: Vec::new(), told: None, without_host: false, replaced: BTreeSet::new() })
     }
 
     /// Notes that the run, which an earlier host has admitted, still holds its key. Where its claim was lost and others
@@ -249,6 +250,8 @@ struct Waiting {
     told: Option<String>,
     /// Whether one of them has no host.
     without_host: bool,
+    /// Uids of runs that were told to end.
+    replaced: BTreeSet<String>,
 }
 
 /// How often a run without a host is looked at: nobody can tell of its end.
@@ -276,9 +279,8 @@ impl Admission for Waiting {
             };
             let before: Vec<Other> = others.into_iter().filter(|other| uids.contains(&other.claim.uid)).collect();
             for holder in before.iter().filter(|_| ends) {
-                if let Some(mut client) = connect(&holder.claim.run_dir).await? {
-                    // One that has ended meanwhile refuses, which is as good.
-                    drop(client.order(Order::Replace).await);
+                if self.replaced.insert(holder.claim.uid.clone()) {
+                    replace(&holder.claim).await?;
                 }
             }
             let message = self.message(&before);
@@ -304,6 +306,33 @@ impl Waiting {
         };
         format!("waits for {all}, which holds concurrency key {}{hint}", self.place.key)
     }
+}
+
+/// Has a run end for another's sake. One without a host has nothing to wait for unless attempts are left: then its next
+/// host, or its deletion, ends them.
+async fn replace(holder: &Written) -> Result<(), PortError> {
+    let run = RunDir::new(&holder.run_dir);
+    // Somebody deletes it: that is an end, too.
+    let door = match run.door().await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        door => door?,
+    };
+    if let Some(mut client) = connect(run.path()).await? {
+        drop(door);
+        // One that has ended meanwhile refuses, which is as good.
+        drop(client.order(Order::Replace).await);
+        return Ok(());
+    }
+    let Some(_lock) = run.lock()? else { return Ok(()) };
+    let journal = SqliteJournal::open(run.journal(), Access::Host).await?;
+    match leave(&journal, &holder.uid, &Order::Replace, SystemClock.now()).await {
+        Ok(Ok(())) => {}
+        // It has ended meanwhile.
+        Ok(Err(refused)) => tracing::debug!(run = holder.name, %refused, "a run is not replaced"),
+        Err(error) => tracing::warn!(run = holder.name, %error, "a run without a host cannot be told to end"),
+    }
+    journal.close().await;
+    Ok(())
 }
 
 /// Waits until the host of a run has gone.

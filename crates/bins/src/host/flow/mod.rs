@@ -69,7 +69,7 @@ pub use configs::{ConfigMaps, NoConfigMaps};
 pub use error::HostError;
 pub use handle::{HostHandle, Notice};
 pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
-pub use order::{Order, OrderError, event};
+pub use order::{Order, OrderError, event, leave};
 pub use repeat::{Parent, imports};
 pub use resource::resource_name;
 pub use submit::{ParameterError, Submission, first_events, parameters, record, spec_hash};

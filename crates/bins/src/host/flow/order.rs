@@ -3,12 +3,16 @@
 
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
+use orlop_core::ports::journal::FlowJournal;
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
-use orlop_dag::engine::{State, step_status};
+use orlop_dag::engine::{State, apply, step_status};
 use orlop_dag::plan::Plan;
 use serde::{Deserialize, Serialize};
+
+use super::HostError;
+use super::ledger::{entry, plan_of, replay, summary};
 
 /// What somebody wants of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +90,30 @@ pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Opt
         Order::Stop { mode } => Some(FlowEvent::Stop { mode: *mode, replaced: false }),
         Order::Replace => Some(FlowEvent::Stop { mode: StopMode::Terminate, replaced: true }),
     })
+}
+
+/// Leaves an order in the journal of a flow that has no host, for the next one. The caller keeps hosts out meanwhile.
+///
+/// # Errors
+/// When the journal cannot be read or written; within, when the order does not fit.
+pub async fn leave(
+    journal: &dyn FlowJournal,
+    uid: &str,
+    order: &Order,
+    now: Time,
+) -> Result<Result<(), OrderError>, HostError> {
+    let mut stored = journal.load(uid).await.map_err(HostError::Journal)?;
+    let plan = plan_of(&mut stored)?;
+    let mut state = replay(&plan, &stored)?;
+    let event = match event(&plan, &state, order, now) {
+        Err(error) => return Ok(Err(error)),
+        Ok(None) => return Ok(Ok(())),
+        Ok(Some(event)) => event,
+    };
+    journal.append(uid, stored.last, &[entry(now, &event)?]).await.map_err(HostError::Journal)?;
+    apply(&plan, &mut state, &event, now, &mut Vec::new());
+    journal.summarize(uid, &summary(&plan, &state)).await.map_err(HostError::Journal)?;
+    Ok(Ok(()))
 }
 
 /// Whether a decision is news; an error when it cannot be made.

@@ -113,6 +113,21 @@ fn r18_runs_of_one_key_wait_for_each_other_or_take_their_place() {
 }
 
 #[test]
+fn r18_replace_ends_a_holder_without_a_host() {
+    let bench = Bench::new();
+    let flow = |name: &str, policy: &str, step: Value| {
+        let policy = json!({"concurrencyPolicy": policy, "concurrencyKey": "nightly"});
+        bench.flow(name, &json!({"executionPolicy": policy, "steps": [step]}))
+    };
+    let manual = json!({"name": "ok", "type": "Manual"});
+    assert_eq!(bench.run(&flow("left", "Forbid", manual), &["--no-wait-approval"]).code, 10);
+    let gave = bench.run(&flow("next", "Replace", step("a", "true")), &[]);
+    assert_eq!(gave.code, 0, "{gave:?}");
+    assert_eq!(phases(&bench.status("left").unwrap()), "ok=Skipped/Replaced");
+    assert_eq!(bench.orlop(&["flow", "delete", "left"]).code, 0);
+}
+
+#[test]
 fn r18_a_run_holds_its_key_until_it_has_ended_with_a_host_or_without() {
     let bench = Bench::new();
     let policy = json!({"concurrencyPolicy": "Forbid", "concurrencyKey": "nightly"});
