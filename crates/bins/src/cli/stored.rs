@@ -146,3 +146,32 @@ pub(super) async fn write(run: &RunDir, order: &Order) -> Result<(), Failure> {
     journal.close().await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_core::testing::{MemoryJournal, ScriptedSubstrate};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::host::flow::{FlowHost, HostParts, Submission};
+
+    async fn setup(driver: Value) -> Result<LocalSetup, Failure> {
+        let journal = MemoryJournal::new();
+        let parts = HostParts::new(Arc::new(ScriptedSubstrate::new()), Arc::new(journal.clone()));
+        let spec = serde_json::from_value(json!({"steps": [{"name": "ok", "type": "Manual"}]})).unwrap();
+        let submission = Submission { driver, ..Submission::new(JobFlow::new("f", spec), "uid") };
+        FlowHost::submit(parts, submission, Vec::new()).await.unwrap();
+        Stored::of(journal.load("uid").await.unwrap())?.setup()
+    }
+
+    #[tokio::test]
+    async fn a_setup_that_cannot_be_read_is_no_other_setup() {
+        assert_eq!(setup(Value::Null).await.unwrap(), LocalSetup::default());
+        let kept = LocalSetup { allow_privileged: true, ..LocalSetup::default() };
+        assert_eq!(setup(json!(kept)).await.unwrap(), kept);
+        let error = setup(json!({"backend": "steam"})).await.unwrap_err();
+        assert!(error.message.contains("what the run may use cannot be read"), "{}", error.message);
+    }
+}
