@@ -62,6 +62,7 @@ fn plan(directory: PathBuf, command: &[String]) -> PodPlan {
         grace: Duration::from_secs(30),
         active_deadline: None,
         further_groups: Vec::new(),
+        secret_files: Vec::new(),
         host_namespaces: HostNamespaces::default(),
         hostname: None,
         host_aliases: Vec::new(),

@@ -1,6 +1,7 @@
 //! Running attempts on one machine. Owns the port between the emulation of a `batch/v1` Job and what really runs its
 //! pods: processes or containers.
 
+mod blocking;
 #[cfg(feature = "docker")]
 pub mod docker;
 pub mod job;

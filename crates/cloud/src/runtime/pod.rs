@@ -60,6 +60,9 @@ pub struct PodPlan {
     pub host_aliases: Vec<(String, Vec<String>)>,
     /// Logins to registries that the pod brings along (`imagePullSecrets`), for runtimes that pull images.
     pub pull_secrets: Vec<PullSecret>,
+    /// Files of this machine whose content is a secret that containers see: keys of mounted Secrets. They exist until the
+    /// pod has ended, and what they hold is masked as the secrets of the environment are.
+    pub secret_files: Vec<PathBuf>,
     /// Where standard output of all containers goes, with a time stamp before each line; appended to.
     pub stdout: PathBuf,
     /// Where standard error of all containers goes, likewise.

@@ -60,6 +60,9 @@ impl FlowHost {
             self.work.wait_for_room(unit, reason.clone(), message.clone());
         }
         self.pending.push(event);
+        if outcome.is_ok() {
+            self.offer_room();
+        }
         for report in self.work.take_kept_back(unit) {
             self.report(report);
         }
@@ -81,12 +84,14 @@ impl FlowHost {
         self.offer_room();
     }
 
-    /// An attempt has ended: those that wait for room ask again at once.
+    /// There may be room: the first attempt that waits for it asks again at once, and the next one when that was let in.
+    /// So every end costs one question too many at most, however many wait.
     fn offer_room(&mut self) {
         let retry_at = self.parts.clock.now();
-        for ((at, attempt), (reason, message)) in self.work.take_roomless() {
+        while let Some(((at, attempt), (reason, message))) = self.work.next_roomless() {
             if self.state.attempt(at) == Some((StepState::Starting, attempt)) {
                 self.pending.push(FlowEvent::AttemptDelayed { at, attempt, reason, message, retry_at });
+                return;
             }
         }
     }

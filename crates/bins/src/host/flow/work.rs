@@ -198,9 +198,9 @@ impl Work {
         self.roomless.insert(unit, (reason, message));
     }
 
-    /// Attempts that waited for room and may find it now.
-    pub(super) fn take_roomless(&mut self) -> BTreeMap<Unit, (String, String)> {
-        std::mem::take(&mut self.roomless)
+    /// The first of the attempts that wait for room, and why it waits.
+    pub(super) fn next_roomless(&mut self) -> Option<(Unit, (String, String))> {
+        self.roomless.pop_first()
     }
 
     /// Wants the clock of an attempt stopped or let go. True when somebody must see to it now.

@@ -83,7 +83,7 @@ impl LocalSetup {
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
     }
 
-    /// Limits of artifacts.
+    /// Limits of artifacts, on their way out of a container too.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let limits = Limits::default();
@@ -95,7 +95,7 @@ impl LocalSetup {
         if self.backend == Backend::Process || !images {
             return Ok(Arc::new(process));
         }
-        Ok(Arc::new(ByImage::new(engine().await?, process)))
+        Ok(Arc::new(ByImage::new(engine(self.limits()).await?, process)))
     }
 
     /// ConfigMaps beside those of the flow.
@@ -107,9 +107,11 @@ impl LocalSetup {
 
 /// The container engine of this machine.
 #[cfg(feature = "docker")]
-async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
+async fn engine(copies: Limits) -> Result<Arc<dyn PodRuntime>, PortError> {
     use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
-    let runtime = DockerRuntime::connect(DockerOptions::default()).await.map_err(|error| {
+    let mut options = DockerOptions::default();
+    options.copies = copies;
+    let runtime = DockerRuntime::connect(options).await.map_err(|error| {
         let hint = "steps with an image run as containers; start a container engine, or say `--backend process` to run \
                     their commands as processes of this machine";
         // However it is not there: it cannot be reached.
@@ -121,7 +123,7 @@ async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
 
 /// This program was built without containers.
 #[cfg(not(feature = "docker"))]
-async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
+async fn engine(_copies: Limits) -> Result<Arc<dyn PodRuntime>, PortError> {
     let message = "this program was built without container support; say `--backend process` to run commands as \
                    processes of this machine";
     Err(PortError::new(Class::Invalid, message))
@@ -132,8 +134,13 @@ async fn engine() -> Result<Arc<dyn PodRuntime>, PortError> {
 /// # Errors
 /// When the program does not know where it is.
 pub fn own_shim(argument: &str) -> Result<ShimProgram, PortError> {
-    let path = std::env::current_exe().map_err(|error| {
-        PortError::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
-    })?;
+    let path = if cfg!(target_os = "linux") {
+        // The program as it runs: an upgrade of its file, or its removal, does not change the run.
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().map_err(|error| {
+            PortError::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
+        })?
+    };
     Ok(ShimProgram { path, args: vec![argument.into()] })
 }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::engine::Engine;
 use super::error;
+use crate::artifact::Limits;
 
 /// The bit of a file mode, as the engine writes it, that marks a symbolic link.
 const SYMLINK: u32 = 1 << 27;
@@ -72,8 +73,15 @@ pub(super) fn stream(
     engine.docker().download_from_container(id, Some(options)).boxed()
 }
 
-/// Copies a file or directory out of a container into a new directory below `scratch`, and returns where it is.
-pub(super) async fn copy(engine: &Engine, id: &str, inside: &str, scratch: &Path) -> Result<PathBuf, PortError> {
+/// Copies a file or directory out of a container into a new directory below `scratch`, and returns where it is. Stops as
+/// soon as it has more than the limits allow.
+pub(super) async fn copy(
+    engine: &Engine,
+    id: &str,
+    inside: &str,
+    scratch: &Path,
+    limits: Limits,
+) -> Result<PathBuf, PortError> {
     let nothing = || PortError::new(Class::NotFound, format!("there is no `{inside}` in container `{id}`"));
     let path = resolve(engine, id, inside).await?.ok_or_else(nothing)?;
     let Some(name) = Path::new(&path).file_name().map(ToOwned::to_owned) else {
@@ -83,7 +91,8 @@ pub(super) async fn copy(engine: &Engine, id: &str, inside: &str, scratch: &Path
     let directory = tempfile::tempdir_in(scratch)?;
     let target = directory.path().to_owned();
     let (send, receive) = mpsc::channel(BUFFER);
-    let unpacked = tokio::task::spawn_blocking(move || unpack(Chunks { receive, chunk: Bytes::new() }, &target));
+    let unpacked =
+        tokio::task::spawn_blocking(move || unpack(Chunks { receive, chunk: Bytes::new() }, &target, limits));
     let sent = pump(engine, id, &path, &send).await;
     drop(send);
     let fail = |error: io::Error| {
@@ -127,12 +136,16 @@ async fn pump(engine: &Engine, id: &str, path: &str, send: &mpsc::Sender<Bytes>)
 }
 
 /// Unpacks files, directories and links below `target`; devices and pipes are left out, and nothing leaves `target`.
-fn unpack(chunks: Chunks, target: &Path) -> io::Result<()> {
+fn unpack(chunks: Chunks, target: &Path, limits: Limits) -> io::Result<()> {
     let mut archive = tar::Archive::new(chunks);
     // Directories last and innermost first: one that may not be written to must not hinder its content.
     let mut directories = Vec::new();
+    let (mut bytes, mut entries) = (0_u64, 0_u64);
     for entry in archive.entries()? {
         let mut entry = entry?;
+        // Before anything of it is written: the size in its header is what is read of it.
+        (bytes, entries) = (bytes.saturating_add(entry.size()), entries + 1);
+        within(bytes, entries, limits)?;
         let kind = entry.header().entry_type();
         if kind.is_dir() {
             directories.push(entry);
@@ -143,6 +156,19 @@ fn unpack(chunks: Chunks, target: &Path) -> io::Result<()> {
     directories.sort_by(|a, b| b.path_bytes().cmp(&a.path_bytes()));
     for mut directory in directories {
         directory.unpack_in(target)?;
+    }
+    Ok(())
+}
+
+fn within(bytes: u64, entries: u64, limits: Limits) -> io::Result<()> {
+    let most = limits.max_bytes;
+    if bytes > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes")));
+    }
+    let most = limits.max_entries;
+    if entries > most {
+        let message = format!("it has more than {most} files, folders and links");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
     Ok(())
 }
@@ -174,6 +200,13 @@ mod tests {
     use super::*;
 
     fn unpacked(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> (tempfile::TempDir, io::Result<()>) {
+        unpacked_within(Limits::default(), build)
+    }
+
+    fn unpacked_within(
+        limits: Limits,
+        build: impl FnOnce(&mut tar::Builder<Vec<u8>>),
+    ) -> (tempfile::TempDir, io::Result<()>) {
         let mut builder = tar::Builder::new(Vec::new());
         build(&mut builder);
         let (send, receive) = mpsc::channel(BUFFER);
@@ -182,7 +215,7 @@ mod tests {
         }
         drop(send);
         let dir = tempfile::tempdir().unwrap();
-        let result = unpack(Chunks { receive, chunk: Bytes::new() }, dir.path());
+        let result = unpack(Chunks { receive, chunk: Bytes::new() }, dir.path(), limits);
         (dir, result)
     }
 
@@ -210,6 +243,21 @@ mod tests {
         assert_eq!(std::fs::metadata(path("d")).unwrap().permissions().mode() & 0o777, 0o555);
         assert_eq!(std::fs::read_link(path("d/l")).unwrap(), Path::new("/etc/shadow"));
         assert!(!path("d/p").exists());
+    }
+
+    #[test]
+    fn more_than_the_limits_allow_is_not_unpacked() {
+        let build = |tar: &mut tar::Builder<Vec<u8>>| {
+            for name in ["a", "b", "c"] {
+                tar.append_data(&mut header(tar::EntryType::Regular, 0o644, 4), name, &b"1234"[..]).unwrap();
+            }
+        };
+        let try_with = |max_bytes, max_entries| unpacked_within(Limits { max_bytes, max_entries }, build);
+        try_with(12, 3).1.unwrap();
+        let (dir, result) = try_with(11, 3);
+        insta::assert_snapshot!(result.unwrap_err(), @"it has more than 11 bytes");
+        assert!(dir.path().join("b").exists() && !dir.path().join("c").exists());
+        insta::assert_snapshot!(try_with(12, 2).1.unwrap_err(), @"it has more than 2 files, folders and links");
     }
 
     #[test]

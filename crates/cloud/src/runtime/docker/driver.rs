@@ -19,7 +19,8 @@ use super::pod::{Pod, now};
 use super::record::{Control, Record, Why, Words};
 use super::state::{self, Next, Observed, Phase, Progress, signal};
 use super::{error, words};
-use crate::runtime::logs::Masker;
+use crate::runtime::blocking::blocking;
+use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
 
 /// Exit codes of containers that end with their engine: killed, asked to end, or it does not know.
@@ -45,8 +46,8 @@ pub(super) async fn drive(engine: Engine, pod: Arc<Pod>, record: Record) -> Resu
     loop {
         match driver.step().await {
             Ok(Some(exit)) => {
-                driver.pod.files.write_exit(&exit)?;
-                return Ok(exit);
+                let files = driver.pod.files.clone();
+                return blocking(move || files.write_exit(&exit).map(|()| exit)).await;
             }
             Ok(None) => driver.outage.end(),
             Err(error) => {
@@ -92,7 +93,7 @@ impl Driver {
             Next::Sleep(until) => self.sleep(until, &control).await,
             Next::Expire => {
                 let (at, grace) = (now(), self.record.grace);
-                self.pod.turn().await.change(|control| control.stop(Why::Deadline, at, grace))?;
+                self.pod.turn().await.change(|control| control.stop(Why::Deadline, at, grace)).await?;
             }
             Next::End(Some(result)) => return Ok(Some(self.exit(result))),
             Next::End(None) if vanished => return Ok(Some(self.exit(PodResult::Gone))),
@@ -160,6 +161,7 @@ impl Driver {
             started_at: at,
             ended_at: at,
         })
+        .await
     }
 
     /// Counts the end of a container's last execution, when its log and its last words are safe.
@@ -182,6 +184,7 @@ impl Driver {
             started_at,
             ended_at,
         })
+        .await
     }
 
     /// Whether nobody but an engine that went down can have killed a container (rule R25).
@@ -190,7 +193,7 @@ impl Driver {
         killed && self.pod.control().stop.is_none() && self.outage.explains(ended_at)
     }
 
-    fn count(
+    async fn count(
         &mut self,
         index: usize,
         seen: &Observed,
@@ -206,8 +209,8 @@ impl Driver {
         done.execution.clone_from(&seen.execution);
         done.lost = lost;
         done.exit = Some(exit);
-        self.pod.files.write_progress(&progress)?;
-        self.progress = progress;
+        let files = self.pod.files.clone();
+        self.progress = blocking(move || files.write_progress(&progress).map(|()| progress)).await?;
         Ok(())
     }
 
@@ -285,16 +288,18 @@ impl Driver {
         }
     }
 
-    /// What hides the secrets of a container; the engine knows them, this side only their names.
+    /// What hides the secrets of a container; the engine and files know them, this side only their names.
     async fn masker(&self, index: usize) -> Result<Masker, PortError> {
         let Some(container) = self.record.containers.get(index) else { return Ok(Masker::default()) };
-        if container.secrets.is_empty() {
-            return Ok(Masker::default());
+        let files = self.record.secret_files.clone();
+        let mut secrets = blocking(move || Ok(read_secrets(&files)?)).await?;
+        if !container.secrets.is_empty() {
+            let environment = self.engine.environment(&container.id).await?;
+            let variables = environment.iter().filter_map(|variable| variable.split_once('='));
+            let is_secret = |name: &str| container.secrets.iter().any(|secret| secret == name);
+            secrets.extend(variables.filter(|(name, _)| is_secret(name)).map(|(_, value)| value.to_owned()));
         }
-        let environment = self.engine.environment(&container.id).await?;
-        let variables = environment.iter().filter_map(|variable| variable.split_once('='));
-        let secrets = variables.filter(|(name, _)| container.secrets.iter().any(|secret| secret == name));
-        Ok(Masker::new(secrets.map(|(_, value)| value)))
+        Ok(Masker::new(secrets))
     }
 
     async fn follow_log(&mut self, index: usize) -> Result<(), PortError> {

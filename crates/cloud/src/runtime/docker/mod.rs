@@ -38,6 +38,7 @@ use self::login::Logins;
 use self::pod::{Pod, now};
 use self::record::{Record, Why};
 use super::pod::{PodExit, PodHandle, PodKey, PodPlan, PodResult, PodRuntime};
+use crate::artifact::Limits;
 
 /// How to reach an engine and how its containers are connected.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,8 @@ pub struct DockerOptions {
     /// Network mode of containers, as in `docker run --network`. None means the engine's default network, and no network
     /// where the engine has no such one.
     pub network: Option<String>,
+    /// How much a copy out of a container may have.
+    pub copies: Limits,
     /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
     pub logins: Option<PathBuf>,
 }
@@ -68,6 +71,7 @@ pub struct DockerOptions {
 pub struct DockerRuntime {
     engine: Engine,
     logins: Logins,
+    copies: Limits,
     pods: Mutex<BTreeMap<PodKey, Arc<Entry>>>,
 }
 
@@ -98,7 +102,7 @@ impl DockerRuntime {
     pub async fn connect(options: DockerOptions) -> Result<Self, PortError> {
         let engine = connect::connect(options.address.as_deref(), options.network.as_deref()).await?;
         let logins = Logins::new(options.logins.or_else(Logins::default_config));
-        Ok(Self { engine, logins, pods: Mutex::default() })
+        Ok(Self { engine, logins, copies: options.copies, pods: Mutex::default() })
     }
 
     /// What this process knows of a pod.
@@ -204,7 +208,7 @@ impl PodRuntime for DockerRuntime {
         if !directory.exists() || entry.pod.files.exit()?.is_some() {
             return Ok(());
         }
-        entry.pod.turn().await.change(|control| control.stop(Why::Cancel, now(), grace))?;
+        entry.pod.turn().await.change(|control| control.stop(Why::Cancel, now(), grace)).await?;
         if let Some(record) = entry.pod.files.record()? {
             self.drive(&entry, record);
         }
@@ -220,7 +224,7 @@ impl PodRuntime for DockerRuntime {
         // Written down before the clock stops and after it goes on again: a crash leaves the pod frozen, never running
         // with a clock that stands still.
         if on {
-            turn.change(|control| control.freeze(now()))?;
+            turn.change(|control| control.freeze(now())).await?;
         }
         let on = on && entry.pod.control().frozen_since.is_some();
         if let Some(record) = entry.pod.files.record()? {
@@ -233,7 +237,7 @@ impl PodRuntime for DockerRuntime {
             }
         }
         if !on {
-            turn.change(|control| control.thaw(now()))?;
+            turn.change(|control| control.thaw(now())).await?;
         }
         Ok(())
     }
@@ -244,7 +248,7 @@ impl PodRuntime for DockerRuntime {
         let Some(main) = record.as_ref().and_then(Record::main) else {
             return Err(PortError::new(Class::NotFound, format!("pod {key} has no container")));
         };
-        archive::copy(&self.engine, &main.id, inside, scratch).await
+        archive::copy(&self.engine, &main.id, inside, scratch, self.copies).await
     }
 
     async fn remove(&self, key: &PodKey, directory: &Path) -> Result<(), PortError> {

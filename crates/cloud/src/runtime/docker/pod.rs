@@ -2,12 +2,14 @@
 //! written down before anybody acts on it, and nobody acts on a pod while somebody else changes what is asked.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use orlop_core::error::PortError;
 use orlop_core::time::Time;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::record::{Control, Files};
+use crate::runtime::blocking::blocking;
 
 /// A pod, as this process knows it.
 #[derive(Debug)]
@@ -15,13 +17,14 @@ pub(super) struct Pod {
     /// What is written down of it.
     pub(super) files: Files,
     control: watch::Sender<Control>,
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
 }
 
 /// The right to change what is asked of a pod, or to act on it.
 pub(super) struct Turn<'a> {
     pod: &'a Pod,
-    _guard: MutexGuard<'a, ()>,
+    /// Held until what is being written down is, even by one who does not wait for that.
+    guard: Arc<OwnedMutexGuard<()>>,
 }
 
 impl Pod {
@@ -29,12 +32,12 @@ impl Pod {
     pub(super) fn open(directory: &Path) -> Result<Self, PortError> {
         let files = Files::new(directory);
         let control = watch::Sender::new(files.control()?);
-        Ok(Self { files, control, turn: Mutex::new(()) })
+        Ok(Self { files, control, turn: Arc::default() })
     }
 
     /// Waits for one's turn.
     pub(super) async fn turn(&self) -> Turn<'_> {
-        Turn { pod: self, _guard: self.turn.lock().await }
+        Turn { pod: self, guard: Arc::new(Arc::clone(&self.turn).lock_owned().await) }
     }
 
     /// What is asked of it.
@@ -50,14 +53,20 @@ impl Pod {
 
 impl Turn<'_> {
     /// Changes what is asked of the pod: on disk first, then for everybody.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
+    pub(super) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
         let mut control = self.pod.control();
         change(&mut control);
-        if control != self.pod.control() {
-            self.pod.files.write_control(&control)?;
-            self.pod.control.send_replace(control);
+        if control == self.pod.control() {
+            return Ok(());
         }
-        Ok(())
+        let (files, told, guard) = (self.pod.files.clone(), self.pod.control.clone(), Arc::clone(&self.guard));
+        blocking(move || {
+            let _guard = guard;
+            files.write_control(&control)?;
+            told.send_replace(control);
+            Ok(())
+        })
+        .await
     }
 }
 

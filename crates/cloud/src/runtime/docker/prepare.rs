@@ -13,6 +13,7 @@ use super::login::Logins;
 use super::pod::now;
 use super::record::{Container, Files, Record, Words};
 use super::{image, label, words};
+use crate::runtime::blocking::blocking;
 use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan};
 
 /// How often a name that is taken by nothing is asked for again, and how long the first wait is; about 13 seconds in all.
@@ -26,8 +27,8 @@ pub(super) async fn pod(engine: &Engine, logins: &Logins, files: &Files, plan: &
     match containers(engine, logins, files, plan).await {
         Ok(containers) => {
             let record = Record::new(plan, containers, now());
-            files.write_record(&record)?;
-            Ok(record)
+            let files = files.clone();
+            blocking(move || files.write_record(&record).map(|()| record)).await
         }
         Err(error) => {
             if !error.class.is_retryable() {

@@ -32,6 +32,9 @@ pub(super) struct Record {
     pub(super) restart_limit: u32,
     /// Time to end in, at the deadline.
     pub(super) grace: Duration,
+    /// Files whose content is masked in its logs; what they hold is not written down.
+    #[serde(default)]
+    pub(super) secret_files: Vec<PathBuf>,
     /// Log of standard output.
     pub(super) stdout: PathBuf,
     /// Log of standard error.
@@ -259,6 +262,7 @@ impl Record {
             restart_on_failure: plan.restart_on_failure,
             restart_limit: plan.restart_limit,
             grace: plan.grace,
+            secret_files: plan.secret_files.clone(),
             stdout: plan.stdout.clone(),
             stderr: plan.stderr.clone(),
             containers,

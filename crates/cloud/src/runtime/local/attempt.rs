@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use super::deliver::own_mounts;
 use super::layout::{AttemptDir, Layout, PodDir};
 use super::ledger::Ledger;
+use super::memory;
 use super::options::{LocalOptions, LocalPorts};
 use super::records::PodIntent;
 use super::reports::Reports;
@@ -142,6 +143,7 @@ impl<R: PodRuntime + ?Sized> Attempt<R> {
 
     /// Makes the volumes of a pod that has not started. Blocks.
     pub(super) fn prepare(&self, intent: &PodIntent) -> Result<(), PortError> {
+        self.inner.layout.memory().map_or(Ok(()), memory::secure)?;
         let pod = &self.template.pod;
         let owner = VolumeOwner { user: pod.main.security.user, group: pod.fs_group };
         let identity = self.identity(intent);

@@ -1,17 +1,21 @@
 //! Outputs of a pod that has ended (rules R30 and R31): values of files and artifacts. Owns their limits; what is missing
 //! is left out, and what that means is the engine's.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use orlop_core::attempt::{ArtifactCollection, FileTrouble, FileValue, OUTPUT_VALUE_MAX, OutputFile};
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::status::ArtifactRecord;
 
 use super::attempt::Attempt;
 use super::records::PodIntent;
-use super::retry::{attempt, blocking};
+use super::retry::attempt;
+use crate::runtime::blocking::blocking;
+use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::plan::env::Missing;
 use crate::runtime::pod::{PodPlan, PodRuntime};
 use crate::runtime::volume::locate::{Located, locate};
@@ -41,6 +45,10 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
         Ok(plan) => plan,
         Err(error) => return Collected { trouble: Some(error), ..collected },
     };
+    let masker = match masker(&plan).await {
+        Ok(masker) => masker,
+        Err(error) => return Collected { trouble: Some(error), ..collected },
+    };
     let mut trouble = |error: PortError| {
         tracing::warn!(attempt = %attempt.spec.key, error = error.chain(), "an output cannot be collected");
         collected.trouble.get_or_insert(error);
@@ -48,6 +56,7 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
     let (mut files, mut artifacts) = (Vec::new(), Vec::new());
     for file in &attempt.spec.output_files {
         match file_value(attempt, &plan, number, file).await {
+            Ok(Some(FileValue { content: Ok(text), .. })) if masker.mask_text(&text) != text => trouble(secret(file)),
             Ok(value) => files.extend(value),
             Err(error) => trouble(error),
         }
@@ -59,6 +68,25 @@ pub(super) async fn collect<R: PodRuntime + ?Sized>(
         }
     }
     Collected { files, artifacts, ..collected }
+}
+
+/// What tells the secrets that a pod saw.
+async fn masker(plan: &PodPlan) -> Result<Masker, PortError> {
+    let files = plan.secret_files.clone();
+    let mut secrets = blocking(move || Ok(read_secrets(&files)?)).await?;
+    let variables = plan.init.iter().chain([&plan.main]).flat_map(|container| &container.env);
+    secrets.extend(variables.filter(|(_, text)| text.secret).map(|(_, text)| text.value.clone()));
+    Ok(Masker::new(secrets))
+}
+
+/// The error for a value that may not be recorded (rule R29).
+fn secret(output: &OutputFile) -> PortError {
+    let message = format!(
+        "output file {} at {} holds a value of a Secret, and outputs are recorded in the open; hand secrets on by a volume \
+         or an artifact",
+        output.name, output.path
+    );
+    PortError::new(Class::Denied, message).with_reason("Forbidden")
 }
 
 /// A path inside the pod as a path of this machine; none when there is nothing.
@@ -130,18 +158,26 @@ fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> PortError {
         .with_reason(reason)
 }
 
+/// Opens a file others may be replacing: a link is not the container's file, and a pipe would wait for a writer.
+fn open_file(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
+        Ok(file) => Ok(file.metadata()?.is_file().then_some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // Links and sockets cannot be opened so.
+        Err(error) => match fs::symlink_metadata(path) {
+            Ok(found) if !found.is_file() => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
 /// The text of a file without one newline at its end; none when it is no file.
 fn read_value(path: &Path) -> io::Result<Option<Result<String, FileTrouble>>> {
-    // Looked at before it is opened: a pipe would wait for a writer, and a link is not the container's file.
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    }
+    let Some(file) = open_file(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     // The newline at the end does not count.
-    File::open(path)?.take(OUTPUT_VALUE_MAX as u64 + 2).read_to_end(&mut bytes)?;
+    file.take(OUTPUT_VALUE_MAX as u64 + 2).read_to_end(&mut bytes)?;
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
     }
@@ -187,5 +223,9 @@ mod tests {
         let pipe = directory.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(read_value(&pipe).unwrap(), None, "and does not wait for a writer");
+        assert!(
+            open_file(&pipe).unwrap().is_none() && open_file(&link).unwrap().is_none(),
+            "also without a look before"
+        );
     }
 }

@@ -11,7 +11,8 @@ use orlop_core::name::sha256_hex;
 
 use super::attempt::Inner;
 use super::layout::PodDir;
-use super::retry::{attempt, blocking};
+use super::retry::attempt;
+use crate::runtime::blocking::blocking;
 use crate::runtime::plan::volume::normal;
 use crate::runtime::pod::{Mount, PodRuntime};
 use crate::runtime::volume::beneath::{make_directories, walk};

@@ -15,13 +15,14 @@ use super::attempt::{Answer, Attempt, Command};
 use super::life::{Ended, Life, Orders, Patience, Started};
 use super::load::{Known, discard};
 use super::records::{CancelOrder, Control, PodIntent, write};
-use super::retry::{blocking, insist};
+use super::retry::insist;
+use crate::runtime::blocking::blocking;
 use crate::runtime::job::decide::{Decision, JobState, PodStart, decide};
 use crate::runtime::job::rules::PodRecord;
 use crate::runtime::pod::{PodExit, PodHandle, PodResult, PodRuntime};
 
-/// How long the host waits before it asks again for a start there is no room for.
-const NO_ROOM: Duration = Duration::from_secs(1);
+/// How long the host waits before it asks again for a start there is no room for, when no attempt ends before.
+const NO_ROOM: Duration = Duration::from_secs(15);
 
 /// An attempt and the tasks of its pods.
 pub(super) struct Driver<R: ?Sized> {
@@ -153,9 +154,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             }
             let intent = self.intent(*start, decision.restarts_left);
             if !self.accepted && inner.ledger.try_take(&self.attempt.pod_key(start.number), request).is_none() {
-                let message = "other steps have what this one asks for of the machine's CPU, memory or GPUs";
-                let error = PortError::new(Class::Capacity, message).with_reason("Throttled");
-                return Err(error.retry_after(NO_ROOM));
+                return Err(no_room());
             }
             self.pods.insert(start.number, intent.clone());
             self.live(intent);
@@ -220,10 +219,8 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         self.running.insert(number);
         if self.orders.borrow().frozen {
             // The pod's own task does the same and insists; this is for an order that came between its two looks.
-            let key = self.attempt.pod_key(number);
-            let directory = self.attempt.dir.pod(number).runtime;
-            if let Err(error) = self.attempt.inner.runtime.freeze(&key, &directory, true).await {
-                tracing::warn!(pod = %key, error = error.chain(), "suspending a pod failed");
+            if let Err(error) = self.set_frozen(number, true).await {
+                tracing::warn!(pod = %self.attempt.pod_key(number), error = error.chain(), "suspending a pod failed");
             }
         }
         if !self.accepted {
@@ -260,11 +257,30 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             return Err(error);
         }
         self.orders.send_modify(|orders| orders.frozen = on);
+        let mut trouble = None;
         for number in &self.running {
-            let directory = self.attempt.dir.pod(*number).runtime;
-            self.attempt.inner.runtime.freeze(&self.attempt.pod_key(*number), &directory, on).await?;
+            if let Err(error) = self.set_frozen(*number, on).await {
+                trouble.get_or_insert(error);
+            }
         }
-        Ok(())
+        let Some(error) = trouble else { return Ok(()) };
+        if on {
+            // An attempt stands still as a whole or runs on as a whole, its clock with it.
+            self.orders.send_modify(|orders| orders.frozen = false);
+            self.control.pauses = before;
+            for number in &self.running {
+                if let Err(error) = self.set_frozen(*number, false).await {
+                    tracing::warn!(pod = %self.attempt.pod_key(*number), error = error.chain(), "a pod stays suspended");
+                }
+            }
+            self.write_control().await?;
+        }
+        Err(error)
+    }
+
+    async fn set_frozen(&self, number: u32, on: bool) -> Result<(), PortError> {
+        let directory = self.attempt.dir.pod(number).runtime;
+        self.attempt.inner.runtime.freeze(&self.attempt.pod_key(number), &directory, on).await
     }
 
     async fn write_control(&self) -> Result<(), PortError> {
@@ -303,13 +319,18 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         self.answer.send_replace(Some(Ok(reference)));
     }
 
+    /// Gives back what its pods have of the machine, and what was kept for the first one.
+    pub(super) fn give_back(&self) {
+        for number in self.pods.keys().chain([&0]) {
+            self.attempt.inner.ledger.release(&self.attempt.pod_key(*number));
+        }
+    }
+
     /// Answers that the attempt does not exist.
     async fn refuse(mut self, error: PortError, trace: Trace) {
         let inner = self.attempt.inner.clone();
         self.lives.shutdown().await;
-        for number in self.pods.keys() {
-            inner.ledger.release(&self.attempt.pod_key(*number));
-        }
+        self.give_back();
         if trace == Trace::Removed {
             let (inner, dir) = (inner.clone(), self.attempt.dir.clone());
             if let Err(error) = blocking(move || discard(&inner.layout, &dir)).await {
@@ -319,4 +340,10 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         inner.live().remove(&self.attempt.spec.key);
         self.answer.send_replace(Some(Err(error.into())));
     }
+}
+
+/// The answer to a start there is no room for.
+pub(super) fn no_room() -> PortError {
+    let message = "other steps have what this one asks for of the machine's CPU, memory or GPUs";
+    PortError::new(Class::Capacity, message).with_reason("Throttled").retry_after(NO_ROOM)
 }

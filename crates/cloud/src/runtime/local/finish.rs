@@ -13,7 +13,8 @@ use super::collect::{Collected, collect};
 use super::driver::Driver;
 use super::load::removed;
 use super::records::{PodIntent, write};
-use super::retry::{blocking, insist};
+use super::retry::insist;
+use crate::runtime::blocking::blocking;
 use crate::runtime::job::decide::Verdict;
 use crate::runtime::job::document::{EndedJob, document, speaker};
 use crate::runtime::job::rules::PodRecord;
@@ -36,6 +37,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         if let Err(error) = blocking(move || clean(&attempt, &numbers)).await {
             tracing::warn!(attempt = %self.attempt.spec.key, error = error.chain(), "volumes of a pod stay behind");
         }
+        self.give_back();
         let inner = &self.attempt.inner;
         inner.live().remove(&self.attempt.spec.key);
         inner.reports.deliver(&self.attempt.spec.key, end);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use orlop_core::attempt::AttemptKey;
 use orlop_core::error::{Class, PortError};
-use orlop_core::name::sha256_hex;
 
+use super::memory;
 use crate::runtime::plan::volume::is_component;
 
 /// A run directory.
@@ -34,9 +34,12 @@ pub(super) struct PodDir {
 
 impl Layout {
     pub(super) fn new(root: &Path, memory: Option<&Path>) -> Self {
-        // Two runs on one machine share the place in memory but not the directory there.
-        let run = sha256_hex(root.as_os_str().as_encoded_bytes(), 16);
-        Self { root: root.to_owned(), memory: memory.map(|memory| memory.join(format!("orlop-{run}"))) }
+        Self { root: root.to_owned(), memory: memory.map(|memory| memory::top(memory, root)) }
+    }
+
+    /// The run's directory in memory, where there is such a place.
+    pub(super) fn memory(&self) -> Option<&Path> {
+        self.memory.as_deref()
     }
 
     pub(super) fn lock(&self) -> PathBuf {
@@ -87,10 +90,12 @@ impl Layout {
                 return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
             }
         }
-        let place: PathBuf = [&*key.flow, &instance, &key.attempt.to_string()].iter().collect();
+        let number = key.attempt.to_string();
+        // In memory they lie side by side: no parent is left when the last one goes.
+        let flat = [&*key.flow, &instance, &number].join("+");
         Ok(AttemptDir {
-            path: self.attempts().join(&place),
-            memory: self.memory.as_ref().map(|memory| memory.join(&place)),
+            path: self.attempts().join(&*key.flow).join(&instance).join(&number),
+            memory: self.memory.as_ref().map(|memory| memory.join(flat)),
         })
     }
 }

@@ -12,7 +12,8 @@ use super::attempt::Attempt;
 use super::deliver::deliver;
 use super::layout::PodDir;
 use super::records::{PodIntent, read, write};
-use super::retry::{blocking, delay, insist};
+use super::retry::{delay, insist};
+use crate::runtime::blocking::blocking;
 use crate::runtime::plan::env::Missing;
 use crate::runtime::pod::{PodExit, PodHandle, PodKey, PodResult, PodRuntime};
 
@@ -85,10 +86,7 @@ impl<R: PodRuntime + ?Sized> Life<R> {
             Ok(Begun::Running(handle)) => {
                 // The driver lives as long as its pods' tasks.
                 let _ = self.started.send((self.intent.record.number, handle));
-                if self.orders.borrow().frozen {
-                    let runtime = &self.attempt.inner.runtime;
-                    insist("suspending a pod", || runtime.freeze(&self.key, &self.dir.runtime, true)).await;
-                }
+                self.suspend().await;
                 self.wait().await
             }
             Ok(Begun::Stopped) => self.ended(PodResult::Cancelled),
@@ -213,6 +211,30 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         Ok(())
     }
 
+    /// Suspends a pod that just began while it is to stand still. An order to end it comes first, and a runtime that will
+    /// never do it lets the pod run.
+    async fn suspend(&self) {
+        let mut orders = self.orders.clone();
+        let runtime = &self.attempt.inner.runtime;
+        let mut tries = 0;
+        let frozen = async {
+            while self.orders.borrow().frozen {
+                let Err(error) = runtime.freeze(&self.key, &self.dir.runtime, true).await else { return };
+                tracing::warn!(pod = %self.key, error = error.chain(), tries, "suspending a pod failed");
+                if !error.class.is_retryable() {
+                    return;
+                }
+                tokio::time::sleep(delay(tries, &error)).await;
+                tries = tries.saturating_add(1);
+            }
+        };
+        tokio::select! {
+            biased;
+            () = told_to_stop(&mut orders) => {}
+            () = frozen => {}
+        }
+    }
+
     /// Waits for the end, passing on the order to stop.
     async fn wait(&mut self) -> PodExit {
         let runtime = self.attempt.inner.runtime.clone();
@@ -220,11 +242,21 @@ impl<R: PodRuntime + ?Sized> Life<R> {
         let mut wait = Box::pin(runtime.wait(&self.key, &self.dir.runtime));
         loop {
             let order = self.orders.borrow_and_update().stop;
-            if let Some(grace) = order.filter(|_| order != told) {
-                insist("stopping a pod", || runtime.stop(&self.key, &self.dir.runtime, grace)).await;
-                told = order;
-            }
+            // A pod that ends by itself need not be told any more.
+            let stopping = async {
+                match order.filter(|_| order != told) {
+                    Some(grace) => {
+                        insist("stopping a pod", || runtime.stop(&self.key, &self.dir.runtime, grace)).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
             let error = tokio::select! {
+                biased;
+                () = stopping => {
+                    told = order;
+                    continue;
+                }
                 exit = &mut wait => match exit {
                     Ok(exit) => return exit,
                     Err(error) => error,

@@ -22,6 +22,7 @@ mod layout;
 mod ledger;
 mod life;
 mod load;
+mod memory;
 mod options;
 mod records;
 mod reports;
@@ -32,5 +33,6 @@ mod substrate;
 mod tests;
 
 pub use clock::{Clock, SystemClock};
+pub use memory::remove_memory;
 pub use options::{LocalOptions, LocalPorts};
 pub use substrate::LocalSubstrate;

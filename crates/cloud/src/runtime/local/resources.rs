@@ -2,8 +2,8 @@
 //! check that they are this flow's.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, Permissions};
-use std::io;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -60,9 +60,12 @@ pub(super) fn ensure(
         create(layout, owner, &reference, &path, |path| {
             fs::create_dir(path)?;
             for (key, bytes) in &keys {
-                fs::write(path.join(key), bytes)?;
+                let mut file = File::create_new(path.join(key))?;
+                file.write_all(bytes)?;
+                file.sync_all()?;
             }
-            Ok(())
+            // After a loss of power it has its name only with all that is in it.
+            Ok(sync_directory(path)?)
         })?;
         refs.push(reference);
     }

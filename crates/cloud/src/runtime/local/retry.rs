@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orlop_core::backoff::Backoff;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::PortError;
 
 /// Delay before try `n` + 1: 1 s · 2ⁿ, at most a minute, or what the other side asked for.
 pub(super) fn delay(n: u32, error: &PortError) -> Duration {
@@ -45,16 +45,4 @@ pub(super) async fn attempt<T, F: Future<Output = Result<T, PortError>>>(
             done => return done,
         }
     }
-}
-
-/// Runs work that blocks a thread.
-///
-/// # Errors
-/// Its own; Fatal when it panicked.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, PortError> + Send + 'static,
-) -> Result<T, PortError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(PortError::new(Class::Fatal, "work on the file system was cut off").because(error)))
 }

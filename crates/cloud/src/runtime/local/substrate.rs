@@ -14,15 +14,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::attempt::{Answer, Attempt, Command, Inner, Live};
 use super::deliver::check;
-use super::driver::Driver;
+use super::driver::{Driver, no_room};
 use super::finish::traceless;
+use super::layout::AttemptDir;
 use super::load::{Known, create, discard, load, removed};
+use super::memory;
 use super::options::{LocalOptions, LocalPorts};
 use super::records::{AttemptRecord, CancelOrder, Control, read, write};
 use super::resources;
-use super::retry::blocking;
+use crate::runtime::blocking::blocking;
 use crate::runtime::plan::{JobTemplate, TemplatePolicy};
-use crate::runtime::pod::PodRuntime;
+use crate::runtime::pod::{PodKey, PodRuntime};
 
 /// Runs attempts on this machine: pods by `R`, records, volumes, logs and artifacts below one run directory, which is
 /// one flow's.
@@ -61,6 +63,12 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
         fs::create_dir_all(&options.run_dir)?;
         // Pods see absolute paths, wherever they are started.
         options.run_dir = fs::canonicalize(&options.run_dir)?;
+        if let Some(memory) = &options.memory_dir
+            && let Err(error) = memory::secure(&memory::top(memory, &options.run_dir))
+        {
+            tracing::warn!(%error, "files that should be kept in memory lie on the disk");
+            options.memory_dir = None;
+        }
         let inner = Inner::new(runtime, options, ports);
         let layout = &inner.layout;
         for directory in [layout.attempts(), layout.volumes(), layout.config_maps(), layout.resources()] {
@@ -156,6 +164,8 @@ impl<R: PodRuntime + ?Sized> Drop for LocalSubstrate<R> {
         for live in self.inner.live().values() {
             live.task.abort();
         }
+        // Stays where pods still have something in it.
+        drop(self.inner.layout.memory().map(fs::remove_dir));
     }
 }
 
@@ -209,12 +219,17 @@ async fn take_up<R: PodRuntime + ?Sized>(
     let is_new = known.accepted.is_none() && !known.has_run;
     let (record, template) = match (quarry, known.record.take()) {
         (Quarry::Wanted(spec, template), record) if record.is_none() || is_new => {
-            check(inner, &spec.inputs).await?;
-            let backoff_default = inner.options.policy.backoff_default;
-            let record = AttemptRecord { spec: *spec, started_at: inner.now(), backoff_default };
-            let (creator, place) = (inner.clone(), dir.clone());
-            let record = blocking(move || create(&creator.layout, &place, record)).await?;
-            (record, *template)
+            // Who finds no room asks again and again: nothing is looked for or written before there is.
+            let first = PodKey { attempt: key.clone(), pod: 0 };
+            let reserves = known.pods.is_empty();
+            if reserves && inner.ledger.try_take(&first, template.pod.request()).is_none() {
+                return Err(no_room());
+            }
+            let record = begin(inner, *spec, &dir).await;
+            if reserves && record.is_err() {
+                inner.ledger.release(&first);
+            }
+            (record?, *template)
         }
         (_, Some(record)) => {
             let template = adopted(&record)?;
@@ -224,6 +239,19 @@ async fn take_up<R: PodRuntime + ?Sized>(
     };
     let AttemptRecord { spec, started_at, .. } = record;
     Ok(Found::Attempt(Arc::new(Attempt { inner: inner.clone(), spec, template, dir, started_at }), known))
+}
+
+/// Checks what an attempt needs and writes down that it exists.
+async fn begin<R: PodRuntime + ?Sized>(
+    inner: &Arc<Inner<R>>,
+    spec: AttemptSpec,
+    dir: &AttemptDir,
+) -> Result<AttemptRecord, PortError> {
+    check(inner, &spec.inputs).await?;
+    let backoff_default = inner.options.policy.backoff_default;
+    let record = AttemptRecord { spec, started_at: inner.now(), backoff_default };
+    let (creator, place) = (inner.clone(), dir.clone());
+    blocking(move || create(&creator.layout, &place, record)).await
 }
 
 /// The template of an attempt that exists. What was allowed when it was created is not asked again.
@@ -287,7 +315,7 @@ impl<R: PodRuntime + ?Sized> Substrate for LocalSubstrate<R> {
         let place = dir.clone();
         let known = blocking(move || load(&place)).await?;
         for pod in &known.pods {
-            let pod_key = crate::runtime::pod::PodKey { attempt: key.clone(), pod: pod.record.number };
+            let pod_key = PodKey { attempt: key.clone(), pod: pod.record.number };
             self.inner.runtime.remove(&pod_key, &dir.pod(pod.record.number).runtime).await?;
         }
         let inner = self.inner.clone();

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -131,6 +133,22 @@ impl Masker {
             }
         }
     }
+}
+
+/// Reads secrets from files, for a [`Masker`]. A file that is not there has none, and what is no text stands in no line.
+///
+/// # Errors
+/// When a file cannot be read: its secret could not be masked.
+pub fn read_secrets(files: &[PathBuf]) -> io::Result<Vec<String>> {
+    let mut secrets = Vec::new();
+    for file in files {
+        match std::fs::read(file) {
+            Ok(bytes) => secrets.extend(String::from_utf8(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(secrets)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 pub use lines::Lines;
-pub use mask::{MASK, Masker};
+pub use mask::{MASK, Masker, read_secrets};
 
 /// Bytes of the time at the beginning of an entry.
 pub const STAMP_LEN: usize = 24;

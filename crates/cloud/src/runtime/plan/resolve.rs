@@ -18,6 +18,7 @@ use super::source::{Sources, Store};
 use crate::runtime::pod::{ContainerPlan, PodKey, PodPlan, PullSecret};
 use crate::runtime::volume::VolumeRoot;
 use crate::runtime::volume::mount::mounts;
+use crate::runtime::volume::prepare::secret_files;
 
 /// Label that tells a pod the name of its Job.
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
@@ -153,6 +154,7 @@ pub fn pod_plan(template: &JobTemplate, place: &PodPlace<'_>) -> Result<PodPlan,
         hostname: pod.hostname.clone(),
         host_aliases: pod.host_aliases.clone(),
         pull_secrets: pod.pull_secrets.iter().map(|(name, path)| pull_secret(place, name, path)).collect(),
+        secret_files: secret_files(&pod.volumes, place.volumes, place.sources)?,
         stdout: place.stdout.clone(),
         stderr: place.stderr.clone(),
         outputs: place.outputs.clone(),

@@ -19,6 +19,7 @@ use super::record::{Directory, ExitRecord, Found};
 use super::request::{self, Request};
 use super::wire::{Container, KeepOrder, KeepReply};
 use super::{start, watch};
+use crate::runtime::blocking::blocking;
 use crate::runtime::job::backoff::restart_delay;
 use crate::runtime::pod::{ContainerPlan, PodExit, PodHandle, PodKey, PodPlan, PodRuntime};
 
@@ -134,6 +135,7 @@ impl ProcessRuntime {
             init: plan.init.iter().map(container).collect::<Result<_, _>>()?,
             main: container(&plan.main)?,
             outputs: plan.outputs.clone(),
+            secret_files: plan.secret_files.iter().map(|path| here(path)).collect::<Result<_, _>>()?,
             further_groups: plan.further_groups.clone(),
             restart_limit: if plan.restart_on_failure { plan.restart_limit } else { 0 },
             restart_delays_ms: self.options.restart_delays.iter().copied().map(millis).collect(),
@@ -209,28 +211,36 @@ impl PodRuntime for ProcessRuntime {
     }
 
     async fn stop(&self, _key: &PodKey, directory: &Path, grace: Duration) -> Result<(), PortError> {
-        Self::ask(directory, |request| request.stopped(grace))
+        let directory = directory.to_owned();
+        blocking(move || Self::ask(&directory, |request| request.stopped(grace))).await
     }
 
     async fn freeze(&self, _key: &PodKey, directory: &Path, on: bool) -> Result<(), PortError> {
-        Self::ask(directory, |request| Request { frozen: on, ..request })
+        let directory = directory.to_owned();
+        blocking(move || Self::ask(&directory, |request| Request { frozen: on, ..request })).await
     }
 
     async fn fetch(&self, key: &PodKey, plan: &PodPlan, inside: &str, _scratch: &Path) -> Result<PathBuf, PortError> {
-        let layout: Option<Layout> = Directory::new(&plan.directory).read("layout")?;
-        let layout = layout.ok_or_else(|| {
-            PortError::new(
-                Class::NotFound,
-                format!("the main container of pod {key} never started, so there is no `{inside}`"),
-            )
-        })?;
+        let directory = Directory::new(&plan.directory);
         let trusted = plan.main.user.is_none_or(|user| user == Uid::effective().as_raw());
-        Ok(layout.resolve(inside, trusted).during(|| format!("looking for `{inside}` of pod {key}"))?)
+        let (key, inside) = (key.clone(), inside.to_owned());
+        blocking(move || {
+            let layout: Option<Layout> = directory.read("layout")?;
+            let layout = layout.ok_or_else(|| {
+                let message = format!("the main container of pod {key} never started, so there is no `{inside}`");
+                PortError::new(Class::NotFound, message)
+            })?;
+            Ok(layout.resolve(&inside, trusted).during(|| format!("looking for `{inside}` of pod {key}"))?)
+        })
+        .await
     }
 
     async fn remove(&self, _key: &PodKey, directory: &Path) -> Result<(), PortError> {
-        let claim = Directory::new(directory).claim()?;
-        let group = claim.and_then(|claim| claim.cgroup).map(Cgroup::at);
-        Ok(group.map_or(Ok(()), |group| group.remove())?)
+        let directory = Directory::new(directory);
+        blocking(move || {
+            let group = directory.claim()?.and_then(|claim| claim.cgroup).map(Cgroup::at);
+            Ok(group.map_or(Ok(()), |group| group.remove())?)
+        })
+        .await
     }
 }

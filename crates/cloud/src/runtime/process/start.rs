@@ -59,9 +59,10 @@ async fn ask(program: &ShimProgram, order: &Order) -> Result<Said, PortError> {
     command.args(&program.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| {
         let message = format!("the shim program `{}` cannot be run", program.path.display());
-        let class =
-            if error.kind() == std::io::ErrorKind::NotFound { Class::Invalid } else { PortError::from(error).class };
-        PortError::new(class, message)
+        // A program that is being replaced is not there for a moment.
+        let class = PortError::from(std::io::Error::from(error.kind())).class;
+        let class = if class == Class::NotFound { Class::Transient } else { class };
+        PortError::new(class, message).because(error)
     })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     // Dead shims are buried whenever they die; nothing waits for that.

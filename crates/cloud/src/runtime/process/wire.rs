@@ -37,6 +37,8 @@ pub(crate) struct KeepOrder {
     pub(crate) init: Vec<Container>,
     pub(crate) main: Container,
     pub(crate) outputs: Vec<String>,
+    /// Files whose content is masked in the logs.
+    pub(crate) secret_files: Vec<PathBuf>,
     pub(crate) further_groups: Vec<u32>,
     /// How often a failed container may be started again, all together.
     pub(crate) restart_limit: u32,

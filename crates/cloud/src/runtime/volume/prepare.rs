@@ -136,6 +136,36 @@ pub fn prepare(
     Ok(roots)
 }
 
+/// The files of prepared volumes that are keys of Secrets.
+///
+/// # Errors
+/// As of [`Sources::keys`].
+pub fn secret_files(
+    volumes: &[VolumeTemplate],
+    roots: &BTreeMap<String, VolumeRoot>,
+    sources: &Sources,
+) -> Result<Vec<PathBuf>, PortError> {
+    let mut files = Vec::new();
+    for volume in volumes {
+        let (VolumeKind::Projected(projections), Some(root)) = (&volume.kind, roots.get(&volume.name)) else {
+            continue;
+        };
+        for projection in projections {
+            match projection {
+                Projection::Keys { store: Store::Secret, items: Some(items), .. } => {
+                    files.extend(items.iter().map(|item| root.path.join(&item.path)));
+                }
+                Projection::Keys { store: Store::Secret, name, items: None, .. } => {
+                    let keys = sources.keys(Store::Secret, name)?.unwrap_or_default();
+                    files.extend(keys.keys().map(|key| root.path.join(key)));
+                }
+                Projection::Keys { .. } | Projection::Downward(_) => {}
+            }
+        }
+    }
+    Ok(files)
+}
+
 fn lies_in_memory(volume: &VolumeTemplate) -> bool {
     match &volume.kind {
         VolumeKind::Empty { memory } => *memory,

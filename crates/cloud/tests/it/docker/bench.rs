@@ -180,6 +180,7 @@ impl Bench {
             grace: Duration::from_secs(2),
             active_deadline: None,
             further_groups: Vec::new(),
+            secret_files: Vec::new(),
             host_namespaces: HostNamespaces::default(),
             hostname: None,
             host_aliases: Vec::new(),

@@ -211,6 +211,12 @@ async fn r29_secrets_are_masked_everywhere() {
         let bytes = std::fs::read(&entry).unwrap();
         assert!(!bytes.windows(8).any(|window| window == b"hunter22"), "{}", entry.display());
     }
+    let mut bed = Bed::new("echo file says hunter33; echo hunter33 > /dev/termination-log");
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("token"), "hunter33\n").unwrap();
+    bed.plan.secret_files = vec![elsewhere.path().join("token"), elsewhere.path().join("optional")];
+    assert!(!format!("{:?}", bed.run().await).contains("hunter33"));
+    assert_eq!(bed.out(), ["file says ***"], "a Secret mounted as a volume");
     let bed = Bed::new("[ \"$PASSWORD\" = hunter22 ]").env("PASSWORD", "hunter22", true);
     assert_eq!(reason(&bed.run().await), "Succeeded");
 }

@@ -147,6 +147,7 @@ pub(crate) fn plan(dir: &Path, script: &str) -> PodPlan {
         grace: Duration::from_secs(30),
         active_deadline: None,
         further_groups: Vec::new(),
+        secret_files: Vec::new(),
         host_namespaces: HostNamespaces::default(),
         hostname: None,
         host_aliases: Vec::new(),

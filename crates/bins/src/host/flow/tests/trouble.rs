@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
-use orlop_core::testing::substrate::{Operation, Play, When};
+use orlop_core::testing::substrate::{Call, Operation, Play, When};
 use serde_json::json;
 
 use super::bench::{Bench, outcome};
@@ -61,6 +61,30 @@ async fn who_waits_for_room_gets_it_as_soon_as_an_attempt_ends() {
     ");
     let took = status.completion_time.unwrap().since(status.start_time.unwrap());
     assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_wakes_only_as_many_of_those_that_wait_as_find_room() {
+    let bench = Bench::new();
+    let full = || Play::success().delayed(1, Class::Capacity, "Queued").retry_after(Duration::from_secs(3000));
+    let stuck = || Play::success().delayed(9, Class::Capacity, "Queued").retry_after(Duration::from_secs(3000));
+    for (name, play) in [("a", full()), ("b", full()), ("c", stuck()), ("d", stuck()), ("e", stuck())] {
+        bench.substrate.script(When::step(name), play);
+    }
+    bench.substrate.script(When::step("quick"), Play::success().after(Duration::from_secs(1)));
+    let steps = ["a", "b", "c", "d", "e", "quick"].map(|name| json!({"name": name}));
+    let mut host = bench.submit(json!({"steps": steps})).await;
+    let run = tokio::time::timeout(Duration::from_secs(60), host.run()).await;
+    assert!(run.is_err(), "three never find room");
+    let asked = |step: &str| {
+        let calls = bench.substrate.calls();
+        calls.iter().filter(|call| matches!(call, Call::Start(key) if &*key.step == step)).count()
+    };
+    // Let in one after the other; each end asks the next one, and it stands for those behind it.
+    assert_eq!(["a", "b"].map(asked), [2, 2]);
+    // Three were accepted and three ended: six wake-ups, two of them for those who found room.
+    let others = ["c", "d", "e"].map(asked);
+    assert!(others.iter().sum::<usize>() <= 3 + 4, "{others:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,6 +21,7 @@ fn plan(main: ContainerPlan) -> PodPlan {
         grace: Duration::from_secs(30),
         active_deadline: None,
         further_groups: vec![100, 2000],
+        secret_files: Vec::new(),
         host_namespaces: HostNamespaces::default(),
         hostname: Some("box".to_owned()),
         host_aliases: vec![("10.0.0.1".to_owned(), vec!["a".to_owned(), "b".to_owned()])],

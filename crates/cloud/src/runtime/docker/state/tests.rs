@@ -27,6 +27,7 @@ fn record(containers: usize) -> Record {
         restart_on_failure: false,
         restart_limit: 0,
         grace: Duration::from_secs(1),
+        secret_files: Vec::new(),
         stdout: "/out".into(),
         stderr: "/err".into(),
         containers: (0..containers).map(container).collect(),

@@ -122,6 +122,32 @@ async fn outputs_come_from_volumes_and_from_the_container() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r29_an_output_that_holds_a_secret_is_not_recorded() {
+    for source in ["env", "volume"] {
+        let bench = Bench::new();
+        fs::create_dir_all(bench.root.path().join("secrets/s")).unwrap();
+        fs::write(bench.root.path().join("secrets/s/token"), "hunter2\n").unwrap();
+        let mut container = json!({"command": ["write", "/tmp/out", "token: hunter2"]});
+        if source == "env" {
+            container["env"] = json!([{"name": "T", "valueFrom": {"secretKeyRef": {"name": "s", "key": "token"}}}]);
+        } else {
+            container["volumeMounts"] = json!([{"name": "s", "mountPath": "/s"}]);
+        }
+        let mut wanted = spec("s", container);
+        bench.set_volumes(&mut wanted, json!([{"name": "s", "secret": {"secretName": "s"}}]));
+        wanted.output_files = vec![OutputFile { name: "o".into(), path: "/tmp/out".into() }];
+        let substrate = bench.open();
+        substrate.start(wanted).await.unwrap();
+        let end = substrate.next().await.end;
+        assert!(end.files.is_empty(), "{source}: {:?}", end.files);
+        assert_eq!(failure(&end).0, "Forbidden");
+        insta::allow_duplicates!(
+            insta::assert_snapshot!(failure(&end).1, @"output file o at /tmp/out holds a value of a Secret, and outputs are recorded in the open; hand secrets on by a volume or an artifact")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn r19_outputs_of_a_failure_are_taken_where_present() {
     let bench = Bench::new();
     let mut spec = spec("s", json!({"command": ["exit", "3"], "volumeMounts": [{"name": "w", "mountPath": "/w"}]}));

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Bench, failure, key, spec};
+use crate::runtime::local::remove_memory;
 use crate::runtime::pod::{PodKey, PodResult};
 
 fn pod(number: u32) -> PodKey {
@@ -148,6 +149,40 @@ async fn r21_the_deadline_stands_still_while_suspended_also_across_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_that_cannot_be_suspended_keeps_its_clock_and_its_pods() {
+    let bench = Bench::new();
+    let substrate = bench.open();
+    let began = Instant::now();
+    let wanted = job(json!({"activeDeadlineSeconds": 60, "parallelism": 2, "completions": 2}), json!(["run"]));
+    substrate.start(wanted).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    bench.fake.world().unwilling.push_back(PortError::new(Class::Invalid, "this engine cannot pause"));
+    substrate.suspend(&key("s")).await.unwrap_err();
+    assert!(bench.fake.world().pods.values().all(|pod| !pod.frozen), "all or none");
+    assert_eq!((failure(&end(&substrate).await).0, began.elapsed().as_secs()), ("DeadlineExceeded", 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_suspended_yet_can_be_cancelled() {
+    let bench = Bench::new();
+    let wanted = spec("s", json!({"command": ["run"]}));
+    let first = bench.open();
+    first.start(wanted.clone()).await.unwrap();
+    first.suspend(&key("s")).await.unwrap();
+    drop(first);
+    let never =
+        || PortError::new(Class::Transient, "the engine does not answer").retry_after(Duration::from_secs(9_999));
+    bench.fake.world().unwilling.extend([never(), never()]);
+    let next = bench.open();
+    next.adopt(wanted).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    next.cancel(&key("s"), None).await.unwrap();
+    assert_eq!(end(&next).await.result, EndResult::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancelling_has_its_own_grace_and_wins_over_later_deadlines() {
     let bench = Bench::new();
     let substrate = bench.open();
@@ -192,8 +227,9 @@ async fn requests_are_counted_against_the_machine() {
     let error = substrate.start(asking("t", "2")).await.unwrap_err();
     assert_eq!(
         (error.class, error.reason, error.retry_after),
-        (Class::Capacity, Some("Throttled"), Some(Duration::from_secs(1)))
+        (Class::Capacity, Some("Throttled"), Some(Duration::from_secs(15)))
     );
+    assert!(!bench.options.run_dir.join("attempts/f/t").exists(), "asking leaves nothing on the disk");
     assert_eq!(substrate.list("f").await.unwrap(), [key("s")], "what was not created is not listed");
     substrate.cancel(&key("s"), None).await.unwrap();
     assert_eq!(end(&substrate).await.result, EndResult::Cancelled);
@@ -244,6 +280,7 @@ async fn secrets_and_volumes_are_gone_with_the_pod_and_records_with_forgetting()
     substrate.start(wanted).await.unwrap();
     let plan = bench.running("s").await;
     assert!(plan.main.mounts[0].source.join("token").is_file() && plan.main.env[0].1.secret);
+    assert_eq!(plan.secret_files, [plan.main.mounts[0].source.join("token")], "masked in the logs");
     let run_dir = &bench.options.run_dir;
     assert!(!holds(run_dir, "hunter2"), "no secret lies in the run directory");
     substrate.cancel(&key("s"), None).await.unwrap();
@@ -253,6 +290,24 @@ async fn secrets_and_volumes_are_gone_with_the_pod_and_records_with_forgetting()
     assert_eq!(substrate.forget(&key("s")).await.map_err(|error| error.class), Ok(()));
     assert_eq!(bench.fake.world().removed, [pod(0)]);
     assert!(!run_dir.join("attempts/f/s/1").exists() && run_dir.join("logs/s").is_dir());
+    drop(substrate);
+    let left = fs::read_dir(bench.root.path().join("memory")).unwrap().count();
+    assert_eq!(left, 0, "not even a directory stays in memory");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_has_in_memory_can_be_deleted_without_opening_it() {
+    let bench = Bench::new();
+    let substrate = bench.open();
+    let mut wanted = spec("s", json!({"command": ["run"], "volumeMounts": [{"name": "m", "mountPath": "/m"}]}));
+    bench.set_volumes(&mut wanted, json!([{"name": "m", "emptyDir": {"medium": "Memory"}}]));
+    substrate.start(wanted).await.unwrap();
+    let plan = bench.running("s").await;
+    drop(substrate);
+    assert!(plan.main.mounts[0].source.is_dir(), "the pod lives on");
+    remove_memory(&bench.options).unwrap();
+    remove_memory(&bench.options).unwrap();
+    assert_eq!(fs::read_dir(bench.root.path().join("memory")).unwrap().count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,6 +51,8 @@ pub(super) struct World {
     pub(super) doubts: VecDeque<PortError>,
     /// What the next waits are answered.
     pub(super) blindness: VecDeque<PortError>,
+    /// How the next freezings are answered.
+    pub(super) unwilling: VecDeque<PortError>,
     /// How long a start takes.
     pub(super) slowness: Duration,
     pub(super) removed: Vec<PodKey>,
@@ -244,6 +246,9 @@ impl PodRuntime for Fake {
     }
 
     async fn freeze(&self, key: &PodKey, _directory: &Path, on: bool) -> Result<(), PortError> {
+        if let Some(error) = self.world().unwilling.pop_front() {
+            return Err(error);
+        }
         if let Some(pod) = self.world().pods.get_mut(key) {
             pod.frozen = on;
         }

@@ -16,7 +16,7 @@ use super::clock::{Alarm, PodClock, uptime};
 use super::container::READ;
 use super::pod::Pod;
 use crate::runtime::logs::capture::{self, Capture, Tail};
-use crate::runtime::logs::{Masker, now};
+use crate::runtime::logs::{Masker, now, read_secrets};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::identity::{self, Identity};
@@ -77,7 +77,7 @@ fn take(order: KeepOrder) -> Result<Option<(Pod, Identity)>, Failure> {
     let token = token(&order, shim, &boot);
     let reserved = directory.reserve_exit()?;
     request::prepare(&directory)?;
-    let masker = Arc::new(Masker::new(secrets(&order)));
+    let masker = Arc::new(Masker::new(secrets(&order)?));
     let open = |path: &PathBuf| capture::open(path).during(|| format!("opening the log `{}`", path.display()));
     let stdout = Capture::new(Arc::clone(&masker), open(&order.stdout)?);
     let stderr = Capture::new(Arc::clone(&masker), open(&order.stderr)?);
@@ -149,8 +149,12 @@ fn make_view(directory: &Directory, token: &str) -> Result<PathBuf, Failure> {
     made.during(|| format!("making `{}`", view.display())).map(|()| view)
 }
 
-fn secrets(order: &KeepOrder) -> Vec<String> {
+/// What containers see of secrets, in their environment and in files.
+fn secrets(order: &KeepOrder) -> Result<Vec<String>, Failure> {
     let variables = order.init.iter().chain([&order.main]).flat_map(|container| &container.env);
     let secret = |variable: &&Variable| variable.secret;
-    variables.filter(secret).map(|variable| variable.value.clone()).collect()
+    let mut secrets =
+        read_secrets(&order.secret_files).during(|| "reading the secrets of the pod's volumes".to_owned())?;
+    secrets.extend(variables.filter(secret).map(|variable| variable.value.clone()));
+    Ok(secrets)
 }
