@@ -4,6 +4,7 @@
 mod blocking;
 #[cfg(feature = "docker")]
 pub mod docker;
+mod failure;
 pub mod job;
 pub mod local;
 pub mod logs;

@@ -10,6 +10,15 @@ fn rule(action: &str, code: i32) -> Value {
     json!({"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [code]}}]})
 }
 
+/// A Job whose container has no program to start.
+fn cannot_start() -> Value {
+    let container = json!({"name": "main", "image": "{image}", "command": ["/no/such/program"]});
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "spec": {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}},
+    })
+}
+
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
     [policies(), retrying(), limits()].concat()
@@ -30,6 +39,11 @@ fn policies() -> Vec<Case> {
                 ("c", "Skipped/DependencyFailed"),
                 ("other", "Skipped/FlowFailed"),
             ])
+            .fails("FlowFailed"),
+        Case::new("no-such-command", "R3")
+            .step("gone", "true", json!({"template": cannot_start()}))
+            .play(When::step("gone"), Play::exit(127))
+            .ends(&[("gone", "Failed/NonZeroExit")])
             .fails("FlowFailed"),
         Case::new("continue", "R3 R5")
             .policy("failurePolicy", json!("Continue"))

@@ -156,7 +156,7 @@ impl Driver {
             exit_code: code,
             signal: None,
             oom_killed: false,
-            message: masker.mask_text(&format!("could not be started: {}", told.trim())),
+            message: masker.mask_text(told.trim()),
             restarts,
             started_at: at,
             ended_at: at,

@@ -31,7 +31,7 @@ pub(super) struct Driver<R: ?Sized> {
     pub(super) pods: BTreeMap<u32, PodIntent>,
     accepted: bool,
     answer: watch::Sender<Option<Answer>>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
     orders: watch::Sender<Orders>,
     running: BTreeSet<u32>,
     lives: JoinSet<Ended>,
@@ -188,14 +188,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     async fn handle(&mut self, heard: Heard) -> Option<PortError> {
         match heard {
             Heard::Time => {}
-            Heard::Command(Command::Cancel(grace, reply)) => {
-                self.cancel(grace).await;
-                // Who asked may be gone.
-                let _ = reply.send(Ok(()));
-            }
-            Heard::Command(Command::Freeze(on, reply)) => {
-                let _ = reply.send(self.freeze(on).await);
-            }
+            Heard::Command(command) => self.obey(command).await,
             Heard::Started((number, handle)) => self.has_started(number, handle).await,
             Heard::Ended(Ok((number, Ok(exit)))) => self.has_ended(number, exit),
             Heard::Ended(Ok((number, Err(error)))) => {
@@ -213,6 +206,19 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             }
         }
         None
+    }
+
+    /// Carries out an order and answers it; who gave it may be gone.
+    pub(super) async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Cancel(grace, reply) => {
+                self.cancel(grace).await;
+                let _ = reply.send(Ok(()));
+            }
+            Command::Freeze(on, reply) => {
+                let _ = reply.send(self.freeze(on).await);
+            }
+        }
     }
 
     async fn has_started(&mut self, number: u32, handle: PodHandle) {

@@ -2,13 +2,14 @@
 //! host is told. Owns this order.
 
 use std::fs;
+use std::pin::pin;
 
 use orlop_core::attempt::{AttemptEnd, ContainerEnd, EndResult, PodEnd};
 use orlop_core::error::PortError;
 use orlop_core::spec::status::cut_message;
 use serde_json::json;
 
-use super::attempt::{Attempt, Inner};
+use super::attempt::{Attempt, Command, Inner};
 use super::collect::{Collected, collect};
 use super::driver::Driver;
 use super::load::removed;
@@ -26,7 +27,8 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
     /// Ends the attempt, whose pods have all ended.
     pub(super) async fn finish(mut self, verdict: Option<Verdict>) {
         self.accept(None).await;
-        let end = self.end(verdict).await;
+        let (verdict, collected) = self.gather(verdict).await;
+        let end = self.end(verdict, collected);
         let path = self.attempt.dir.end();
         insist("writing the end of an attempt", || {
             let (path, end) = (path.clone(), end.clone());
@@ -43,7 +45,31 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         inner.reports.deliver(&self.attempt.spec.key, end);
     }
 
-    async fn end(&self, verdict: Option<Verdict>) -> AttemptEnd {
+    /// Takes the outputs, which may be long in coming; orders are answered meanwhile, and a success that is cancelled before
+    /// its outputs are taken is none.
+    async fn gather(&mut self, verdict: Option<Verdict>) -> (Option<Verdict>, Collected) {
+        let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
+        let pod = match (&verdict, speaker(&pods).and_then(|pod| self.pods.get(&pod.number))) {
+            (Some(Verdict::Complete | Verdict::Failed { .. }), Some(pod)) if has_run(pod) => pod.clone(),
+            _ => return (verdict, Collected::default()),
+        };
+        let attempt = self.attempt.clone();
+        let mut collecting = pin!(collect(&attempt, pod));
+        loop {
+            let command = tokio::select! {
+                biased;
+                collected = &mut collecting => return (verdict, collected),
+                Some(command) = self.commands.recv() => command,
+            };
+            let cancelled = matches!(command, Command::Cancel(..));
+            self.obey(command).await;
+            if cancelled {
+                return (verdict.filter(|verdict| *verdict != Verdict::Complete), Collected::default());
+            }
+        }
+    }
+
+    fn end(&self, verdict: Option<Verdict>, collected: Collected) -> AttemptEnd {
         let pods: Vec<&PodRecord> = self.pods.values().map(|intent| &intent.record).collect();
         let cancelled_at = self.control.cancel.map(|cancel| cancel.at);
         let last = pods.iter().filter_map(|pod| Some(pod.exit.as_ref()?.ended_at)).max();
@@ -52,12 +78,6 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
             // Being cancelled explains that nothing is left of it.
             Some(Verdict::Lost | Verdict::Gone) if cancelled_at.is_some() => None,
             verdict => verdict,
-        };
-        let collected = match (&verdict, speaker(&pods).and_then(|pod| self.pods.get(&pod.number))) {
-            (Some(Verdict::Complete | Verdict::Failed { .. }), Some(pod)) if has_run(pod) => {
-                collect(&self.attempt, pod.clone()).await
-            }
-            _ => Collected::default(),
         };
         let verdict = match (verdict, collected.trouble) {
             (Some(Verdict::Complete), Some(trouble)) => Some(untaken(&trouble)),

@@ -36,7 +36,7 @@ async fn commands_that_cannot_be_run_say_why() {
     let mut bed = Bed::new("");
     bed.plan.main.working_dir = Some("/etc/passwd".to_owned());
     let exit = bed.run().await;
-    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("StartError", 128));
+    assert_eq!((reason(&exit), exit.containers[0].exit_code), ("NonZeroExit", 128));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Control, Record, Why};
+use crate::runtime::failure;
 use crate::runtime::job::backoff::restart_delay;
 use crate::runtime::pod::{ContainerExit, PodResult};
 
@@ -174,7 +175,7 @@ fn finished(record: &Record, control: &Control, progress: &[Progress], index: us
     } else if may_restart(record, progress) {
         return None;
     } else {
-        failed(exit, progress.get(index)?.execution.is_some())
+        failure::container(exit, progress.get(index)?.execution.is_some())
     };
     // What ended before it was asked to ended by itself.
     match &control.stop {
@@ -197,23 +198,6 @@ fn stopped(why: Why) -> PodResult {
             message: "the pod ran longer than its activeDeadlineSeconds".to_owned(),
         },
     }
-}
-
-/// How a container failed; one whose last words are the engine's never ran.
-fn failed(exit: &ContainerExit, ran: bool) -> PodResult {
-    let name = &exit.name;
-    let (reason, what) = match exit.signal {
-        _ if !ran => ("NonZeroExit", exit.message.clone()),
-        _ if exit.oom_killed => ("OOMKilled", "ran out of memory".to_owned()),
-        Some(signal) => ("Signalled", format!("was ended by signal {signal}")),
-        None => ("NonZeroExit", format!("ended with exit code {}", exit.exit_code)),
-    };
-    let times = match exit.restarts {
-        0 => String::new(),
-        1 => " after 1 restart".to_owned(),
-        n => format!(" after {n} restarts"),
-    };
-    PodResult::Failed { reason: reason.to_owned(), message: format!("container `{name}` {what}{times}") }
 }
 
 /// The signal behind an exit code above 128, as shells and engines write it.

@@ -1,6 +1,8 @@
 //! Artifacts and output files: delivered before the start, collected after the end.
 
 use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource, EndResult, FileTrouble, OutputFile};
 use orlop_core::error::{Class, PortError};
@@ -8,6 +10,7 @@ use orlop_core::ports::substrate::Substrate;
 use orlop_core::spec::artifact::HttpSource;
 use orlop_core::spec::status::ArtifactLocation;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use super::{Bench, failure, key, spec};
 
@@ -191,4 +194,28 @@ async fn an_attempt_can_be_cancelled_while_its_artifacts_come() {
     substrate.cancel(&key("s"), None).await.unwrap();
     assert_eq!(substrate.next().await.end.result, EndResult::Cancelled);
     assert!(bench.fake.plans().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_can_be_cancelled_while_its_outputs_are_taken() {
+    for (code, result) in
+        [("0", EndResult::Cancelled), ("3", EndResult::Failed { reason: String::new(), message: String::new() })]
+    {
+        let bench = Bench::new();
+        let mut spec = spec("s", json!({"command": ["exit", code]}));
+        spec.output_artifacts = vec![output("tree", "/data")];
+        bench.set_volumes(&mut spec, json!([{"name": "work"}]));
+        Arc::make_mut(&mut spec.template)["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
+            json!([{"name": "work", "mountPath": "/data"}]);
+        let busy = || PortError::new(Class::Transient, "busy").retry_after(Duration::from_secs(3_600));
+        bench.store.faults.lock().unwrap().extend([busy(), busy()]);
+        let substrate = bench.open();
+        substrate.start(spec).await.unwrap();
+        sleep(Duration::from_secs(60)).await;
+        let began = Instant::now();
+        substrate.cancel(&key("s"), None).await.unwrap();
+        let end = substrate.next().await.end;
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        assert_eq!(std::mem::discriminant(&end.result), std::mem::discriminant(&result), "{:?}", end.result);
+    }
 }

@@ -18,6 +18,7 @@ use nix::unistd::Pid;
 use super::clock::{Alarm, PodClock, uptime};
 use super::container::Running;
 use super::verdict::{self, Cause};
+use crate::runtime::failure;
 use crate::runtime::logs::capture::{Capture, Tail};
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::pod::{ContainerExit, PodExit, PodResult};
@@ -86,7 +87,7 @@ impl Pod {
             Ok(cannot_start) => self.result(cannot_start),
             Err(error) => {
                 let message = self.masker.mask_text(&format!("the shim of the pod failed: {error}"));
-                PodResult::Failed { reason: verdict::START_ERROR.to_owned(), message }
+                failure::pod(message)
             }
         };
         // Nothing of the pod may outlive its record. What may not be killed is said there.

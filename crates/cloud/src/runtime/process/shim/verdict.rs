@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
+use crate::runtime::failure;
 use crate::runtime::pod::{ContainerExit, PodResult};
 use crate::runtime::process::tree::Ended;
 
@@ -11,8 +10,6 @@ use crate::runtime::process::tree::Ended;
 pub(super) const WORDS_MAX: usize = 4096;
 /// Exit code of a container whose process could not be made.
 pub(super) const CANNOT_START: i32 = 128;
-/// Reason of a pod whose container's process could not be made.
-pub(super) const START_ERROR: &str = "StartError";
 
 /// Why a pod is being ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,26 +45,10 @@ pub(super) fn cut_off(cause: Cause, limit: Option<Duration>) -> PodResult {
 
 /// What became of a pod one of whose containers failed.
 pub(super) fn failed(last: Option<&ContainerExit>, cannot_start: bool) -> PodResult {
-    let Some(exit) = last else {
-        return PodResult::Failed { reason: START_ERROR.to_owned(), message: "no container was started".to_owned() };
-    };
-    let name = &exit.name;
-    let (reason, message) = match exit.signal {
-        _ if cannot_start => (START_ERROR, format!("container `{name}` could not be started: {}", exit.message)),
-        _ if exit.oom_killed => ("OOMKilled", format!("container `{name}` ran out of memory")),
-        Some(signal) => ("Signalled", format!("container `{name}` was ended by {}", signal_name(signal))),
-        None if exit.message.is_empty() => {
-            ("NonZeroExit", format!("container `{name}` ended with exit code {}", exit.exit_code))
-        }
-        None => {
-            ("NonZeroExit", format!("container `{name}` ended with exit code {}: {}", exit.exit_code, exit.message))
-        }
-    };
-    PodResult::Failed { reason: reason.to_owned(), message }
-}
-
-fn signal_name(signal: i32) -> String {
-    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.as_str().to_owned())
+    match last {
+        Some(exit) => failure::container(exit, !cannot_start),
+        None => failure::pod("no container was started".to_owned()),
+    }
 }
 
 /// Last words as text, cut to what may be kept.
@@ -123,7 +104,7 @@ mod tests {
         Signalled: container `main` was ended by SIGSEGV
         Signalled: container `main` was ended by signal 40
         OOMKilled: container `main` ran out of memory
-        StartError: container `main` could not be started: mounting `/x`: Permission denied
+        NonZeroExit: container `main` could not be started: mounting `/x`: Permission denied
         Failed { reason: "DeadlineExceeded", message: "the pod ran longer than its limit of 1.5 s" }
         "#);
         assert_eq!(exit(Ended::Signalled(9), "").exit_code, 137);
