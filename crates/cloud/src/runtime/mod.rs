@@ -4,6 +4,7 @@
 mod blocking;
 #[cfg(feature = "docker")]
 pub mod docker;
+pub mod durable;
 mod failure;
 pub mod job;
 pub mod local;

@@ -266,7 +266,8 @@ pub trait PodRuntime: Send + Sync + 'static {
     async fn freeze(&self, key: &PodKey, directory: &std::path::Path, on: bool) -> Result<(), PortError>;
 
     /// A path inside the pod's main container as a path of this machine, for reading outputs after the end; the runtime
-    /// may have to copy it out below `scratch` first. Only asked for paths that no mount of the plan covers. Symbolic
+    /// may have to copy it out below `scratch` first. Asked for paths that no mount of the plan
+    /// covers, and for those this process may not read. Symbolic
     /// links are the container's: they never lead to a file of this machine that the container does not see.
     ///
     /// # Errors

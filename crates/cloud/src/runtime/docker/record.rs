@@ -1,7 +1,6 @@
 //! What is written down of a pod in its directory, so that another process can go on with it. Owns the files and their
 //! forms; never holds a secret: of those only the names of their variables.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::state::Progress;
+use crate::runtime::durable::{Durable, replace};
 use crate::runtime::pod::{PodExit, PodKey, PodPlan};
 
 /// A pod whose containers are all created: written before the first one starts, never changed.
@@ -201,32 +201,6 @@ impl Files {
         })?;
         replace(&path, &bytes, Durable::Yes).map_err(|error| trouble(error, "writing", &path))
     }
-}
-
-/// Whether a file survives a loss of power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Durable {
-    /// It does, and costs a disk access.
-    Yes,
-    /// Only the end of this process.
-    No,
-}
-
-/// Replaces a file as a whole: readers see the old one or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8], durable: Durable) -> std::io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = std::fs::File::create(&new)?;
-    file.write_all(bytes)?;
-    if durable == Durable::Yes {
-        file.sync_all()?;
-    }
-    std::fs::rename(&new, path)?;
-    if durable == Durable::Yes
-        && let Some(parent) = path.parent()
-    {
-        std::fs::File::open(parent)?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn trouble(error: std::io::Error, doing: &str, path: &Path) -> PortError {

@@ -97,15 +97,28 @@ async fn find<R: PodRuntime + ?Sized>(
     inside: &str,
 ) -> Result<Option<PathBuf>, PortError> {
     let (mounts, path) = (plan.main.mounts.clone(), inside.to_owned());
-    let inside = match blocking(move || Ok(locate(&mounts, &path)?)).await? {
-        Located::Here(path) => return Ok(Some(path)),
-        Located::Missing => return Ok(None),
-        Located::Inside(path) => path,
+    let inside = match blocking(move || Ok(locate(&mounts, &path)?)).await {
+        Ok(Located::Here(path)) => return Ok(Some(path)),
+        Ok(Located::Missing) => return Ok(None),
+        Ok(Located::Inside(path)) => path,
+        // Another user's directory, which the runtime may be let into.
+        Err(error) if error.class == Class::Denied => inside.to_owned(),
+        Err(error) => return Err(error),
     };
+    fetch(followed, plan, number, &inside).await
+}
+
+/// The same through the runtime: for what no mount covers, and for what only the runtime may read.
+async fn fetch<R: PodRuntime + ?Sized>(
+    followed: &Attempt<R>,
+    plan: &PodPlan,
+    number: u32,
+    inside: &str,
+) -> Result<Option<PathBuf>, PortError> {
     let (key, scratch) = (followed.pod_key(number), followed.dir.pod(number).scratch());
     let made = scratch.clone();
     blocking(move || Ok(fs::create_dir_all(made)?)).await?;
-    match followed.inner.runtime.fetch(&key, plan, &inside, &scratch).await {
+    match followed.inner.runtime.fetch(&key, plan, inside, &scratch).await {
         Ok(path) => Ok(Some(path)),
         Err(error) if error.class == Class::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -119,9 +132,14 @@ async fn file_value<R: PodRuntime + ?Sized>(
     output: &OutputFile,
 ) -> Result<Option<FileValue>, PortError> {
     let content = attempt(TRIES, || async {
-        match find(followed, plan, number, &output.path).await? {
-            Some(path) => blocking(move || Ok(read_value(&path)?)).await,
-            None => Ok(None),
+        let read = |path: PathBuf| blocking(move || Ok(read_value(&path)?));
+        let Some(path) = find(followed, plan, number, &output.path).await? else { return Ok(None) };
+        match read(path).await {
+            Err(error) if error.class == Class::Denied => match fetch(followed, plan, number, &output.path).await? {
+                Some(path) => read(path).await,
+                None => Ok(None),
+            },
+            read => read,
         }
     })
     .await
@@ -137,7 +155,15 @@ async fn artifact_record<R: PodRuntime + ?Sized>(
 ) -> Result<Option<ArtifactRecord>, PortError> {
     let location = attempt(TRIES, || async {
         let Some(path) = find(followed, plan, number, &output.path).await? else { return Ok(None) };
-        match followed.inner.ports.store.put(&path, output.archive).await {
+        let put = async |path: PathBuf| followed.inner.ports.store.put(&path, output.archive).await;
+        let stored = match put(path).await {
+            Err(error) if error.class == Class::Denied => match fetch(followed, plan, number, &output.path).await? {
+                Some(path) => put(path).await,
+                None => return Ok(None),
+            },
+            stored => stored,
+        };
+        match stored {
             Ok(location) => Ok(Some(location)),
             Err(error) if error.class == Class::NotFound => Ok(None),
             Err(error) => Err(error),

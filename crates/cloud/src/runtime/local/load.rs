@@ -10,6 +10,7 @@ use orlop_core::spec::meta::ObjectReference;
 use super::layout::{AttemptDir, Layout};
 use super::records::{AttemptRecord, Control, PodIntent, read, write};
 use crate::runtime::pod::PodExit;
+use crate::runtime::volume::prepare::undeletable;
 
 /// What is known of an attempt.
 #[derive(Debug, Default)]
@@ -74,19 +75,19 @@ pub(super) fn create(layout: &Layout, dir: &AttemptDir, record: AttemptRecord) -
 /// is tried again when the run directory is opened.
 pub(super) fn discard(layout: &Layout, dir: &AttemptDir) -> Result<(), PortError> {
     if let Some(memory) = dir.memory() {
-        removed(fs::remove_dir_all(memory))?;
+        removed(fs::remove_dir_all(memory)).map_err(|error| undeletable(memory, error))?;
     }
     let name = dir.path.strip_prefix(layout.attempts()).unwrap_or(&dir.path).to_string_lossy().replace('/', "+");
     let grave = layout.trash().join(name);
     fs::create_dir_all(layout.trash())?;
-    removed(fs::remove_dir_all(&grave))?;
+    removed(fs::remove_dir_all(&grave)).map_err(|error| undeletable(&grave, error))?;
     match fs::rename(&dir.path, &grave) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
     }
     if let Err(error) = removed(fs::remove_dir_all(&grave)) {
-        tracing::warn!(path = %grave.display(), %error, "what is left of an attempt cannot be deleted");
+        tracing::warn!(error = undeletable(&grave, error).chain(), "something is left of an attempt");
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! Records of an attempt on disk. Owns their fields and the promise that each is whole or absent.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use orlop_core::attempt::AttemptSpec;
@@ -12,11 +11,9 @@ use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::durable::{Durable, replace};
 use crate::runtime::job::clock::PauseClock;
 use crate::runtime::job::rules::PodRecord;
-
-/// Number of records written by this process, which keeps the names of halves apart.
-static HALVES: AtomicU64 = AtomicU64::new(0);
 
 /// What an attempt is: enough to follow it to its end without the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,18 +84,7 @@ pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), PortErr
     let bytes = serde_json::to_vec(record).map_err(|error| {
         PortError::new(Class::Fatal, format!("{} cannot be written as JSON", path.display())).because(error)
     })?;
-    // A substrate that was just dropped may still be writing the same record.
-    let number = HALVES.fetch_add(1, Ordering::Relaxed);
-    let half = path.with_extension(format!("{}-{number}.half", std::process::id()));
-    let mut file = File::create(&half).map_err(failed)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&half, path).map_err(failed)?;
-    path.parent().map_or(Ok(()), sync_directory).map_err(failed)
-}
-
-/// Makes the names in a directory durable.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    replace(path, &bytes, Durable::Yes).map_err(failed)
 }
 
 /// Reads a record; none where there is none.

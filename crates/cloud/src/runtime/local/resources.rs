@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::layout::Layout;
-use super::records::{read, sync_directory, write};
+use super::records::{read, write};
+use crate::runtime::durable::sync_directory;
 use crate::runtime::plan::volume::is_component;
 
 /// The longest name of an object.

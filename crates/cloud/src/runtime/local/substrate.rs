@@ -25,6 +25,7 @@ use super::resources;
 use crate::runtime::blocking::blocking;
 use crate::runtime::plan::{JobTemplate, TemplatePolicy};
 use crate::runtime::pod::{PodKey, PodRuntime};
+use crate::runtime::volume::prepare::undeletable;
 
 /// Runs attempts on this machine: pods by `R`, records, volumes, logs and artifacts below one run directory, which is
 /// one flow's.
@@ -83,7 +84,10 @@ impl<R: PodRuntime + ?Sized> LocalSubstrate<R> {
             fs::TryLockError::Error(error) => error.into(),
         })?;
         if let Err(error) = removed(fs::remove_dir_all(layout.trash())) {
-            tracing::warn!(%error, "what is left of earlier attempts cannot be deleted");
+            tracing::warn!(
+                error = undeletable(&layout.trash(), error).chain(),
+                "something is left of earlier attempts"
+            );
         }
         Ok(Self { inner: Arc::new(inner), _lock: lock })
     }

@@ -20,6 +20,32 @@ pub struct Capabilities {
     pub limits: Limits,
 }
 
+impl Capabilities {
+    /// What users are to know before they count on it: limits that are not enforced, when `limited`, and paths that are not
+    /// real, when `placed`.
+    #[must_use]
+    pub fn warnings(&self, limited: bool, placed: bool) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let missing: Vec<&str> = [("CPU", self.limits.cpu), ("memory", self.limits.memory)]
+            .into_iter()
+            .filter_map(|(what, enforced)| (!enforced).then_some(what))
+            .collect();
+        if limited && !missing.is_empty() {
+            let missing = missing.join(" and ");
+            warnings
+                .push(format!("limits of {missing} are not enforced: this program has no control group (version 2)"));
+        }
+        if placed && self.paths == Paths::Rewritten {
+            let why = self.why.as_deref().map_or_else(String::new, |why| format!(" ({why})"));
+            warnings.push(format!(
+                "this machine allows no private mounts{why}: paths of mounts and outputs are rewritten in command, \
+                 arguments and environment, and files outside of them are the machine's own"
+            ));
+        }
+        warnings
+    }
+}
+
 /// What a trial found.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
@@ -53,4 +79,24 @@ fn try_view(user_namespace: bool) -> Result<(), String> {
 /// Parses what [`answer`] wrote.
 pub(super) fn parse(bytes: &[u8]) -> io::Result<Found> {
     Ok(serde_json::from_slice(bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_enforced_is_told_to_who_asks_for_it() {
+        let limits = |cpu, memory| Limits { parent: None, cpu, memory };
+        let least = Capabilities { paths: Paths::Rewritten, why: Some("no".to_owned()), limits: limits(false, false) };
+        insta::assert_snapshot!(least.warnings(true, true).join("\n"), @r"
+        limits of CPU and memory are not enforced: this program has no control group (version 2)
+        this machine allows no private mounts (no): paths of mounts and outputs are rewritten in command, arguments and environment, and files outside of them are the machine's own
+        ");
+        assert!(least.warnings(false, false).is_empty());
+        let most = Capabilities { paths: Paths::UserNamespace, why: None, limits: limits(true, true) };
+        assert!(most.warnings(true, true).is_empty());
+        let half = Capabilities { limits: limits(true, false), ..most };
+        insta::assert_snapshot!(half.warnings(true, true).join("\n"), @"limits of memory are not enforced: this program has no control group (version 2)");
+    }
 }

@@ -1,8 +1,10 @@
 //! The runtime: the port, implemented over the files of pods' directories and their shims. Owns what is decided in the
 //! parent; all that must survive the parent is in the shim.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -65,6 +67,8 @@ pub struct ProcessRuntime {
     shim: ShimProgram,
     options: ProcessOptions,
     capabilities: OnceCell<Capabilities>,
+    /// What was said about them.
+    told: Mutex<BTreeSet<String>>,
 }
 
 impl ProcessRuntime {
@@ -77,7 +81,7 @@ impl ProcessRuntime {
     /// A runtime with choices.
     #[must_use]
     pub fn with_options(shim: ShimProgram, options: ProcessOptions) -> Self {
-        Self { shim, options, capabilities: OnceCell::new() }
+        Self { shim, options, capabilities: OnceCell::new(), told: Mutex::default() }
     }
 
     /// What the runtime can do on this machine. Found out once, by trying.
@@ -114,6 +118,18 @@ impl ProcessRuntime {
         }
         let id = claim.shim.map_or_else(|| "never started".to_owned(), |shim| shim.to_string());
         Ok(Some(PodHandle { name: plan.name.clone(), id }))
+    }
+
+    /// Says, once each, what a pod asks for and this machine does not give (section 4.2).
+    fn warn(&self, plan: &PodPlan, capabilities: &Capabilities) {
+        let mut all = plan.init.iter().chain([&plan.main]);
+        let limited = all.clone().any(|plan| plan.cpu_limit_milli.is_some() || plan.memory_limit_bytes.is_some());
+        let placed = !plan.outputs.is_empty() || all.any(|plan| !plan.mounts.is_empty());
+        for warning in capabilities.warnings(limited, placed) {
+            if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
+                tracing::warn!("{warning}");
+            }
+        }
     }
 
     fn order(&self, plan: &PodPlan, capabilities: &Capabilities) -> Result<KeepOrder, PortError> {
@@ -190,7 +206,9 @@ impl PodRuntime for ProcessRuntime {
         if let Some(handle) = Self::started(&directory, plan)? {
             return Ok(handle);
         }
-        let order = self.order(plan, self.capabilities().await?)?;
+        let capabilities = self.capabilities().await?;
+        self.warn(plan, capabilities);
+        let order = self.order(plan, capabilities)?;
         match start::shim(&self.shim, order).await? {
             KeepReply::Claimed(shim) => Ok(PodHandle { name: plan.name.clone(), id: shim.to_string() }),
             KeepReply::Taken => Self::started(&directory, plan)?.ok_or_else(|| {

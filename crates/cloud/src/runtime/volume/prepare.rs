@@ -181,11 +181,20 @@ fn lies_in_memory(volume: &VolumeTemplate) -> bool {
 pub fn discard(places: &VolumePlaces) -> Result<(), PortError> {
     for directory in [&places.pod].into_iter().chain(&places.memory) {
         match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(undeletable(directory, error)),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The error for a directory that cannot be deleted: containers of an engine that runs as root leave files of root.
+pub fn undeletable(path: &Path, error: io::Error) -> PortError {
+    let mut message = format!("{} cannot be deleted", path.display());
+    if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() {
+        message.push_str("; files in it belong to another user, so delete it as root");
+    }
+    PortError::new(PortError::from(io::Error::from(error.kind())).class, message).because(error)
 }
 
 /// A directory only its owner may enter: this process's user, or the pod's where this process may give it away.

@@ -125,6 +125,20 @@ async fn outputs_come_from_volumes_and_from_the_container() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_only_the_engine_may_read_is_fetched_through_it() {
+    let bench = Bench::new();
+    let mounted = json!({"command": ["exit", "0"], "volumeMounts": [{"name": "work", "mountPath": "/data"}]});
+    let mut spec = spec("s", mounted);
+    bench.set_volumes(&mut spec, json!([{"name": "work"}]));
+    spec.output_artifacts = vec![output("tree", "/data")];
+    bench.store.faults.lock().unwrap().push(PortError::new(Class::Denied, "permission denied"));
+    let substrate = bench.open();
+    substrate.start(spec).await.unwrap();
+    substrate.next().await;
+    assert_eq!(bench.fake.world().fetched, ["/data"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn r29_an_output_that_holds_a_secret_is_not_recorded() {
     for source in ["env", "volume"] {
         let bench = Bench::new();
