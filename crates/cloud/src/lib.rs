@@ -9,6 +9,7 @@
 #[cfg(feature = "artifact")]
 pub mod artifact;
 pub mod download;
+pub mod durable;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "local")]

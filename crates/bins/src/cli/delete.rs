@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::spec::flow::StopMode;
 use orlop_core::time::GoDuration;
@@ -88,6 +89,8 @@ async fn remove(place: &Place, (name, run): (&str, &RunDir), force: bool) -> Res
         }
         output::tell(&format!("warning: what is left of the attempts of `{name}` stays behind: {failure}"));
     }
+    // Secrets of pods that a crash left behind.
+    remove_memory(&LocalOptions::new(run.path()))?;
     match &place.run_dir {
         Some(_) => run.delete().map_err(failed),
         None => place.home()?.discard(run, &stored.record.uid).map_err(failed),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use orlop_cloud::durable::{self, Durable};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
@@ -105,9 +106,7 @@ impl KeyClaim {
 }
 
 fn write(directory: &Path, claim: &Written) -> io::Result<()> {
-    let (new, place) = (directory.join(format!("{}.new", claim.uid)), directory.join(format!("{}.json", claim.uid)));
-    fs::write(&new, serde_json::to_vec(claim)?)?;
-    fs::rename(new, place)
+    durable::replace(&directory.join(format!("{}.json", claim.uid)), &serde_json::to_vec(claim)?, Durable::Yes)
 }
 
 #[derive(Clone)]

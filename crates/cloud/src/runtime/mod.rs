@@ -4,7 +4,6 @@
 mod blocking;
 #[cfg(feature = "docker")]
 pub mod docker;
-pub mod durable;
 mod failure;
 pub mod job;
 pub mod local;

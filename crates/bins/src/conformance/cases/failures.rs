@@ -21,7 +21,17 @@ fn cannot_start() -> Value {
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
-    [policies(), retrying(), limits()].concat()
+    [policies(), starting(), retrying(), limits()].concat()
+}
+
+fn starting() -> Vec<Case> {
+    vec![
+        Case::new("no-such-command", "R3")
+            .step("gone", "true", json!({"template": cannot_start()}))
+            .play(When::step("gone"), Play::exit(127))
+            .ends(&[("gone", "Failed/NonZeroExit")])
+            .fails("FlowFailed"),
+    ]
 }
 
 fn policies() -> Vec<Case> {
@@ -39,11 +49,6 @@ fn policies() -> Vec<Case> {
                 ("c", "Skipped/DependencyFailed"),
                 ("other", "Skipped/FlowFailed"),
             ])
-            .fails("FlowFailed"),
-        Case::new("no-such-command", "R3")
-            .step("gone", "true", json!({"template": cannot_start()}))
-            .play(When::step("gone"), Play::exit(127))
-            .ends(&[("gone", "Failed/NonZeroExit")])
             .fails("FlowFailed"),
         Case::new("continue", "R3 R5")
             .policy("failurePolicy", json!("Continue"))

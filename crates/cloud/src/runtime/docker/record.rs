@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::state::Progress;
-use crate::runtime::durable::{Durable, replace};
+use crate::durable::{Durable, replace};
 use crate::runtime::pod::{PodExit, PodKey, PodPlan};
 
 /// A pod whose containers are all created: written before the first one starts, never changed.

@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::durable::{Durable, replace};
+use crate::durable::{Durable, replace};
 use crate::runtime::job::clock::PauseClock;
 use crate::runtime::job::rules::PodRecord;
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::layout::Layout;
 use super::records::{read, write};
-use crate::runtime::durable::sync_directory;
+use crate::durable::sync_directory;
 use crate::runtime::plan::volume::is_component;
 
 /// The longest name of an object.

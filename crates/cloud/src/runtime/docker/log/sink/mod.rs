@@ -19,7 +19,7 @@ use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::frame::{self, Place, Search, Stream};
-use crate::runtime::durable::{Durable, replace};
+use crate::durable::{Durable, replace};
 use crate::runtime::logs::{Lines, Masker};
 
 /// How far a log is written.
