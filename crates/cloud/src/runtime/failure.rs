@@ -30,6 +30,7 @@ pub(crate) fn container(exit: &ContainerExit, ran: bool) -> PodResult {
 }
 
 /// What became of a pod that could not go on.
+#[cfg(all(feature = "process", target_os = "linux"))]
 pub(crate) fn pod(message: String) -> PodResult {
     PodResult::Failed { reason: NON_ZERO_EXIT.to_owned(), message }
 }

@@ -4,6 +4,7 @@
 mod blocking;
 #[cfg(feature = "docker")]
 pub mod docker;
+#[cfg(any(feature = "docker", all(feature = "process", target_os = "linux")))]
 mod failure;
 pub mod job;
 pub mod local;
