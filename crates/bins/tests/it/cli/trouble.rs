@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::json;
 
-use super::bench::{Bench, Gave, after, phases, step};
+use super::bench::{Bench, Gave, after, end, phases, step};
 
 /// A file system in memory, as long as this lives.
 struct Memory(PathBuf);
@@ -224,19 +224,22 @@ fn files_that_cannot_be_read_are_told_apart() {
 #[test]
 fn a_program_that_is_replaced_during_a_run_finishes_it() {
     let bench = Bench::new();
-    // Pods have a `/tmp` of their own.
-    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let program = elsewhere.path().join("orlop");
+    let program = bench.path("copy-of-orlop");
     std::fs::copy(assert_cmd::cargo::cargo_bin!("orlop"), &program).expect("the program is copied");
-    let replace = format!("rm {0} && echo new > {0}", program.display());
-    let steps = json!({"steps": [step("upgrade", &replace), after(step("next", "echo still here"), &["upgrade"])]});
-    let file = bench.flow("upgraded", &steps);
+    let wait = json!({"name": "upgrade", "type": "Manual"});
+    let file = bench.flow("upgraded", &json!({"steps": [wait, after(step("next", "echo still here"), &["upgrade"])]}));
     let run = bench.command(&["run", &file.display().to_string(), "--backend", "process"]);
     // The same command with the copy as its program.
     let mut copy = std::process::Command::new(&program);
     copy.args(run.get_args()).current_dir(run.get_current_dir().expect("a directory"));
     copy.env("ORLOP_HOME", bench.path("home")).env("USER", "ann").stdin(std::process::Stdio::null());
-    let output = copy.output().expect("the copy runs");
-    assert!(output.status.success(), "{output:?}");
+    let child = copy.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
+    let child = child.expect("the copy runs");
+    bench.until("upgraded", |status| status["phase"] == "Paused");
+    std::fs::remove_file(&program).expect("the old program goes");
+    std::fs::write(&program, "new").expect("a new one comes");
+    assert_eq!(bench.orlop(&["flow", "approve", "upgraded", "upgrade"]).code, 0);
+    let gave = end(child);
+    assert_eq!(gave.code, 0, "{gave:?}");
     assert_eq!(phases(&bench.status("upgraded").expect("a status")), "upgrade=Succeeded next=Succeeded");
 }
