@@ -74,8 +74,6 @@ pub struct Config {
     pub preemption: bool,
     /// The most preempted attempts in a minute.
     pub preempt_per_minute: u32,
-    /// The longest local queue of a worker, tenant and class.
-    pub prefill_max: u32,
     /// How many finished jobs are remembered for messages that come late.
     pub finished_kept: u32,
     /// How many workers that left are remembered.
@@ -103,7 +101,6 @@ impl Default for Config {
             max_reservations: 16,
             preemption: false,
             preempt_per_minute: 60,
-            prefill_max: 1024,
             finished_kept: 65_536,
             workers_kept: 1024,
         }

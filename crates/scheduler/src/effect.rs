@@ -179,15 +179,6 @@ pub enum Refusal {
     Closing,
 }
 
-/// How an attempt gets its capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Start {
-    /// It has its own and starts at once.
-    Now,
-    /// It waits on the worker and takes over that of an ended attempt of its tenant and class.
-    Inherit,
-}
-
 /// Why an attempt is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CancelReason {
@@ -253,8 +244,6 @@ pub enum Effect {
         attempt: AttemptRef,
         /// The worker.
         worker: WorkerKey,
-        /// How it gets its capacity.
-        start: Start,
     },
     /// Tell a worker to end an attempt.
     Cancel {

@@ -7,7 +7,7 @@ use orlop_core::machine::worker;
 use super::gang::Members;
 use super::record::{Attempt, Past, Unit};
 use super::{Scheduler, machine};
-use crate::effect::{Effect, Reason, Start, WorkerReason};
+use crate::effect::{Effect, Reason, WorkerReason};
 use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
@@ -19,7 +19,6 @@ pub(super) struct Target {
     /// Number of the request vector that is charged.
     pub(super) request: u32,
     pub(super) tenant: u32,
-    pub(super) start: Start,
 }
 
 impl Scheduler {
@@ -58,10 +57,10 @@ impl Scheduler {
         self.count(unit, from, to);
         self.tell(unit, (from, to), Reason::Plain, effects);
         if slots.is_empty() {
-            self.send(first, targets.first().map_or(Start::Now, |target| target.start), effects);
+            self.send(first, effects);
         }
         for slot in slots {
-            self.send(slot, Start::Now, effects);
+            self.send(slot, effects);
         }
         true
     }
@@ -99,7 +98,7 @@ impl Scheduler {
     }
 
     /// Sends an attempt that was just made.
-    fn send(&mut self, slot: u32, start: Start, effects: &mut Vec<Effect>) {
+    fn send(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
         let Some(worker) = self.workers.get(attempt.worker) else { return };
         let held = |guard| match guard {
@@ -112,7 +111,7 @@ impl Scheduler {
             self.move_worker(attempt.worker, to, WorkerReason::Plain, effects);
         }
         let (reference, worker) = (self.reference(&attempt), self.key_of(attempt.worker));
-        effects.push(Effect::Assign { attempt: reference, worker, start });
+        effects.push(Effect::Assign { attempt: reference, worker });
     }
 
     /// Takes an element or job that waits off the front of a queue.

@@ -13,7 +13,7 @@ use super::record::Unit;
 use super::round::Turn;
 use crate::class::Class;
 use crate::config::Policy;
-use crate::effect::{CancelReason, Effect, Reason, Start};
+use crate::effect::{CancelReason, Effect, Reason};
 use crate::fault::{Fault, fault};
 use crate::score::scan::tie;
 use crate::table::NONE;
@@ -113,12 +113,8 @@ impl Scheduler {
     fn deal(&self, turn: Turn, size: u32, mut rooms: Vec<Room>) -> Vec<Target> {
         let mut targets = Vec::new();
         let missing = |targets: &[Target]| size.saturating_sub(u32::try_from(targets.len()).unwrap_or(u32::MAX));
-        let target = |room: &Room| Target {
-            worker: self.table.owner(room.place),
-            request: room.request,
-            tenant: turn.tenant,
-            start: Start::Now,
-        };
+        let target =
+            |room: &Room| Target { worker: self.table.owner(room.place), request: room.request, tenant: turn.tenant };
         if self.config.policy == Policy::Spread {
             while missing(&targets) > 0 && !rooms.is_empty() {
                 for room in &mut rooms {

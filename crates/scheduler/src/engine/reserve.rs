@@ -11,7 +11,7 @@ use super::record::Attempt;
 use super::round::{RoundStats, Turn};
 use super::timer::Timer;
 use crate::class::request::Request;
-use crate::effect::{Effect, Start};
+use crate::effect::Effect;
 use crate::fleet::Amounts;
 use crate::queue::LaneEntry;
 use crate::score::scan::tie;
@@ -304,7 +304,7 @@ impl Scheduler {
                 tenant.charge(vector, 1);
             }
         }
-        let target = Target { worker, request, tenant, start: Start::Now };
+        let target = Target { worker, request, tenant };
         if !self.assign(unit, &[target], effects) {
             self.give_up(unit, effects);
         }

@@ -4,7 +4,7 @@
 use super::Scheduler;
 use super::assign::Target;
 use crate::config::Policy;
-use crate::effect::{Effect, Start};
+use crate::effect::Effect;
 use crate::fault::{Fault, fault};
 use crate::queue::LaneEntry;
 use crate::score::rank;
@@ -259,7 +259,7 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) -> u32 {
         let worker = self.table.owner(candidate.place);
-        let target = Target { worker, request: candidate.request, tenant: turn.tenant, start: Start::Now };
+        let target = Target { worker, request: candidate.request, tenant: turn.tenant };
         let Some(request) = self.requests.get(candidate.request) else { return 0 };
         let hosts = self.table.hosts(candidate.place, &request.need);
         let times = if fault(Fault::NoCapacity) { most } else { hosts.min(most) };
