@@ -70,9 +70,9 @@ pub struct Config {
     pub reserve_after: u64,
     /// The most reservations at once.
     pub max_reservations: u32,
-    /// Whether a blocked head may end preemptible attempts.
+    /// Whether a blocked head may end preemptible attempts that are at least 4 priority numbers worse.
     pub preemption: bool,
-    /// The most preempted attempts in a minute.
+    /// The most attempts that are preempted in any minute.
     pub preempt_per_minute: u32,
     /// How many finished jobs are remembered for messages that come late.
     pub finished_kept: u32,

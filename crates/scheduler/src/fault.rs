@@ -53,11 +53,17 @@ pub enum Fault {
     ForgetTimers,
     /// Heartbeats are not noted.
     DeafToHeartbeats,
+    /// Urgent jobs end attempts that are not less urgent enough.
+    AnyVictim,
+    /// Attempts are ended as fast as they are in the way.
+    HastyPreemption,
+    /// What attempts were ended for is given to others.
+    NoHold,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::NoFence,
         Self::ForgetAnswers,
         Self::SameToken,
@@ -82,6 +88,9 @@ impl Fault {
         Self::NoExpiry,
         Self::ForgetTimers,
         Self::DeafToHeartbeats,
+        Self::AnyVictim,
+        Self::HastyPreemption,
+        Self::NoHold,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

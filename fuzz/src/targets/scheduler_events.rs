@@ -6,11 +6,11 @@ use orlop_scheduler::testing::{Choices, Shape, World};
 /// The most events of one history; more only take longer.
 const LONGEST: usize = 1000;
 
-/// A policy by the first byte, then a choice a byte.
+/// A policy by the first byte, in its upper half with preemption, then a choice a byte.
 pub fn scheduler_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let policy = Policy::ALL[usize::from(*first) % Policy::ALL.len()];
-    let made = World::new(Shape { policy }, Choices::from_bytes(rest));
+    let made = World::new(Shape { policy, preemption: *first >= 128 }, Choices::from_bytes(rest));
     assert!(made.is_ok(), "the world's configuration is right");
     let Ok(mut world) = made else { return };
     for step in 0..LONGEST {

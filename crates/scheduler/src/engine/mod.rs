@@ -15,6 +15,7 @@ mod lookup;
 mod machine;
 mod message;
 mod order;
+mod preempt;
 mod record;
 mod reserve;
 mod round;
@@ -26,6 +27,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod victims;
 mod view;
 mod wake;
 mod worker;
@@ -170,6 +172,12 @@ pub struct Scheduler {
     reserve_due: bool,
     /// The timer that makes that so is set.
     reserve_timer: bool,
+    /// When attempts were ended for others lately, the oldest first.
+    #[serde(default)]
+    preempted: VecDeque<u64>,
+    /// The timer for more of that is set.
+    #[serde(default)]
+    preempt_timer: bool,
     #[serde(skip)]
     shortlist: Shortlist,
     #[serde(skip)]
@@ -241,6 +249,8 @@ impl Scheduler {
             reservations: Vec::new(),
             reserve_due: false,
             reserve_timer: false,
+            preempted: VecDeque::new(),
+            preempt_timer: false,
             shortlist: Shortlist::default(),
             scratch: Vec::new(),
             numbers: Vec::new(),

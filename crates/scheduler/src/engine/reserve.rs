@@ -1,5 +1,6 @@
 //! Reservations and backfill (section 2.7): a blocked head that has waited long enough gets a worker that nobody else may
-//! enter, save who leaves in time or fits beside it. Owns which worker and who may pass; the rounds ask.
+//! enter, save who leaves in time or fits beside it. Owns which worker and who may pass; the rounds ask. A worker that
+//! attempts were ended on is kept in the same way.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,8 @@ use super::record::Attempt;
 use super::round::{RoundStats, Turn};
 use super::timer::Timer;
 use crate::class::request::Request;
-use crate::effect::Effect;
+use crate::effect::{CancelReason, Effect};
+use crate::fault::{Fault, fault};
 use crate::fleet::Amounts;
 use crate::queue::LaneEntry;
 use crate::score::scan::tie;
@@ -27,17 +29,41 @@ pub(super) struct Reservation {
     pub(super) job: u32,
     stamp: u32,
     pub(super) worker: u32,
-    request: u32,
+    pub(super) request: u32,
     /// When it is free for the job by the declared limits of what runs there; absent = nobody knows.
     pub(super) shadow: Option<u64>,
     made: u64,
+    /// Attempts were ended for it: the tenant that is charged as if it ran; else `NONE`.
+    #[serde(default = "nobody")]
+    pub(super) payer: u32,
+}
+
+/// Snapshots from before preemption name no payer.
+const fn nobody() -> u32 {
+    NONE
+}
+
+impl Reservation {
+    pub(super) const fn new(
+        head: &Head,
+        (worker, request, shadow): (u32, u32, Option<u64>),
+        made: u64,
+        payer: u32,
+    ) -> Self {
+        Self { job: head.job, stamp: head.stamp, worker, request, shadow, made, payer }
+    }
+
+    /// Whether attempts were ended for it.
+    pub(super) const fn is_held(&self) -> bool {
+        self.payer != NONE
+    }
 }
 
 /// A head that waits.
 #[derive(Clone, Copy, Debug)]
-struct Head {
-    turn: Turn,
-    job: u32,
+pub(super) struct Head {
+    pub(super) turn: Turn,
+    pub(super) job: u32,
     stamp: u32,
     submitted: u64,
 }
@@ -61,32 +87,66 @@ impl Scheduler {
     /// Places who has a reservation and fits, and gives up reservations that make no sense any more.
     pub(super) fn honour(&mut self, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         for kept in self.reservations.clone() {
-            let job = self.jobs.get(kept.job).filter(|job| job.queued && job.stamp == kept.stamp);
-            let spec = job.and_then(|job| self.specs.get(job.spec as usize));
-            let worker = self.workers.get(kept.worker).filter(|worker| worker.state.is_schedulable());
-            let worker = worker.filter(|worker| !worker.cordoned && worker.drain.is_none());
-            let (Some(spec), Some(worker), Some(request)) = (spec, worker, self.requests.get(kept.request)) else {
+            let queue = self.sensible(&kept).filter(|_| !kept.is_held() || self.is_owed(&kept));
+            let Some((place, queue)) = queue else {
                 self.unreserve(kept.job, effects);
                 continue;
             };
-            let (place, queue) = (worker.place, spec.queue);
-            let sees = self.classes.get(spec.class).is_some_and(|class| class.sees(self.table.kind(place)));
-            if !sees || request.need.iter().any(|(dim, amount)| self.table.total(usize::from(*dim), place) < *amount) {
-                self.unreserve(kept.job, effects);
-                continue;
-            }
+            let kept = self.pass_on(kept, queue, effects);
             let ready = self.head(queue).is_some_and(|(_, entry)| entry.job == kept.job);
             let fits =
                 self.requests.get(kept.request).is_some_and(|request| self.table.hosts(place, &request.need) > 0);
-            if ready
-                && fits
-                && self.table.is_whole(place)
-                && self.enter_reserved(queue, (kept.worker, kept.request), effects)
-            {
-                self.unreserve(kept.job, effects);
-                stats.placed += 1;
+            if ready && fits && self.table.is_whole(place) {
+                self.pay_back(kept.job);
+                let entered = self.enter_reserved(queue, (kept.worker, kept.request), effects);
+                stats.placed += u32::from(entered);
+                if entered || kept.is_held() {
+                    self.unreserve(kept.job, effects);
+                }
             }
         }
+    }
+
+    /// The place and the queue of a reservation, if the job still waits and the worker may still run it.
+    fn sensible(&self, kept: &Reservation) -> Option<(u32, u32)> {
+        let job = self.jobs.get(kept.job).filter(|job| job.queued && job.stamp == kept.stamp)?;
+        let spec = self.specs.get(job.spec as usize)?;
+        let worker = self.workers.get(kept.worker).filter(|worker| worker.state.is_schedulable())?;
+        let place = Some(worker).filter(|worker| !worker.cordoned && worker.drain.is_none())?.place;
+        let request = self.requests.get(kept.request)?;
+        let could = request.need.iter().all(|(dim, amount)| self.table.total(usize::from(*dim), place) >= *amount);
+        let sees = self.classes.get(spec.class).is_some_and(|class| class.sees(self.table.kind(place)));
+        (sees && could).then_some((place, spec.queue))
+    }
+
+    /// A job that came before the reserved one in its own queue since takes its place: each would wait for the other.
+    fn pass_on(&mut self, kept: Reservation, queue: u32, effects: &mut Vec<Effect>) -> Reservation {
+        let Some((_, entry)) = self.head(queue) else { return kept };
+        if self.reservations.iter().any(|other| other.job == entry.job) {
+            return kept;
+        }
+        let Some(known) = self.reservations.iter_mut().find(|known| known.job == kept.job) else { return kept };
+        (known.job, known.stamp) = (entry.job, entry.stamp);
+        let passed = *known;
+        self.tell_reserved(kept.job, (Vec::new(), None), effects);
+        self.tell_reserved(passed.job, (vec![self.key_of(passed.worker)], passed.shadow), effects);
+        passed
+    }
+
+    fn tell_reserved(&mut self, job: u32, (workers, shadow): (Vec<WorkerKey>, Option<u64>), effects: &mut Vec<Effect>) {
+        let revision = self.next_revision();
+        let job = self.jobs.get(job).map_or(JobId::from_u64(0), |job| job.id);
+        effects.push(Effect::ReservationChanged { job, workers, shadow, revision });
+    }
+
+    /// Keeps a worker for a job.
+    pub(super) fn keep_worker(&mut self, kept: Reservation, effects: &mut Vec<Effect>) {
+        self.reservations.push(kept);
+        if let Some(worker) = self.workers.get_mut(kept.worker) {
+            worker.reserved = true;
+        }
+        self.refresh_open(kept.worker);
+        self.tell_reserved(kept.job, (vec![self.key_of(kept.worker)], kept.shadow), effects);
     }
 
     /// Lets in whom a reservation does not hold up, then makes new reservations if it is time to.
@@ -114,7 +174,7 @@ impl Scheduler {
     }
 
     /// Heads of queues that wait because their class fits nowhere, the longest waiting first.
-    fn waiting_heads(&mut self) -> Vec<Head> {
+    pub(super) fn waiting_heads(&mut self) -> Vec<Head> {
         let mut turns = Vec::new();
         for (number, tenant) in (0_u32..).zip(&self.tenants) {
             for (band, lane) in tenant.lanes.iter().enumerate() {
@@ -149,21 +209,13 @@ impl Scheduler {
             |band| old.iter().filter(move |head| head.turn.band == band).min_by_key(|head| head.turn.entry.key);
         let firsts: Vec<Head> = (0..3).filter_map(of_band).copied().collect();
         for head in firsts.into_iter().chain(old.iter().copied()) {
-            let full = self.reservations.len() >= self.config.max_reservations as usize;
+            let full = self.reservations.iter().filter(|kept| !kept.is_held()).count()
+                >= self.config.max_reservations as usize;
             if full || self.reservations.iter().any(|kept| kept.job == head.job) {
                 continue;
             }
-            let Some((worker, request, shadow)) = self.earliest(&head) else { continue };
-            let made = self.now;
-            self.reservations.push(Reservation { job: head.job, stamp: head.stamp, worker, request, shadow, made });
-            if let Some(worker) = self.workers.get_mut(worker) {
-                worker.reserved = true;
-            }
-            self.refresh_open(worker);
-            let (workers, revision) = (vec![self.key_of(worker)], self.next_revision());
-            if let Some(job) = self.jobs.get(head.job) {
-                effects.push(Effect::ReservationChanged { job: job.id, workers, shadow, revision });
-            }
+            let Some(choice) = self.earliest(&head) else { continue };
+            self.keep_worker(Reservation::new(&head, choice, self.now, NONE), effects);
         }
     }
 
@@ -263,7 +315,7 @@ impl Scheduler {
     }
 
     /// What a reserved worker has beside the reserved request and what will still be there when it starts.
-    fn left_beside(&self, kept: &Reservation, place: u32) -> Option<Amounts> {
+    pub(super) fn left_beside(&self, kept: &Reservation, place: u32) -> Option<Amounts> {
         let mut left: Amounts = std::array::from_fn(|dim| self.table.total(dim, place));
         let mut take = |request: u32| {
             for (dim, amount) in self.requests.get(request).map_or(&[][..], |request| &request.need) {
@@ -272,10 +324,13 @@ impl Scheduler {
                 }
             }
         };
-        take(kept.request);
+        if !(kept.is_held() && fault(Fault::NoHold)) {
+            take(kept.request);
+        }
         for slot in self.attempts_on(kept.worker) {
             let attempt = self.attempts.get(slot)?;
             let stays = match kept.shadow {
+                _ if kept.is_held() => attempt.ending != Some(CancelReason::Preempt),
                 Some(shadow) => self.ends_by(attempt) > shadow,
                 None => attempt.assigned_at >= kept.made,
             };
@@ -315,7 +370,8 @@ impl Scheduler {
     }
 
     /// Gives a reservation back.
-    fn unreserve(&mut self, job: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn unreserve(&mut self, job: u32, effects: &mut Vec<Effect>) {
+        self.pay_back(job);
         let Some(at) = self.reservations.iter().position(|kept| kept.job == job) else { return };
         let kept = self.reservations.remove(at);
         self.reserve_due = true;
@@ -323,8 +379,6 @@ impl Scheduler {
             worker.reserved = false;
         }
         self.refresh_open(kept.worker);
-        let revision = self.next_revision();
-        let id = self.jobs.get(job).map_or(JobId::from_u64(0), |job| job.id);
-        effects.push(Effect::ReservationChanged { job: id, workers: Vec::new(), shadow: None, revision });
+        self.tell_reserved(job, (Vec::new(), None), effects);
     }
 }

@@ -37,7 +37,7 @@ impl Scheduler {
     /// Fires due timers and places at most `limit` attempts, the members of a gang counting one by one but never parted.
     ///
     /// Cost: per run of up to `run_max` jobs one search, O(workers ÷ 64) summaries and the blocks that these do not rule
-    /// out; per woken class what its hints cost.
+    /// out; per woken class what its hints cost. With preemption and an urgent job that waits, one look at every attempt.
     pub fn round(&mut self, now: u64, limit: u32, effects: &mut Vec<Effect>) -> RoundStats {
         self.now = self.now.max(now);
         self.fire(effects);
@@ -52,15 +52,24 @@ impl Scheduler {
             self.honour(&mut stats, effects);
             self.wake_grown(effects);
         }
-        while stats.placed < limit {
-            let Some(turn) = self.next_turn() else { break };
-            self.run(turn, limit - stats.placed, &mut stats, effects);
+        self.place(limit, &mut stats, effects);
+        if !stats.limited && self.preempt(effects) {
+            self.wake_grown(effects);
+            self.place(limit, &mut stats, effects);
         }
-        stats.limited = stats.placed >= limit;
         if !stats.limited {
             self.reserve(&mut stats, effects);
         }
         stats
+    }
+
+    /// Places what is ready, up to the limit of the round.
+    fn place(&mut self, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+        while stats.placed < limit {
+            let Some(turn) = self.next_turn() else { break };
+            self.run(turn, limit - stats.placed, stats, effects);
+        }
+        stats.limited = stats.placed >= limit;
     }
 
     /// The queue whose turn it is: the band with the greatest credit, its tenant with the least share, that tenant's first

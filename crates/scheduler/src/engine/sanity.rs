@@ -48,14 +48,13 @@ impl Scheduler {
             }
         }
         self.check_attempts(&mut counts)?;
+        self.check_reservations(&mut counts)?;
         for (tenant, count) in self.tenants.iter().zip(&counts) {
             must(tenant.pending == count.pending, "a tenant's waiting jobs are miscounted")?;
             must(tenant.active == count.active, "a tenant's active jobs are miscounted")?;
             must(tenant.running == count.running, "a tenant's charged attempts are miscounted")?;
             must(tenant.held == count.held, "what a tenant holds is miscounted")?;
         }
-        let reserved = self.workers.iter().filter(|(_, worker)| worker.reserved).count();
-        must(reserved <= self.reservations.len(), "a worker is reserved for nobody")?;
         self.check_queues()?;
         self.check_classes()
     }
@@ -121,6 +120,27 @@ impl Scheduler {
             self.check_worker(number, &taken)?;
         }
         must(listed == self.attempts.len(), "an attempt is listed by no worker")
+    }
+
+    /// A reservation keeps one worker, and what is held for a job is charged to its tenant.
+    fn check_reservations(&self, counts: &mut [Count]) -> Result<(), Fault> {
+        let reserved = self.workers.iter().filter(|(_, worker)| worker.reserved).count();
+        must(reserved == self.reservations.len(), "a worker is reserved for nobody")?;
+        for (at, kept) in self.reservations.iter().enumerate() {
+            let worker = self.workers.get(kept.worker).ok_or("a reserved worker is missing")?;
+            must(worker.reserved, "a reservation keeps no worker")?;
+            let twice = self.reservations.iter().skip(at + 1).any(|other| other.job == kept.job);
+            must(!twice, "a job has two reservations")?;
+            if kept.is_held() {
+                let request = self.requests.get(kept.request).ok_or("a reservation has no request")?;
+                let count = counts.get_mut(kept.payer as usize).ok_or("a reservation has no tenant")?;
+                count.running += 1;
+                for (dim, amount) in &request.need {
+                    count.held[usize::from(*dim)] += u64::try_from(*amount).unwrap_or(0);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_worker(&self, number: u32, taken: &[i64; MAX_DIMS]) -> Result<(), Fault> {

@@ -24,6 +24,8 @@ pub(super) enum Timer {
     Reserve,
     /// Something about a worker's silence, probation or drain.
     Worker(u32, u32),
+    /// More attempts may be ended for others.
+    Preempt,
 }
 
 /// All timers.
@@ -83,6 +85,7 @@ impl Scheduler {
                     self.reserve_timer = false;
                     self.reserve_due = true;
                 }
+                Timer::Preempt => self.preempt_timer = false,
                 _ => {}
             }
         }

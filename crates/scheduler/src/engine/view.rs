@@ -63,7 +63,7 @@ pub struct TenantView {
     pub pending: u64,
     /// Units that are not final.
     pub active: u64,
-    /// Attempts that are charged to it.
+    /// Attempts that are charged to it, what is held for it after a preemption included.
     pub running: u64,
     /// Millicores they hold.
     pub cpu_m: u64,

@@ -136,6 +136,9 @@ impl Scheduler {
             self.grew.retain(|grown| *grown != place);
             self.fleet_changed = true;
         }
+        if let Some(job) = self.reservations.iter().find(|kept| kept.worker == number).map(|kept| kept.job) {
+            self.unreserve(job, effects);
+        }
         self.gone.push_back(number);
         while self.gone.len() > self.config.workers_kept as usize {
             let Some(oldest) = self.gone.pop_front() else { break };

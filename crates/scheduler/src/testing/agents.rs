@@ -33,6 +33,18 @@ impl World<'_> {
         }
     }
 
+    /// Workers start much of what they got: only who runs can be preempted.
+    pub(super) fn start_some(&mut self) -> Result<(), Broken> {
+        let live: Vec<(AttemptRef, WorkerKey)> =
+            self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
+        for (attempt, worker) in live {
+            if self.choices.once_in(2) {
+                self.apply(Event::Started { attempt, worker })?;
+            }
+        }
+        Ok(())
+    }
+
     /// A worker says that an attempt never started; whether that is taken shows by the unit's state.
     fn unstarted(&mut self, attempt: AttemptRef, event: Event) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);

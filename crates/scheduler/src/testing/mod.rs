@@ -4,6 +4,7 @@
 mod agents;
 mod choices;
 mod model;
+mod preempting;
 mod users;
 mod world;
 

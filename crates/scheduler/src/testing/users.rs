@@ -32,7 +32,20 @@ impl World<'_> {
             let op = if self.choices.once_in(2) { Operator::In } else { Operator::NotIn };
             spec.requires.labels.push(LabelExpr { key: "zone".to_owned(), op, values });
         }
+        if self.scheduler.config().preemption {
+            self.press(&mut spec);
+        }
         Ok(Arc::new(spec))
+    }
+
+    /// Makes a job one that presses others or may be pressed.
+    fn press(&mut self, spec: &mut JobSpec) {
+        spec.preemptible = self.choices.once_in(2);
+        if self.choices.once_in(2) {
+            spec.priority = Priority([0, 2, 5, 9][self.choices.below(4) as usize]);
+            spec.resources.cpu_m = spec.resources.cpu_m.min(3000);
+            spec.resources.memory_bytes = spec.resources.memory_bytes.min(3 << 30);
+        }
     }
 
     pub(super) fn submit(&mut self) -> Result<(), Broken> {
@@ -98,6 +111,12 @@ impl World<'_> {
             labels: BTreeMap::from([("zone".to_owned(), self.choices.below(2).to_string())]),
             ..Capabilities::default()
         };
+        if self.scheduler.config().preemption {
+            // Workers that are full at times.
+            offer.cpu_m = offer.cpu_m.clamp(1000, 4000);
+            offer.memory_bytes = offer.memory_bytes.max(4 << 30);
+            offer.max_jobs = offer.max_jobs.max(4);
+        }
         if self.choices.once_in(6) {
             offer.tenants.extend(self.choices.pick(&self.tenants));
         }

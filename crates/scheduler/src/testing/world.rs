@@ -9,7 +9,8 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
 use super::choices::Choices;
-use super::model::{Broken, Model, needs, totals};
+use super::model::{Broken, Model, needs, plus, totals};
+use super::preempting::Preemptions;
 use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::engine::Scheduler;
@@ -21,7 +22,12 @@ use crate::token::{AttemptRef, WorkerKey};
 pub struct Shape {
     /// How workers are chosen.
     pub policy: Policy,
+    /// Whether urgent jobs may end others, and some jobs may be ended.
+    pub preemption: bool,
 }
+
+/// How many attempts may be preempted in a minute.
+const PREEMPT_PER_MINUTE: u32 = 3;
 
 /// A scheduler, the model of it, and what the world knows.
 #[derive(Debug)]
@@ -29,6 +35,7 @@ pub struct World<'a> {
     /// The scheduler.
     pub scheduler: Scheduler,
     pub(super) model: Model,
+    pub(super) preemptions: Preemptions,
     pub(super) choices: Choices<'a>,
     pub(super) now: u64,
     pub(super) next_job: u64,
@@ -44,11 +51,18 @@ impl<'a> World<'a> {
     /// # Errors
     /// The configuration of `shape` is refused.
     pub fn new(shape: Shape, choices: Choices<'a>) -> Result<Self, Broken> {
-        let config = Config { policy: shape.policy, finished_kept: 64, workers_kept: 8, ..Config::default() };
+        let config = Config {
+            policy: shape.policy,
+            preemption: shape.preemption,
+            preempt_per_minute: PREEMPT_PER_MINUTE,
+            finished_kept: 64,
+            workers_kept: 8,
+            ..Config::default()
+        };
         let scheduler = Scheduler::new(config, 11).map_err(|error| error.to_string())?;
         let tenants = ["a", "b", "c"].iter().filter_map(|name| name.parse().ok()).collect();
-        let (model, effects) = (Model::default(), Vec::new());
-        Ok(Self { scheduler, model, choices, now: 0, next_job: 1, tenants, hash: 0, effects })
+        let (model, preemptions, effects) = (Model::default(), Preemptions::default(), Vec::new());
+        Ok(Self { scheduler, model, preemptions, choices, now: 0, next_job: 1, tenants, hash: 0, effects })
     }
 
     /// Does one thing and checks every law after it.
@@ -57,14 +71,26 @@ impl<'a> World<'a> {
     /// The law that broke.
     pub fn step(&mut self) -> Result<(), Broken> {
         match self.choices.below(16) {
-            0..=3 => self.round()?,
+            0..=3 => {
+                self.round()?;
+                if self.scheduler.config().preemption {
+                    self.start_some()?;
+                }
+            }
             4 | 5 => self.submit()?,
             6 => self.worker_event()?,
             7 => self.operator_event()?,
             8 => self.pass_time()?,
+            _ if self.scheduler.config().preemption && self.choices.once_in(2) => self.crowd()?,
             _ => self.attempt_event()?,
         }
         self.compare()
+    }
+
+    /// Where jobs are to be preempted there are always workers, and more jobs than these can run.
+    fn crowd(&mut self) -> Result<(), Broken> {
+        let there = self.model.machines.values().filter(|machine| machine.state == WorkerState::Running).count();
+        if there < 2 && self.choices.once_in(2) { self.join() } else { self.submit() }
     }
 
     /// Writes the scheduler down and goes on with what is read back.
@@ -86,6 +112,12 @@ impl<'a> World<'a> {
         self.choices.is_over()
     }
 
+    /// How many attempts were preempted so far.
+    #[must_use]
+    pub fn preempted(&self) -> usize {
+        self.preemptions.count()
+    }
+
     pub(super) fn apply(&mut self, event: Event) -> Result<bool, Broken> {
         let before = self.effects.len();
         let taken = match self.scheduler.apply(self.now, event.clone(), &mut self.effects) {
@@ -101,6 +133,7 @@ impl<'a> World<'a> {
     pub(super) fn absorb(&mut self) -> Result<(), Broken> {
         for effect in std::mem::take(&mut self.effects) {
             self.hash = fold(self.hash, &effect);
+            self.preemptions.take(&self.model, &effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
             self.model.take(&effect)?;
             // Attempts that were given up are charged no more.
             if let Effect::JobChanged { job, part: crate::effect::Part::Whole, to, .. } = &effect {
@@ -136,6 +169,7 @@ impl<'a> World<'a> {
             return Err(format!("{placed} assignments, {} counted", stats.placed));
         }
         self.absorb()?;
+        self.preemptions.check(&self.scheduler, &self.model)?;
         if stats.limited { Ok(()) } else { self.conserve_work() }
     }
 
@@ -160,7 +194,7 @@ impl<'a> World<'a> {
             let running = running.filter(|(_, unit)| unit.state.holds_capacity()).count();
             if spec.gang.is_some()
                 || self.model.paused.contains(tenant)
-                || !self.model.within_quota(tenant, need)
+                || !self.model.within_quota(tenant, plus(need, Preemptions::held(&self.scheduler, &self.model, tenant)))
                 || running >= window as usize
             {
                 continue;
@@ -182,21 +216,8 @@ impl<'a> World<'a> {
     }
 
     fn worker_event(&mut self) -> Result<(), Broken> {
-        if self.choices.once_in(3)
-            && let Some(id) =
-                ["w1", "w2", "w3", "w4"].get(self.choices.below(4) as usize).and_then(|id| id.parse().ok())
-        {
-            if !self.apply(Event::WorkerDeclared { id })? {
-                return Ok(());
-            }
-            let Some(worker) = self
-                .scheduler
-                .worker_keys()
-                .find(|key| self.scheduler.worker_view(*key).is_some_and(|view| view.state == WorkerState::Creating))
-            else {
-                return Ok(());
-            };
-            return self.register(worker);
+        if self.choices.once_in(3) {
+            return self.join();
         }
         let Some(worker) = self.worker() else { return Ok(()) };
         match self.choices.below(4) {
@@ -208,6 +229,21 @@ impl<'a> World<'a> {
                 self.apply(Event::HealthReport { worker, good }).map(drop)
             }
         }
+    }
+
+    /// A worker is declared and registers, unless it is there already.
+    fn join(&mut self) -> Result<(), Broken> {
+        let names = ["w1", "w2", "w3", "w4"];
+        let Some(id) = names.get(self.choices.below(4) as usize).and_then(|id| id.parse().ok()) else { return Ok(()) };
+        if !self.apply(Event::WorkerDeclared { id })? {
+            return Ok(());
+        }
+        let mut keys = self.scheduler.worker_keys();
+        let created =
+            |key: &WorkerKey| self.scheduler.worker_view(*key).is_some_and(|view| view.state == WorkerState::Creating);
+        let worker = keys.find(created);
+        drop(keys);
+        worker.map_or(Ok(()), |worker| self.register(worker))
     }
 
     fn register(&mut self, worker: WorkerKey) -> Result<(), Broken> {
@@ -310,7 +346,8 @@ impl<'a> World<'a> {
 
     fn pass_time(&mut self) -> Result<(), Broken> {
         let step = [1, 100, 2_000, 16_000, 40_000, 400_000][self.choices.below(6) as usize];
-        self.now += step;
+        // Workers that are lost all the time have nothing to preempt.
+        self.now += if self.scheduler.config().preemption { step.min(16_000) } else { step };
         if self.choices.once_in(10) {
             // Time that runs backwards counts as no time.
             self.scheduler
@@ -353,7 +390,8 @@ impl<'a> World<'a> {
         let gangs =
             self.model.live.keys().any(|attempt| self.model.spec(attempt.job).is_some_and(|spec| spec.gang.is_some()));
         for tenant in self.tenants.iter().filter(|_| !gangs) {
-            let charged = self.model.charged(tenant.as_str());
+            let held = Preemptions::held(&self.scheduler, &self.model, tenant.as_str());
+            let charged = plus(self.model.charged(tenant.as_str()), held);
             let view = self.scheduler.tenant(tenant);
             if view.is_some_and(|view| {
                 [view.cpu_m.min(charged[0]), view.running] != [charged[0].min(view.cpu_m), charged[2]]

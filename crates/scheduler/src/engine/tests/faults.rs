@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{attempts, division, snapshots, workers};
+use super::{attempts, division, preempting, snapshots, workers};
 use crate::fault::Fault;
 use crate::testing::{Choices, Shape, World};
 
@@ -38,6 +38,9 @@ const RULES: &[fn()] = &[
     division::s2_7_one_rejected_member_revokes_the_rest,
     division::s2_4_policies_choose_as_they_say,
     division::s2_4_three_jobs_of_a_quarter_are_in_the_reported_band,
+    preempting::s2_7_only_preemptible_attempts_at_least_4_worse_that_run_are_ended,
+    preempting::s2_7_what_victims_held_is_kept_for_the_job_they_were_ended_for,
+    preempting::s2_7_at_most_so_many_attempts_are_preempted_in_a_minute,
     snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
     snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
     workers::s1_5_a_worker_that_never_comes_fails,
@@ -60,7 +63,8 @@ const RULES: &[fn()] = &[
 /// Whether a law breaks within some random worlds.
 fn breaks_a_law() -> bool {
     (0..60).any(|seed| {
-        let Ok(mut world) = World::new(Shape::default(), Choices::from_seed(seed)) else { return true };
+        let shape = Shape { preemption: seed % 2 == 1, ..Shape::default() };
+        let Ok(mut world) = World::new(shape, Choices::from_seed(seed)) else { return true };
         (0..150).any(|_| world.step().is_err())
     })
 }

@@ -26,8 +26,20 @@ fn live(shape: Shape, seed: u64, steps: u32) -> u64 {
 fn s2_11_laws_hold_in_random_worlds() {
     for seed in 0..worlds() {
         let policy = Policy::ALL[(seed % 6) as usize];
-        live(Shape { policy }, seed, 150);
+        live(Shape { policy, preemption: seed / 6 % 2 == 1 }, seed, 150);
     }
+}
+
+#[test]
+fn s2_7_random_worlds_do_preempt() {
+    let preempted = (0..60).map(|seed| {
+        let shape = Shape { preemption: true, ..Shape::default() };
+        let mut world = World::new(shape, Choices::from_seed(seed)).unwrap();
+        (0..150).for_each(|_| world.step().unwrap());
+        world.preempted()
+    });
+    let preempted: usize = preempted.sum();
+    assert!(preempted >= 30, "the laws of preemption are hardly tested: {preempted} in 60 worlds");
 }
 
 #[test]
@@ -42,6 +54,6 @@ fn s2_1_equal_worlds_have_equal_effects() {
 /// same on every machine and in every build.
 #[test]
 fn s2_1_effects_are_the_same_in_every_build() {
-    let hashes = (0..6).map(|seed| live(Shape { policy: Policy::ALL[seed as usize] }, seed, 300));
+    let hashes = (0..6).map(|seed| live(Shape { policy: Policy::ALL[seed as usize], preemption: false }, seed, 300));
     assert_eq!(format!("{:016x}", hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)), "721cbb5bb86a2d57");
 }

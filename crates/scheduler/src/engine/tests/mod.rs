@@ -7,6 +7,7 @@ mod explaining;
 #[cfg(feature = "faults")]
 mod faults;
 mod laws;
+mod preempting;
 mod reserving;
 mod snapshots;
 mod workers;

@@ -9,14 +9,15 @@ use crate::testing::{Choices, Shape, World};
 #[test]
 pub(super) fn s2_11_a_restored_scheduler_goes_on_as_the_original() {
     for seed in 0..40 {
-        let mut world = World::new(Shape::default(), Choices::from_seed(seed)).unwrap();
+        let shape = Shape { preemption: seed % 2 == 1, ..Shape::default() };
+        let mut world = World::new(shape, Choices::from_seed(seed)).unwrap();
         for step in 0..120 {
             world.step().unwrap();
             if step == 60 {
                 world.restart().unwrap();
             }
         }
-        let mut other = World::new(Shape::default(), Choices::from_seed(seed)).unwrap();
+        let mut other = World::new(shape, Choices::from_seed(seed)).unwrap();
         (0..120).for_each(|_| other.step().unwrap());
         assert_eq!(world.hash, other.hash, "seed {seed}");
     }

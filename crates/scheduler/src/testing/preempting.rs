@@ -1,0 +1,96 @@
+//! The laws of preemption in a random world (section 2.7): who may be ended, how often, and that what they held is kept for
+//! the job they were ended for until it starts. Owns what effects said about it.
+
+use std::collections::BTreeSet;
+
+use orlop_core::id::JobId;
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::verdict::Verdict;
+
+use super::model::{Broken, Model, needs, plus, totals};
+use crate::effect::{CancelReason, Effect};
+use crate::engine::Scheduler;
+use crate::token::{AttemptRef, WorkerKey};
+
+/// What effects said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Preemptions {
+    /// Who reserved last, and where: those that are ended next are ended for it.
+    last: Option<(JobId, Vec<WorkerKey>)>,
+    /// Attempts that were told to end for others.
+    told: BTreeSet<AttemptRef>,
+    times: Vec<u64>,
+}
+
+impl Preemptions {
+    /// How many attempts were ended for others.
+    pub(super) fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Takes an effect in; `most` attempts may be ended in a minute.
+    pub(super) fn take(&mut self, model: &Model, effect: &Effect, (now, most): (u64, u32)) -> Result<(), Broken> {
+        match effect {
+            Effect::ReservationChanged { job, workers, .. } if !workers.is_empty() => {
+                self.last = Some((*job, workers.clone()));
+            }
+            // Who was given up and is kept after all need not end any more.
+            Effect::Verdict { attempt, verdict: Verdict::Adopted } => drop(self.told.remove(attempt)),
+            Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms } if self.told.insert(*attempt) => {
+                self.times.push(now);
+                let lately = self.times.iter().filter(|at| at.saturating_add(60_000) > now).count();
+                if lately > most as usize {
+                    return Err(format!("{lately} attempts are preempted in a minute, {most} may be"));
+                }
+                return self.victim(model, *attempt, *worker, *grace_ms);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn victim(&self, model: &Model, attempt: AttemptRef, worker: WorkerKey, grace_ms: u64) -> Result<(), Broken> {
+        let Some((job, workers)) = &self.last else { return Err(format!("{attempt} is preempted for nobody")) };
+        let (Some(urgent), Some(spec)) = (model.spec(*job), model.spec(attempt.job)) else {
+            return Err(format!("{attempt} or {job} is unknown"));
+        };
+        let runs = model.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| unit.state == JobState::Running);
+        if !spec.preemptible || !runs || !workers.contains(&worker) || grace_ms != spec.grace_ms {
+            return Err(format!("{attempt} is preempted on {worker} for {job}, which keeps {workers:?}"));
+        }
+        if spec.priority.0 < urgent.priority.0.saturating_add(4) {
+            return Err(format!("{attempt} of {:?} is preempted for {:?}", spec.priority, urgent.priority));
+        }
+        Ok(())
+    }
+
+    /// After a round: what was freed is still there for whom it was freed, who starts once all of it is free.
+    pub(super) fn check(&self, scheduler: &Scheduler, model: &Model) -> Result<(), Broken> {
+        for (job, worker) in scheduler.preemptions() {
+            let (Some(machine), Some(spec)) = (model.machines.get(&worker), model.spec(job)) else {
+                return Err(format!("{worker} or {job} is unknown"));
+            };
+            let here = || model.live.iter().filter(|(_, live)| live.worker == worker).map(|(attempt, _)| attempt);
+            let staying = here().filter(|attempt| !self.told.contains(attempt));
+            let stays =
+                staying.filter_map(|attempt| model.spec(attempt.job)).fold([0; 3], |sum, spec| plus(sum, needs(spec)));
+            let total = totals(&machine.offer);
+            if plus(stays, needs(spec)).iter().zip(&total).any(|(taken, total)| taken > total) {
+                return Err(format!("{worker} is kept for {job}, but {stays:?} of {total:?} are taken by others"));
+            }
+            let others = scheduler.reservations().filter(|(other, ..)| *other != job);
+            let behind = others.filter_map(|(other, ..)| model.spec(other)).any(|other| other.tenant == spec.tenant);
+            let waits = model.units.range((job, 0)..=(job, u32::MAX)).any(|(_, unit)| unit.state == JobState::Queued);
+            if waits && !behind && !here().any(|attempt| self.told.contains(attempt)) {
+                return Err(format!("{job} does not start on {worker} though all that it waited for has ended"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept for jobs of a tenant, which is charged for it.
+    pub(super) fn held(scheduler: &Scheduler, model: &Model, tenant: &str) -> [u64; 3] {
+        let specs = scheduler.preemptions().filter_map(|(job, _)| model.spec(job));
+        specs.filter(|spec| spec.tenant == *tenant).fold([0; 3], |sum, spec| plus(sum, needs(spec)))
+    }
+}
