@@ -32,15 +32,14 @@ fn show(plan: &Plan) {
     let ranks = plan.ranks();
     let names = |steps: &[u32]| steps.iter().map(|step| plan.name(StepIndex(*step))).collect::<Vec<_>>();
     println!("{} steps, {} edges", plan.len(), plan.edges());
-    // `finally` steps come after all others, whatever their wave.
-    let is_last = |step: &u32| *step as usize >= plan.main_len();
-    for (number, mut wave) in ranks.waves().into_iter().enumerate() {
-        wave.retain(|step| !is_last(step));
-        println!("wave {}: {}", number + 1, names(&wave).join(", "));
+    // The waves of `finally` come after all others.
+    let is_last = |wave: &Vec<u32>| wave.iter().all(|step| *step as usize >= plan.main_len());
+    let (last, waves): (Vec<_>, Vec<_>) = ranks.waves().into_iter().partition(is_last);
+    for (number, wave) in waves.iter().enumerate() {
+        println!("wave {}: {}", number + 1, names(wave).join(", "));
     }
-    let last: Vec<u32> = plan.order().iter().copied().filter(is_last).collect();
     if !last.is_empty() {
-        println!("at the end: {}", names(&last).join(", "));
+        println!("at the end: {}", names(&last.concat()).join(", "));
     }
     println!("longest path: {}", names(&ranks.critical_path).join(" -> "));
 }
