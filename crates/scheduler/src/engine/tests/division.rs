@@ -7,7 +7,7 @@ use orlop_core::machine::job::JobState;
 use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::{Effect, Limit, Refusal};
-use crate::event::{ArraySpec, Event, Gate, OnExceed, Outcome, Quota, TenantSettings, TenantStatus};
+use crate::event::{ArraySpec, Capabilities, Event, Gate, OnExceed, Outcome, Quota, TenantSettings, TenantStatus};
 use crate::job::{Gang, JobSpec, Priority};
 
 fn quota(bed: &mut Bed, quota: Quota) {
@@ -373,4 +373,15 @@ fn s2_4_dot_product_passes_a_head_over_sixteen_times_at_most() {
     bed.submit(1, spec(100));
     (2..60).for_each(|number| bed.submit(number, spec(1000)));
     assert_eq!(bed.starts().iter().position(|number| *number == 1), Some(16));
+}
+
+#[test]
+pub(super) fn s2_3_a_run_puts_no_more_on_a_worker_than_it_holds() {
+    let mut bed = Bed::new(Config::default());
+    // A fleet so large that a run is of three jobs, and a worker that fits one of them best.
+    let large = bed.worker("w1", Capabilities { max_jobs: 10_000, ..offer(1_000_000) });
+    let small = bed.worker("w2", offer(1000));
+    (1..=3).for_each(|number| bed.submit(number, spec(1000)));
+    let on: Vec<_> = bed.round().into_iter().map(|(_, worker)| worker).collect();
+    assert_eq!(on, [small, large, large]);
 }
