@@ -1,9 +1,9 @@
 //! `orlop flow explain`: why steps stand where they stand. Owns which steps are told of; the engine knows the reasons.
 
 use clap::Args;
-use orlop_core::attempt::{Address, StepIndex};
+use orlop_core::attempt::Address;
 use orlop_core::machine::step::StepPhase;
-use orlop_dag::engine::{Explanation, explain as why};
+use orlop_dag::engine::{Explainer, Explanation, explain as why};
 
 use super::failure::{Exit, Failure};
 use super::output::{self, Format};
@@ -59,7 +59,7 @@ fn one(stored: &Stored, run: &str, name: &str) -> Result<Explanation, Failure> {
 
 fn unfinished(stored: &Stored) -> Vec<Explanation> {
     let steps = u32::try_from(stored.plan.len()).unwrap_or(u32::MAX);
-    let told =
-        (0..steps).filter_map(|step| why(&stored.plan, &stored.state, Address { step: StepIndex(step), item: None }));
+    let mut explainer = Explainer::new(&stored.plan, &stored.state);
+    let told = (0..steps).filter_map(|step| explainer.explain(Address::step(step)));
     told.filter(|told| told.phase != StepPhase::Succeeded).collect()
 }

@@ -105,8 +105,13 @@ impl KeyClaim {
     }
 }
 
+/// Writes a claim down, unless it stands there as it is: one that waits asks again and again.
 fn write(directory: &Path, claim: &Written) -> io::Result<()> {
-    durable::replace(&directory.join(format!("{}.json", claim.uid)), &serde_json::to_vec(claim)?, Durable::Yes)
+    let (path, bytes) = (directory.join(format!("{}.json", claim.uid)), serde_json::to_vec(claim)?);
+    if fs::read(&path).is_ok_and(|written| written == bytes) {
+        return Ok(());
+    }
+    durable::replace(&path, &bytes, Durable::Yes)
 }
 
 #[derive(Clone)]

@@ -44,7 +44,7 @@ use orlop_core::time::Time;
 
 use crate::plan::Plan;
 
-pub use explain::{Because, Explanation, Waited, explain};
+pub use explain::{Because, Explainer, Explanation, Waited, explain};
 pub use facts::{ReadError, read_path};
 pub use fault::Fault;
 pub use flow::init;

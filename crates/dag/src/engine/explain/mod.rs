@@ -3,8 +3,9 @@
 
 mod sentence;
 
-use orlop_core::attempt::{Address, StepIndex};
+use orlop_core::attempt::Address;
 use orlop_core::machine::step::{StepPhase, StepState};
+use orlop_core::spec::status::StepStatus;
 use orlop_core::time::Time;
 use serde::Serialize;
 
@@ -16,6 +17,10 @@ use crate::plan::Plan;
 
 /// Steps named in one explanation.
 const NAMED: usize = 20;
+/// Units ahead are counted to here: people only want to know whether it is long.
+const AHEAD: usize = 1000;
+/// No step.
+const NONE: u32 = u32::MAX;
 
 /// Why a step or instance stands where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -80,7 +85,7 @@ pub enum Because {
         live: usize,
         /// Live attempts allowed.
         limit: usize,
-        /// Units that come before it.
+        /// Units that come before it, counted to 1000.
         ahead: usize,
         /// Whether the limit is that of the fan-out.
         own: bool,
@@ -139,21 +144,140 @@ pub enum Because {
     },
 }
 
-/// Explains a step or instance; nothing where there is none. Costs O(steps + edges).
+/// Explains a step or instance; nothing where there is none. Costs O(steps + edges): for many steps make one
+/// [`Explainer`].
 #[must_use]
 pub fn explain(plan: &Plan, state: &State, at: Address) -> Option<Explanation> {
-    state.node(at)?;
-    let status = step_status(plan, state, at);
-    let asked = Asked { plan, state, at, status: &status };
-    let because = if effective(plan, state, at).state.is_settled() { asked.decided() } else { asked.holds() };
-    Some(Explanation { name: status.name.clone(), phase: status.phase, reason: status.reason.clone(), because })
+    Explainer::new(plan, state).explain(at)
 }
 
+/// Explains steps of one state. Making it costs O(steps + edges), each explanation the edges into the step; of all skips
+/// together the ways up to what they began with cost O(steps + edges).
+#[derive(Debug)]
+pub struct Explainer<'a> {
+    plan: &'a Plan,
+    state: &'a State,
+    /// Where the edges into each step begin in `before`; one more at the end.
+    offsets: Vec<u32>,
+    /// Steps with an edge into another, each with whether it must be satisfied, by that other and in spec order.
+    before: Vec<(u32, bool)>,
+    /// Where the skips of a step began, as far as it is known; the step itself where it was not skipped for another.
+    roots: Vec<u32>,
+}
+
+impl<'a> Explainer<'a> {
+    /// Turns the edges of the plan around.
+    #[must_use]
+    pub fn new(plan: &'a Plan, state: &'a State) -> Self {
+        let steps = u32::try_from(plan.len()).unwrap_or(u32::MAX);
+        let graph = plan.graph();
+        let mut offsets = vec![0; plan.len().saturating_add(1)];
+        let mut edges: Vec<(u32, u32, bool)> = (0..steps)
+            .flat_map(|step| graph.successors(step).iter().map(move |edge| (edge.target(), step, !edge.is_reference())))
+            .collect();
+        // Stable: sources stay in spec order.
+        edges.sort_by_key(|(target, ..)| *target);
+        for (target, ..) in &edges {
+            if let Some(offset) = offsets.get_mut(*target as usize + 1) {
+                *offset += 1;
+            }
+        }
+        let mut sum = 0;
+        for offset in &mut offsets {
+            sum += *offset;
+            *offset = sum;
+        }
+        let before = edges.into_iter().map(|(_, step, needed)| (step, needed)).collect();
+        Self { plan, state, offsets, before, roots: vec![NONE; plan.len()] }
+    }
+
+    /// Explains a step or instance; nothing where there is none.
+    #[must_use]
+    pub fn explain(&mut self, at: Address) -> Option<Explanation> {
+        self.state.node(at)?;
+        let status = step_status(self.plan, self.state, at);
+        let because = if effective(self.plan, self.state, at).state.is_settled() {
+            self.decided(at, &status)
+        } else {
+            Asked { explainer: self, plan: self.plan, state: self.state, at, status: &status }.holds()
+        };
+        Some(Explanation { name: status.name, phase: status.phase, reason: status.reason, because })
+    }
+
+    /// Steps with an edge into this one, each with whether it must be satisfied.
+    fn before(&self, step: u32) -> &[(u32, bool)] {
+        let (from, to) = (self.offsets.get(step as usize), self.offsets.get(step as usize + 1));
+        from.zip(to).and_then(|(from, to)| self.before.get(*from as usize..*to as usize)).unwrap_or_default()
+    }
+
+    /// What decided a settled unit.
+    fn decided(&mut self, at: Address, status: &StepStatus) -> Vec<Because> {
+        let by_halt = status.phase == StepPhase::Skipped || status.message == phrase::CANCELLED;
+        if by_halt && reason::is_halt(&status.reason) {
+            return vec![Because::Halted { cause: status.reason.clone() }];
+        }
+        let mut because = vec![Because::Settled { message: status.message.clone() }];
+        // Instances are never skipped for other steps.
+        let root = if at.item.is_none() { self.root(at.step.0) } else { at.step.0 };
+        if root != at.step.0 {
+            let status = step_status(self.plan, self.state, Address::step(root));
+            because.push(Because::Root {
+                name: status.name,
+                phase: status.phase,
+                reason: status.reason,
+                message: status.message,
+            });
+        }
+        because
+    }
+
+    /// Follows skips upwards to the first step that was not skipped for another, and remembers it for all on the way.
+    fn root(&mut self, step: u32) -> u32 {
+        let mut way = Vec::new();
+        let mut at = step;
+        // A graph without cycles: every turn goes one step up.
+        let root = loop {
+            match self.roots.get(at as usize) {
+                Some(root) if *root != NONE => break *root,
+                _ => way.push(at),
+            }
+            match self.cause(at) {
+                Some(next) => at = next,
+                None => break at,
+            }
+        };
+        for step in way {
+            if let Some(place) = self.roots.get_mut(step as usize) {
+                *place = root;
+            }
+        }
+        root
+    }
+
+    /// The step for which a step was skipped.
+    fn cause(&self, step: u32) -> Option<u32> {
+        let for_another = [reason::DEPENDENCY_FAILED, reason::DEPENDENCY_SKIPPED, reason::DEPENDS_FALSE];
+        let skipped =
+            effective(self.plan, self.state, Address::step(step)).reason.filter(|why| for_another.contains(why))?;
+        let failure = skipped == reason::DEPENDENCY_FAILED;
+        let by_failure = |step: u32| {
+            let unit = effective(self.plan, self.state, Address::step(step));
+            unit.state.phase() == StepPhase::Failed || unit.reason == Some(reason::DEPENDENCY_FAILED)
+        };
+        let needed = self.before(step).iter().filter(|(_, needed)| *needed).map(|(step, _)| *step);
+        needed
+            .filter(|step| !self.state.is_satisfied(self.plan, Address::step(*step)))
+            .find(|step| by_failure(*step) == failure)
+    }
+}
+
+/// A unit that is not settled.
 struct Asked<'a> {
+    explainer: &'a Explainer<'a>,
     plan: &'a Plan,
     state: &'a State,
     at: Address,
-    status: &'a orlop_core::spec::status::StepStatus,
+    status: &'a StepStatus,
 }
 
 impl Asked<'_> {
@@ -210,23 +334,14 @@ impl Asked<'_> {
 
     /// The steps a waiting step waits for.
     fn steps(&self) -> Option<Because> {
-        let open: Vec<(u32, bool)> = self.before().filter(|(step, _)| !self.is_settled(*step)).collect();
+        let open: Vec<(u32, bool)> =
+            self.explainer.before(self.at.step.0).iter().copied().filter(|(step, _)| !self.is_settled(*step)).collect();
         let name = |(step, needed): &(u32, bool)| {
             let status = step_status(self.plan, self.state, Address::step(*step));
             Waited { name: status.name, phase: status.phase, satisfied: *needed }
         };
         let waits: Vec<_> = open.iter().take(NAMED).map(name).collect();
         (!waits.is_empty()).then(|| Because::Steps { more: open.len() - waits.len(), waits })
-    }
-
-    /// Steps with an edge to this one, each with whether it must be satisfied.
-    fn before(&self) -> impl Iterator<Item = (u32, bool)> {
-        let target = self.at.step.0;
-        let steps = u32::try_from(self.plan.len()).unwrap_or(u32::MAX);
-        (0..steps).flat_map(move |step| {
-            let edges = self.plan.graph().successors(step).iter().filter(move |edge| edge.target() == target);
-            edges.map(move |edge| (step, !edge.is_reference()))
-        })
     }
 
     fn is_settled(&self, step: u32) -> bool {
@@ -247,10 +362,10 @@ impl Asked<'_> {
             return vec![Because::Runs { since, until }];
         }
         let ahead = match (self.at.item, counts) {
-            (Some(item), Some(counts)) => counts.queue.range(..item).count(),
+            (Some(item), Some(counts)) => counts.queue.range(..item).take(AHEAD).count(),
             _ => 0,
         };
-        let ahead = ahead.saturating_add(index.ready.range(..Address::step(step)).count());
+        let ahead = AHEAD.min(ahead + index.ready.range(..Address::step(step)).take(AHEAD).count());
         let mut because = Vec::new();
         let own = fan_out.and_then(|fan_out| fan_out.parallelism).map(|limit| limit as usize);
         if let (Some(limit), Some(counts)) = (own, counts) {
@@ -269,49 +384,5 @@ impl Asked<'_> {
     fn limit(&self) -> usize {
         let own = self.plan.policy().parallelism;
         own.into_iter().chain(self.state.flow.meta.max_live).min().map_or(usize::MAX, |limit| limit as usize)
-    }
-
-    /// What decided a settled unit.
-    fn decided(&self) -> Vec<Because> {
-        let status = self.status;
-        let by_halt = status.phase == StepPhase::Skipped || status.message == phrase::CANCELLED;
-        if by_halt && reason::is_halt(&status.reason) {
-            return vec![Because::Halted { cause: status.reason.clone() }];
-        }
-        let mut because = vec![Because::Settled { message: status.message.clone() }];
-        because.extend(self.root());
-        because
-    }
-
-    /// Follows skips upwards to the first step that was not skipped for another.
-    fn root(&self) -> Option<Because> {
-        let for_another = |reason: &str| {
-            matches!(reason, reason::DEPENDENCY_FAILED | reason::DEPENDENCY_SKIPPED | reason::DEPENDS_FALSE)
-        };
-        let mut step = self.at.step.0;
-        let mut status = self.status.clone();
-        // A graph without cycles: every turn goes one step up.
-        for _ in 0..self.plan.len() {
-            if !for_another(&status.reason) {
-                break;
-            }
-            let asked = Asked { plan: self.plan, state: self.state, at: Address::step(step), status: &status };
-            let failure = status.reason == reason::DEPENDENCY_FAILED;
-            let unsatisfied = |step: &u32| !self.state.is_satisfied(self.plan, Address::step(*step));
-            let shown = |step: u32| (step, step_status(self.plan, self.state, Address::step(step)));
-            let by = |status: &orlop_core::spec::status::StepStatus| {
-                status.phase == StepPhase::Failed || status.reason == reason::DEPENDENCY_FAILED
-            };
-            let candidates = asked.before().filter(|(_, needed)| *needed).map(|(step, _)| step).filter(unsatisfied);
-            let next = candidates.map(shown).find(|(_, status)| by(status) == failure);
-            let Some(next) = next else { break };
-            (step, status) = next;
-        }
-        (step != self.at.step.0).then(|| Because::Root {
-            name: self.plan.name(StepIndex(step)).to_owned(),
-            phase: status.phase,
-            reason: status.reason.clone(),
-            message: status.message.clone(),
-        })
     }
 }

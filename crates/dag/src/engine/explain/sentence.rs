@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Because, Explanation, Waited};
+use super::{AHEAD, Because, Explanation, Waited};
 
 impl fmt::Display for Explanation {
     /// One line for the unit, one for every reason.
@@ -31,7 +31,8 @@ impl fmt::Display for Because {
             Self::Items => f.write_str("its items are being read"),
             Self::Slots { live, limit, ahead, own } => {
                 let whose = if *own { "the fan-out's" } else { "the flow's" };
-                write!(f, "{live} of {whose} {limit} slots are taken; {ahead} come before it")
+                let many = if *ahead >= AHEAD { "at least " } else { "" };
+                write!(f, "{live} of {whose} {limit} slots are taken; {many}{ahead} come before it")
             }
             Self::Substrate { message, again } => {
                 f.write_str("what runs it was asked to start it")?;

@@ -5,7 +5,7 @@ use orlop_core::spec::flow::{StopMode, SuspendMode};
 use serde_json::{Value, json};
 
 use super::support::Bench;
-use crate::engine::explain;
+use crate::engine::{Because, Explainer, explain};
 
 fn said(bench: &Bench, name: &str) -> String {
     explain(&bench.plan, &bench.state, bench.at(name)).expect("the step exists").to_string()
@@ -152,4 +152,23 @@ fn a_jobs_own_reason_is_told_apart_from_a_halt_of_that_name() {
     a is Failed (BackoffLimitExceeded)
       Job has reached the specified backoff limit
     ");
+}
+
+#[test]
+fn all_steps_of_a_long_chain_are_explained_in_one_walk() {
+    let last = 20_000;
+    let step = |n: usize| match n {
+        0 => json!({"name": "s0"}),
+        n => json!({"name": format!("s{n}"), "dependencies": [format!("s{}", n - 1)]}),
+    };
+    let steps: Vec<Value> = (0..=last).map(step).chain([json!({"name": "other"})]).collect();
+    let mut bench = Bench::new(json!({"steps": steps, "executionPolicy": {"failurePolicy": "Continue"}}));
+    bench.accept("s0");
+    bench.fail("s0");
+    let mut explainer = Explainer::new(&bench.plan, &bench.state);
+    for n in (1..=last).rev() {
+        let told = explainer.explain(bench.at(&format!("s{n}"))).expect("the step exists");
+        let root = told.because.last().expect("a reason");
+        assert!(matches!(root, Because::Root { name, .. } if name == "s0"), "{told}");
+    }
 }
