@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cargo_metadata::DependencyKind::Normal;
+
 use super::{metadata, none, read};
 
 /// Quoted texts between `key = [` and the closing bracket in `deny.toml`, comments left out.
@@ -14,6 +16,20 @@ fn list(key: &str) -> Vec<String> {
     let quoted = inside.filter_map(|line| line.split('#').next()?.split('"').nth(1).map(str::to_owned));
     let found: Vec<_> = quoted.collect();
     assert!(!found.is_empty(), "deny.toml lists {key}");
+    found
+}
+
+/// Banned crates, each with those that may use it all the same (`wrappers`).
+fn bans() -> Vec<(String, BTreeSet<String>)> {
+    let text = read("deny.toml");
+    let lines = text.lines().skip_while(|line| !line.starts_with("deny = [")).skip(1).take_while(|line| *line != "]");
+    let quoted = |text: &str| text.split('"').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+    let found = lines.filter_map(|line| {
+        let wrappers = line.split_once("wrappers = [").map(|(_, list)| quoted(list)).unwrap_or_default();
+        Some((line.split('"').nth(1)?.to_owned(), wrappers))
+    });
+    let found: Vec<_> = found.collect();
+    assert!(!found.is_empty(), "deny.toml bans something");
     found
 }
 
@@ -81,9 +97,18 @@ fn every_crate_has_a_licence_we_allow() {
 
 #[test]
 fn no_banned_crate_is_built_in() {
-    let banned = list("deny");
-    let found = metadata().packages.iter().filter(|p| banned.iter().any(|name| p.name.as_str() == name));
-    let found: Vec<_> = found.map(|p| format!("{} {}", p.name, p.version)).collect();
+    let mut found = Vec::new();
+    for (banned, wrappers) in bans() {
+        let graph = &metadata().packages;
+        let present = graph.iter().any(|p| p.name.as_str() == banned);
+        let users = graph.iter().filter(|p| {
+            p.dependencies.iter().any(|d| (!d.optional || p.source.is_none()) && d.kind == Normal && d.name == banned)
+        });
+        let outside: Vec<_> = users.map(|p| p.name.as_str()).filter(|name| !wrappers.contains(*name)).collect();
+        if present && (wrappers.is_empty() || !outside.is_empty()) {
+            found.push(format!("{banned}, wanted by {outside:?}"));
+        }
+    }
     none("crates that deny.toml bans (`cargo tree -i NAME` says who wants them)", &found);
 }
 
