@@ -1,9 +1,10 @@
 //! Fleets and jobs of the benchmarks: 8 sizes of workers, 64 classes, 8 tenants, 3 bands. Owns what is measured on, never
 //! the measuring.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use orlop_core::id::{Epoch, JobId};
+use orlop_core::id::{Epoch, JobId, WorkerId};
 use orlop_scheduler::config::Config;
 use orlop_scheduler::effect::Effect;
 use orlop_scheduler::engine::Scheduler;
@@ -14,6 +15,14 @@ use orlop_scheduler::token::{AttemptRef, WorkerKey};
 /// Millicores and gibibytes of the 8 sizes.
 const SIZES: [(u64, u64); 8] =
     [(4000, 16), (8000, 16), (8000, 32), (16_000, 32), (16_000, 64), (32_000, 64), (32_000, 256), (64_000, 128)];
+
+/// Sizes of fleets and lengths of queues that curves are drawn over, and how many tenants there are where that is not
+/// what varies.
+pub(crate) const FLEETS: &[u32] = &[100, 300, 1000, 3000, 10_000];
+pub(crate) const QUEUES: &[u32] = &[1000, 10_000, 100_000, 1_000_000];
+pub(crate) const TENANTS: u32 = 8;
+/// Submits go through the specifications in steps of this prime, which divides none of their numbers.
+const STEP: usize = 389;
 
 /// Everything that was sent, and a scheduler.
 pub(crate) struct Bench {
@@ -32,30 +41,32 @@ fn must<T, E: std::fmt::Debug>(result: Result<T, E>) -> T {
 }
 
 impl Bench {
-    /// A fleet of this many workers of the 8 sizes in turn, and 64 classes × 8 tenants × 3 bands of specifications.
-    pub(crate) fn new(workers: u32) -> Self {
+    /// A fleet of this many workers of the 8 sizes in turn, and 64 classes × these tenants × 3 bands of
+    /// specifications.
+    pub(crate) fn new(workers: u32, tenants: u32) -> Self {
         let mut scheduler = must(Scheduler::new(Config::default(), 3));
         let mut effects = Vec::new();
-        let mut keys = Vec::new();
-        for number in 0..workers {
-            let id = must(format!("w{number}").parse());
-            must(scheduler.apply(0, Event::WorkerDeclared { id }, &mut effects));
-            let key = must(scheduler.worker_key(&must(format!("w{number}").parse())).ok_or("declared"));
-            let (cpu_m, gib) = SIZES[number as usize % SIZES.len()];
-            let capabilities = Arc::new(Capabilities {
-                cpu_m,
-                memory_bytes: gib << 30,
-                max_jobs: 1024,
-                runtimes: [Runtime::Process].into(),
-                ..Capabilities::default()
-            });
+        let offer = |(cpu_m, gib): (u64, u64)| Capabilities {
+            cpu_m,
+            memory_bytes: gib << 30,
+            max_jobs: 1024,
+            runtimes: [Runtime::Process].into(),
+            ..Capabilities::default()
+        };
+        let offers = SIZES.map(|size| Arc::new(offer(size)));
+        let mut keys = Vec::with_capacity(workers as usize);
+        for (number, capabilities) in (0..workers).zip(offers.iter().cycle()) {
+            let id: WorkerId = must(format!("w{number}").parse());
+            must(scheduler.apply(0, Event::WorkerDeclared { id: id.clone() }, &mut effects));
+            let key = must(scheduler.worker_key(&id).ok_or("declared"));
+            let capabilities = Arc::clone(capabilities);
             must(scheduler.apply(0, Event::Registered { worker: key, capabilities }, &mut effects));
             must(scheduler.apply(0, Event::Connected { worker: key, kept: vec![] }, &mut effects));
             keys.push(key);
+            effects.clear();
         }
-        effects.clear();
         let mut specs = Vec::new();
-        for tenant in 0..8 {
+        for tenant in 0..tenants {
             let name: orlop_core::id::TenantName = must(format!("t{tenant}").parse());
             let quota = Quota::unlimited();
             must(scheduler.apply(0, Event::QuotaChanged { tenant: name.clone(), quota }, &mut effects));
@@ -72,19 +83,57 @@ impl Bench {
         Self { scheduler, effects, specs, workers: keys, next: 1 }
     }
 
-    /// Submits this many jobs, mixed over tenants, bands and classes.
-    pub(crate) fn submit(&mut self, jobs: u64) {
-        for _ in 0..jobs {
+    /// The next jobs that are submitted, mixed over tenants, bands and classes.
+    pub(crate) fn batch(&mut self, jobs: u64) -> Vec<Event> {
+        let mut job = |_| {
             let job = must(JobId::new(Epoch(1), self.next).ok_or("in range"));
-            // A step that is prime to their number visits every specification.
-            let spec = Arc::clone(&self.specs[(self.next as usize * 385) % self.specs.len()]);
+            let spec = Arc::clone(&self.specs[(self.next as usize * STEP) % self.specs.len()]);
             self.next += 1;
-            must(self.scheduler.apply(0, Event::Submit { job, spec, gate: Gate::default() }, &mut self.effects));
-            if self.effects.len() > 1_000_000 {
+            Event::Submit { job, spec, gate: Gate::default() }
+        };
+        (0..jobs).map(&mut job).collect()
+    }
+
+    /// Takes events; returns how many.
+    pub(crate) fn take(&mut self, batch: Vec<Event>) -> u64 {
+        let events = batch.len() as u64;
+        for event in batch {
+            must(self.scheduler.apply(0, event, &mut self.effects));
+            if self.effects.len() > 10_000 {
                 self.effects.clear();
             }
         }
         self.effects.clear();
+        events
+    }
+
+    /// Submits this many jobs.
+    pub(crate) fn submit(&mut self, jobs: u64) {
+        let mut left = jobs;
+        while left > 0 {
+            let part = left.min(10_000);
+            let batch = self.batch(part);
+            self.take(batch);
+            left -= part;
+        }
+    }
+
+    /// Makes room for effects, so that nothing of it is counted later.
+    pub(crate) fn reserve_effects(&mut self) {
+        self.effects.reserve(20_000);
+    }
+
+    /// Cancels jobs that were not sent, the oldest first, until this many are left.
+    pub(crate) fn leave(&mut self, jobs: u64, sent: &[(AttemptRef, WorkerKey)]) {
+        let gone: BTreeSet<JobId> = sent.iter().map(|(attempt, _)| attempt.job).collect();
+        let known = (1..self.next).filter_map(|number| JobId::new(Epoch(1), number));
+        let waiting: Vec<JobId> = known.filter(|job| !gone.contains(job)).collect();
+        let surplus = (waiting.len() as u64).saturating_sub(jobs);
+        for job in waiting.iter().take(surplus as usize) {
+            must(self.scheduler.apply(0, Event::Cancel { job: *job, elements: None }, &mut self.effects));
+            self.effects.clear();
+        }
+        self.submit(jobs.saturating_sub(waiting.len() as u64));
     }
 
     /// Places until nothing fits; returns how many.

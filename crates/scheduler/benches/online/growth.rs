@@ -1,77 +1,119 @@
-//! Bulk placement from an empty fleet to the first refusal of every class, and submits.
+//! Bulk placement from an empty fleet to the first refusal of every class; submits; restores; bytes.
 
-use std::time::{Duration, Instant};
-
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use orlop_scheduler::engine::Scheduler;
+use stats_alloc::Region;
 
-use crate::fleet::Bench;
+use crate::ALLOCATOR;
+use crate::curve::{Curve, Report, Sample};
+use crate::fleet::{Bench, FLEETS, QUEUES, TENANTS};
 
-/// Placements over the size of the fleet, with more jobs of every class than fit.
-pub(crate) fn bulk(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("bulk placement, workers");
-    group.sample_size(10);
-    for workers in [100_u32, 1000, 10_000] {
-        let mut trial = Bench::new(workers);
-        trial.submit(u64::from(workers) * 40);
-        let placed = trial.fill();
-        group.throughput(Throughput::Elements(placed));
-        group.bench_function(BenchmarkId::from_parameter(workers), |bench| {
-            bench.iter_custom(|iterations| {
-                let mut sum = Duration::ZERO;
-                for _ in 0..iterations {
-                    let mut bench = Bench::new(workers);
-                    bench.submit(u64::from(workers) * 40);
-                    let begin = Instant::now();
-                    bench.fill();
-                    sum += begin.elapsed();
-                }
-                sum
-            });
-        });
-    }
-    group.finish();
+/// The most bytes that a queued job and a worker may take.
+const MEMORY_TARGET: &str = "at most 200 bytes a queued job, 512 a worker";
+
+/// Placements over the size of the fleet, with more jobs of every class than fit, and over the length of the queue.
+pub(crate) fn bulk(report: &Report) {
+    let target = "at least 1,000,000/s with 10,000 workers";
+    let over_fleet =
+        Curve { title: "bulk placement over workers", axis: "workers", sizes: FLEETS, target, growth: Some(5.0) };
+    report.draw(&over_fleet, |workers| {
+        move || {
+            let mut bench = Bench::new(workers, TENANTS);
+            bench.submit(u64::from(workers) * 40);
+            Sample::time(|| bench.fill())
+        }
+    });
+    let title = "bulk placement on 1000 workers over the queue";
+    let over_queue = Curve { title, axis: "queued", sizes: QUEUES, growth: Some(1.5), ..over_fleet };
+    report.draw(&over_queue, |waiting| {
+        move || {
+            let mut bench = Bench::new(1000, TENANTS);
+            bench.submit(u64::from(waiting));
+            Sample::time(|| bench.fill())
+        }
+    });
 }
 
-/// Submits over how many jobs wait already.
-pub(crate) fn submits(criterion: &mut Criterion) {
+/// Submits over how many jobs wait already, and over the size of the fleet.
+pub(crate) fn submits(report: &Report) {
     const BATCH: u64 = 100_000;
-    let mut group = criterion.benchmark_group("submit, jobs waiting");
-    group.sample_size(10).throughput(Throughput::Elements(BATCH));
-    for waiting in [1000_u64, 1_000_000] {
-        group.bench_function(BenchmarkId::from_parameter(waiting), |bench| {
-            bench.iter_custom(|iterations| {
-                let mut sum = Duration::ZERO;
-                for _ in 0..iterations {
-                    let mut bench = Bench::new(100);
-                    bench.submit(waiting);
-                    let begin = Instant::now();
-                    bench.submit(BATCH);
-                    sum += begin.elapsed();
-                }
-                sum
-            });
-        });
-    }
-    group.finish();
+    let submit = |workers, waiting| {
+        let mut bench = Bench::new(workers, TENANTS);
+        bench.submit(waiting);
+        let batch = bench.batch(BATCH);
+        Sample::time(|| bench.take(batch))
+    };
+    let over_queue = Curve {
+        title: "submit over the queue",
+        axis: "queued",
+        sizes: QUEUES,
+        target: "at least 1,000,000/s",
+        growth: None,
+    };
+    report.draw(&over_queue, |waiting| move || submit(100, u64::from(waiting)));
+    let over_fleet = Curve { title: "submit over workers", axis: "workers", sizes: FLEETS, ..over_queue };
+    report.draw(&over_fleet, |workers| move || submit(workers, 100_000));
 }
 
-/// Restoring a snapshot that holds this many waiting jobs; every check of what is read included.
-pub(crate) fn restores(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("restore, jobs waiting");
-    group.sample_size(10);
-    for waiting in [10_000_u64, 1_000_000] {
-        let mut bench = Bench::new(1000);
+/// Restoring a snapshot, every check of what is read included.
+pub(crate) fn restores(report: &Report) {
+    let restore = |workers, waiting| {
+        let mut bench = Bench::new(workers, TENANTS);
         bench.submit(waiting);
-        let snapshot = bench.scheduler.snapshot();
-        group.throughput(Throughput::Elements(waiting));
-        group.bench_function(BenchmarkId::from_parameter(waiting), |criterion| {
-            criterion.iter_batched(
-                || (snapshot.clone(), bench.scheduler.config().clone()),
-                |(snapshot, config)| Scheduler::restore(snapshot, config),
-                BatchSize::PerIteration,
-            );
-        });
-    }
-    group.finish();
+        let (snapshot, config) = (bench.scheduler.snapshot(), bench.scheduler.config().clone());
+        let elements = waiting + u64::from(workers);
+        move || {
+            let (snapshot, config) = (snapshot.clone(), config.clone());
+            let mut restored = None;
+            let sample = Sample::time(|| {
+                restored = Scheduler::restore(snapshot, config).ok();
+                elements
+            });
+            assert!(restored.is_some(), "a snapshot that was just taken is in order");
+            sample
+        }
+    };
+    let over_queue = Curve {
+        title: "restore of jobs over the queue",
+        axis: "queued",
+        sizes: QUEUES,
+        target: "1,000,000 jobs in less than 2 s",
+        growth: None,
+    };
+    report.draw(&over_queue, |waiting| restore(1000, u64::from(waiting)));
+    let title = "restore of jobs and workers over workers";
+    let over_fleet = Curve { title, axis: "workers", sizes: FLEETS, ..over_queue };
+    report.draw(&over_fleet, |workers| restore(workers, 100_000));
+}
+
+/// Bytes of a queued job in all structures together without its specification, and of a worker.
+pub(crate) fn bytes(report: &Report) {
+    let measure = |elements, act: &mut dyn FnMut()| {
+        let region = Region::new(ALLOCATOR);
+        act();
+        let change = region.change();
+        Sample::Bytes { elements, bytes: change.bytes_allocated.saturating_sub(change.bytes_deallocated) as u64 }
+    };
+    let over_queue = Curve {
+        title: "bytes of a queued job over the queue",
+        axis: "queued",
+        sizes: QUEUES,
+        target: MEMORY_TARGET,
+        growth: None,
+    };
+    report.draw(&over_queue, |waiting| {
+        move || {
+            let mut bench = Bench::new(100, TENANTS);
+            // Every specification is known, and so is every queue.
+            bench.submit(u64::from(TENANTS) * 200);
+            bench.reserve_effects();
+            measure(u64::from(waiting), &mut || bench.submit(u64::from(waiting)))
+        }
+    });
+    let over_fleet = Curve { title: "bytes of a worker over workers", axis: "workers", sizes: FLEETS, ..over_queue };
+    report.draw(&over_fleet, |workers| {
+        move || {
+            let mut bench = None;
+            measure(u64::from(workers), &mut || bench = Some(Bench::new(workers, 0)))
+        }
+    });
 }

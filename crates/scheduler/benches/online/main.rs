@@ -1,22 +1,31 @@
-//! The costs of section 2.10 of the scheduler contract as curves over fleet and queue. Run with
-//! `cargo bench -p orlop-scheduler --bench online`; every figure is per element (placement, pair, submit, …).
+//! The costs of section 2.10 of the scheduler contract as curves over fleet, queue and tenants, with the growth that the
+//! contract allows. Run with `cargo bench -p orlop-scheduler --bench online`; words after `--` choose the curves whose
+//! titles contain one of them. Every figure is per element (placement, pair, submit, …), the best of several runs.
 
-// A benchmark reads the clock, which the crate itself never does.
-#![allow(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
+// A benchmark reads the clock and prints, which the crate itself never does.
+#![allow(missing_docs, clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
 
+mod curve;
 mod fleet;
 mod growth;
 mod steady;
 
-use criterion::{criterion_group, criterion_main};
+use std::alloc::System;
 
-criterion_group!(
-    benches,
-    growth::bulk,
-    growth::submits,
-    growth::restores,
-    steady::pairs,
-    steady::cancels,
-    steady::heartbeats
-);
-criterion_main!(benches);
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+use curve::Report;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() {
+    let report = Report::of_arguments(std::env::args().skip(1));
+    growth::bulk(&report);
+    growth::submits(&report);
+    growth::restores(&report);
+    growth::bytes(&report);
+    steady::pairs(&report);
+    steady::cancels(&report);
+    steady::heartbeats(&report);
+}
