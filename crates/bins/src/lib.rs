@@ -2,7 +2,7 @@
 //!
 //! The engines are pure and always there: [`core`], [`dag`], [`scheduler`], [`k8s`]. Features add what touches a world:
 //! `local` the host that drives a flow with a journal ([`host`]), `process` and `docker` what runs its steps, `cli` the
-//! command line.
+//! command line, `fleet` the protocol between a scheduler server and its workers and clients ([`wire`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,6 +26,8 @@ pub mod conformance;
 #[cfg(feature = "local")]
 pub mod host;
 pub mod view;
+#[cfg(feature = "fleet")]
+pub mod wire;
 
 #[cfg(feature = "local")]
 pub use orlop_cloud as cloud;

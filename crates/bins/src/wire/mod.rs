@@ -1,0 +1,10 @@
+//! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC
+//! (scheduler contract, chapter 4). Owns the messages with their bounds and the errors of calls. Never decides where a
+//! job runs, and never keeps anything.
+
+mod proto;
+
+/// The number of this protocol.
+pub const PROTOCOL: u32 = 1;
+/// The largest message either side takes, in bytes.
+pub const MESSAGE_MAX: usize = 4 << 20;
