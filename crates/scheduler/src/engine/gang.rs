@@ -10,6 +10,7 @@ use super::Scheduler;
 use super::assign::Target;
 use super::ends::Ending;
 use super::record::Unit;
+use super::reserve::Head;
 use super::round::Turn;
 use crate::class::Class;
 use crate::config::Policy;
@@ -38,24 +39,32 @@ impl Members {
 
 /// A worker that could take members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Room {
+pub(super) struct Room {
     /// Greater is chosen later.
-    fewer: u32,
-    tie: u64,
-    place: u32,
-    request: u32,
-    times: u32,
+    pub(super) fewer: u32,
+    pub(super) tie: u64,
+    pub(super) place: u32,
+    pub(super) request: u32,
+    /// How many members it takes, above 0.
+    pub(super) times: u32,
 }
 
 impl Scheduler {
-    /// Places the gang at the head of a queue as a whole, or nothing; returns how many members.
-    pub(super) fn place_gang(&mut self, turn: Turn, allowed: &[u32], effects: &mut Vec<Effect>) -> u32 {
+    /// Places the gang at the head of a queue as a whole, or nothing; returns how many members. Only for a head that may pass
+    /// do reserved workers count, with what the reservations leave it.
+    pub(super) fn place_gang(
+        &mut self,
+        turn: Turn,
+        allowed: &[u32],
+        passing: Option<&Head>,
+        effects: &mut Vec<Effect>,
+    ) -> u32 {
         let Some(class) = self.classes.get(turn.entry.class) else { return 0 };
         let Some(gang) = &class.shape.gang else { return 0 };
         let size = gang.size;
         let most = gang.max_per_worker.unwrap_or(u32::MAX);
         let mut best: Option<Vec<Room>> = None;
-        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most)) {
+        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most), passing) {
             let sum = |rooms: &[Room]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
             let fits = sum(&rooms) >= u64::from(size) || fault(Fault::PartialGang);
             // The group that is left with the least room; of equals the first by label.
@@ -84,23 +93,35 @@ impl Scheduler {
     }
 
     /// Workers with room for members, by the value of the label that all members share; those with the most room first.
-    fn rooms(&self, class: &Class, label: Option<&str>, (allowed, most): (&[u32], u32)) -> BTreeMap<String, Vec<Room>> {
+    fn rooms(
+        &self,
+        class: &Class,
+        label: Option<&str>,
+        (allowed, most): (&[u32], u32),
+        passing: Option<&Head>,
+    ) -> BTreeMap<String, Vec<Room>> {
         let mut groups: BTreeMap<String, Vec<Room>> = BTreeMap::new();
-        for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
+        for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
             let place = worker.place;
             let kind = self.table.kind(place);
-            if !self.table.is_open(place) || !class.sees(kind) {
+            let kept = || self.reservations.iter().find_map(|kept| kept.seat(number).map(|seat| (kept, seat)));
+            let past =
+                passing.filter(|_| worker.reserved).and_then(|head| kept().map(|(kept, seat)| (head, kept, seat)));
+            if !class.sees(kind) || (!self.table.is_open(place) && past.is_none()) {
                 continue;
             }
             let group = match label {
                 None => Some(String::new()),
                 Some(label) => self.kinds.get(kind).and_then(|kind| kind.labels.get(label)).cloned(),
             };
-            let hosts =
-                |number: &u32| self.requests.get(*number).map_or(0, |request| self.table.hosts(place, &request.need));
-            let request = allowed.iter().copied().find(|number| hosts(number) > 0);
-            if let (Some(group), Some(request)) = (group, request) {
-                let times = hosts(&request).min(most);
+            let hosts = |request: u32| match past {
+                Some((head, kept, seat)) => self.passing(kept, seat, head, request),
+                None => self.requests.get(request).map_or(0, |request| self.table.hosts(place, &request.need)),
+            };
+            // Of its vectors the one by which most members fit, of equals the one that it likes best.
+            let rooms = allowed.iter().map(|request| (hosts(*request).min(most), *request));
+            let best = rooms.rev().max_by_key(|(times, _)| *times).filter(|(times, _)| *times > 0);
+            if let (Some(group), Some((times, request))) = (group, best) {
                 let room = Room { fewer: u32::MAX - times, tie: tie(self.seed, place), place, request, times };
                 groups.entry(group).or_default().push(room);
             }
@@ -110,7 +131,7 @@ impl Scheduler {
     }
 
     /// Deals members to workers: the fewest workers, or one each in turn under `spread`.
-    fn deal(&self, turn: Turn, size: u32, mut rooms: Vec<Room>) -> Vec<Target> {
+    pub(super) fn deal(&self, turn: Turn, size: u32, mut rooms: Vec<Room>) -> Vec<Target> {
         let mut targets = Vec::new();
         let missing = |targets: &[Target]| size.saturating_sub(u32::try_from(targets.len()).unwrap_or(u32::MAX));
         let target =

@@ -4,11 +4,13 @@
 use serde::{Deserialize, Serialize};
 mod admit;
 mod assign;
+mod backfill;
 mod cancel;
 mod dot;
 mod ends;
 mod epoch;
 mod explain;
+mod forecast;
 mod gang;
 mod health;
 mod lookup;

@@ -9,7 +9,8 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
-use super::reserve::{Head, Reservation};
+use super::forecast::Forecast;
+use super::reserve::{Head, Reservation, Seat};
 use super::timer::Timer;
 use super::victims::{Cost, Victim, cheapest};
 use crate::effect::{CancelReason, Effect};
@@ -52,7 +53,10 @@ impl Scheduler {
     /// these is among [`Scheduler::reservations`], and its tenant is charged as if it ran.
     pub fn preemptions(&self) -> impl Iterator<Item = (JobId, WorkerKey)> {
         let held = self.reservations.iter().filter(|kept| kept.is_held());
-        held.filter_map(|kept| Some((self.jobs.get(kept.job)?.id, self.key_of(kept.worker))))
+        held.flat_map(move |kept| {
+            let job = self.jobs.get(kept.job).map(|job| job.id);
+            kept.seats.iter().filter_map(move |seat| Some((job?, self.key_of(seat.worker))))
+        })
     }
 
     /// Ends attempts for blocked heads, the most urgent first. Returns whether a reservation was given back for it, so that
@@ -67,7 +71,7 @@ impl Scheduler {
         for head in self.waiting_heads() {
             let priority = self.spec_of(head.job).map_or(u8::MAX, |spec| spec.priority.0);
             let served = self.reservations.iter().any(|kept| kept.job == head.job && kept.is_held());
-            if !served && priority.saturating_add(WORSE) <= crate::job::Priority::LAST.0 {
+            if !served && !self.is_gang(head.job) && priority.saturating_add(WORSE) <= crate::job::Priority::LAST.0 {
                 heads.push((priority, head));
             }
         }
@@ -157,7 +161,7 @@ impl Scheduler {
         for (worker, list) in offers {
             let Some(record) = self.workers.get(*worker) else { continue };
             let place = record.place;
-            let own = self.reservations.iter().any(|kept| kept.worker == *worker && kept.job == head.job);
+            let own = self.reservations.iter().any(|kept| kept.job == head.job && kept.seat(*worker).is_some());
             if (!self.table.is_open(place) && !own)
                 || !self.table.is_whole(place)
                 || !class.sees(self.table.kind(place))
@@ -203,7 +207,8 @@ impl Scheduler {
         }
         let Choice { worker, request, .. } = *choice;
         let payer = head.turn.tenant;
-        self.keep_worker(Reservation::new(head, (worker, request, None), self.now, payer), effects);
+        let forecast = Forecast { seats: vec![Seat { worker, request, times: 1 }], shadow: None };
+        self.keep_workers(Reservation::new(head, forecast, self.now, payer), effects);
         if let (Some(request), Some(tenant)) = (self.requests.get(request), self.tenants.get_mut(payer as usize)) {
             tenant.charge(request, 1);
         }
@@ -215,27 +220,31 @@ impl Scheduler {
         had
     }
 
-    /// Whether a worker still has what was made free on it for a job, beside those that stay, and its tenant may have it.
+    /// Whether workers still have what was made free on them for a job, beside those that stay, and its tenant may have it.
     pub(super) fn is_owed(&mut self, kept: &Reservation) -> bool {
-        let Some(place) = self.workers.get(kept.worker).map(|worker| worker.place) else { return false };
-        let enough = self.left_beside(kept, place).is_some_and(|left| left.iter().all(|left| *left >= 0));
-        let (Some(request), Some(tenant)) =
-            (self.requests.get(kept.request), self.tenants.get_mut(kept.payer as usize))
-        else {
-            return false;
-        };
-        tenant.release(request);
-        let room = tenant.room(request, &self.dims) > 0;
-        tenant.charge(request, 1);
-        enough && room && tenant.runs()
+        let left = |seat: &Seat| self.left_beside(kept, seat).is_some_and(|left| left.iter().all(|left| *left >= 0));
+        let enough = kept.seats.iter().all(left);
+        let Some(tenant) = self.tenants.get_mut(kept.payer as usize) else { return false };
+        let members = u64::from(kept.seats.iter().map(|seat| seat.times).sum::<u32>());
+        let requests = || kept.seats.iter().filter_map(|seat| Some((self.requests.get(seat.request)?, seat.times)));
+        for (request, times) in requests() {
+            (0..times).for_each(|_| tenant.release(request));
+        }
+        let room = requests().map(|(request, _)| tenant.room(request, &self.dims)).min();
+        requests().for_each(|(request, times)| tenant.charge(request, times));
+        enough && room.is_some_and(|room| room >= members) && tenant.runs()
     }
 
     /// What is held for a job is charged to its tenant no more.
     pub(super) fn pay_back(&mut self, job: u32) {
         let Some(kept) = self.reservations.iter_mut().find(|kept| kept.job == job && kept.is_held()) else { return };
         let payer = std::mem::replace(&mut kept.payer, NONE);
-        if let (Some(request), Some(tenant)) = (self.requests.get(kept.request), self.tenants.get_mut(payer as usize)) {
-            tenant.release(request);
+        for seat in &kept.seats {
+            if let (Some(request), Some(tenant)) =
+                (self.requests.get(seat.request), self.tenants.get_mut(payer as usize))
+            {
+                (0..seat.times).for_each(|_| tenant.release(request));
+            }
         }
         self.weigh_tenant(payer);
         self.note_relief(payer);

@@ -1,61 +1,57 @@
-//! Reservations and backfill (section 2.7): a blocked head that has waited long enough gets a worker that nobody else may
-//! enter, save who leaves in time or fits beside it. Owns which worker and who may pass; the rounds ask. A worker that
-//! attempts were ended on is kept in the same way.
+//! Reservations (section 2.7): a blocked head that has waited long enough gets a worker, a gang a set of workers, that nobody
+//! else may enter, save by backfill. Owns who reserves what and for how long; where it could start first is forecast, and who
+//! may pass is backfill. Workers that attempts were ended on are kept in the same way.
 
 use serde::{Deserialize, Serialize};
 
 use orlop_core::id::JobId;
 
 use super::Scheduler;
-use super::assign::Target;
-use super::record::Attempt;
+use super::forecast::Forecast;
 use super::round::{RoundStats, Turn};
 use super::timer::Timer;
-use crate::class::request::Request;
-use crate::effect::{CancelReason, Effect};
-use crate::fault::{Fault, fault};
-use crate::fleet::Amounts;
+use crate::effect::Effect;
 use crate::queue::LaneEntry;
-use crate::score::scan::tie;
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
-/// How many heads of queues are looked at for one reserved worker in one round.
-const HEADS: usize = 64;
+/// A worker that is kept for a job, or for some members of a gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seat {
+    pub(super) worker: u32,
+    pub(super) request: u32,
+    /// How many members it is for; 1 if it is no gang.
+    pub(super) times: u32,
+}
 
-/// A worker that is kept for a job.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// Workers that are kept for a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reservation {
     pub(super) job: u32,
     stamp: u32,
-    pub(super) worker: u32,
-    pub(super) request: u32,
-    /// When it is free for the job by the declared limits of what runs there; absent = nobody knows.
+    /// One worker, or those of a gang; never none, and no worker twice.
+    pub(super) seats: Vec<Seat>,
+    /// When they are free for the job by the declared limits of what runs there; absent = nobody knows.
     pub(super) shadow: Option<u64>,
-    made: u64,
+    pub(super) made: u64,
     /// Attempts were ended for it: the tenant that is charged as if it ran; else `NONE`.
-    #[serde(default = "nobody")]
     pub(super) payer: u32,
 }
 
-/// Snapshots from before preemption name no payer.
-const fn nobody() -> u32 {
-    NONE
-}
-
 impl Reservation {
-    pub(super) const fn new(
-        head: &Head,
-        (worker, request, shadow): (u32, u32, Option<u64>),
-        made: u64,
-        payer: u32,
-    ) -> Self {
-        Self { job: head.job, stamp: head.stamp, worker, request, shadow, made, payer }
+    pub(super) fn new(head: &Head, forecast: Forecast, made: u64, payer: u32) -> Self {
+        let Forecast { seats, shadow } = forecast;
+        Self { job: head.job, stamp: head.stamp, seats, shadow, made, payer }
     }
 
     /// Whether attempts were ended for it.
     pub(super) const fn is_held(&self) -> bool {
         self.payer != NONE
+    }
+
+    /// What it keeps of a worker.
+    pub(super) fn seat(&self, worker: u32) -> Option<&Seat> {
+        self.seats.iter().find(|seat| seat.worker == worker)
     }
 }
 
@@ -64,16 +60,18 @@ impl Reservation {
 pub(super) struct Head {
     pub(super) turn: Turn,
     pub(super) job: u32,
-    stamp: u32,
+    pub(super) stamp: u32,
     submitted: u64,
 }
 
 impl Scheduler {
-    /// Reserved workers: the job, the worker, and when it is free for it at the latest, if anybody knows.
+    /// Reserved workers: the job, the worker, and when all workers of the job are free for it at the latest, if anybody
+    /// knows. A gang has an entry for each of its workers.
     pub fn reservations(&self) -> impl Iterator<Item = (JobId, WorkerKey, Option<u64>)> {
-        self.reservations
-            .iter()
-            .filter_map(|kept| Some((self.jobs.get(kept.job)?.id, self.key_of(kept.worker), kept.shadow)))
+        self.reservations.iter().flat_map(move |kept| {
+            let job = self.jobs.get(kept.job).map(|job| job.id);
+            kept.seats.iter().filter_map(move |seat| Some((job?, self.key_of(seat.worker), kept.shadow)))
+        })
     }
 
     /// A class fits nowhere: in a while its head may want a reservation.
@@ -88,35 +86,44 @@ impl Scheduler {
     pub(super) fn honour(&mut self, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         for kept in self.reservations.clone() {
             let queue = self.sensible(&kept).filter(|_| !kept.is_held() || self.is_owed(&kept));
-            let Some((place, queue)) = queue else {
+            let Some(queue) = queue else {
                 self.unreserve(kept.job, effects);
                 continue;
             };
             let kept = self.pass_on(kept, queue, effects);
             let ready = self.head(queue).is_some_and(|(_, entry)| entry.job == kept.job);
-            let fits =
-                self.requests.get(kept.request).is_some_and(|request| self.table.hosts(place, &request.need) > 0);
-            if ready && fits && self.table.is_whole(place) {
+            if ready && kept.seats.iter().all(|seat| self.is_free(seat)) {
                 self.pay_back(kept.job);
-                let entered = self.enter_reserved(queue, (kept.worker, kept.request), effects);
-                stats.placed += u32::from(entered);
-                if entered || kept.is_held() {
+                let entered = self.take_seats(queue, &kept.seats, effects);
+                stats.placed += entered;
+                if entered > 0 || kept.is_held() {
                     self.unreserve(kept.job, effects);
                 }
             }
         }
     }
 
-    /// The place and the queue of a reservation, if the job still waits and the worker may still run it.
-    fn sensible(&self, kept: &Reservation) -> Option<(u32, u32)> {
+    /// The queue of a reservation, if the job still waits and the workers may still run it.
+    fn sensible(&self, kept: &Reservation) -> Option<u32> {
         let job = self.jobs.get(kept.job).filter(|job| job.queued && job.stamp == kept.stamp)?;
         let spec = self.specs.get(job.spec as usize)?;
-        let worker = self.workers.get(kept.worker).filter(|worker| worker.state.is_schedulable())?;
-        let place = Some(worker).filter(|worker| !worker.cordoned && worker.drain.is_none())?.place;
-        let request = self.requests.get(kept.request)?;
-        let could = request.need.iter().all(|(dim, amount)| self.table.total(usize::from(*dim), place) >= *amount);
-        let sees = self.classes.get(spec.class).is_some_and(|class| class.sees(self.table.kind(place)));
-        (sees && could).then_some((place, spec.queue))
+        let class = self.classes.get(spec.class)?;
+        let holds = |seat: &Seat| {
+            let worker = self.workers.get(seat.worker).filter(|worker| worker.state.is_schedulable())?;
+            let place = Some(worker).filter(|worker| !worker.cordoned && worker.drain.is_none())?.place;
+            let total = |dim: u8| i64::from(self.table.total(usize::from(dim), place));
+            let need = |amount: i32| i64::from(amount).saturating_mul(i64::from(seat.times));
+            let could = self.requests.get(seat.request)?.need.iter().all(|(dim, amount)| total(*dim) >= need(*amount));
+            Some(could && class.sees(self.table.kind(place)))
+        };
+        kept.seats.iter().all(|seat| holds(seat) == Some(true)).then_some(spec.queue)
+    }
+
+    /// Whether all that is kept of a worker is free now.
+    fn is_free(&self, seat: &Seat) -> bool {
+        let place = self.workers.get(seat.worker).map_or(NONE, |worker| worker.place);
+        let hosts = self.requests.get(seat.request).map_or(0, |request| self.table.hosts(place, &request.need));
+        hosts >= seat.times && self.table.is_whole(place)
     }
 
     /// A job that came before the reserved one in its own queue since takes its place: each would wait for the other.
@@ -127,26 +134,33 @@ impl Scheduler {
         }
         let Some(known) = self.reservations.iter_mut().find(|known| known.job == kept.job) else { return kept };
         (known.job, known.stamp) = (entry.job, entry.stamp);
-        let passed = *known;
-        self.tell_reserved(kept.job, (Vec::new(), None), effects);
-        self.tell_reserved(passed.job, (vec![self.key_of(passed.worker)], passed.shadow), effects);
+        let passed = known.clone();
+        self.tell_reserved(kept.job, None, effects);
+        self.tell_reserved(passed.job, Some(&passed), effects);
         passed
     }
 
-    fn tell_reserved(&mut self, job: u32, (workers, shadow): (Vec<WorkerKey>, Option<u64>), effects: &mut Vec<Effect>) {
+    /// Says which workers a job reserves now.
+    fn tell_reserved(&mut self, job: u32, kept: Option<&Reservation>, effects: &mut Vec<Effect>) {
         let revision = self.next_revision();
         let job = self.jobs.get(job).map_or(JobId::from_u64(0), |job| job.id);
-        effects.push(Effect::ReservationChanged { job, workers, shadow, revision });
+        let seats = kept.map_or(&[][..], |kept| &kept.seats);
+        let workers = seats.iter().map(|seat| self.key_of(seat.worker)).collect();
+        effects.push(Effect::ReservationChanged { job, workers, shadow: kept.and_then(|kept| kept.shadow), revision });
     }
 
-    /// Keeps a worker for a job.
-    pub(super) fn keep_worker(&mut self, kept: Reservation, effects: &mut Vec<Effect>) {
+    /// Keeps workers for a job.
+    pub(super) fn keep_workers(&mut self, kept: Reservation, effects: &mut Vec<Effect>) {
+        self.tell_reserved(kept.job, Some(&kept), effects);
+        kept.seats.iter().for_each(|seat| self.mark_reserved(seat.worker, true));
         self.reservations.push(kept);
-        if let Some(worker) = self.workers.get_mut(kept.worker) {
-            worker.reserved = true;
+    }
+
+    fn mark_reserved(&mut self, number: u32, reserved: bool) {
+        if let Some(worker) = self.workers.get_mut(number) {
+            worker.reserved = reserved;
         }
-        self.refresh_open(kept.worker);
-        self.tell_reserved(kept.job, (vec![self.key_of(kept.worker)], kept.shadow), effects);
+        self.refresh_open(number);
     }
 
     /// Lets in whom a reservation does not hold up, then makes new reservations if it is time to.
@@ -155,15 +169,7 @@ impl Scheduler {
             return;
         }
         let heads = self.waiting_heads();
-        for kept in self.reservations.clone() {
-            for head in heads.iter().take(HEADS) {
-                if let Some(request) = self.may_pass(&kept, head)
-                    && self.enter_reserved(head.turn.entry.queue, (kept.worker, request), effects)
-                {
-                    stats.placed += 1;
-                }
-            }
-        }
+        self.backfill(&heads, stats, effects);
         if self.reserve_due {
             self.reserve_due = false;
             self.make_reservations(&heads, effects);
@@ -192,7 +198,6 @@ impl Scheduler {
         for turn in turns {
             if let Some((_, entry)) = self.head(turn.entry.queue)
                 && let Some(job) = self.jobs.get(entry.job)
-                && !self.is_gang(entry.job)
             {
                 heads.push(Head { turn, job: entry.job, stamp: entry.stamp, submitted: job.submitted });
             }
@@ -201,172 +206,62 @@ impl Scheduler {
         heads
     }
 
-    /// The first blocked head of each band, then the next by waiting time, each once it has waited long enough.
+    /// Reservations move to workers that are free earlier, if there are any by now and it is time to look. Returns whether
+    /// one did, so that there may be something to place.
+    pub(super) fn move_reservations(&mut self, effects: &mut Vec<Effect>) -> bool {
+        if self.reservations.is_empty() || !self.reserve_due {
+            return false;
+        }
+        let heads = self.waiting_heads();
+        let mut moves = false;
+        for kept in self.reservations.clone() {
+            let head = heads.iter().find(|head| head.job == kept.job && head.stamp == kept.stamp && !kept.is_held());
+            let Some(forecast) = head.and_then(|head| self.earliest(head, &|worker| kept.seat(worker).is_some()))
+            else {
+                continue;
+            };
+            let elsewhere = forecast.seats.iter().any(|seat| kept.seat(seat.worker).is_none());
+            if !elsewhere || forecast.shadow.unwrap_or(u64::MAX) >= kept.shadow.unwrap_or(u64::MAX) {
+                continue;
+            }
+            let moved = Reservation { seats: forecast.seats, shadow: forecast.shadow, made: self.now, ..kept.clone() };
+            self.tell_reserved(moved.job, Some(&moved), effects);
+            kept.seats.iter().for_each(|seat| self.mark_reserved(seat.worker, false));
+            moved.seats.iter().for_each(|seat| self.mark_reserved(seat.worker, true));
+            if let Some(known) = self.reservations.iter_mut().find(|known| known.job == kept.job) {
+                *known = moved;
+            }
+            moves = true;
+        }
+        moves
+    }
+
+    /// The first blocked head of each band, the longest waiting first, then the next by waiting time, each once it has
+    /// waited long enough. A first head that must wait for workers which others reserved lets nobody reserve more of them:
+    /// else a gang might never find all its workers free of reservations at once.
     fn make_reservations(&mut self, heads: &[Head], effects: &mut Vec<Effect>) {
         let waited = |head: &&Head| head.submitted.saturating_add(self.config.reserve_after) <= self.now;
         let old: Vec<Head> = heads.iter().filter(waited).copied().collect();
         let of_band =
             |band| old.iter().filter(move |head| head.turn.band == band).min_by_key(|head| head.turn.entry.key);
         let firsts: Vec<Head> = (0..3).filter_map(of_band).copied().collect();
-        for head in firsts.into_iter().chain(old.iter().copied()) {
+        let is_first = |head: &Head| firsts.iter().any(|first| first.job == head.job);
+        let (first, next): (Vec<Head>, Vec<Head>) = old.iter().copied().partition(is_first);
+        for head in first.into_iter().chain(next) {
             let full = self.reservations.iter().filter(|kept| !kept.is_held()).count()
                 >= self.config.max_reservations as usize;
-            if full || self.reservations.iter().any(|kept| kept.job == head.job) {
+            if full {
+                break;
+            }
+            if self.reservations.iter().any(|kept| kept.job == head.job) {
                 continue;
             }
-            let Some(choice) = self.earliest(&head) else { continue };
-            self.keep_worker(Reservation::new(&head, choice, self.now, NONE), effects);
-        }
-    }
-
-    /// The worker that fits a head earliest by the declared limits of what runs there; without limits the one lacking least.
-    fn earliest(&self, head: &Head) -> Option<(u32, u32, Option<u64>)> {
-        let class = self.classes.get(head.turn.entry.class)?;
-        let mut best: Option<((u64, i64, u64), u32, u32)> = None;
-        for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE && !worker.reserved) {
-            let place = worker.place;
-            if !self.table.is_open(place) || !class.sees(self.table.kind(place)) {
-                continue;
-            }
-            for request in &class.requests {
-                let Some(vector) = self.requests.get(*request) else { continue };
-                let could =
-                    vector.need.iter().all(|(dim, amount)| self.table.total(usize::from(*dim), place) >= *amount);
-                if !could {
-                    continue;
-                }
-                let shadow = self.free_for(number, vector).unwrap_or(u64::MAX);
-                let lack = |(dim, amount): &(u8, i32)| {
-                    let free = self.table.free(usize::from(*dim), place);
-                    i64::from(*amount).saturating_sub(i64::from(free)).max(0) * 1_000_000
-                        / i64::from(self.table.total(usize::from(*dim), place).max(1))
-                };
-                let key = (shadow, vector.need.iter().map(lack).max().unwrap_or(0), tie(self.seed, place));
-                if best.is_none_or(|(known, ..)| key < known) {
-                    best = Some((key, number, *request));
-                }
+            match self.earliest(&head, &|_| false) {
+                Some(forecast) => self.keep_workers(Reservation::new(&head, forecast, self.now, NONE), effects),
+                None if is_first(&head) && self.earliest(&head, &|_| true).is_some() => break,
+                None => {}
             }
         }
-        best.map(|((shadow, ..), worker, request)| (worker, request, (shadow != u64::MAX).then_some(shadow)))
-    }
-
-    /// When an attempt ends at the latest by its declared limit.
-    fn ends_by(&self, attempt: &Attempt) -> u64 {
-        let Some(spec) = self.spec_of(attempt.unit.job).filter(|spec| spec.timeout_ms > 0) else { return u64::MAX };
-        let begin = if attempt.started { attempt.started_at } else { self.now };
-        begin.saturating_add(spec.timeout_ms).saturating_add(spec.grace_ms)
-    }
-
-    /// When a request fits a worker at the latest; none if nobody knows.
-    fn free_for(&self, worker: u32, request: &Request) -> Option<u64> {
-        let place = self.workers.get(worker)?.place;
-        let mut ends: Vec<(u64, u32)> = Vec::new();
-        for slot in self.attempts_on(worker) {
-            let attempt = self.attempts.get(slot)?;
-            ends.push((self.ends_by(attempt), attempt.request));
-        }
-        ends.sort_unstable();
-        let mut free: Amounts = std::array::from_fn(|dim| self.table.free(dim, place));
-        let mut at = self.now;
-        let mut ends = ends.into_iter();
-        loop {
-            if request.need.iter().all(|(dim, amount)| free.get(usize::from(*dim)).is_some_and(|free| free >= amount)) {
-                return Some(at);
-            }
-            let (end, ended) = ends.next().filter(|(end, _)| *end != u64::MAX)?;
-            at = at.max(end);
-            for (dim, amount) in self.requests.get(ended).map_or(&[][..], |request| &request.need) {
-                if let Some(free) = free.get_mut(usize::from(*dim)) {
-                    *free = free.saturating_add(*amount);
-                }
-            }
-        }
-    }
-
-    /// The request vector by which a head may enter a reserved worker without holding the reservation up.
-    fn may_pass(&self, kept: &Reservation, head: &Head) -> Option<u32> {
-        let current = self.jobs.get(head.job).is_some_and(|job| job.queued && job.stamp == head.stamp);
-        let worker = self
-            .workers
-            .get(kept.worker)
-            .filter(|worker| current && worker.state.is_schedulable() && !worker.cordoned)?;
-        let (place, class) = (worker.place, self.classes.get(head.turn.entry.class)?);
-        if kept.job == head.job
-            || !class.sees(self.table.kind(place))
-            || !self.table.is_whole(place)
-            || worker.drain.is_some()
-        {
-            return None;
-        }
-        let spec = self.spec_of(head.job)?;
-        let ends = self.now.saturating_add(spec.timeout_ms).saturating_add(spec.grace_ms);
-        let in_time = spec.timeout_ms > 0 && kept.shadow.is_some_and(|shadow| ends <= shadow);
-        let beside = self.left_beside(kept, place)?;
-        let tenant = self.tenants.get(head.turn.tenant as usize)?;
-        let fits = |number: &u32| {
-            let Some(request) = self.requests.get(*number) else { return false };
-            let together = request
-                .need
-                .iter()
-                .all(|(dim, amount)| beside.get(usize::from(*dim)).is_some_and(|left| left >= amount));
-            self.table.hosts(place, &request.need) > 0 && (in_time || together) && tenant.room(request, &self.dims) > 0
-        };
-        class.requests.iter().copied().find(fits)
-    }
-
-    /// What a reserved worker has beside the reserved request and what will still be there when it starts.
-    pub(super) fn left_beside(&self, kept: &Reservation, place: u32) -> Option<Amounts> {
-        let mut left: Amounts = std::array::from_fn(|dim| self.table.total(dim, place));
-        let mut take = |request: u32| {
-            for (dim, amount) in self.requests.get(request).map_or(&[][..], |request| &request.need) {
-                if let Some(left) = left.get_mut(usize::from(*dim)) {
-                    *left = left.saturating_sub(*amount);
-                }
-            }
-        };
-        if !(kept.is_held() && fault(Fault::NoHold)) {
-            take(kept.request);
-        }
-        for slot in self.attempts_on(kept.worker) {
-            let attempt = self.attempts.get(slot)?;
-            let stays = match kept.shadow {
-                _ if kept.is_held() => attempt.ending != Some(CancelReason::Preempt),
-                Some(shadow) => self.ends_by(attempt) > shadow,
-                None => attempt.assigned_at >= kept.made,
-            };
-            if stays {
-                take(attempt.request);
-            }
-        }
-        Some(left)
-    }
-
-    /// Places the head of a queue on a reserved worker, charges included.
-    fn enter_reserved(&mut self, queue: u32, (worker, request): (u32, u32), effects: &mut Vec<Effect>) -> bool {
-        let Some(record) = self.queues.get(queue as usize) else { return false };
-        let (tenant, band) = (record.tenant, record.band);
-        let Some(vector) = self.requests.get(request) else { return false };
-        if self.tenants.get(tenant as usize).is_none_or(|tenant| tenant.room(vector, &self.dims) == 0 || !tenant.runs())
-        {
-            return false;
-        }
-        let share = vector.share(&self.table);
-        let Some(unit) = self.take(queue) else { return false };
-        let place = self.workers.get(worker).map_or(NONE, |worker| worker.place);
-        if let Some(vector) = self.requests.get(request) {
-            self.table.charge(place, &vector.need, 1);
-            if let Some(tenant) = self.tenants.get_mut(tenant as usize) {
-                tenant.charge(vector, 1);
-            }
-        }
-        let target = Target { worker, request, tenant };
-        if !self.assign(unit, &[target], effects) {
-            self.give_up(unit, effects);
-        }
-        self.charge_band(band, share);
-        self.weigh_tenant(tenant);
-        self.refresh_head(queue);
-        true
     }
 
     /// Gives a reservation back.
@@ -375,10 +270,7 @@ impl Scheduler {
         let Some(at) = self.reservations.iter().position(|kept| kept.job == job) else { return };
         let kept = self.reservations.remove(at);
         self.reserve_due = true;
-        if let Some(worker) = self.workers.get_mut(kept.worker) {
-            worker.reserved = false;
-        }
-        self.refresh_open(kept.worker);
-        self.tell_reserved(job, (Vec::new(), None), effects);
+        kept.seats.iter().for_each(|seat| self.mark_reserved(seat.worker, false));
+        self.tell_reserved(job, None, effects);
     }
 }

@@ -57,6 +57,10 @@ impl Scheduler {
             self.wake_grown(effects);
             self.place(limit, &mut stats, effects);
         }
+        if !stats.limited && self.move_reservations(effects) {
+            self.wake_grown(effects);
+            self.place(limit, &mut stats, effects);
+        }
         if !stats.limited {
             self.reserve(&mut stats, effects);
         }
@@ -158,7 +162,7 @@ impl Scheduler {
             (0, _) => 0,
             (_, 0) => self.place_run(turn, (most, &allowed), effects),
             _ if room < u64::from(gang) => 0,
-            _ => self.place_gang(turn, &allowed, effects),
+            _ => self.place_gang(turn, &allowed, None, effects),
         };
         let partly = partly || room < u64::from(gang);
         self.allowed = allowed;

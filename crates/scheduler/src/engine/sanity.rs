@@ -125,18 +125,25 @@ impl Scheduler {
     /// A reservation keeps one worker, and what is held for a job is charged to its tenant.
     fn check_reservations(&self, counts: &mut [Count]) -> Result<(), Fault> {
         let reserved = self.workers.iter().filter(|(_, worker)| worker.reserved).count();
-        must(reserved == self.reservations.len(), "a worker is reserved for nobody")?;
+        let seats = self.reservations.iter().map(|kept| kept.seats.len()).sum::<usize>();
+        must(reserved == seats, "a worker is reserved for nobody, or twice")?;
         for (at, kept) in self.reservations.iter().enumerate() {
-            let worker = self.workers.get(kept.worker).ok_or("a reserved worker is missing")?;
-            must(worker.reserved, "a reservation keeps no worker")?;
+            must(!kept.seats.is_empty(), "a reservation keeps no worker")?;
+            for seat in &kept.seats {
+                let worker = self.workers.get(seat.worker).ok_or("a reserved worker is missing")?;
+                must(worker.reserved && seat.times > 0, "a reservation keeps no worker")?;
+            }
             let twice = self.reservations.iter().skip(at + 1).any(|other| other.job == kept.job);
             must(!twice, "a job has two reservations")?;
             if kept.is_held() {
-                let request = self.requests.get(kept.request).ok_or("a reservation has no request")?;
                 let count = counts.get_mut(kept.payer as usize).ok_or("a reservation has no tenant")?;
-                count.running += 1;
-                for (dim, amount) in &request.need {
-                    count.held[usize::from(*dim)] += u64::try_from(*amount).unwrap_or(0);
+                for seat in &kept.seats {
+                    let request = self.requests.get(seat.request).ok_or("a reservation has no request")?;
+                    count.running += u64::from(seat.times);
+                    for (dim, amount) in &request.need {
+                        let amount = u64::try_from(*amount).unwrap_or(0);
+                        count.held[usize::from(*dim)] += amount * u64::from(seat.times);
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use crate::error::EventError;
 use crate::fault::{Fault, fault};
 
 /// The form of what is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The state of a scheduler, in any format of serde.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -136,7 +136,7 @@ impl Scheduler {
             self.grew.retain(|grown| *grown != place);
             self.fleet_changed = true;
         }
-        if let Some(job) = self.reservations.iter().find(|kept| kept.worker == number).map(|kept| kept.job) {
+        if let Some(job) = self.reservations.iter().find(|kept| kept.seat(number).is_some()).map(|kept| kept.job) {
             self.unreserve(job, effects);
         }
         self.gone.push_back(number);

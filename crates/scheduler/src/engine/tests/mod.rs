@@ -6,6 +6,7 @@ mod division;
 mod explaining;
 #[cfg(feature = "faults")]
 mod faults;
+mod gangs;
 mod laws;
 mod preempting;
 mod reserving;
