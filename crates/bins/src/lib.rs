@@ -25,6 +25,8 @@ pub mod cli;
 pub mod conformance;
 #[cfg(feature = "local")]
 pub mod host;
+#[cfg(feature = "fleet")]
+pub mod telemetry;
 pub mod view;
 #[cfg(feature = "fleet")]
 pub mod wire;

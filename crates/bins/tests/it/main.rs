@@ -5,6 +5,8 @@
 mod cli;
 #[cfg(feature = "testing")]
 mod conformance;
+#[cfg(feature = "fleet")]
+mod deploy;
 mod image;
 mod kill;
 mod tidy;

@@ -1,0 +1,95 @@
+//! The metrics of a scheduler server (scheduler contract, section 5.6): one value that its parts share, without globals.
+//! Owns names, labels, buckets and bounds; its users count.
+
+mod group;
+mod jobs;
+mod process;
+mod scheduler;
+mod series;
+mod transport;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use group::Group;
+pub use group::{Described, Kind, Real};
+pub use jobs::JobMetrics;
+pub use scheduler::SchedulerMetrics;
+pub use series::{OTHER, Series};
+pub use transport::{StoreMetrics, TransportMetrics};
+pub use workers::WorkerMetrics;
+
+/// All metrics of one server.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Jobs, by tenant.
+    pub jobs: JobMetrics,
+    /// Workers, by state and by name.
+    pub workers: WorkerMetrics,
+    /// Queues, turns and decisions.
+    pub scheduler: SchedulerMetrics,
+    /// Store, outbox and leadership.
+    pub store: StoreMetrics,
+    /// HTTP, gRPC, logs and artifacts.
+    pub transport: TransportMetrics,
+    registry: Registry,
+    names: BTreeMap<String, Described>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// The metrics of a server, all at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut group = Group::default();
+        let jobs = JobMetrics::new(&mut group);
+        let workers = WorkerMetrics::new(&mut group);
+        let scheduler = SchedulerMetrics::new(&mut group);
+        let store = StoreMetrics::new(&mut group);
+        let transport = TransportMetrics::new(&mut group);
+        group.note("orlop_build_info", Kind::Gauge, &["version"]);
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        group.registry.register("orlop_build", "Version of the program", build);
+        process::register(&mut group);
+        Self { jobs, workers, scheduler, store, transport, registry: group.registry, names: group.names }
+    }
+
+    /// The names that an answer of `/metrics` can hold, each with its kind and labels.
+    #[must_use]
+    pub fn names(&self) -> &BTreeMap<String, Described> {
+        &self.names
+    }
+
+    /// The text form that Prometheus reads (OpenMetrics 1.0).
+    ///
+    /// # Errors
+    /// None of its own; that of the writer.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut out = String::new();
+        prometheus_client::encoding::text::encode(&mut out, &self.registry)?;
+        Ok(out)
+    }
+
+    /// Removes the series of a tenant that is gone.
+    pub fn forget_tenant(&self, tenant: &str) {
+        self.jobs.forget(tenant);
+        self.scheduler.forget(tenant);
+    }
+
+    /// Removes the series of a worker that is gone.
+    pub fn forget_worker(&self, worker: &str) {
+        self.workers.forget(worker);
+    }
+}
+
+#[cfg(test)]
+mod tests;

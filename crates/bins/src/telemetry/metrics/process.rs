@@ -1,0 +1,73 @@
+//! Metrics of the process itself, read when they are asked for: processor time, memory, descriptors, start. On systems
+//! without `/proc` they are absent.
+
+use std::fmt;
+
+use nix::unistd::{SysconfVar, sysconf};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::group::{Group, Kind};
+
+const CPU: &str = "process_cpu_seconds";
+const MEMORY: &str = "process_resident_memory_bytes";
+const FILES: &str = "process_open_fds";
+const START: &str = "process_start_time_seconds";
+
+/// Registers the metrics of this process.
+pub(super) fn register(group: &mut Group) {
+    group.note(CPU, Kind::Counter, &[]);
+    for gauge in [MEMORY, FILES, START] {
+        group.note(gauge, Kind::Gauge, &[]);
+    }
+    group.registry.register_collector(Box::new(Process));
+}
+
+#[derive(Debug)]
+struct Process;
+
+/// What `/proc` says of this process: seconds of processor time, resident bytes, open files, start as a Unix time.
+struct Reading {
+    cpu_seconds: f64,
+    resident_bytes: u64,
+    open_files: u64,
+    started_at: f64,
+}
+
+fn read() -> Option<Reading> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program stands in brackets and may hold anything; fields are counted from behind it.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok()??;
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
+    let boot = std::fs::read_to_string("/proc/stat").ok()?;
+    let booted_at: f64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let per_second = |ticks_of: u64| ticks_of as f64 / ticks as f64;
+    Some(Reading {
+        cpu_seconds: per_second(number(11)?.saturating_add(number(12)?)),
+        resident_bytes: number(21)?.saturating_mul(u64::try_from(page).ok()?),
+        open_files: u64::try_from(std::fs::read_dir("/proc/self/fd").ok()?.count()).ok()?,
+        started_at: booted_at + per_second(number(19)?),
+    })
+}
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(reading) = read() else { return Ok(()) };
+        let cpu = ConstCounter::new(reading.cpu_seconds);
+        cpu.encode(encoder.encode_descriptor(CPU, "Processor time in seconds", None, cpu.metric_type())?)?;
+        let gauges = [
+            (MEMORY, "Resident memory in bytes", reading.resident_bytes as f64),
+            (FILES, "Open file descriptors", reading.open_files as f64),
+            (START, "Start as a Unix time", reading.started_at),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}

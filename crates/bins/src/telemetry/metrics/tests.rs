@@ -1,0 +1,53 @@
+//! Tests of the metrics: every name of the contract is there, and every name registered is what `/metrics` shows.
+
+use super::*;
+
+/// Every metric of section 5.6.
+const CONTRACT: &str = "
+orlop_worker_heartbeats_total orlop_job_execution_duration_bucket orlop_worker_cpu_usage_percent orlop_scheduler_queue_size
+orlop_jobs_submitted_total orlop_jobs_scheduled_total orlop_jobs_completed_total orlop_jobs_failed_total
+orlop_jobs_cancelled_total orlop_jobs_retried_total orlop_jobs_lost_total orlop_jobs_preempted_total orlop_jobs_queued
+orlop_jobs_running orlop_queue_wait_time_seconds_bucket orlop_submit_to_start_seconds_bucket
+orlop_workers_total orlop_workers_healthy orlop_workers_registered_total orlop_worker_memory_usage_bytes
+orlop_worker_allocated orlop_worker_capacity orlop_worker_utilization_band orlop_worker_reconnects_total
+orlop_worker_spool_bytes
+orlop_scheduling_latency_seconds_bucket orlop_scheduling_decisions_total orlop_scheduler_turn_seconds_bucket
+orlop_scheduler_classes orlop_scheduler_reservations orlop_scheduler_prefill_window orlop_tenant_dominant_share
+orlop_quota_used_ratio orlop_quota_denied_total orlop_result_verdicts_total
+orlop_store_commit_seconds_bucket orlop_store_batch_size_bucket orlop_store_errors_total orlop_outbox_pending
+orlop_events_published_total orlop_event_bus_subscribers orlop_leader orlop_epoch orlop_http_requests_total
+orlop_http_request_duration_seconds_bucket orlop_grpc_requests_total orlop_grpc_streams orlop_log_bytes_total
+orlop_log_dropped_bytes_total orlop_artifact_bytes_total orlop_auth_failures_total orlop_build_info
+process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_start_time_seconds";
+
+#[test]
+fn s5_6_every_metric_of_the_contract_has_its_name() {
+    let metrics = Metrics::new();
+    let missing: Vec<_> = CONTRACT.split_whitespace().filter(|name| !metrics.names().contains_key(*name)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+    let stems: Vec<_> =
+        metrics.names().keys().filter(|name| !name.ends_with("_sum") && !name.ends_with("_count")).collect();
+    assert_eq!(stems.len(), CONTRACT.split_whitespace().count(), "{stems:?}");
+}
+
+#[test]
+fn s5_6_what_is_shown_is_what_is_listed() {
+    let metrics = Metrics::new();
+    metrics.jobs.submitted.of(["physics"]).inc();
+    metrics.jobs.failed.of(["physics", "exit"]).inc();
+    metrics.workers.allocated.of(["w1", "cpu"]).set(1500.0);
+    metrics.scheduler.turn.of(["round"]).observe(0.001);
+    let text = metrics.text().unwrap();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        assert!(metrics.names().contains_key(name), "{name} is shown but not listed");
+    }
+    assert!(text.contains("orlop_jobs_submitted_total{tenant=\"physics\"} 1"), "{text}");
+    assert!(text.contains("orlop_worker_allocated{worker=\"w1\",resource=\"cpu\"} 1500"), "{text}");
+    assert!(text.contains("orlop_build_info{version="), "{text}");
+    assert!(text.contains("process_resident_memory_bytes "), "{text}");
+    metrics.forget_tenant("physics");
+    metrics.forget_worker("w1");
+    let text = metrics.text().unwrap();
+    assert!(!text.contains("physics") && !text.contains("w1"), "{text}");
+}

@@ -1,0 +1,127 @@
+//! What ships beside the programs: dashboards and alerts ask only for metrics and labels that exist.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use orlop::telemetry::metrics::Metrics;
+use serde_json::Value;
+
+static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+
+/// Labels that the scraper adds, and that functions of the query language make.
+const FOREIGN: [&str; 3] = ["instance", "job", "le"];
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}
+
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(deploy().join(folder)).unwrap();
+    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.extension().is_some_and(|found| found == extension));
+    found.sort();
+    assert!(!found.is_empty(), "deploy/{folder} holds *.{extension}");
+    found
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')).filter(|word| !word.is_empty())
+}
+
+/// What a query asks for and nobody has: metrics by name, and labels that none of its metrics carries.
+fn unknown(expression: &str) -> Vec<String> {
+    let mut bare = String::new();
+    let mut inside = false;
+    for c in expression.chars() {
+        // Label values may hold anything.
+        inside ^= c == '"';
+        bare.push(if inside { ' ' } else { c });
+    }
+    let metrics: BTreeSet<_> =
+        words(&bare).filter(|word| word.starts_with("orlop_") || word.starts_with("process_")).collect();
+    let mut found: Vec<_> = metrics
+        .iter()
+        .filter(|name| !METRICS.names().contains_key(**name))
+        .map(|name| format!("metric {name}"))
+        .collect();
+    if metrics.is_empty() {
+        found.push("no metric at all".to_owned());
+    }
+    let known = metrics.iter().filter_map(|name| METRICS.names().get(*name)).flat_map(|metric| &metric.labels);
+    let known: BTreeSet<_> = known.copied().chain(FOREIGN).collect();
+    let listed = ["by (", "on ("].into_iter().flat_map(|opening| bare.split(opening).skip(1));
+    let listed = listed.filter_map(|rest| rest.split(')').next()).flat_map(words);
+    let matched = bare.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let matched =
+        matched.flat_map(|rest| rest.split(',')).filter_map(|matcher| matcher.split(['=', '!']).next()).flat_map(words);
+    found.extend(listed.chain(matched).filter(|label| !known.contains(label)).map(|label| format!("label {label}")));
+    found
+}
+
+#[test]
+fn a_query_for_what_does_not_exist_is_found() {
+    assert_eq!(unknown("sum by (state) (orlop_workers_total)"), Vec::<String>::new());
+    assert_eq!(unknown("rate(orlop_job_execution_duration_bucket{tenant=~\"a|orlop_x\"}[5m])"), Vec::<String>::new());
+    assert_eq!(unknown("rate(orlop_nothing_total[5m])"), ["metric orlop_nothing_total"]);
+    assert_eq!(unknown("sum by (tenant) (orlop_workers_total)"), ["label tenant"]);
+    assert_eq!(unknown("orlop_workers_total{colour=\"red\"}"), ["label colour"]);
+    assert_eq!(unknown("vector(1)"), ["no metric at all"]);
+}
+
+#[test]
+fn s5_6_dashboards_query_only_metrics_that_exist() {
+    let mut titles = BTreeSet::new();
+    for path in files("grafana", "json") {
+        let board: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let uid = board["uid"].as_str().unwrap();
+        assert_eq!(path.file_stem().unwrap().to_str(), Some(uid), "the file has the name of its board");
+        titles.insert(board["title"].as_str().unwrap().to_owned());
+        let panels = board["panels"].as_array().unwrap();
+        let mut ids = BTreeSet::new();
+        let mut taken = BTreeSet::new();
+        for panel in panels {
+            let title = panel["title"].as_str().unwrap();
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{uid}: {title}: an id of its own");
+            let place = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            for x in place("x")..place("x") + place("w") {
+                for y in place("y")..place("y") + place("h") {
+                    assert!(x < 24 && taken.insert((x, y)), "{uid}: {title} lies over another panel");
+                }
+            }
+            for target in panel["targets"].as_array().unwrap() {
+                let expression = target["expr"].as_str().unwrap();
+                assert_eq!(unknown(expression), Vec::<String>::new(), "{uid}: {title}: {expression}");
+            }
+        }
+        for variable in board["templating"]["list"].as_array().unwrap() {
+            if let Some(query) = variable["definition"].as_str() {
+                let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).unwrap();
+                let (metric, label) = inner.split_once(", ").unwrap();
+                assert!(METRICS.names()[metric].labels.contains(&label), "{uid}: {query}");
+            }
+        }
+    }
+    let drawn = ["Job Performance", "Resource Utilization", "Scheduler Health", "Worker Overview"];
+    assert_eq!(titles.into_iter().collect::<Vec<_>>(), drawn.map(|title| format!("Orlop / {title}")));
+}
+
+#[test]
+fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
+    let mut alerts = BTreeSet::new();
+    for path in files("prometheus", "yaml") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let rules: Value = serde_saphyr::from_str(&text).unwrap();
+        for rule in rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()) {
+            let expression = rule["expr"].as_str().unwrap();
+            assert_eq!(unknown(expression), Vec::<String>::new(), "{rule}");
+            let Some(name) = rule["alert"].as_str() else { continue };
+            assert!(alerts.insert(name.to_owned()), "{name} stands twice");
+            assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
+            for key in ["summary", "description"] {
+                assert!(rule["annotations"][key].as_str().is_some_and(|text| text.len() > 10), "{name}: {key}");
+            }
+        }
+    }
+    assert!(alerts.len() >= 8, "{alerts:?}");
+}
