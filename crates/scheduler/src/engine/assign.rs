@@ -31,10 +31,11 @@ impl Scheduler {
         let step = if fault(Fault::SameToken) && life.attempt > 0 { 0 } else { 1 };
         let Some(number) = life.attempt.checked_add(step) else { return false };
         if life.attempt > 0 {
-            // Which members of an old gang had answered is not kept: what they say again is stale instead of duplicate.
             let answered = life.answered && targets.len() == 1;
             let past = Past { attempt: life.attempt, epoch: life.epoch, answered };
             self.past.entry(unit).or_default().push(past);
+            let members = self.gangs.get(&unit.job).map(Members::who_answered).filter(|members| !members.is_empty());
+            members.and_then(|members| self.past_members.insert((unit.job, life.attempt), members));
         }
         (life.attempt, life.epoch) = (number, self.epoch_number());
         (life.answered, life.lost, life.state) = (false, false, to);

@@ -35,6 +35,11 @@ impl Members {
         let answered = vec![false; slots.len()];
         Self { slots, answered, ending: None }
     }
+
+    /// Members whose result was accepted, in order.
+    pub(super) fn who_answered(&self) -> Vec<u32> {
+        (0..).zip(&self.answered).filter(|(_, answered)| **answered).map(|(member, _)| member).collect()
+    }
 }
 
 /// A worker that could take members.

@@ -45,7 +45,7 @@ impl Scheduler {
             answered: if newest {
                 self.has_answer(unit, &life, reference.member)
             } else {
-                past.is_some_and(|past| past.answered)
+                past.is_some_and(|past| past.answered || self.had_answer(job, past.attempt, reference.member))
             },
             current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
             lost_newest: newest && life.lost,
@@ -61,6 +61,11 @@ impl Scheduler {
             Some(members) => members.answered.get(member as usize).copied().unwrap_or(false),
             None => life.answered,
         }
+    }
+
+    /// Whether a member of an older attempt of a gang has an accepted result.
+    fn had_answer(&self, job: u32, attempt: u32, member: u32) -> bool {
+        self.past_members.get(&(job, attempt)).is_some_and(|members| members.binary_search(&member).is_ok())
     }
 
     /// Slot of the attempt that a reference means.

@@ -120,6 +120,9 @@ pub struct Scheduler {
     /// Tokens before the newest, of units with several.
     #[serde(with = "crate::table::stored::pairs")]
     past: BTreeMap<Unit, Vec<Past>>,
+    /// Which members of older attempts of gangs had answered, by the slot of the job and the attempt; none are left out.
+    #[serde(with = "crate::table::stored::pairs")]
+    past_members: BTreeMap<(u32, u32), Vec<u32>>,
     /// Final jobs, the oldest first.
     finished: VecDeque<u32>,
 
@@ -219,6 +222,7 @@ impl Scheduler {
             attempts: Slab::default(),
             gangs: BTreeMap::new(),
             past: BTreeMap::new(),
+            past_members: BTreeMap::new(),
             finished: VecDeque::new(),
             specs: Vec::new(),
             spec_numbers: BTreeMap::new(),

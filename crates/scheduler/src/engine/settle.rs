@@ -176,5 +176,7 @@ impl Scheduler {
         let tokens = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
         let units: Vec<Unit> = self.past.range(tokens).map(|(unit, _)| *unit).collect();
         units.iter().for_each(|unit| drop(self.past.remove(unit)));
+        let members: Vec<_> = self.past_members.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
+        members.iter().for_each(|key| drop(self.past_members.remove(key)));
     }
 }

@@ -8,6 +8,7 @@ mod explaining;
 mod faults;
 mod gangs;
 mod laws;
+mod members;
 mod preempting;
 mod reserving;
 mod snapshots;

@@ -1,0 +1,95 @@
+//! What messages of members of a gang are worth once their attempt has ended: section 1.4.
+
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::verdict::Verdict;
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::Config;
+use crate::effect::Effect;
+use crate::engine::Scheduler;
+use crate::event::{Capabilities, Departure, Event, Outcome};
+use crate::job::{Gang, JobSpec};
+use crate::token::{AttemptRef, WorkerKey};
+
+/// A gang of three whose first attempt ended: member 0 succeeded, member 1 failed, member 2 never answered.
+fn ended_gang() -> (Bed, Vec<AttemptRef>, WorkerKey) {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(3000));
+    let other = bed.worker("w2", Capabilities { max_jobs: 1, ..offer(1000) });
+    let gang = Gang { size: 3, max_per_worker: Some(2), same_label: None };
+    let mut job = JobSpec { gang: Some(gang), ..spec(1000) };
+    (job.retries, job.retry.jitter_milli) = (3, 0);
+    bed.submit(1, job);
+    let sent = bed.round();
+    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
+    assert_eq!(sent.iter().map(|(_, on)| *on).collect::<Vec<_>>(), [worker, worker, other]);
+    assert_eq!(bed.result(sent[0].0, worker, Outcome::Succeeded), Verdict::Accepted);
+    assert_eq!(bed.result(sent[1].0, worker, Outcome::Failed { exit_code: Some(1) }), Verdict::Accepted);
+    bed.must(Event::Remove { worker: other, why: Departure::Removed });
+    assert_eq!(bed.state(1), JobState::Backoff);
+    (bed, sent.into_iter().map(|(attempt, _)| attempt).collect(), worker)
+}
+
+#[test]
+pub(super) fn s1_4_old_members_of_a_gang_are_answered_by_what_they_had_said_before() {
+    let (mut bed, old, worker) = ended_gang();
+    bed.worker("w3", offer(1000));
+    let expected = [Verdict::Duplicate, Verdict::Duplicate, Verdict::Stale];
+    let judge = |bed: &mut Bed, when: &str| {
+        for (attempt, expected) in old.iter().zip(expected) {
+            assert_eq!(bed.result(*attempt, worker, Outcome::Succeeded), expected, "member {} {when}", attempt.member);
+        }
+    };
+    judge(&mut bed, "before the next attempt");
+    bed.now += 1000;
+    let next = bed.round();
+    assert_eq!((next.len(), next[0].0.attempt), (3, 2));
+    judge(&mut bed, "beside the next attempt");
+    for (attempt, worker) in &next {
+        assert_eq!(bed.result(*attempt, *worker, Outcome::Succeeded), Verdict::Accepted);
+    }
+    assert_eq!(bed.state(1), JobState::Completed);
+    judge(&mut bed, "after the end");
+    // Of the newest attempt every member has its answer.
+    assert_eq!(bed.result(next[1].0, worker, Outcome::TimedOut), Verdict::Duplicate);
+    let beyond = AttemptRef { member: 3, ..old[0] };
+    assert_eq!(bed.result(beyond, worker, Outcome::Succeeded), Verdict::Unknown, "it has three members");
+}
+
+#[test]
+pub(super) fn s1_4_old_members_that_still_run_are_killed_and_change_nothing() {
+    let (mut bed, old, worker) = ended_gang();
+    for attempt in old {
+        bed.effects.clear();
+        bed.must(Event::Started { attempt, worker });
+        let expected = if attempt.member < 2 { Verdict::Duplicate } else { Verdict::Stale };
+        assert_eq!(bed.verdict(), expected);
+        let killed = bed.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. }));
+        assert_eq!((killed, bed.state(1)), (expected.kills(), JobState::Backoff));
+    }
+}
+
+#[test]
+pub(super) fn s2_11_what_old_members_said_survives_a_snapshot_and_goes_with_the_job() {
+    let (mut bed, old, worker) = ended_gang();
+    bed.worker("w3", offer(1000));
+    bed.now += 1000;
+    bed.round();
+    let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
+    let config = Config { finished_kept: 0, ..Config::default() };
+    bed.scheduler = Scheduler::restore(serde_json::from_str(&text).unwrap(), config).unwrap();
+    assert_eq!(bed.result(old[1], worker, Outcome::Succeeded), Verdict::Duplicate);
+    bed.must(Event::Cancel { job: id(1), elements: None });
+    for member in 0..3 {
+        let attempt = AttemptRef { attempt: 2, member, ..old[0] };
+        for worker in bed.scheduler.worker_keys().collect::<Vec<_>>() {
+            bed.apply(Event::Revoked { attempt, worker }).ok();
+        }
+    }
+    assert!(bed.scheduler.job(id(1), None).is_none(), "it is forgotten");
+    assert_eq!(bed.result(old[1], worker, Outcome::Succeeded), Verdict::Unknown);
+    assert!(
+        !serde_json::to_string(&bed.scheduler.snapshot()).unwrap().contains("\"past_members\":[["),
+        "so is what it said"
+    );
+}
