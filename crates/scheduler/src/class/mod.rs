@@ -3,6 +3,7 @@
 //! of a class.
 
 use serde::{Deserialize, Serialize};
+pub(crate) mod open;
 pub(crate) mod refused;
 pub(crate) mod request;
 
@@ -10,8 +11,10 @@ use std::collections::BTreeMap;
 
 use orlop_core::id::TenantName;
 
-use crate::fleet::dims::Dims;
+use crate::fleet::Amounts;
+use crate::fleet::dims::{Dims, SLOTS};
 use crate::fleet::kind::{Kind, Kinds};
+use crate::fleet::table::Spot;
 use crate::job::{Gang, JobSpec, Requires, Resources, Runtime};
 use request::{Request, Requests};
 
@@ -32,6 +35,12 @@ pub(crate) struct Class {
     pub(crate) shape: Shape,
     /// Numbers of its request vectors: one per kind of GPU that would do, in order of preference.
     pub(crate) requests: Vec<u32>,
+    /// What the first of these takes of each dimension, to be at hand; worked out again when it is restored.
+    #[serde(skip)]
+    first: Amounts,
+    /// These are cpu, memory and slots only, as of most classes.
+    #[serde(skip)]
+    narrow: bool,
     /// One bit per kind.
     eligible: Vec<u64>,
     /// Union of `1 << (kind % 64)` over eligible kinds.
@@ -70,6 +79,12 @@ impl Class {
         }
     }
 
+    fn note_first(&mut self, requests: &Requests) {
+        let first = self.requests.first().and_then(|number| requests.get(*number));
+        self.first = first.map_or_else(Amounts::default, Request::amounts);
+        self.narrow = self.first.iter().skip(SLOTS + 1).all(|amount| *amount == 0);
+    }
+
     /// Whether no run can place it until something grows.
     pub(crate) fn is_blocked(&self) -> bool {
         self.refused && self.hints.is_empty()
@@ -106,6 +121,8 @@ impl Classes {
         let mut class = Class {
             requests: requests.of(&shape.resources, dims),
             shape: shape.clone(),
+            first: Amounts::default(),
+            narrow: false,
             eligible: Vec::new(),
             kinds: 0,
             refused: false,
@@ -116,6 +133,7 @@ impl Classes {
             queues: 0,
         };
         kinds.iter().for_each(|(number, kind)| class.judge(number, kind));
+        class.note_first(requests);
         self.list.push(class);
         self.numbers.insert(shape, number);
         number
@@ -130,7 +148,13 @@ impl Classes {
     pub(crate) fn widen(&mut self, dims: &Dims, requests: &mut Requests) {
         for class in &mut self.list {
             class.requests = requests.of(&class.shape.resources, dims);
+            class.note_first(requests);
         }
+    }
+
+    /// Works out again what is not written down.
+    pub(crate) fn rebuild(&mut self, requests: &Requests) {
+        self.list.iter_mut().for_each(|class| class.note_first(requests));
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Class> {
@@ -146,16 +170,22 @@ impl Classes {
     }
 
     /// The first request vector of a class that a place has free, beside the class's kinds.
-    pub(crate) fn fits<'a>(
-        &self,
-        class: &Class,
-        place: u32,
-        (table, requests): (&crate::fleet::table::Table, &'a Requests),
-    ) -> Option<(u32, &'a Request)> {
-        if !table.is_open(place) || !class.sees(table.kind(place)) {
+    pub(crate) fn fits<'a>(&self, class: &Class, spot: &Spot, requests: &'a Requests) -> Option<(u32, &'a Request)> {
+        if !spot.open || !class.sees(spot.kind) {
             return None;
         }
         let vectors = class.requests.iter().filter_map(|number| Some((*number, requests.get(*number)?)));
-        vectors.into_iter().find(|(_, request)| table.hosts(place, &request.need) > 0)
+        vectors.into_iter().find(|(_, request)| spot.holds(&request.amounts()))
+    }
+
+    /// Whether a place has free what a class asks for in one of its request vectors.
+    #[inline]
+    pub(crate) fn fit(&self, class: &Class, spot: &Spot, requests: &Requests) -> bool {
+        match class.requests.len() {
+            0 => false,
+            1 if class.narrow => spot.open && spot.holds_narrow(&class.first) && class.sees(spot.kind),
+            1 => spot.open && spot.holds(&class.first) && class.sees(spot.kind),
+            _ => self.fits(class, spot, requests).is_some(),
+        }
     }
 }

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::fleet::Amounts;
 use crate::fleet::dims::{CPU, Dims, MEMORY, SLOTS, mebi_up, requested};
 use crate::fleet::table::Table;
 use crate::job::Resources;
@@ -23,6 +24,17 @@ impl Request {
     /// What it takes of a dimension.
     pub(crate) fn amount(&self, dim: usize) -> i32 {
         self.need.iter().find(|(known, _)| usize::from(*known) == dim).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// What it takes of every dimension.
+    pub(crate) fn amounts(&self) -> Amounts {
+        let mut amounts = Amounts::default();
+        for (dim, amount) in &self.need {
+            if let Some(place) = amounts.get_mut(usize::from(*dim)) {
+                *place = *amount;
+            }
+        }
+        amounts
     }
 
     /// Its dominant share of the fleet, at least 10⁻⁹ (section 2.6): the greatest of amount ÷ fleet total.

@@ -233,7 +233,7 @@ impl Scheduler {
             })
         } else if request.is_none_or(never) {
             Some(Misfit::NeverFits)
-        } else if self.classes.fits(class, place, (&self.table, &self.requests)).is_some() {
+        } else if self.classes.fit(class, &self.table.spot(place), &self.requests) {
             None
         } else if worker.reserved {
             Some(Misfit::Reserved)
@@ -281,7 +281,7 @@ impl Scheduler {
     #[must_use]
     pub fn demand(&self) -> Vec<Demand> {
         let mut waiting: BTreeMap<u32, u64> = BTreeMap::new();
-        for queue in self.queues.iter().filter(|queue| queue.seat.is_some()) {
+        for queue in self.queues.iter().filter(|queue| queue.lined) {
             if !self.classes.get(queue.class).is_some_and(Class::is_blocked) {
                 continue;
             }

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 
 use crate::class::Classes;
+use crate::class::open::OpenClasses;
 use crate::class::refused::Refused;
 use crate::class::request::Requests;
 use crate::config::Config;
@@ -149,10 +150,9 @@ pub struct Scheduler {
     requests: Requests,
     classes: Classes,
     refused: Refused,
-    /// How many classes that have jobs and are not blocked, by number modulo 64; and which of these are above 0.
-    #[serde(with = "crate::table::stored::row")]
-    open_classes: [u32; 64],
-    open_mask: u64,
+    /// Classes that have jobs and are not blocked.
+    #[serde(skip)]
+    open_classes: OpenClasses,
     queues: Vec<Queue>,
     #[serde(with = "crate::table::stored::pairs")]
     queue_numbers: BTreeMap<(u32, usize, u32), u32>,
@@ -239,8 +239,7 @@ impl Scheduler {
             requests: Requests::default(),
             classes: Classes::default(),
             refused: Refused::default(),
-            open_classes: [0; 64],
-            open_mask: 0,
+            open_classes: OpenClasses::default(),
             queues: Vec::new(),
             queue_numbers: BTreeMap::new(),
             tenants: Vec::new(),

@@ -27,18 +27,19 @@ impl Scheduler {
             list.push(id, entry);
         }
         let key: Key = (u8::try_from(step).unwrap_or(0), id);
-        let (number, tenant, band, class, seat) = (spec.queue, queue.tenant, queue.band, queue.class, queue.seat);
+        let (number, tenant, band, class) = (spec.queue, queue.tenant, queue.band, queue.class);
+        let lined = std::mem::replace(&mut queue.lined, true);
         let Some(lane) = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(band)) else {
             return;
         };
-        match seat.and_then(|seat| lane.get_mut(seat)) {
-            Some(entry) => entry.key = entry.key.min(key),
-            None => {
-                let seat = lane.insert(LaneEntry { class, queue: number, key, stopped: false });
-                queue.seat = Some(seat);
-                self.class_gains(class);
-                self.turn(tenant);
+        if lined {
+            if let Some(entry) = lane.get_mut(class) {
+                entry.key = entry.key.min(key);
             }
+        } else {
+            lane.insert(LaneEntry { class, queue: number, key, stopped: false });
+            self.class_gains(class);
+            self.turn(tenant);
         }
     }
 
@@ -75,20 +76,17 @@ impl Scheduler {
     pub(super) fn refresh_head(&mut self, number: u32) {
         let head = self.head(number);
         let Some(queue) = self.queues.get_mut(number as usize) else { return };
-        let (tenant, class, seat) = (queue.tenant, queue.class, queue.seat);
+        let (tenant, class) = (queue.tenant, queue.class);
         let lane = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(queue.band));
-        let (Some(lane), Some(seat)) = (lane, seat) else { return };
+        let Some(lane) = lane.filter(|_| queue.lined) else { return };
         if let Some((key, _)) = head {
-            if let Some(entry) = lane.get_mut(seat) {
+            if let Some(entry) = lane.get_mut(class) {
                 entry.key = key;
             }
             return;
         }
-        queue.seat = None;
-        let moved = lane.remove(seat);
-        if let Some(moved) = moved.and_then(|moved| self.queues.get_mut(moved as usize)) {
-            moved.seat = Some(seat);
-        }
+        queue.lined = false;
+        lane.remove(class);
         self.class_loses(class);
         self.turn(tenant);
     }
@@ -116,7 +114,7 @@ impl Scheduler {
         let Some(class) = self.classes.get_mut(number) else { return };
         class.queues += 1;
         if class.queues == 1 && !class.is_blocked() {
-            self.open_class(number, true);
+            self.open_classes.set(number, true);
         }
     }
 
@@ -125,21 +123,12 @@ impl Scheduler {
         let Some(class) = self.classes.get_mut(number) else { return };
         class.queues = class.queues.saturating_sub(1);
         if class.queues == 0 && !class.is_blocked() {
-            self.open_class(number, false);
-        }
-    }
-
-    /// Counts a class among those that have jobs and are not blocked.
-    pub(super) fn open_class(&mut self, number: u32, open: bool) {
-        let bit = number % 64;
-        if let Some(count) = self.open_classes.get_mut(bit as usize) {
-            *count = if open { *count + 1 } else { count.saturating_sub(1) };
-            self.open_mask = if *count > 0 { self.open_mask | 1 << bit } else { self.open_mask & !(1 << bit) };
+            self.open_classes.set(number, false);
         }
     }
 
     /// Whether a class takes part in rounds.
     pub(super) fn is_open(&self, class: u32) -> bool {
-        self.classes.get(class).is_some_and(|class| !class.is_blocked())
+        self.open_classes.has(class)
     }
 }

@@ -80,15 +80,14 @@ impl Scheduler {
     /// head.
     fn next_turn(&mut self) -> Option<Turn> {
         let mut tenants = [NONE; 3];
+        let open = self.open_classes.mask();
         for (band, tree) in self.turns.iter().enumerate() {
-            if tree.any(self.open_mask) {
+            if tree.any(open) {
                 let ready = |tenant: u32| {
                     let tenant = self.tenants.get(tenant as usize);
-                    tenant
-                        .and_then(|tenant| tenant.lanes.get(band))
-                        .is_some_and(|lane| lane.any(|class| self.is_open(class)))
+                    tenant.and_then(|tenant| tenant.lanes.get(band)).is_some_and(|lane| lane.any(&self.open_classes))
                 };
-                tenants[band] = tree.least(self.open_mask, ready).unwrap_or(NONE);
+                tenants[band] = tree.least(open, ready).unwrap_or(NONE);
             }
         }
         let ready = tenants.map(|tenant| tenant != NONE);
@@ -103,7 +102,7 @@ impl Scheduler {
         let tenant = tenants[band];
         let entry = match self.config.policy {
             Policy::DotProduct => self.suited(tenant, band)?,
-            _ => self.tenants.get(tenant as usize)?.lanes.get(band)?.first(|class| self.is_open(class))?,
+            _ => self.tenants.get(tenant as usize)?.lanes.get(band)?.first(&self.open_classes)?,
         };
         Some(Turn { band, tenant, entry })
     }

@@ -165,11 +165,12 @@ impl Scheduler {
     fn check_queues(&self) -> Result<(), Fault> {
         for queue in &self.queues {
             let live = queue.lists.iter().flat_map(Fifo::iter).filter(|entry| valid(&self.jobs, *entry)).count();
-            must((live > 0) == queue.seat.is_some(), "a queue with jobs has no seat, or an empty one has")?;
+            must((live > 0) == queue.lined, "a queue with jobs stands in no lane, or an empty one does")?;
             let lane = self.tenants.get(queue.tenant as usize).and_then(|tenant| tenant.lanes.get(queue.band));
-            if let (Some(seat), Some(lane)) = (queue.seat, lane) {
-                let entry = lane.entries.get(seat as usize).ok_or("a queue's seat is empty")?;
-                must(entry.class == queue.class, "a queue's seat belongs to another")?;
+            if queue.lined {
+                let entry =
+                    lane.and_then(|lane| lane.get(queue.class)).ok_or("a queue's place in its lane is empty")?;
+                must(entry.class == queue.class, "a queue's place in its lane belongs to another")?;
             }
         }
         let queued = self.jobs.iter().filter(|(_, job)| job.queued).count();
@@ -181,16 +182,16 @@ impl Scheduler {
     /// hinted, none but the hinted ones.
     fn check_classes(&self) -> Result<(), Fault> {
         for (number, class) in self.classes.iter() {
-            let queues = self.queues.iter().filter(|queue| queue.class == number && queue.seat.is_some()).count();
+            let queues = self.queues.iter().filter(|queue| queue.class == number && queue.lined).count();
             must(queues == class.queues as usize, "queues of a class are miscounted")?;
-            let bit = self.open_mask >> (number % 64) & 1 == 1;
-            must(bit || class.is_blocked() || queues == 0, "a class that may be placed is not counted")?;
+            let open = !class.is_blocked() && queues > 0;
+            must(open == self.open_classes.has(number), "a class that may be placed is not open, or another is")?;
             if class.shape.gang.is_some() || !class.refused {
                 continue;
             }
             let hints = &class.hints;
             for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE && !worker.grew) {
-                let fits = self.classes.fits(class, worker.place, (&self.table, &self.requests)).is_some();
+                let fits = self.classes.fits(class, &self.table.spot(worker.place), &self.requests).is_some();
                 must(!fits || hints.contains(&worker.place), "a blocked class fits a worker")?;
             }
         }

@@ -4,9 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
+use crate::class::open::OpenClasses;
 use crate::config::Config;
 use crate::error::EventError;
 use crate::fault::{Fault, fault};
+use crate::queue::Lane;
 
 /// The form of what is written.
 const VERSION: u32 = 2;
@@ -36,11 +38,22 @@ impl Scheduler {
             return Err(EventError::Fatal("the snapshot was written by another version"));
         }
         let mut scheduler = snapshot.state;
+        scheduler.rebuild();
         scheduler.sanity_check().map_err(EventError::Fatal)?;
         scheduler.config = config;
         if fault(Fault::ForgetTimers) {
             scheduler.timers = super::timer::Timers::default();
         }
         Ok(scheduler)
+    }
+
+    /// Works out again what follows from the rest and is not written down.
+    fn rebuild(&mut self) {
+        self.classes.rebuild(&self.requests);
+        self.tenants.iter_mut().flat_map(|tenant| &mut tenant.lanes).for_each(Lane::refresh);
+        self.open_classes = OpenClasses::default();
+        for (number, class) in self.classes.iter() {
+            self.open_classes.set(number, class.queues > 0 && !class.is_blocked());
+        }
     }
 }

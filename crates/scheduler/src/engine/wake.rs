@@ -54,13 +54,14 @@ impl Scheduler {
             if let Some(worker) = self.workers.get_mut(self.table.owner(*place)) {
                 worker.grew = false;
             }
-            if !self.table.is_open(*place) {
+            let spot = self.table.spot(*place);
+            if !spot.open {
                 continue;
             }
-            let free = (self.table.free(CPU, *place), self.table.free(MEMORY, *place));
-            self.refused.within(free, &mut could);
+            self.refused.within((spot.free[CPU], spot.free[MEMORY]), &mut could);
             for number in &could {
-                let fits = self.classes.get(*number).is_some_and(|class| self.fits(class, *place));
+                let fits =
+                    self.classes.get(*number).is_some_and(|class| self.classes.fit(class, &spot, &self.requests));
                 if fits && !fault(Fault::NoWake) {
                     self.wake(*number, *place);
                 }
@@ -69,10 +70,6 @@ impl Scheduler {
         self.scratch = could;
         grew.clear();
         self.grew = grew;
-    }
-
-    fn fits(&self, class: &Class, place: u32) -> bool {
-        self.classes.fits(class, place, (&self.table, &self.requests)).is_some()
     }
 
     /// A refused class fits a place that grew.
@@ -89,7 +86,7 @@ impl Scheduler {
         class.hints.push(place);
         if class.hints.len() == 1 {
             self.woken.push(number);
-            self.open_class(number, true);
+            self.open_classes.set(number, true);
         }
     }
 
@@ -105,7 +102,7 @@ impl Scheduler {
         }
         stats.blocked += 1;
         if class.queues > 0 {
-            self.open_class(number, false);
+            self.open_classes.set(number, false);
             self.await_reservation();
         }
     }
@@ -121,7 +118,7 @@ impl Scheduler {
             moved.seat = seat;
         }
         if opens {
-            self.open_class(number, true);
+            self.open_classes.set(number, true);
         }
     }
 
@@ -131,20 +128,24 @@ impl Scheduler {
             return;
         }
         let mut woken = std::mem::take(&mut self.woken);
+        let mut spot = self.table.spot(NONE);
         woken.retain(|number| {
             let Some(class) = self.classes.get(*number).filter(|class| !class.hints.is_empty()) else { return false };
-            let over = matches!(class.hints.as_slice(), [place] if !self.fits(class, *place));
-            if over {
+            let [place] = class.hints.as_slice() else { return true };
+            if spot.place != *place {
+                spot = self.table.spot(*place);
+            }
+            let fits = self.classes.fit(class, &spot, &self.requests);
+            if !fits {
                 self.block(*number, stats);
             }
-            !over
+            fits
         });
         self.woken = woken;
     }
 
     /// A queue whose tenant has no room for its class left.
     pub(super) fn stop(&mut self, turn: Turn, effects: &mut Vec<Effect>) {
-        let seat = self.queues.get(turn.entry.queue as usize).and_then(|queue| queue.seat);
         let revision = self.revision + 1;
         let Some(tenant) = self.tenants.get_mut(turn.tenant as usize) else { return };
         if !tenant.stopped {
@@ -153,7 +154,7 @@ impl Scheduler {
             effects.push(Effect::Quota { tenant: tenant.name.clone(), stopped: true, revision });
         }
         if let Some(lane) = tenant.lanes.get_mut(turn.band) {
-            if let Some(entry) = seat.and_then(|seat| lane.get_mut(seat)) {
+            if let Some(entry) = lane.get_mut(turn.entry.class) {
                 entry.stopped = true;
             }
             lane.refresh();

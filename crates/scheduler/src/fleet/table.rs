@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use super::dims::{CPU, MEMORY};
+use super::dims::{CPU, MEMORY, SLOTS};
 use super::{Amounts, MAX_DIMS};
 use crate::table::NONE;
 
@@ -87,7 +87,44 @@ pub(crate) const fn magnitude(amount: i32) -> u32 {
     if amount <= 0 { 0 } else { 32 - amount.leading_zeros() }
 }
 
+/// One place, read once to be tested against many classes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub(crate) place: u32,
+    pub(crate) open: bool,
+    pub(crate) kind: u32,
+    pub(crate) free: Amounts,
+}
+
+impl Spot {
+    /// Whether all of this is free; what is not asked for may be overdrawn.
+    #[inline]
+    pub(crate) fn holds(&self, amounts: &Amounts) -> bool {
+        let mut holds = true;
+        for (free, amount) in self.free.iter().zip(amounts) {
+            holds &= (*amount <= *free) | (*amount == 0);
+        }
+        holds
+    }
+
+    /// The same for a request of cpu, memory and slots.
+    #[inline]
+    pub(crate) fn holds_narrow(&self, amounts: &Amounts) -> bool {
+        let fits = |dim: usize| (amounts[dim] <= self.free[dim]) | (amounts[dim] == 0);
+        fits(CPU) & fits(MEMORY) & fits(SLOTS)
+    }
+}
+
 impl Table {
+    /// A place as it is now.
+    pub(crate) fn spot(&self, place: u32) -> Spot {
+        let mut free = Amounts::default();
+        for (free, column) in free.iter_mut().zip(&self.free) {
+            *free = cell(column, place).unwrap_or(0);
+        }
+        Spot { place, open: self.is_open(place), kind: self.kind(place), free }
+    }
+
     /// Makes room for this many dimensions.
     pub(crate) fn widen(&mut self, dims: usize) {
         let blocks = self.blocks.len();

@@ -19,8 +19,8 @@ pub(crate) struct Queue {
     pub(crate) class: u32,
     /// By priority inside the band.
     pub(crate) lists: [Fifo; 4],
-    /// Its seat in its lane while it has jobs.
-    pub(crate) seat: Option<u32>,
+    /// It has jobs, and an entry in its lane.
+    pub(crate) lined: bool,
     /// How often its head was passed over by `dot-product`.
     #[serde(default)]
     pub(crate) passed: u8,
