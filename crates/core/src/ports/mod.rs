@@ -2,5 +2,6 @@
 //! conformance suites live in `testing`.
 
 pub mod artifact;
+pub mod fleet_store;
 pub mod journal;
 pub mod substrate;

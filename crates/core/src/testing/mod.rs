@@ -14,12 +14,14 @@
 //! ```
 
 pub mod artifact;
+pub mod fleet_store;
 pub mod journal;
 pub mod substrate;
 mod suite;
 mod wait;
 
 pub use artifact::{MemoryArtifacts, artifact_suite};
+pub use fleet_store::{MemoryFleet, MemoryFleets, fleet_store_suite};
 pub use journal::{MemoryJournal, MemoryJournals, journal_suite};
 pub use substrate::{ScriptedSubstrate, substrate_suite};
 pub use suite::{Broken, SuiteFailure};

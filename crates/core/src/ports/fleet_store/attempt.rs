@@ -1,0 +1,171 @@
+//! Records of attempts. Owns their shapes.
+
+use serde::{Deserialize, Serialize};
+
+use super::job::{Json, Text};
+use crate::id::{Epoch, JobId, WorkerId};
+use crate::machine::attempt::AttemptState;
+use crate::named::named_enum;
+use crate::time::Time;
+
+/// One attempt with its fencing token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AttemptId {
+    /// The job.
+    pub job: JobId,
+    /// Element of an array, else 0.
+    pub index: u32,
+    /// Member of a gang, else 0.
+    pub member: u32,
+    /// Number, from 1.
+    pub attempt: u32,
+    /// The epoch of the server that issued it.
+    pub epoch: Epoch,
+}
+
+impl AttemptId {
+    /// What attempts are ordered by: element, number, member, epoch.
+    #[must_use]
+    pub fn order(&self) -> (JobId, u32, u32, u32, Epoch) {
+        (self.job, self.index, self.attempt, self.member, self.epoch)
+    }
+}
+
+impl PartialOrd for AttemptId {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for AttemptId {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+named_enum! {
+    /// When a worker starts an attempt.
+    #[derive(Default)]
+    pub enum StartMode("start mode") {
+        /// At once.
+        #[default]
+        Now = "now",
+        /// When an attempt of the same class ends there, in its place.
+        Inherit = "inherit",
+    }
+}
+
+/// An attempt as it was issued; its state is Assigned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewAttempt {
+    /// Which.
+    pub id: AttemptId,
+    /// The worker.
+    pub worker: WorkerId,
+    /// The worker's incarnation.
+    pub incarnation: u32,
+    /// When it starts.
+    pub mode: StartMode,
+    /// When it was decided.
+    pub assigned_at: Time,
+}
+
+/// What an attempt used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time in milliseconds.
+    pub cpu_ms: u64,
+    /// Greatest resident memory in bytes.
+    pub max_rss: u64,
+    /// Bytes read.
+    pub io_read: u64,
+    /// Bytes written.
+    pub io_write: u64,
+}
+
+/// How an attempt ended; its state says the outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptEnd {
+    /// The job's or element's one accepted final result.
+    pub accepted_final: bool,
+    /// Exit code.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// Why.
+    pub reason: Option<Text>,
+    /// What it used.
+    pub usage: Option<Usage>,
+    /// What else came with its result.
+    pub detail: Option<Box<AttemptDetail>>,
+}
+
+/// What else came with a result. Kept apart, for it can be large.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptDetail {
+    /// Outputs, artifacts and log summary as a JSON object.
+    pub body: Json,
+    /// End of its log, or all of it when it was short.
+    pub tail: Vec<u8>,
+}
+
+/// A new state of an attempt. Absent times leave what is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptChange {
+    /// Which.
+    pub id: AttemptId,
+    /// Its state now.
+    pub state: AttemptState,
+    /// When its worker took it.
+    pub accepted_at: Option<Time>,
+    /// When it started.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub finished_at: Option<Time>,
+    /// How it ended; absent leaves what is stored.
+    pub end: Option<AttemptEnd>,
+}
+
+/// An attempt as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRow {
+    /// As it was issued.
+    pub attempt: NewAttempt,
+    /// Its state.
+    pub state: AttemptState,
+    /// When its worker took it.
+    pub accepted_at: Option<Time>,
+    /// When it started.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub finished_at: Option<Time>,
+    /// How it ended, without the detail.
+    pub end: Option<AttemptEnd>,
+}
+
+impl AttemptRow {
+    /// An attempt that was just issued.
+    #[must_use]
+    pub fn issued(attempt: NewAttempt) -> Self {
+        let state = AttemptState::Assigned;
+        Self { attempt, state, accepted_at: None, started_at: None, finished_at: None, end: None }
+    }
+
+    /// Takes a change in, and gives the detail that it brought.
+    pub fn change(&mut self, change: AttemptChange) -> Option<Box<AttemptDetail>> {
+        self.state = change.state;
+        self.accepted_at = change.accepted_at.or(self.accepted_at);
+        self.started_at = change.started_at.or(self.started_at);
+        self.finished_at = change.finished_at.or(self.finished_at);
+        let mut end = change.end?;
+        let detail = end.detail.take();
+        self.end = Some(end);
+        detail
+    }
+
+    /// Whether the server has to know it after a restart: it has not ended, or was only lost from sight.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.state.is_end() || self.state == AttemptState::Lost
+    }
+}

@@ -1,0 +1,81 @@
+//! Documents of artifacts. Owns their fields; the bytes are elsewhere.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Document, Kind, part};
+use crate::id::{JobId, TenantName};
+use crate::time::Time;
+
+/// A stored artifact. Its key is its digest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// Number of its bytes.
+    pub bytes: u64,
+    /// How many links lead to it.
+    pub refs: u64,
+    /// When the last link went.
+    #[serde(default)]
+    pub unreferenced_at: Option<Time>,
+}
+
+impl Document for Artifact {
+    const KIND: Kind = Kind::Artifact;
+
+    fn key(&self) -> String {
+        part(&self.sha256)
+    }
+}
+
+/// An artifact of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArtifactLink {
+    /// The job.
+    pub job: JobId,
+    /// What the job calls it.
+    pub name: String,
+    /// The artifact.
+    pub sha256: String,
+    /// Whose job.
+    pub tenant: TenantName,
+}
+
+impl Document for ArtifactLink {
+    const KIND: Kind = Kind::ArtifactLink;
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.job, part(&self.name))
+    }
+
+    fn tenant(&self) -> Option<&TenantName> {
+        Some(&self.tenant)
+    }
+}
+
+/// An upload under way. Its key is its id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Upload {
+    /// Its id.
+    pub id: String,
+    /// Whose it is.
+    pub tenant: TenantName,
+    /// Bytes that are stored.
+    pub received: u64,
+    /// Bytes there will be.
+    pub total: u64,
+    /// When it is given up.
+    pub expires_at: Time,
+}
+
+impl Document for Upload {
+    const KIND: Kind = Kind::Upload;
+
+    fn key(&self) -> String {
+        part(&self.id)
+    }
+
+    fn tenant(&self) -> Option<&TenantName> {
+        Some(&self.tenant)
+    }
+}

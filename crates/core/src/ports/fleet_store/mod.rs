@@ -1,0 +1,214 @@
+//! Where the fleet's server writes down what it decided before it acts (scheduler contract, sections 5.1, 5.2, 5.4). Owns
+//! the contract of the store; decides nothing about jobs.
+//!
+//! One server at a time writes, under an [`Epoch`] that it took with [`FleetStore::acquire`]; a commit of an older epoch is
+//! refused and writes nothing. All turns of one [`FleetStore::commit`] are written in one durable transaction, or none.
+//! Within it an adapter may merge: what ends in the same row is written once. Reads ([`FleetReads`]) see committed turns
+//! only and never wait for the writer.
+//!
+//! Jobs, elements and attempts have records of their own ([`Record`]); what is written rarely (workers, tenants, tokens,
+//! secrets, flows, artifacts) is a [`Document`]: a JSON body under a key.
+
+mod admin;
+mod array;
+mod attempt;
+mod document;
+mod job;
+mod query;
+mod record;
+mod restore;
+
+use async_trait::async_trait;
+
+use crate::error::PortError;
+use crate::id::{Epoch, JobId, TenantName};
+use crate::time::Time;
+
+pub use self::admin::{
+    AuditEntry, Holder, IdempotencyKey, IdempotencyRecord, Leader, OutboxEvent, OutboxRow, Retained, Retention,
+};
+pub use self::array::{ElementChange, ElementRow, ElementSpan, RangeChange, Spans};
+pub use self::attempt::{
+    AttemptChange, AttemptDetail, AttemptEnd, AttemptId, AttemptRow, NewAttempt, StartMode, Usage,
+};
+pub use self::document::{
+    Approval, Artifact, ArtifactLink, Document, Documents, Entry, FleetFlow, FlowStep, Kind, Pipeline, Secret, Tenant,
+    Token, Upload, Worker, part,
+};
+pub use self::job::{JobChange, JobKind, JobRow, Json, NewJob, NewSpec, SpecHash, Text, Unit};
+pub use self::query::{
+    AttemptFilter, AuditFilter, ElementFilter, EntryFilter, JobFilter, MAX_PAGE, Order, Page, Paged,
+};
+pub use self::record::{Record, Turn};
+pub use self::restore::{RestorePage, RestoredJob};
+
+/// Error reason of a commit whose epoch is not the newest: another server leads. Class Denied.
+pub const FENCED: &str = "Fenced";
+/// Error reason of a commit that would give a job or element a second accepted final result. Class Fatal.
+pub const FINAL_TWICE: &str = "FinalTwice";
+/// Error reason of an acquisition while another server leads. Class Conflict, with the time to ask again.
+pub const HELD: &str = "Held";
+
+/// What can be read of the fleet's store, by the leader and by standbys.
+#[async_trait]
+pub trait FleetReads: Send + Sync {
+    /// A job, if it is stored.
+    ///
+    /// # Errors
+    /// Transient when it cannot be read now; so of all reads.
+    async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError>;
+
+    /// Jobs that pass a filter.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError>;
+
+    /// An interned specification, if it is stored.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError>;
+
+    /// Elements of an array in order of their indices, those never assigned among them.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn elements(
+        &self,
+        job: JobId,
+        filter: &ElementFilter,
+        page: &Page<u32>,
+    ) -> Result<Paged<ElementRow, u32>, PortError>;
+
+    /// Attempts of a job in order of (index, attempt, member, epoch). The cursor is the last attempt seen.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn attempts(
+        &self,
+        job: JobId,
+        filter: &AttemptFilter,
+        page: &Page<AttemptId>,
+    ) -> Result<Paged<AttemptRow, AttemptId>, PortError>;
+
+    /// Outputs, tail and log summary of an attempt, if any were stored.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn detail(&self, attempt: &AttemptId) -> Result<Option<AttemptDetail>, PortError>;
+
+    /// A document by its key.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError>;
+
+    /// Documents of a kind in order of their keys, compared byte by byte.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn entries(
+        &self,
+        kind: Kind,
+        filter: &EntryFilter,
+        page: &Page<String>,
+    ) -> Result<Paged<Entry, String>, PortError>;
+
+    /// The answer stored under an idempotency key, unless it expired before `now`.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, PortError>;
+
+    /// Every idempotency key that is still valid at `now`, in order of (tenant, key).
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn idempotency_keys(
+        &self,
+        now: Time,
+        page: &Page<IdempotencyKey>,
+    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, PortError>;
+
+    /// The audit trail; the cursor is an entry's number.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, PortError>;
+
+    /// Events that wait to be published, in order of their ids.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError>;
+
+    /// Who leads, or led last; absent before the first acquisition.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn leader(&self) -> Result<Option<Leader>, PortError>;
+}
+
+/// The fleet's store, as its leading server uses it.
+#[async_trait]
+pub trait FleetStore: FleetReads {
+    /// Takes leadership: every later commit needs the epoch that this returns, which is one more than any before.
+    ///
+    /// # Errors
+    /// Conflict with reason [`HELD`] while another server leads; Transient when the store cannot be reached; Fatal when the
+    /// epochs are used up.
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError>;
+
+    /// Prolongs leadership where it has a term.
+    ///
+    /// # Errors
+    /// Denied with reason [`FENCED`] when another epoch was taken or the term is over; Transient when the store cannot be
+    /// reached.
+    async fn renew(&self, epoch: Epoch) -> Result<(), PortError>;
+
+    /// Gives leadership up: its commits are refused from now on, and another server can take it at once. Of an epoch that is not the newest: nothing happens.
+    ///
+    /// # Errors
+    /// Transient when the store cannot be reached; the term then runs out.
+    async fn release(&self, epoch: Epoch) -> Result<(), PortError>;
+
+    /// Writes turns, in their order, in one durable transaction. Calls are carried out in the order in which they were first
+    /// polled, and calls that wait together may share a transaction.
+    ///
+    /// # Errors
+    /// Nothing was written: Denied with reason [`FENCED`] when the epoch is not the newest; Fatal with reason
+    /// [`FINAL_TWICE`] when a job or element already has an accepted final result; Invalid when a record names a job,
+    /// attempt or spec that is not stored, one that is stored already, a job id above 2⁶³ − 1, or a final state without
+    /// `finished_at`; Capacity when the disk is full. Transient: it may or may not be written; a caller restores before it goes on.
+    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError>;
+
+    /// Everything that lives, for a server that has just taken leadership: jobs that are not final, in order of their ids,
+    /// with the specs they need. Documents and idempotency keys are read as such.
+    ///
+    /// # Errors
+    /// Transient when it cannot be read now; Fatal when what is stored cannot be read.
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError>;
+
+    /// Deletes events that were published. Unknown ids are fine.
+    ///
+    /// # Errors
+    /// As of [`FleetStore::commit`].
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError>;
+
+    /// Deletes what is older than the policy says, at most `policy.batch` jobs and as many rows of each other kind. Call it
+    /// again while [`Retained::more`] holds.
+    ///
+    /// # Errors
+    /// As of [`FleetStore::commit`].
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError>;
+}
+
+/// The greatest number of a job id, and of an epoch's, that stores keep in order.
+pub const MAX_JOB_ID: u64 = i64::MAX as u64;
+
+/// Whether a filter by tenants lets one through; none = all.
+#[must_use]
+pub fn tenant_passes(tenants: Option<&[TenantName]>, tenant: Option<&TenantName>) -> bool {
+    tenants.is_none_or(|allowed| tenant.is_some_and(|tenant| allowed.contains(tenant)))
+}

@@ -1,0 +1,110 @@
+//! Checks of arrays: ranges, elements, what is restored of them.
+
+use super::{array, at, id, lead, new_job, new_spec, restored, unit, write};
+use crate::error::Class;
+use crate::id::Epoch;
+use crate::machine::job::JobState;
+use crate::ports::fleet_store::{
+    ElementChange, ElementFilter, ElementRow, ElementSpan, FleetStore, Page, RangeChange, Record, Spans, Unit,
+};
+use crate::testing::suite::{Broken, Verdict, fails, same};
+
+fn element(index: u32, state: JobState) -> Record {
+    let assigned = Unit { attempt: 1, epoch: Epoch(1), answered: state.is_terminal(), ..unit(state) };
+    Record::Element(Box::new(ElementChange { job: id(1), index, unit: assigned }))
+}
+
+fn range(first: u32, last: u32, state: JobState) -> Record {
+    let reason = Some("cancelled".into());
+    Record::Ranges(RangeChange { job: id(1), first, last, state, reason, at: at(7) })
+}
+
+fn span(first: u32, last: u32, state: JobState, attempt: u32) -> ElementSpan {
+    let epoch = Epoch(u64::from(attempt));
+    ElementSpan { first, last, state, attempt, epoch, answered: attempt > 0 }
+}
+
+async fn spans<S: FleetStore>(store: &S) -> Result<Spans, Broken> {
+    let mut all = restored(store).await?;
+    same("what is restored", &all.len(), &1)?;
+    Ok(all.remove(0).elements)
+}
+
+async fn with_array<S: FleetStore>(store: &S, indices: &[(u32, u32)]) -> Result<Epoch, Broken> {
+    let epoch = lead(store).await?;
+    write(store, epoch, vec![new_spec(), new_job(array(1, indices))]).await?;
+    Ok(epoch)
+}
+
+pub(super) async fn a_new_array_waits<S: FleetStore>(store: &S) -> Verdict {
+    with_array(store, &[(0, 99), (200, 200), (u32::MAX - 1, u32::MAX)]).await?;
+    let wanted = array(1, &[(0, 99), (200, 200), (u32::MAX - 1, u32::MAX)]);
+    same("the row", &store.job(id(1)).await?, &Some(wanted))?;
+    same("what waits", &spans(store).await?.waiting, &vec![(0, 99), (200, 200), (u32::MAX - 1, u32::MAX)])
+}
+
+pub(super) async fn elements_come_back_by_state<S: FleetStore>(store: &S) -> Verdict {
+    let epoch = with_array(store, &[(0, 9)]).await?;
+    write(store, epoch, (0..4).map(|index| element(index, JobState::Running)).collect()).await?;
+    write(store, epoch, vec![element(0, JobState::Completed), element(1, JobState::Completed)]).await?;
+    write(store, epoch, vec![element(3, JobState::Failed), element(3, JobState::Completed)]).await?;
+    let found = spans(store).await?;
+    same("what waits", &found.waiting, &vec![(4, 9)])?;
+    same("what is done", &found.done, &vec![span(0, 1, JobState::Completed, 1), span(3, 3, JobState::Completed, 1)])?;
+    let live = ElementRow { index: 2, unit: Unit { attempt: 1, epoch: Epoch(1), ..unit(JobState::Running) } };
+    same("what lives", &found.live, &vec![live])
+}
+
+pub(super) async fn ranges_change_what_was_never_assigned_only<S: FleetStore>(store: &S) -> Verdict {
+    let epoch = with_array(store, &[(0, 9), (20, 29)]).await?;
+    let records =
+        vec![element(5, JobState::Running), range(4, 24, JobState::Cancelled), range(24, 26, JobState::Failed)];
+    write(store, epoch, records).await?;
+    let found = spans(store).await?;
+    same("what waits", &found.waiting, &vec![(0, 3), (27, 29)])?;
+    let wanted = vec![
+        span(4, 4, JobState::Cancelled, 0),
+        span(6, 9, JobState::Cancelled, 0),
+        span(20, 23, JobState::Cancelled, 0),
+        span(24, 26, JobState::Failed, 0),
+    ];
+    same("what is done", &found.done, &wanted)?;
+    same("what lives", &found.live.iter().map(|row| row.index).collect::<Vec<_>>(), &vec![5])?;
+    let nobody = RangeChange { job: id(2), first: 0, last: 1, state: JobState::Failed, reason: None, at: at(0) };
+    fails("a range of no job", write(store, epoch, vec![Record::Ranges(nobody)]).await, Class::Invalid)
+}
+
+pub(super) async fn elements_are_listed_with_those_never_assigned<S: FleetStore>(store: &S) -> Verdict {
+    let epoch = with_array(store, &[(0, 3), (8, 9)]).await?;
+    write(store, epoch, vec![range(2, 3, JobState::Cancelled), element(1, JobState::Running)]).await?;
+    let page = store.elements(id(1), &ElementFilter::default(), &Page::first(4)).await?;
+    let states: Vec<_> = page.items.iter().map(|row| (row.index, row.unit.state)).collect();
+    use JobState::{Cancelled, Queued, Running};
+    same("the first page", &states, &vec![(0, Queued), (1, Running), (2, Cancelled), (3, Cancelled)])?;
+    same("the reason", &page.items.last().and_then(|row| row.unit.reason.clone()), &Some("cancelled".into()))?;
+    same("the time", &page.items.last().and_then(|row| row.unit.finished_at), &Some(at(7)))?;
+    let page = store.elements(id(1), &ElementFilter::default(), &Page::after(3, 4)).await?;
+    same("the rest", &page.items.iter().map(|row| row.index).collect(), &vec![8, 9])?;
+    same("the cursor", &page.next, &None)
+}
+
+pub(super) async fn elements_are_listed_by_state_and_page<S: FleetStore>(store: &S) -> Verdict {
+    let epoch = with_array(store, &[(0, 999_999)]).await?;
+    let ended =
+        (0..100).map(|index| element(index * 3, if index % 2 == 0 { JobState::Failed } else { JobState::Completed }));
+    write(store, epoch, ended.collect()).await?;
+    let filter = ElementFilter { states: vec![JobState::Failed] };
+    let page = store.elements(id(1), &filter, &Page::after(6, 2)).await?;
+    same("failed ones", &page.items.iter().map(|row| row.index).collect(), &vec![12, 18])?;
+    same("the cursor", &page.next, &Some(18))?;
+    let filter = ElementFilter { states: vec![JobState::Queued] };
+    let page = store.elements(id(1), &filter, &Page::after(295, 3)).await?;
+    same("waiting ones", &page.items.iter().map(|row| row.index).collect(), &vec![296, 298, 299])
+}
+
+pub(super) async fn a_large_array_is_one_row<S: FleetStore>(store: &S) -> Verdict {
+    with_array(store, &[(0, 9_999_999)]).await?;
+    same("what waits", &spans(store).await?.waiting, &vec![(0, 9_999_999)])?;
+    let page = store.elements(id(1), &ElementFilter::default(), &Page::after(9_999_990, 100)).await?;
+    same("the last elements", &page.items.len(), &9)
+}
