@@ -84,6 +84,8 @@ pub enum WorkerReason {
     Gone,
     /// Its id registered from elsewhere.
     Superseded,
+    /// The server started anew and has not heard of it yet.
+    ServerRestarted,
 }
 
 /// A limit of a tenant that one request or all active jobs can pass.
@@ -263,6 +265,15 @@ pub enum Effect {
         /// The worker.
         worker: WorkerKey,
     },
+    /// Store that an attempt was given up without a word of its worker.
+    Lost {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// The worker.
+        worker: WorkerKey,
+        /// It may still run, so its capacity stays held and it may be adopted; else nothing is left of it.
+        held: bool,
+    },
     /// Answer a message about an attempt.
     Verdict {
         /// The attempt.
@@ -319,7 +330,7 @@ pub enum EffectKey {
     End(JobId, Part),
     /// A numbered change.
     Revision(u64),
-    /// An attempt, and which of assign, cancel, revoke and verdict it is.
+    /// An attempt, and which of assign, cancel, revoke, verdict and loss it is.
     Attempt(AttemptRef, u8),
     /// The shutdown of a worker.
     Worker(WorkerKey),
@@ -353,6 +364,7 @@ impl Effect {
             Self::Cancel { attempt, .. } => EffectKey::Attempt(*attempt, 1),
             Self::Revoke { attempt, .. } => EffectKey::Attempt(*attempt, 2),
             Self::Verdict { attempt, .. } => EffectKey::Attempt(*attempt, 3),
+            Self::Lost { attempt, held, .. } => EffectKey::Attempt(*attempt, if *held { 4 } else { 5 }),
             Self::Shutdown { worker } => EffectKey::Worker(*worker),
         }
     }

@@ -75,6 +75,14 @@ pub enum EventError {
         /// What it would take.
         source: Box<Rejected<worker::WorkerState, worker::Event>>,
     },
+    /// Rows of a store contradict each other.
+    #[error("the store contradicts itself: {what} {problem}; nothing was started, restore the store from a backup")]
+    Stored {
+        /// Which row.
+        what: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// An internal invariant is broken: the entity is set aside, the rest goes on.
     #[error("internal error: {0}; please report it with the events that led here")]
     Fatal(&'static str),
@@ -90,7 +98,7 @@ impl EventError {
             Self::Spec { .. } | Self::Array { .. } | Self::Weight { .. } | Self::Config(_) => Class::Invalid,
             Self::Dimensions { .. } => Class::Capacity,
             Self::Job { .. } | Self::Worker { .. } => Class::Conflict,
-            Self::Fatal(_) => Class::Fatal,
+            Self::Stored { .. } | Self::Fatal(_) => Class::Fatal,
         }
     }
 }

@@ -59,11 +59,15 @@ pub enum Fault {
     HastyPreemption,
     /// What attempts were ended for is given to others.
     NoHold,
+    /// A restart forgets which tokens were issued.
+    RebuiltTokens,
+    /// A restart forgets what attempts hold.
+    RebuiltCapacity,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::NoFence,
         Self::ForgetAnswers,
         Self::SameToken,
@@ -91,6 +95,8 @@ impl Fault {
         Self::AnyVictim,
         Self::HastyPreemption,
         Self::NoHold,
+        Self::RebuiltTokens,
+        Self::RebuiltCapacity,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

@@ -20,6 +20,7 @@ pub mod job;
 pub mod packing;
 mod queue;
 mod score;
+pub mod stored;
 mod table;
 mod tenant;
 #[cfg(any(test, feature = "testing"))]

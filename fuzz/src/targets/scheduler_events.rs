@@ -10,7 +10,7 @@ const LONGEST: usize = 1000;
 pub fn scheduler_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let policy = Policy::ALL[usize::from(*first) % Policy::ALL.len()];
-    let made = World::new(Shape { policy, preemption: *first >= 128 }, Choices::from_bytes(rest));
+    let made = World::new(Shape { policy, preemption: *first >= 128, ..Shape::default() }, Choices::from_bytes(rest));
     assert!(made.is_ok(), "the world's configuration is right");
     let Ok(mut world) = made else { return };
     for step in 0..LONGEST {

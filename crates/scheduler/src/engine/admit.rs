@@ -114,7 +114,7 @@ impl Scheduler {
     }
 
     /// The number of a specification.
-    fn intern(&mut self, spec: &Arc<JobSpec>, tenant: u32) -> u32 {
+    pub(super) fn intern(&mut self, spec: &Arc<JobSpec>, tenant: u32) -> u32 {
         let number = match self.spec_numbers.get(spec) {
             Some(number) => *number,
             None => self.add_spec(spec, tenant),

@@ -21,6 +21,31 @@ pub(super) struct Target {
     pub(super) tenant: u32,
 }
 
+impl Attempt {
+    /// An attempt that was just issued: member, number and epoch, and where it goes.
+    pub(super) const fn new(unit: Unit, (member, number, epoch): (u32, u32, u32), target: Target, now: u64) -> Self {
+        Self {
+            unit,
+            member,
+            number,
+            epoch,
+            worker: target.worker,
+            request: target.request,
+            tenant: target.tenant,
+            state: AttemptState::Assigned,
+            accepted: false,
+            started: false,
+            charged: true,
+            revoking: false,
+            ending: None,
+            assigned_at: now,
+            started_at: 0,
+            before: NONE,
+            after: NONE,
+        }
+    }
+}
+
 impl Scheduler {
     /// Issues the next token of a queued unit and sends its attempt (of a gang, one per target, the members in order).
     /// The unit has left its queue; capacity and quota are charged by the caller. Returns whether it was possible.
@@ -66,35 +91,23 @@ impl Scheduler {
         true
     }
 
-    fn new_attempt(&mut self, unit: Unit, (member, number, epoch): (u32, u32, u32), target: Target) -> u32 {
-        let Some(worker) = self.workers.get_mut(target.worker) else { return NONE };
-        let attempt = Attempt {
-            unit,
-            member,
-            number,
-            epoch,
-            worker: target.worker,
-            request: target.request,
-            tenant: target.tenant,
-            state: AttemptState::Assigned,
-            accepted: false,
-            started: false,
-            charged: true,
-            revoking: false,
-            ending: None,
-            assigned_at: self.now,
-            started_at: 0,
-            before: NONE,
-            after: worker.first,
-        };
-        let Some(slot) = self.attempts.insert(attempt) else { return NONE };
+    fn new_attempt(&mut self, unit: Unit, token: (u32, u32, u32), target: Target) -> u32 {
+        let slot = self.list_attempt(Attempt::new(unit, token, target, self.now));
+        self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
+        slot
+    }
+
+    /// Stores an attempt and lists it with its worker.
+    pub(super) fn list_attempt(&mut self, mut attempt: Attempt) -> u32 {
+        let Some(worker) = self.workers.get_mut(attempt.worker) else { return NONE };
         let next = worker.first;
+        attempt.after = next;
+        let Some(slot) = self.attempts.insert(attempt) else { return NONE };
         worker.first = slot;
         worker.attempts += 1;
         if let Some(next) = self.attempts.get_mut(next) {
             next.before = slot;
         }
-        self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
         slot
     }
 

@@ -62,10 +62,12 @@ impl Scheduler {
         let (reference, worker) = (self.reference(&attempt), self.key_of(attempt.worker));
         let grace_ms = self.spec_of(attempt.unit.job).map_or(0, |spec| spec.grace_ms);
         let Some(record) = self.attempts.get_mut(slot) else { return };
+        // A revoke for want of acceptance is said again: from now on it has a reason that must be stored.
+        let new = record.ending.is_none();
         record.ending = record.ending.or(Some(why));
         if attempt.started {
             effects.push(Effect::Cancel { attempt: reference, worker, why, grace_ms });
-        } else if !record.revoking {
+        } else if new || !record.revoking {
             record.revoking = true;
             effects.push(Effect::Revoke { attempt: reference, worker });
         }

@@ -13,7 +13,7 @@ use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 /// How an end looks to the unit.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ending {
     pub(super) event: job::Event,
     pub(super) reason: Reason,
@@ -157,6 +157,20 @@ impl Scheduler {
 
     /// Gives an attempt up although it may still run: its unit moves on, its worker's capacity stays held.
     pub(super) fn lose(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        if self.attempts.get(slot).is_some_and(|attempt| attempt.state != AttemptState::Lost) {
+            self.tell_lost(slot, true, effects);
+            self.give_up_attempt(slot, effects);
+        }
+    }
+
+    /// Says that an attempt was given up without a word of its worker.
+    pub(super) fn tell_lost(&self, slot: u32, held: bool, effects: &mut Vec<Effect>) {
+        let Some(attempt) = self.attempts.get(slot) else { return };
+        let (attempt, worker) = (self.reference(attempt), self.key_of(attempt.worker));
+        effects.push(Effect::Lost { attempt, worker, held });
+    }
+
+    fn give_up_attempt(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
         let Some(state) = machine::attempt(attempt.state, attempt::Event::DeclaredLost, |_| false) else { return };
         self.uncharge(&attempt);
@@ -187,7 +201,8 @@ impl Scheduler {
 
     /// The attempt of a terminal worker: it is lost, and nothing of the worker is held any more.
     pub(super) fn abandon(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        self.lose(slot, effects);
+        self.tell_lost(slot, false, effects);
+        self.give_up_attempt(slot, effects);
         let Some(attempt) = self.attempts.get(slot).filter(|attempt| attempt.state == AttemptState::Lost).copied()
         else {
             return;

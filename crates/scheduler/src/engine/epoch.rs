@@ -1,6 +1,6 @@
 //! Epochs: every server that takes leadership issues tokens under its own. Owns the current epoch.
 
-use orlop_core::id::Epoch;
+use orlop_core::id::{Epoch, JobId};
 
 use super::Scheduler;
 
@@ -15,6 +15,12 @@ impl Scheduler {
     pub fn lead(&mut self, epoch: Epoch) {
         if epoch > self.epoch() {
             self.epochs.push(epoch);
+            self.raise_revision(epoch);
         }
+    }
+
+    /// Revisions of an epoch are above those of every earlier one, whatever was forgotten since.
+    pub(super) fn raise_revision(&mut self, epoch: Epoch) {
+        self.revision = self.revision.max(epoch.min(JobId::MAX_EPOCH).0 << 40);
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Members {
     /// Whose result was accepted.
     pub(super) answered: Vec<bool>,
     /// How the first failing member ended, and on which worker.
-    ending: Option<(Ending, u32)>,
+    pub(super) ending: Option<(Ending, u32)>,
 }
 
 impl Members {

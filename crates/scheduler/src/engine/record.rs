@@ -182,6 +182,35 @@ pub(super) struct Worker {
     pub(super) timer: u64,
 }
 
+impl Worker {
+    /// A worker that was just declared.
+    pub(super) const fn new(id: WorkerId, incarnation: u32, capabilities: Arc<Capabilities>, now: u64) -> Self {
+        Self {
+            id,
+            incarnation,
+            state: WorkerState::Creating,
+            place: NONE,
+            capabilities,
+            cordoned: false,
+            reserved: false,
+            connected: false,
+            drain: None,
+            grew: false,
+            bad: false,
+            reassigned: false,
+            seen: now,
+            since: now,
+            first: NONE,
+            attempts: 0,
+            losses: Vec::new(),
+            failed_starts: Vec::new(),
+            probation: 0,
+            next_probation: 0,
+            timer: u64::MAX,
+        }
+    }
+}
+
 /// A token that is no longer its unit's newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Past {

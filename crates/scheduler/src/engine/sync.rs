@@ -1,7 +1,7 @@
 //! A worker's stream opens: what it kept is told from what it lost, attempt by attempt. Owns the comparison; the fence
 //! judges each attempt.
 
-use orlop_core::machine::attempt;
+use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job;
 use orlop_core::machine::verdict::Verdict;
 
@@ -23,7 +23,7 @@ impl Scheduler {
             match judged {
                 Some(judged) if verdict == Verdict::Accepted => {
                     alive.push(judged.slot);
-                    self.keep(judged.slot);
+                    self.keep(judged.slot, effects);
                     if kept.started {
                         self.started(kept.attempt, key, effects).unwrap_or_default();
                         continue;
@@ -54,7 +54,8 @@ impl Scheduler {
     }
 
     /// A worker that is back has its attempt still.
-    fn keep(&mut self, slot: u32) {
+    fn keep(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let now = self.now;
         let Some(attempt) = self.attempts.get_mut(slot) else { return };
         let held = |guard| match guard {
             attempt::Guard::WasStarted => attempt.started,
@@ -63,6 +64,16 @@ impl Scheduler {
         };
         if let Some(state) = machine::attempt(attempt.state, attempt::Event::Kept, held) {
             attempt.state = state;
+        }
+        let attempt = *attempt;
+        match attempt.ending {
+            // Told by a server that is gone, perhaps in vain.
+            Some(why) if !attempt.started && !attempt.revoking => self.tell_to_end(slot, why, effects),
+            // Whoever is suspect is not waited for: time runs again.
+            _ if attempt.state == AttemptState::Assigned => {
+                self.timers.await_acceptance(now, slot, self.attempts.generation(slot));
+            }
+            _ => {}
         }
     }
 
@@ -78,6 +89,7 @@ impl Scheduler {
     fn vanish(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
         let mut life = self.life(attempt.unit);
+        self.tell_lost(slot, false, effects);
         self.close(slot, effects);
         let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
         if self.is_gang(attempt.unit.job) {

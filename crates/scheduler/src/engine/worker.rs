@@ -30,29 +30,7 @@ impl Scheduler {
             }
             incarnation = known.incarnation.saturating_add(1);
         }
-        let record = Worker {
-            id: id.clone(),
-            incarnation,
-            state: WorkerState::Creating,
-            place: NONE,
-            capabilities: Arc::default(),
-            cordoned: false,
-            reserved: false,
-            connected: false,
-            drain: None,
-            grew: false,
-            bad: false,
-            reassigned: false,
-            seen: self.now,
-            since: self.now,
-            first: NONE,
-            attempts: 0,
-            losses: Vec::new(),
-            failed_starts: Vec::new(),
-            probation: 0,
-            next_probation: 0,
-            timer: u64::MAX,
-        };
+        let record = Worker::new(id.clone(), incarnation, Arc::default(), self.now);
         let number = self.workers.insert(record).ok_or(EventError::Fatal("too many workers"))?;
         self.worker_ids.insert(id, number);
         let (worker, revision, reason) = (self.key_of(number), self.next_revision(), WorkerReason::Plain);
@@ -211,12 +189,17 @@ impl Scheduler {
         let to = self.worker_step(number, event, &held)?;
         self.move_worker(number, to, WorkerReason::Plain, effects);
         self.note_growth(number);
+        let late = |order: DrainOrder| order.deadline.is_some_and(|deadline| deadline <= self.now);
+        if to == WorkerState::Draining && self.worker(number)?.drain.is_some_and(late) {
+            // The deadline came while it was out of reach.
+            self.drain_deadline(number, effects);
+        }
         self.empty_drain(number, effects);
         Ok(())
     }
 
     /// Puts a worker's capacity into the table.
-    fn enter(&mut self, number: u32, capabilities: &Capabilities) -> Result<(), EventError> {
+    pub(super) fn enter(&mut self, number: u32, capabilities: &Capabilities) -> Result<(), EventError> {
         let (kind, total) = self.shape(number, capabilities)?;
         let place = self.table.enter(number, kind, &total);
         self.worker_mut(number)?.place = place;

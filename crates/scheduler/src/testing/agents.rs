@@ -29,7 +29,7 @@ impl World<'_> {
                 self.unstarted(attempt, Event::Rejected { attempt, worker, permanent })
             }
             5 if self.choices.once_in(2) => self.unstarted(attempt, Event::Revoked { attempt, worker }),
-            _ => self.result(attempt, worker),
+            _ => self.any_result(attempt, worker),
         }
     }
 
@@ -59,7 +59,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn result(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
+    fn any_result(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
         let outcome = match self.choices.below(8) {
             0..=3 => Outcome::Succeeded,
             4 => Outcome::Failed { exit_code: Some(self.choices.below(3) as i32) },
@@ -67,6 +67,10 @@ impl World<'_> {
             6 => Outcome::StartFailed { permanent: self.choices.once_in(4) },
             _ => [Outcome::Cancelled, Outcome::Lost][self.choices.below(2) as usize],
         };
+        self.result(attempt, worker, outcome)
+    }
+
+    pub(super) fn result(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
         let verdicts = self.verdicts(attempt, worker, outcome)?;
         if verdicts != 1 {
@@ -81,10 +85,11 @@ impl World<'_> {
     /// Applies a result and counts its answers.
     fn verdicts(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<usize, Broken> {
         let event = Event::Result { attempt, worker, outcome };
-        if self.scheduler.apply(self.now, event, &mut self.effects).is_err() {
+        if self.scheduler.apply(self.now, event.clone(), &mut self.effects).is_err() {
             let known = self.scheduler.worker_view(worker).is_some();
             return if known { Err("a result was refused".to_owned()) } else { Ok(1) };
         }
+        self.store.event(self.now, &event);
         let answers = self.effects.iter().filter_map(|effect| match effect {
             Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(*verdict),
             _ => None,

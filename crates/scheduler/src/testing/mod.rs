@@ -3,8 +3,10 @@
 
 mod agents;
 mod choices;
+mod finish;
 mod model;
 mod preempting;
+mod store;
 mod users;
 mod world;
 

@@ -144,6 +144,24 @@ impl Model {
         if any { Ok(()) } else { broken(format!("an effect about {job}, which was never admitted")) }
     }
 
+    /// Workers have other keys after a restart; those that were forgotten have none.
+    pub(super) fn rename(&mut self, keys: &BTreeMap<WorkerKey, WorkerKey>) {
+        let machines = std::mem::take(&mut self.machines);
+        self.machines = machines.into_iter().filter_map(|(old, known)| Some((*keys.get(&old)?, known))).collect();
+        self.sent.retain_mut(|(_, worker)| {
+            keys.get(worker).is_some_and(|new| {
+                *worker = *new;
+                true
+            })
+        });
+        self.live.retain(|_, live| {
+            keys.get(&live.worker).is_some_and(|new| {
+                live.worker = *new;
+                true
+            })
+        });
+    }
+
     /// Tokens grow by one; only workers that may be placed on get work; capacity and quota hold.
     fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
         let id = (attempt.job, attempt.index);

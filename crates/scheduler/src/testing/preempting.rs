@@ -23,6 +23,12 @@ pub(super) struct Preemptions {
 }
 
 impl Preemptions {
+    /// A restart forgets reservations and how often attempts were ended.
+    pub(super) fn restart(&mut self) {
+        self.last = None;
+        self.times.clear();
+    }
+
     /// How many attempts were ended for others.
     pub(super) fn count(&self) -> usize {
         self.times.len()

@@ -11,6 +11,7 @@ use orlop_core::machine::worker::WorkerState;
 use super::choices::Choices;
 use super::model::{Broken, Model, needs, plus, totals};
 use super::preempting::Preemptions;
+use super::store::Store;
 use crate::config::{Config, Policy};
 use crate::effect::Effect;
 use crate::engine::Scheduler;
@@ -24,18 +25,22 @@ pub struct Shape {
     pub policy: Policy,
     /// Whether urgent jobs may end others, and some jobs may be ended.
     pub preemption: bool,
+    /// Whether the server dies now and then and starts again from the rows of its store.
+    pub restarts: bool,
 }
 
 /// How many attempts may be preempted in a minute.
 const PREEMPT_PER_MINUTE: u32 = 3;
 
 /// A scheduler, the model of it, and what the world knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct World<'a> {
     /// The scheduler.
     pub scheduler: Scheduler,
     pub(super) model: Model,
     pub(super) preemptions: Preemptions,
+    pub(super) store: Store,
+    restarts: bool,
     pub(super) choices: Choices<'a>,
     pub(super) now: u64,
     pub(super) next_job: u64,
@@ -55,14 +60,28 @@ impl<'a> World<'a> {
             policy: shape.policy,
             preemption: shape.preemption,
             preempt_per_minute: PREEMPT_PER_MINUTE,
-            finished_kept: 64,
+            // What a restart reads back must not have been forgotten.
+            finished_kept: if shape.restarts { 65_536 } else { 64 },
             workers_kept: 8,
             ..Config::default()
         };
         let scheduler = Scheduler::new(config, 11).map_err(|error| error.to_string())?;
         let tenants = ["a", "b", "c"].iter().filter_map(|name| name.parse().ok()).collect();
         let (model, preemptions, effects) = (Model::default(), Preemptions::default(), Vec::new());
-        Ok(Self { scheduler, model, preemptions, choices, now: 0, next_job: 1, tenants, hash: 0, effects })
+        let (store, restarts) = (Store::default(), shape.restarts);
+        Ok(Self {
+            scheduler,
+            model,
+            preemptions,
+            store,
+            restarts,
+            choices,
+            now: 0,
+            next_job: 1,
+            tenants,
+            hash: 0,
+            effects,
+        })
     }
 
     /// Does one thing and checks every law after it.
@@ -70,6 +89,9 @@ impl<'a> World<'a> {
     /// # Errors
     /// The law that broke.
     pub fn step(&mut self) -> Result<(), Broken> {
+        if self.restarts && self.choices.once_in(30) {
+            self.rebuild()?;
+        }
         match self.choices.below(16) {
             0..=3 => {
                 self.round()?;
@@ -126,6 +148,9 @@ impl<'a> World<'a> {
             Err(_) if self.effects.len() > before => return Err(format!("effects of a refused {event:?}")),
             Err(_) => false,
         };
+        if taken {
+            self.store.event(self.now, &event);
+        }
         self.absorb()?;
         Ok(taken)
     }
@@ -133,6 +158,7 @@ impl<'a> World<'a> {
     pub(super) fn absorb(&mut self) -> Result<(), Broken> {
         for effect in std::mem::take(&mut self.effects) {
             self.hash = fold(self.hash, &effect);
+            self.store.effect(&effect);
             self.preemptions.take(&self.model, &effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
             self.model.take(&effect)?;
             // Attempts that were given up are charged no more.
@@ -143,6 +169,7 @@ impl<'a> World<'a> {
                 (*first..=*last).for_each(|index| self.settle((*job, index), *to));
             }
         }
+        self.store.write(&self.scheduler);
         Ok(())
     }
 
@@ -364,7 +391,7 @@ impl<'a> World<'a> {
     }
 
     /// The scheduler's own picture against the model's.
-    fn compare(&self) -> Result<(), Broken> {
+    pub(super) fn compare(&self) -> Result<(), Broken> {
         self.scheduler.sanity_check()?;
         for ((job, index), unit) in &self.model.units {
             let array = self.model.jobs.get(job).is_some_and(|job| job.array);

@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{attempts, division, preempting, snapshots, workers};
+use super::{attempts, division, preempting, rebuilding, snapshots, workers};
 use crate::fault::Fault;
 use crate::testing::{Choices, Shape, World};
 
@@ -43,6 +43,15 @@ const RULES: &[fn()] = &[
     preempting::s2_7_a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted,
     preempting::s2_7_what_victims_held_is_kept_for_the_job_they_were_ended_for,
     preempting::s2_7_at_most_so_many_attempts_are_preempted_in_a_minute,
+    rebuilding::s5_4_after_a_restart_workers_are_unhealthy_and_what_returns_in_time_runs_on,
+    rebuilding::s5_4_what_has_not_returned_in_reassign_after_is_lost_and_its_next_token_is_greater,
+    rebuilding::s5_4_what_a_worker_no_longer_has_is_placed_again,
+    rebuilding::s5_4_gates_time_limits_and_delays_go_on,
+    rebuilding::s5_4_an_array_keeps_its_window_its_ends_and_its_failures,
+    rebuilding::s5_4_a_drain_survives_and_a_deadline_that_passed_meanwhile_counts,
+    rebuilding::s5_4_a_worker_that_left_is_remembered_for_its_incarnation,
+    rebuilding::s5_4_rows_that_contradict_each_other_start_nothing,
+    rebuilding::s5_4_after_a_restart_every_job_still_comes_to_the_same_end,
     snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
     snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
     workers::s1_5_a_worker_that_never_comes_fails,
@@ -65,7 +74,7 @@ const RULES: &[fn()] = &[
 /// Whether a law breaks within some random worlds.
 fn breaks_a_law() -> bool {
     (0..60).any(|seed| {
-        let shape = Shape { preemption: seed % 2 == 1, ..Shape::default() };
+        let shape = Shape { preemption: seed % 2 == 1, restarts: seed % 4 >= 2, ..Shape::default() };
         let Ok(mut world) = World::new(shape, Choices::from_seed(seed)) else { return true };
         (0..150).any(|_| world.step().is_err())
     })

@@ -10,6 +10,7 @@ mod gangs;
 mod laws;
 mod members;
 mod preempting;
+mod rebuilding;
 mod reserving;
 mod snapshots;
 mod workers;

@@ -1,0 +1,433 @@
+//! A scheduler out of a store's rows after a restart (section 5.4). Owns what a restart does to what was stored: workers
+//! are silent from now on, their attempts suspect, and a new epoch begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::worker::WorkerState;
+
+use super::Scheduler;
+use super::assign::Target;
+use super::gang::Members;
+use super::record::{Array, Attempt, Done, Job, Life, Past, Unit, Worker};
+use super::timer::Timer;
+use crate::config::Config;
+use crate::effect::{CancelReason, Effect, WorkerReason};
+use crate::error::EventError;
+use crate::event::{Capabilities, DrainOrder, GpuDevices};
+use crate::fault::{Fault, fault};
+use crate::fleet::dims::Dim;
+use crate::job::JobSpec;
+use crate::stored::{ArrayRow, AttemptRow, Body, GpuShape, Incarnation, JobRow, Stored, UnitRow, WorkerRow};
+use crate::table::NONE;
+
+/// Stored rows that contradict each other.
+fn wrong<T>(what: impl ToString, problem: &'static str) -> Result<T, EventError> {
+    Err(EventError::Stored { what: what.to_string(), problem })
+}
+
+impl Scheduler {
+    /// A scheduler that goes on where the rows of a store end: see [`crate::stored`] for which these are.
+    ///
+    /// Workers that had connected are Unhealthy and their attempts Suspect. They count as silent since `now`, so that what
+    /// does not return within `reassign_after` is lost; who returns is told by `Connected`. Workers that had left are only
+    /// remembered, for their incarnations. Jobs that wait do so by their original sequence. Tokens are issued under
+    /// `epoch`, which must be above every epoch that anything was issued under; it also makes revisions grow. Keys of
+    /// workers from before mean nothing any more.
+    ///
+    /// Cost: O((jobs + attempts + workers) · log), elements of arrays by ranges where they were never assigned.
+    ///
+    /// # Errors
+    /// The configuration makes no sense, or the rows contradict each other.
+    pub fn rebuild(
+        config: Config,
+        seed: u64,
+        (epoch, now): (Epoch, u64),
+        stored: Stored,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Self, EventError> {
+        let mut scheduler = Self::new(config, seed)?;
+        scheduler.now = now;
+        scheduler.epochs = epochs(&stored, epoch)?;
+        scheduler.raise_revision(epoch);
+        for row in stored.tenants {
+            scheduler.tenant_changed(row.name.clone(), row.settings)?;
+            scheduler.quota_changed(row.name, row.quota)?;
+        }
+        let workers = scheduler.bring_workers(stored.workers, effects)?;
+        scheduler.know_devices(&stored.attempts, &stored.jobs)?;
+        let mut jobs = stored.jobs;
+        jobs.sort_by_key(|row| row.job);
+        for row in jobs {
+            scheduler.bring_job(row, &workers)?;
+        }
+        let mut attempts = stored.attempts;
+        attempts.sort_by_key(|row| (row.assigned_at, row.attempt));
+        let mut known = BTreeSet::new();
+        for row in attempts {
+            if !known.insert(row.attempt) {
+                return wrong(format!("attempt {}", row.attempt), "is stored twice");
+            }
+            scheduler.bring_attempt(&row, &workers)?;
+        }
+        scheduler.fleet_changed = true;
+        (0..scheduler.tenants.len()).for_each(|number| scheduler.weigh_tenant(u32::try_from(number).unwrap_or(NONE)));
+        scheduler.sanity_check().or_else(|problem| wrong("as a whole,", problem))?;
+        Ok(scheduler)
+    }
+
+    /// Makes the workers known, silent since now. Returns their numbers.
+    fn bring_workers(
+        &mut self,
+        mut rows: Vec<WorkerRow>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<BTreeMap<Incarnation, u32>, EventError> {
+        rows.sort_by(|a, b| a.worker.cmp(&b.worker));
+        let mut numbers = BTreeMap::new();
+        for row in rows {
+            let name = format!("worker `{}` {}", row.worker.id, row.worker.number);
+            let before = self.worker_ids.get(&row.worker.id).and_then(|number| self.workers.get(*number));
+            if before.is_some_and(|worker| !worker.state.is_terminal()) {
+                return wrong(name, "comes after an incarnation that has not left");
+            }
+            if numbers.contains_key(&row.worker) {
+                return wrong(name, "is stored twice");
+            }
+            let worker = row.worker.clone();
+            numbers.insert(worker, self.bring_worker(row, effects)?);
+        }
+        Ok(numbers)
+    }
+
+    fn bring_worker(&mut self, row: WorkerRow, effects: &mut Vec<Effect>) -> Result<u32, EventError> {
+        let WorkerRow { worker: Incarnation { id, number: incarnation }, state: from, capabilities, .. } = row;
+        let knew = matches!(from, WorkerState::Creating | WorkerState::Registering) || from.is_terminal();
+        let state = if knew { from } else { WorkerState::Unhealthy };
+        let drain = row.drain.or((from == WorkerState::Draining).then(DrainOrder::default));
+        let record = Worker {
+            cordoned: row.cordoned,
+            drain,
+            state,
+            ..Worker::new(id.clone(), incarnation, Arc::clone(&capabilities), self.now)
+        };
+        let number = self.workers.insert(record).ok_or(EventError::Fatal("too many workers"))?;
+        self.worker_ids.insert(id, number);
+        if state.is_terminal() {
+            self.gone.push_back(number);
+            return Ok(number);
+        }
+        if state == WorkerState::Unhealthy {
+            self.enter(number, &capabilities)?;
+        }
+        if state != from {
+            let (worker, revision) = (self.key_of(number), self.next_revision());
+            let (from, reason) = (Some(from), WorkerReason::ServerRestarted);
+            effects.push(Effect::WorkerChanged { worker, from, to: state, reason, revision });
+        }
+        self.arm(number);
+        Ok(number)
+    }
+
+    /// Makes the dimensions known that attempts hold, even if no worker offers them any more.
+    fn know_devices(&mut self, attempts: &[AttemptRow], jobs: &[JobRow]) -> Result<(), EventError> {
+        let mut held = Capabilities::default();
+        for GpuShape { vendor, model, memory_bytes } in attempts.iter().filter_map(|row| row.gpu.clone()) {
+            held.gpus.push(GpuDevices { vendor, model, memory_bytes, count: 1 });
+        }
+        let extras: BTreeMap<JobId, _> = jobs.iter().map(|row| (row.job, &row.spec.resources.extras)).collect();
+        for row in attempts {
+            let names = extras.get(&row.attempt.job).into_iter().flat_map(|extras| extras.keys().cloned());
+            held.extras.extend(names.map(|name| (name, 1)));
+        }
+        if let Err(name) = self.dims.capacity(&held) {
+            return wrong(format!("an attempt that holds `{name}`"), "needs more dimensions than there are");
+        }
+        self.table.widen(self.dims.len());
+        self.table_dims = self.dims.len();
+        Ok(())
+    }
+
+    /// Stores a job as it stands; attempts follow.
+    fn bring_job(&mut self, row: JobRow, workers: &BTreeMap<Incarnation, u32>) -> Result<(), EventError> {
+        if self.ids.get(row.job.as_u64()).is_some() {
+            return wrong(format!("job {}", row.job), "is stored twice");
+        }
+        row.spec.check().map_err(|source| EventError::Spec { job: row.job, source })?;
+        let tenant = self.tenant_number(&row.spec.tenant);
+        let spec = self.intern(&row.spec, tenant);
+        let (array, life, elements) = match row.body {
+            Body::One(unit) => {
+                let life = self.life_of(&unit, workers);
+                (NONE, life, BTreeMap::from([(0, unit)]))
+            }
+            Body::Array(array) if row.spec.gang.is_none() => {
+                let (array, state, elements) = self.array(row.job, array, workers)?;
+                let number = self.arrays.insert(array).ok_or(EventError::Fatal("too many arrays"))?;
+                (number, Life::new(state), elements)
+            }
+            Body::Array(_) => return wrong(format!("job {}", row.job), "is a gang and an array"),
+        };
+        let record = Job { id: row.job, spec, array, stamp: 0, queued: false, life, submitted: row.submitted };
+        let slot = self.jobs.insert(record).ok_or(EventError::Fatal("too many jobs"))?;
+        self.ids.insert(row.job.as_u64(), slot);
+        self.count_in(slot, tenant, &row.spec);
+        let generation = self.jobs.generation(slot);
+        if life.state == JobState::Pending {
+            self.timers.set(row.not_before.unwrap_or(self.now), Timer::Gate(slot, generation));
+        }
+        if let Some(at) = row.expires.filter(|_| !life.state.is_terminal()) {
+            self.timers.set(at, Timer::Expire(slot, generation));
+        }
+        for (index, unit) in elements {
+            self.bring_unit(Unit { job: slot, index }, &unit, workers);
+        }
+        if life.state.is_terminal() {
+            self.finished.push_back(slot);
+        }
+        self.line_up(slot);
+        Ok(())
+    }
+
+    /// What is kept of a unit beside its life: old tokens, members, the end of its delay.
+    fn bring_unit(&mut self, unit: Unit, row: &UnitRow, workers: &BTreeMap<Incarnation, u32>) {
+        if row.state == JobState::Backoff {
+            self.timers.set(row.due.unwrap_or(self.now), Timer::Backoff(unit, self.jobs.generation(unit.job)));
+        }
+        let number = |epoch: Epoch| self.number_of(epoch);
+        let past: Vec<Past> = row
+            .earlier
+            .iter()
+            .map(|token| Past { attempt: token.attempt, epoch: number(token.epoch), answered: token.answered })
+            .collect();
+        if !past.is_empty() {
+            self.past.insert(unit, past);
+        }
+        let size = self.spec_of(unit.job).map_or(1, JobSpec::members);
+        if size > 1 && row.attempt > 0 {
+            let mut members = Members::new(vec![NONE; size as usize]);
+            if let Some(gang) = &row.gang {
+                members.answered.iter_mut().zip(&gang.answered).for_each(|(known, stored)| *known = *stored);
+                let at = |end: &crate::stored::GangEnd| {
+                    end.worker.as_ref().and_then(|worker| workers.get(worker)).copied().unwrap_or(NONE)
+                };
+                members.ending = gang.ending.as_ref().map(|end| (end.end.0, at(end)));
+            }
+            self.gangs.insert(unit.job, members);
+        }
+    }
+
+    fn life_of(&self, row: &UnitRow, workers: &BTreeMap<Incarnation, u32>) -> Life {
+        let due = if row.state == JobState::Backoff { row.due.unwrap_or(self.now) } else { 0 };
+        Life {
+            answered: row.answered,
+            started: row.started,
+            lost: row.lost,
+            retries: u8::try_from(row.retries).unwrap_or(u8::MAX),
+            infra: row.infra,
+            attempt: if fault(Fault::RebuiltTokens) { 0 } else { row.attempt },
+            epoch: self.number_of(row.epoch),
+            avoid: row.avoid.as_ref().and_then(|worker| workers.get(worker)).copied().unwrap_or(NONE),
+            due,
+            ..Life::new(row.state)
+        }
+    }
+
+    /// The record of an array, its state, and its elements that have rows of their own.
+    fn array(
+        &self,
+        job: JobId,
+        row: ArrayRow,
+        workers: &BTreeMap<Incarnation, u32>,
+    ) -> Result<(Array, JobState, BTreeMap<u32, UnitRow>), EventError> {
+        let name = format!("job {job}");
+        let mut array = Array {
+            max_parallel: row.max_parallel.unwrap_or(u32::MAX).max(1),
+            max_failures: row.max_failures.map_or(u64::MAX, u64::from),
+            ..Array::default()
+        };
+        let (mut sum, mut states) = (0_u64, Vec::new());
+        for range in &row.ranges {
+            let (first, last) = (range.first, range.last);
+            if first > last || !(range.state.is_terminal() || super::lookup::waits(range.state)) {
+                return wrong(name, "has a range that ends before it begins, or that holds capacity");
+            }
+            sum += u64::from(last - first) + 1;
+            if range.state.is_terminal() {
+                array.done.insert(first, last, Done { state: range.state, attempt: 0, epoch: 0, answered: false });
+            } else {
+                states.push(range.state);
+                array.ready.insert(first, last, ());
+            }
+        }
+        for (index, unit) in &row.elements {
+            let life = self.life_of(unit, workers);
+            sum += 1;
+            if unit.state == JobState::Pending {
+                return wrong(name, "has an element by itself that is still behind the gate");
+            }
+            if unit.state.is_terminal() {
+                let Life { state, attempt, epoch, answered, .. } = life;
+                array.done.insert(*index, *index, Done { state, attempt, epoch, answered });
+                continue;
+            }
+            if array.ready.get(*index).is_some() {
+                return wrong(name, "has an element in a range and by itself");
+            }
+            array.active.insert(*index, life);
+            array.running += u32::from(unit.state.holds_capacity());
+        }
+        let queued = array.active.iter().filter(|(_, life)| life.state == JobState::Queued);
+        queued.for_each(|(index, _)| array.ready.insert(*index, *index, ()));
+        array.elements = u32::try_from(sum).unwrap_or(u32::MAX);
+        let bad = |state: JobState| matches!(state, JobState::Failed | JobState::TimedOut);
+        let failed = array.done.iter().filter(|(.., done)| bad(done.state));
+        array.failures = failed.map(|(first, last, _)| u64::from(last - first) + 1).sum();
+        if states.windows(2).any(|pair| pair.first() != pair.last()) || states.contains(&JobState::Backoff) {
+            return wrong(name, "has elements before and behind its gate");
+        }
+        let outcome = JobState::of_array(array.done.iter().map(|(.., done)| done.state));
+        let over = array.done.len() == sum;
+        let state = if over { outcome } else { states.first().copied().unwrap_or(JobState::Queued) };
+        Ok((array, state, row.elements))
+    }
+
+    /// Adds what a job counts to its tenant's numbers.
+    fn count_in(&mut self, slot: u32, tenant: u32, spec: &JobSpec) {
+        let Some(job) = self.jobs.get(slot) else { return };
+        let (mut waiting, mut active) = (0, 0);
+        let mut add = |state: JobState, units: u64| {
+            waiting += if super::lookup::waits(state) { units } else { 0 };
+            active += if state.is_terminal() { 0 } else { units };
+        };
+        match self.array_of(job) {
+            None => add(job.life.state, 1),
+            Some(array) => {
+                let queued = array.active.values().filter(|life| life.state == JobState::Queued).count() as u64;
+                if !job.life.state.is_terminal() {
+                    add(job.life.state, array.ready.len() - queued);
+                }
+                array.active.values().for_each(|life| add(life.state, 1));
+            }
+        }
+        if let Some(tenant) = self.tenant_mut(tenant) {
+            tenant.pending += waiting;
+            tenant.active += active;
+            tenant.demand_more(spec, active);
+        }
+    }
+
+    /// An attempt that is not known to have ended holds its worker's capacity.
+    fn bring_attempt(&mut self, row: &AttemptRow, workers: &BTreeMap<Incarnation, u32>) -> Result<(), EventError> {
+        let name = format!("attempt {}", row.attempt);
+        let worker = workers.get(&row.worker).copied().unwrap_or(NONE);
+        let place = self.workers.get(worker).map_or(NONE, |worker| worker.place);
+        if place == NONE {
+            return wrong(name, "is on a worker that is not there");
+        }
+        let Some(slot) = self.ids.get(row.attempt.job.as_u64()) else { return wrong(name, "belongs to no job") };
+        let unit = Unit { job: slot, index: row.attempt.index };
+        let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, row.gpu.as_ref())) else {
+            return wrong(name, "belongs to no element, or holds what its job does not ask for");
+        };
+        if row.attempt.member >= self.spec_of(slot).map_or(1, JobSpec::members) {
+            return wrong(name, "belongs to no member of its gang");
+        }
+        let newest = row.attempt.attempt == life.attempt && self.epoch_at(life.epoch) == row.attempt.epoch;
+        if row.attempt.attempt > life.attempt || (row.attempt.attempt == life.attempt) != newest {
+            return wrong(name, "is newer than its job knows");
+        }
+        let lost = row.lost || !newest || !life.state.holds_capacity();
+        let tenant = self.tenant_of(slot);
+        let token = (row.attempt.member, row.attempt.attempt, self.number_of(row.attempt.epoch));
+        let attempt = Attempt {
+            state: if lost { AttemptState::Lost } else { AttemptState::Suspect },
+            accepted: row.accepted,
+            started: row.started_at.is_some(),
+            charged: !lost,
+            ending: row.ending,
+            started_at: row.started_at.unwrap_or(0),
+            ..Attempt::new(unit, token, Target { worker, request, tenant }, row.assigned_at)
+        };
+        let number = self.list_attempt(attempt);
+        if let Some(vector) = self.requests.get(request) {
+            if !fault(Fault::RebuiltCapacity) {
+                self.table.charge(place, &vector.need, 1);
+            }
+            if let Some(tenant) = self.tenants.get_mut(tenant as usize).filter(|_| !lost) {
+                tenant.charge(vector, 1);
+            }
+        }
+        let adoptable = lost && life.lost && !self.is_gang(slot);
+        if newest && (adoptable || !lost) && life.live == NONE {
+            life.live = number;
+            self.set_life(unit, life);
+        }
+        if newest && !lost {
+            self.bring_member(slot, row.attempt.member, number);
+        }
+        Ok(())
+    }
+
+    /// An attempt that runs on is one of its gang's members.
+    fn bring_member(&mut self, job: u32, member: u32, number: u32) {
+        let Some(members) = self.gangs.get_mut(&job) else { return };
+        if let Some(place) = members.slots.get_mut(member as usize) {
+            *place = number;
+        }
+        let ends = members.ending.is_some();
+        if let Some(attempt) = self.attempts.get_mut(number).filter(|_| ends) {
+            attempt.ending = attempt.ending.or(Some(CancelReason::Gang));
+        }
+    }
+
+    /// The request vector of a job that holds this kind of GPU, if it asks for any.
+    fn request_of(&self, job: u32, gpu: Option<&GpuShape>) -> Option<u32> {
+        let spec = self.specs.get(self.jobs.get(job)?.spec as usize)?;
+        let holds = |number: &u32| {
+            self.requests.get(*number).is_some_and(|request| {
+                let of_kind = |(dim, _): &(u8, i32)| match (self.dims.get(usize::from(*dim)), gpu) {
+                    (Some(Dim::Gpu { vendor, model, memory_bytes }), Some(gpu)) => {
+                        (vendor, model, memory_bytes) == (&gpu.vendor, &gpu.model, &gpu.memory_bytes)
+                    }
+                    (Some(Dim::Gpu { .. }), None) => false,
+                    _ => true,
+                };
+                request.need.iter().all(of_kind)
+            })
+        };
+        self.classes.get(spec.class)?.requests.iter().copied().find(holds)
+    }
+
+    fn number_of(&self, epoch: Epoch) -> u32 {
+        self.epochs.binary_search(&epoch).ok().and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
+    }
+}
+
+/// All epochs that tokens were issued under, ascending, and the new one.
+fn epochs(stored: &Stored, epoch: Epoch) -> Result<Vec<Epoch>, EventError> {
+    let of_unit = |unit: &UnitRow, epochs: &mut Vec<Epoch>| {
+        epochs.extend((unit.attempt > 0).then_some(unit.epoch));
+        epochs.extend(unit.earlier.iter().map(|token| token.epoch));
+    };
+    let mut epochs: Vec<Epoch> = stored.attempts.iter().map(|row| row.attempt.epoch).collect();
+    for row in &stored.jobs {
+        match &row.body {
+            Body::One(unit) => of_unit(unit, &mut epochs),
+            Body::Array(array) => array.elements.values().for_each(|unit| of_unit(unit, &mut epochs)),
+        }
+        if epochs.len() > 4096 {
+            epochs.sort_unstable();
+            epochs.dedup();
+        }
+    }
+    epochs.sort_unstable();
+    epochs.dedup();
+    if epochs.last().is_some_and(|last| *last >= epoch) {
+        return wrong(format!("epoch {epoch}"), "is not above those that attempts were issued under");
+    }
+    epochs.push(epoch);
+    Ok(epochs)
+}
