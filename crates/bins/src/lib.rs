@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(feature = "fleet")]
+pub mod api;
 #[cfg(all(feature = "cli", feature = "process"))]
 pub mod cli;
 #[cfg(feature = "testing")]

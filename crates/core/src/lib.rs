@@ -18,6 +18,7 @@ pub mod name;
 pub mod named;
 pub mod ports;
 pub mod quantity;
+pub mod rate;
 pub mod resource;
 pub mod spec;
 #[cfg(any(test, feature = "testing"))]

@@ -1,0 +1,11 @@
+//! Who calls, and what they may. Owns roles, tokens and the rate of calls; never stores anything.
+
+mod caller;
+mod rate;
+mod role;
+mod token;
+
+pub use caller::{Caller, Scope};
+pub use rate::Rates;
+pub use role::Role;
+pub use token::{Bearer, SecretHash, TokenError, TokenId};
