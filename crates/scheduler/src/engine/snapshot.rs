@@ -38,7 +38,7 @@ impl Scheduler {
             return Err(EventError::Fatal("the snapshot was written by another version"));
         }
         let mut scheduler = snapshot.state;
-        scheduler.rebuild();
+        scheduler.derive();
         scheduler.sanity_check().map_err(EventError::Fatal)?;
         scheduler.config = config;
         if fault(Fault::ForgetTimers) {
@@ -48,7 +48,7 @@ impl Scheduler {
     }
 
     /// Works out again what follows from the rest and is not written down.
-    fn rebuild(&mut self) {
+    fn derive(&mut self) {
         self.classes.rebuild(&self.requests);
         self.tenants.iter_mut().flat_map(|tenant| &mut tenant.lanes).for_each(Lane::refresh);
         self.open_classes = OpenClasses::default();
