@@ -38,6 +38,7 @@ impl Attempt {
             charged: true,
             revoking: false,
             ending: None,
+            preemptible: None,
             assigned_at: now,
             started_at: 0,
             before: NONE,
@@ -99,6 +100,8 @@ impl Scheduler {
 
     /// Stores an attempt and lists it with its worker.
     pub(super) fn list_attempt(&mut self, mut attempt: Attempt) -> u32 {
+        let spec = self.jobs.get(attempt.unit.job).and_then(|job| self.specs.get(job.spec as usize));
+        attempt.preemptible = spec.and_then(|spec| spec.preemptible);
         let Some(worker) = self.workers.get_mut(attempt.worker) else { return NONE };
         let next = worker.first;
         attempt.after = next;
@@ -108,6 +111,7 @@ impl Scheduler {
         if let Some(next) = self.attempts.get_mut(next) {
             next.before = slot;
         }
+        self.preemptibles.insert(slot, &attempt);
         slot
     }
 

@@ -33,6 +33,7 @@ impl Scheduler {
     /// Forgets an attempt that has ended for sure: its worker's capacity and its tenant's quota go back.
     pub(super) fn close(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.remove(slot) else { return };
+        self.preemptibles.remove(slot, &attempt);
         if let Some(before) = self.attempts.get_mut(attempt.before) {
             before.after = attempt.after;
         } else if let Some(worker) = self.workers.get_mut(attempt.worker) {

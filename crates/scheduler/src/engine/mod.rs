@@ -18,6 +18,7 @@ mod machine;
 mod message;
 mod order;
 mod preempt;
+mod preemptible;
 mod rebuild;
 mod record;
 mod reserve;
@@ -60,6 +61,7 @@ use crate::table::{Ids, LeastTree, Slab};
 use crate::tenant::Tenant;
 pub use explain::{Demand, Explanation, Lacking, Misfit, WorkerFit};
 use gang::Members;
+use preemptible::Preemptibles;
 use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
 use reserve::Reservation;
 pub use round::RoundStats;
@@ -180,6 +182,9 @@ pub struct Scheduler {
     reserve_due: bool,
     /// The timer that makes that so is set.
     reserve_timer: bool,
+    /// Attempts that may be ended for others.
+    #[serde(skip)]
+    preemptibles: Preemptibles,
     /// When attempts were ended for others lately, the oldest first.
     #[serde(default)]
     preempted: VecDeque<u64>,
@@ -257,6 +262,7 @@ impl Scheduler {
             reservations: Vec::new(),
             reserve_due: false,
             reserve_timer: false,
+            preemptibles: Preemptibles::default(),
             preempted: VecDeque::new(),
             preempt_timer: false,
             shortlist: Shortlist::default(),

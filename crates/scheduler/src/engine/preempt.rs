@@ -2,7 +2,7 @@
 //! held is kept for it until it starts. Owns who may end whom, where and how often; which attempts of one worker is chosen
 //! in `victims`, and what is kept is a reservation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::id::JobId;
 use orlop_core::machine::attempt::AttemptState;
@@ -62,25 +62,26 @@ impl Scheduler {
     /// Ends attempts for blocked heads, the most urgent first. Returns whether a reservation was given back for it, so that
     /// there may be something to place.
     ///
-    /// Cost: one look at every attempt, then per class with an urgent head at every worker with preemptible attempts.
+    /// Cost: nothing while nothing that runs may be preempted; else one look at every waiting queue and, if one of them is
+    /// urgent enough, at every attempt that its head may end, then per class with such a head at the workers of these.
     pub(super) fn preempt(&mut self, effects: &mut Vec<Effect>) -> bool {
         if !self.config.preemption {
             return false;
         }
+        let worse = if fault(Fault::AnyVictim) { 0 } else { WORSE };
+        let Some(worst) = self.preemptibles.worst() else { return false };
         let mut heads: Vec<(u8, Head)> = Vec::new();
         for head in self.waiting_heads() {
             let priority = self.spec_of(head.job).map_or(u8::MAX, |spec| spec.priority.0);
             let served = self.reservations.iter().any(|kept| kept.job == head.job && kept.is_held());
-            if !served && !self.is_gang(head.job) && priority.saturating_add(WORSE) <= crate::job::Priority::LAST.0 {
+            if !served && !self.is_gang(head.job) && priority.saturating_add(worse) <= worst {
                 heads.push((priority, head));
             }
         }
-        if heads.is_empty() {
-            return false;
-        }
         // Heads come by waiting time, which a stable sort keeps.
         heads.sort_by_key(|(priority, _)| *priority);
-        let offers = self.preemptible();
+        let Some((urgent, _)) = heads.first() else { return false };
+        let offers = self.offers(urgent.saturating_add(worse));
         let (mut hopeless, mut gave_back) = (BTreeSet::new(), false);
         for (priority, head) in heads {
             let most = self.may_preempt();
@@ -116,32 +117,28 @@ impl Scheduler {
         (most as usize).saturating_sub(self.preempted.len())
     }
 
-    /// Attempts that somebody may end, by worker: they run, nobody told them to end yet, and they are whole jobs.
-    fn preemptible(&self) -> Vec<Offer> {
-        let mut offers = Vec::new();
-        for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE && worker.attempts > 0) {
-            if !worker.state.is_schedulable() || worker.cordoned || worker.drain.is_some() {
-                continue;
-            }
-            let list: Vec<_> = self.attempts_on(number).into_iter().filter_map(|slot| self.offer(slot)).collect();
-            if !list.is_empty() {
-                offers.push((number, list));
+    /// Attempts with at least this priority number that somebody may end now, by worker: they run, nobody told them to end
+    /// yet, and they are whole jobs. Cost: what the index knows of them.
+    fn offers(&self, least: u8) -> Vec<Offer> {
+        let mut offers: BTreeMap<u32, Vec<Preemptible>> = BTreeMap::new();
+        for (number, slot) in self.preemptibles.from(least) {
+            let worker = self.workers.get(number).filter(|worker| worker.place != NONE);
+            let open = worker
+                .is_some_and(|worker| worker.state.is_schedulable() && !worker.cordoned && worker.drain.is_none());
+            if let Some(offer) = self.offer(slot).filter(|_| open) {
+                offers.entry(number).or_default().push(offer);
             }
         }
-        offers
+        offers.into_iter().collect()
     }
 
     fn offer(&self, slot: u32) -> Option<Preemptible> {
         let attempt = self.attempts.get(slot)?;
-        let spec = self.spec_of(attempt.unit.job)?;
         let life = self.life(attempt.unit)?;
         let runs = attempt.state == AttemptState::Running && life.state == JobState::Running && life.live == slot;
-        (runs && spec.preemptible && spec.gang.is_none() && attempt.ending.is_none()).then(|| Preemptible {
-            slot,
-            priority: spec.priority.0,
-            ran: self.now.saturating_sub(attempt.started_at),
-            request: attempt.request,
-        })
+        let priority = attempt.preemptible.filter(|_| runs && attempt.ending.is_none())?;
+        let ran = self.now.saturating_sub(attempt.started_at);
+        Some(Preemptible { slot, priority, ran, request: attempt.request })
     }
 
     /// Whether the limits of a head's tenant let it start at all.

@@ -127,6 +127,8 @@ pub(super) struct Attempt {
     pub(super) revoking: bool,
     /// It was told to end.
     pub(super) ending: Option<CancelReason>,
+    /// Its priority number, if it may be ended for others.
+    pub(super) preemptible: Option<u8>,
     pub(super) assigned_at: u64,
     pub(super) started_at: u64,
     /// Neighbours on the same worker.
@@ -143,6 +145,8 @@ pub(super) struct Spec {
     pub(super) queue: u32,
     /// Number of its preferences; 0 = none.
     pub(super) likes: u32,
+    /// Its priority number, if attempts of it may be ended for others.
+    pub(super) preemptible: Option<u8>,
 }
 
 /// One incarnation of a worker.

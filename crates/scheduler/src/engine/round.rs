@@ -37,7 +37,8 @@ impl Scheduler {
     /// Fires due timers and places at most `limit` attempts, the members of a gang counting one by one but never parted.
     ///
     /// Cost: per run of up to `run_max` jobs one search, O(workers ÷ 64) summaries and the blocks that these do not rule
-    /// out; per woken class what its hints cost. With preemption and an urgent job that waits, one look at every attempt.
+    /// out; per woken class what its hints cost. With preemption and an urgent job that waits, one look at every
+    /// attempt that it may end.
     pub fn round(&mut self, now: u64, limit: u32, effects: &mut Vec<Effect>) -> RoundStats {
         self.now = self.now.max(now);
         self.fire(effects);

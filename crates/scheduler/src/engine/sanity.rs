@@ -7,6 +7,7 @@ use orlop_core::machine::job::JobState;
 use super::Scheduler;
 use super::lookup::waits;
 use super::order::valid;
+use super::preemptible::Preemptibles;
 use super::record::{Life, Unit};
 use crate::fleet::MAX_DIMS;
 use crate::queue::Fifo;
@@ -119,7 +120,10 @@ impl Scheduler {
             }
             self.check_worker(number, &taken)?;
         }
-        must(listed == self.attempts.len(), "an attempt is listed by no worker")
+        must(listed == self.attempts.len(), "an attempt is listed by no worker")?;
+        let mut preemptibles = Preemptibles::default();
+        self.attempts.iter().for_each(|(slot, attempt)| preemptibles.insert(slot, attempt));
+        must(preemptibles == self.preemptibles, "an attempt that may be preempted is not known, or another is")
     }
 
     /// A reservation keeps one worker, and what is held for a job is charged to its tenant.

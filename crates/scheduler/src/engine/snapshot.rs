@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
+use super::preemptible::Preemptibles;
 use crate::class::open::OpenClasses;
 use crate::config::Config;
 use crate::error::EventError;
@@ -51,6 +52,10 @@ impl Scheduler {
     fn derive(&mut self) {
         self.classes.rebuild(&self.requests);
         self.tenants.iter_mut().flat_map(|tenant| &mut tenant.lanes).for_each(Lane::refresh);
+        self.preemptibles = Preemptibles::default();
+        for (slot, attempt) in self.attempts.iter() {
+            self.preemptibles.insert(slot, attempt);
+        }
         self.open_classes = OpenClasses::default();
         for (number, class) in self.classes.iter() {
             self.open_classes.set(number, class.queues > 0 && !class.is_blocked());
