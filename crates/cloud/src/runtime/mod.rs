@@ -14,3 +14,5 @@ pub mod pod;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod process;
 pub mod volume;
+#[cfg(feature = "local")]
+pub mod worker;

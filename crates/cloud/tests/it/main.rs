@@ -6,3 +6,5 @@
 mod docker;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod process;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod worker;

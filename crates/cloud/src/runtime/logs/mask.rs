@@ -82,7 +82,7 @@ impl Masker {
 
     /// Masks a stream that arrives in pieces: appends what is certain to `out` and keeps in `held` what may be the
     /// beginning of a secret. Whatever the pieces are, the output is that of the whole stream masked at once.
-    pub(super) fn push(&self, held: &mut Vec<u8>, piece: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn push(&self, held: &mut Vec<u8>, piece: &[u8], out: &mut Vec<u8>) {
         if self.secrets.is_empty() {
             out.extend_from_slice(piece);
             return;
@@ -93,7 +93,7 @@ impl Masker {
     }
 
     /// The end of a stream: appends what was held to `out`.
-    pub(super) fn finish(&self, held: &mut Vec<u8>, out: &mut Vec<u8>) {
+    pub(crate) fn finish(&self, held: &mut Vec<u8>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.mask(held));
         held.clear();
     }

@@ -88,7 +88,31 @@ fn words(path: &Path) -> Vec<String> {
     text.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-/// The control group of a pod.
+/// Limits of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// CPU limit in millicores; none for no limit.
+    pub(crate) cpu_milli: Option<u64>,
+    /// CPU asked for in millicores, for its share when there is not enough.
+    pub(crate) weight_milli: Option<u64>,
+    /// Memory in bytes, swap included; none for no limit.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Processes and threads; none for no limit.
+    pub(crate) pids: Option<u64>,
+}
+
+impl From<&Container> for Bounds {
+    fn from(container: &Container) -> Self {
+        Self {
+            cpu_milli: container.cpu_limit_milli,
+            weight_milli: container.cpu_request_milli,
+            memory_bytes: container.memory_limit_bytes,
+            pids: None,
+        }
+    }
+}
+
+/// The control group of a pod or an attempt.
 #[derive(Debug)]
 pub(crate) struct Cgroup(PathBuf);
 
@@ -108,20 +132,22 @@ impl Cgroup {
         fs::create_dir(&self.0).during(|| format!("making the control group `{}`", self.0.display()))
     }
 
-    /// Sets the limits of a container that is about to start. Controllers that are not there are passed over: that
+    /// Sets the limits of what is about to start. Controllers that are not there are passed over: that
     /// they enforce nothing was said when the machine was probed.
-    pub(crate) fn limit(&self, container: &Container) -> Result<(), Failure> {
-        let quota = container.cpu_limit_milli.map(|milli| milli.saturating_mul(PERIOD / 1000).max(1000));
+    pub(crate) fn limit(&self, bounds: &Bounds) -> Result<(), Failure> {
+        let quota = bounds.cpu_milli.map(|milli| milli.saturating_mul(PERIOD / 1000).max(1000));
         self.set(
             "cpu.max",
             &format!("{} {PERIOD}", quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string())),
         )?;
-        let weight = container.cpu_request_milli.map_or(100, |milli| (milli / 10).clamp(1, 10_000));
+        let weight = bounds.weight_milli.map_or(100, |milli| (milli / 10).clamp(1, 10_000));
         self.set("cpu.weight", &weight.to_string())?;
-        let memory = container.memory_limit_bytes.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
+        let memory = bounds.memory_bytes.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
         self.set("memory.max", &memory)?;
-        self.set("memory.swap.max", if container.memory_limit_bytes.is_some() { "0" } else { "max" })?;
-        self.set("memory.oom.group", "1")
+        self.set("memory.swap.max", if bounds.memory_bytes.is_some() { "0" } else { "max" })?;
+        self.set("memory.oom.group", "1")?;
+        let pids = bounds.pids.map_or_else(|| "max".to_owned(), |pids| pids.to_string());
+        self.set("pids.max", &pids)
     }
 
     fn set(&self, file: &str, value: &str) -> Result<(), Failure> {
@@ -190,10 +216,10 @@ mod tests {
             memory_limit_bytes: Some(64 << 20),
             ..ContainerPlan::default()
         };
-        group.limit(&Container::from(&plan)).unwrap();
+        group.limit(&Bounds::from(&Container::from(&plan))).unwrap();
         assert_eq!((read("cpu.max").as_str(), read("cpu.weight").as_str()), ("150000 100000", "25"));
         assert_eq!((read("memory.max").as_str(), read("memory.swap.max").as_str()), ("67108864", "0"));
-        group.limit(&Container::from(&ContainerPlan::default())).unwrap();
+        group.limit(&Bounds::default()).unwrap();
         assert_eq!((read("cpu.max").as_str(), read("memory.max").as_str()), ("max 100000", "max"));
     }
 

@@ -23,9 +23,9 @@
 //! # Privacy of paths
 //! See [`Paths`]. No container of this runtime is a sandbox: it runs as this user, on this machine, and sees its files.
 
-mod cgroup;
-mod failure;
-mod identity;
+pub(crate) mod cgroup;
+pub(crate) mod failure;
+pub(crate) mod identity;
 mod layout;
 mod orphans;
 mod paths;
@@ -35,7 +35,7 @@ mod request;
 mod runtime;
 pub mod shim;
 mod start;
-mod tree;
+pub(crate) mod tree;
 mod watch;
 mod wire;
 

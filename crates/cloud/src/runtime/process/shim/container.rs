@@ -22,7 +22,7 @@ use crate::runtime::logs::capture::Tail;
 use crate::runtime::logs::now;
 use crate::runtime::pod::{ContainerExit, Mount};
 use crate::runtime::process::MARKER;
-use crate::runtime::process::cgroup::Cgroup;
+use crate::runtime::process::cgroup::{Bounds, Cgroup};
 use crate::runtime::process::failure::{During, Failure};
 use crate::runtime::process::layout::Layout;
 use crate::runtime::process::paths::{self, Paths};
@@ -125,7 +125,7 @@ impl Pod {
         let is_main = index == self.order.init.len();
         let order = self.launch_order(container, words, if is_main { &self.order.outputs } else { &[] })?;
         if let Some(group) = &self.cgroup {
-            group.limit(container)?;
+            group.limit(&Bounds::from(container))?;
         }
         let (stdout, out) = io::pipe().during(|| "making a pipe".to_owned())?;
         let (stderr, err) = io::pipe().during(|| "making a pipe".to_owned())?;

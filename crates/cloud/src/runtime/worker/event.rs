@@ -1,0 +1,180 @@
+//! What becomes of attempts, as a runtime tells it. Owns the values and the port through which they are told; never
+//! decides what follows.
+
+use std::collections::BTreeMap;
+
+use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::attempt::AttemptId;
+
+/// Why an attempt is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// A person, or the end of its gang or of its token.
+    Cancel,
+    /// Better work needs its place, or the worker is being emptied.
+    Preempt,
+    /// Its lease ran out.
+    Lease,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    /// With a code that means success.
+    Succeeded,
+    /// With another code, by a signal, or for a reason.
+    Failed,
+    /// It ran longer than its limit.
+    TimedOut,
+    /// It was asked to end.
+    Cancelled,
+    /// It gave way.
+    Preempted,
+    /// It never ran.
+    StartFailed,
+    /// Nobody knows how.
+    Lost,
+}
+
+/// What an attempt used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in milliseconds.
+    pub cpu_ms: u64,
+    /// Greatest resident memory seen, in bytes; 0 when the attempt was too short to be looked at.
+    pub max_rss: u64,
+    /// Bytes read from storage.
+    pub io_read: u64,
+    /// Bytes written to storage.
+    pub io_write: u64,
+}
+
+/// Where output came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LogStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// The worker itself.
+    System,
+}
+
+/// Output that is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Chunks that are missing.
+    pub chunks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A piece of output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogChunk {
+    /// Where it came from.
+    pub stream: LogStream,
+    /// Its place among all chunks of the attempt, from 1.
+    pub seq: u64,
+    /// When its first byte was read.
+    pub time: Time,
+    /// The bytes, secrets masked, in whatever encoding the job writes.
+    pub data: Vec<u8>,
+    /// What is missing before it.
+    pub gap: Option<Gap>,
+}
+
+/// What became of all output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogTotals {
+    /// Bytes kept.
+    pub bytes: u64,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// Chunks dropped.
+    pub dropped_chunks: u64,
+    /// Number of the last chunk; 0 when there is none.
+    pub last_seq: u64,
+}
+
+/// The start of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Process id or container id.
+    pub handle: String,
+    /// When.
+    pub at: Time,
+}
+
+/// The end of an attempt: nothing of it runs any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptEnd {
+    /// How.
+    pub outcome: Outcome,
+    /// Exit code, when it ended with one.
+    pub exit_code: Option<i32>,
+    /// Signal, when it ended by one.
+    pub signal: Option<i32>,
+    /// One word for programs, or a sentence for people; empty where outcome, code and signal say all.
+    pub reason: String,
+    /// When it started; none when it never did.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub finished_at: Time,
+    /// What it used.
+    pub usage: Usage,
+    /// What it wrote into its file of outputs.
+    pub outputs: BTreeMap<String, String>,
+    /// What became of its output.
+    pub log: LogTotals,
+    /// All of standard output, where it is short and there is nothing else; then there are no chunks.
+    pub tail: Vec<u8>,
+}
+
+impl AttemptEnd {
+    /// The end of an attempt that never ran, or of which nothing is known.
+    #[must_use]
+    pub fn without_run(outcome: Outcome, reason: impl Into<String>, at: Time) -> Self {
+        Self {
+            outcome,
+            exit_code: None,
+            signal: None,
+            reason: reason.into(),
+            started_at: None,
+            finished_at: at,
+            usage: Usage::default(),
+            outputs: BTreeMap::new(),
+            log: LogTotals::default(),
+            tail: Vec::new(),
+        }
+    }
+}
+
+/// Whether there is room for more output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Room {
+    /// There is.
+    Free,
+    /// There is not: an attempt that may wait is not read until [`JobRuntime::resume`](super::JobRuntime::resume).
+    Full,
+}
+
+/// Who is told what becomes of attempts. Called by the threads of a runtime, which it must not block.
+///
+/// Of one attempt the calls come in order: `started` at most once, any number of `log` and `measured`, `ended` once and
+/// last. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
+pub trait AttemptEvents: Send + Sync + std::fmt::Debug {
+    /// Its process or container runs.
+    fn started(&self, id: AttemptId, started: Started);
+    /// It wrote something.
+    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room;
+    /// What it has used so far.
+    fn measured(&self, id: AttemptId, usage: Usage);
+    /// It ended, and nothing of it is left.
+    fn ended(&self, id: AttemptId, end: AttemptEnd);
+    /// The calls of this round are over.
+    fn flush(&self);
+}

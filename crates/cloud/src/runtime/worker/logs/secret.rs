@@ -1,0 +1,66 @@
+//! The forms in which a secret may turn up in output. Owns which encodings are recognised; masking itself is
+//! [`Masker`]'s.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+
+use crate::runtime::logs::Masker;
+
+/// Shorter values stand in every log and are not masked.
+pub const SECRET_MIN: usize = 4;
+
+/// Masks these values and their base64, URL and JSON forms.
+#[must_use]
+pub fn masker<'a>(values: impl IntoIterator<Item = &'a str>) -> Masker {
+    let long = |value: &&str| value.trim().len() >= SECRET_MIN;
+    Masker::new(values.into_iter().filter(long).flat_map(forms))
+}
+
+/// All forms of a value.
+fn forms(value: &str) -> Vec<String> {
+    let mut all = vec![value.to_owned(), percent(value), json(value)];
+    // A file or a variable often ends with a line feed that is not part of what is encoded.
+    for text in [value, value.trim()] {
+        all.extend([STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().map(|code| code.encode(text)));
+    }
+    all
+}
+
+/// As in a URL, everything but unreserved characters escaped.
+fn percent(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing into a text cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// As in a JSON text, without the quotes.
+fn json(value: &str) -> String {
+    let quoted = serde_json::Value::from(value).to_string();
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_values_and_their_encodings_are_masked() {
+        let masker = masker(["p\"ss wörd/1\n", "abc"]);
+        let shown = |text: &str| masker.mask_text(text);
+        assert_eq!(shown("x p\"ss wörd/1 y"), "x *** y");
+        assert_eq!(shown("cCJzcyB3w7ZyZC8x"), "***");
+        assert_eq!(shown("cCJzcyB3w7ZyZC8xCg=="), "***");
+        assert_eq!(shown("p%22ss%20w%C3%B6rd%2F1%0A"), "***");
+        assert_eq!(shown(r#"{"a":"p\"ss wörd/1\n"}"#), r#"{"a":"***"}"#);
+        assert_eq!(shown("abc"), "abc");
+    }
+}

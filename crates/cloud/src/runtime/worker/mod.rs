@@ -1,0 +1,94 @@
+//! What a worker of the fleet runs on its machine. Owns the port between the agent and what really runs attempts
+//! (processes, containers, nothing), and the values that pass through it; never talks to a server and never decides
+//! which attempt is current.
+//!
+//! A runtime is given an [`AttemptPlan`] in which every decision is taken and tells an [`AttemptEvents`] what becomes of
+//! it. `ended` is told when nothing of the attempt is left, so its room is free from then on.
+
+mod attempt;
+pub mod event;
+pub mod logs;
+pub mod noop;
+mod plan;
+#[cfg(all(feature = "process", target_os = "linux"))]
+pub mod process;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::error::PortError;
+
+pub use attempt::{AttemptId, NoAttempt};
+pub use event::{AttemptEnd, AttemptEvents, Cause, LogChunk, LogStream, LogTotals, Outcome, Room, Started, Usage};
+pub use plan::{AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, WorkSpec, beneath, expand};
+
+/// What an earlier agent left behind of an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remains {
+    /// The attempt.
+    pub id: AttemptId,
+    /// Its state.
+    pub state: RemainsState,
+}
+
+/// The state of an attempt that an earlier agent started.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RemainsState {
+    /// It runs and can be taken over.
+    Alive {
+        /// Its process or container, and when it started.
+        started: Started,
+    },
+    /// It runs and nobody keeps it: it can only be ended.
+    Orphaned,
+    /// It ended and its end is known.
+    Ended,
+    /// It is gone, and nobody knows how it ended.
+    Gone,
+}
+
+/// Runs attempts. Object-safe; every implementation passes the same suite of tests.
+#[async_trait]
+pub trait JobRuntime: Send + Sync + std::fmt::Debug {
+    /// `process`, `docker` or `noop`.
+    fn kind(&self) -> &'static str;
+
+    /// Starts an attempt. Returns at once; what becomes of it is told, an attempt that cannot start too
+    /// ([`Outcome::StartFailed`]).
+    fn start(&self, plan: AttemptPlan);
+
+    /// Asks an attempt to end: after `grace` all of it is killed. One that is not here is fine, and so is asking again;
+    /// of several causes the first counts, of several times the shortest.
+    fn end(&self, id: AttemptId, cause: Cause, grace: Duration);
+
+    /// There is room again for the output of an attempt that was told [`Room::Full`].
+    fn resume(&self, id: AttemptId);
+
+    /// Until when attempts that must not overlap may run without further notice, as time from now.
+    fn renew_lease(&self, left: Duration);
+
+    /// What an earlier agent left behind. To be asked before anything is started.
+    ///
+    /// # Errors
+    /// Transient when it cannot be found out now.
+    async fn list(&self) -> Result<Vec<Remains>, PortError>;
+
+    /// Takes over an attempt of an earlier agent that is alive or has ended: its output after chunk `after_seq` and its
+    /// end are told like those of others. One without supervisor is ended, and told as Lost.
+    ///
+    /// # Errors
+    /// NotFound when there is no trace of it.
+    async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError>;
+
+    /// Removes what is left of an attempt that has ended. That there is nothing is fine.
+    ///
+    /// # Errors
+    /// Transient when it cannot be removed now.
+    async fn remove(&self, id: AttemptId) -> Result<(), PortError>;
+
+    /// Whether attempts can be started now.
+    ///
+    /// # Errors
+    /// What is wrong.
+    async fn check(&self) -> Result<(), PortError>;
+}

@@ -1,0 +1,64 @@
+//! The runtime that runs nothing: every attempt succeeds at once. Owns that end, for measurements and drills.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+
+use super::attempt::AttemptId;
+use super::event::{AttemptEnd, AttemptEvents, Cause, Outcome, Started};
+use super::plan::AttemptPlan;
+use super::{JobRuntime, Remains};
+use crate::runtime::logs::now;
+
+/// Ends every attempt with exit code 0 and starts nothing.
+#[derive(Debug)]
+pub struct NoopRuntime {
+    events: Arc<dyn AttemptEvents>,
+}
+
+impl NoopRuntime {
+    /// A runtime that tells `events`.
+    #[must_use]
+    pub fn new(events: Arc<dyn AttemptEvents>) -> Self {
+        Self { events }
+    }
+}
+
+#[async_trait]
+impl JobRuntime for NoopRuntime {
+    fn kind(&self) -> &'static str {
+        "noop"
+    }
+
+    fn start(&self, plan: AttemptPlan) {
+        let at = now();
+        self.events.started(plan.id, Started { handle: "0".to_owned(), at });
+        let end = AttemptEnd::without_run(Outcome::Succeeded, "", at);
+        self.events.ended(plan.id, AttemptEnd { exit_code: Some(0), started_at: Some(at), ..end });
+        self.events.flush();
+    }
+
+    fn end(&self, _id: AttemptId, _cause: Cause, _grace: Duration) {}
+
+    fn resume(&self, _id: AttemptId) {}
+
+    fn renew_lease(&self, _left: Duration) {}
+
+    async fn list(&self) -> Result<Vec<Remains>, PortError> {
+        Ok(Vec::new())
+    }
+
+    async fn adopt(&self, id: AttemptId, _after_seq: u64) -> Result<(), PortError> {
+        Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace: nothing was started for it")))
+    }
+
+    async fn remove(&self, _id: AttemptId) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    async fn check(&self) -> Result<(), PortError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The beginning of an attempt's life: its directory, secrets, environment and process. Owns that a start that fails
+//! leaves nothing behind; never keeps what it started.
+
+use std::ffi::CString;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::environ::{self, Places};
+use super::life::{Body, Life};
+use super::outputs;
+use super::shared::{Shared, clear};
+use super::spawn::{Command, Spawner};
+use crate::runtime::logs::{Masker, now};
+use crate::runtime::process::identity::stat;
+use crate::runtime::worker::event::Started;
+use crate::runtime::worker::logs::masker;
+use crate::runtime::worker::plan::{AttemptPlan, beneath, expand};
+
+/// Why an attempt could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    /// Its directory.
+    #[error("its directory cannot be made: {0}")]
+    Directory(io::Error),
+    /// A secret.
+    #[error("secret: its secrets cannot be written: {0}")]
+    Secret(io::Error),
+    /// Its working directory.
+    #[error("the working directory `{0}` is not below the attempt's own")]
+    WorkingDir(String),
+    /// An argument or variable.
+    #[error("{0} holds a zero byte or `=` where none may be")]
+    Bytes(String),
+    /// No command.
+    #[error("no command is given; without an image there is nothing to run")]
+    Empty,
+    /// The command.
+    #[error("command: `{0}` {1}")]
+    Command(String, String),
+}
+
+/// Starts an attempt.
+pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Result<(Life, Started), Refused> {
+    let dir = shared.dir(&plan.id);
+    DirBuilder::new().mode(0o700).create(&dir).map_err(Refused::Directory)?;
+    let secrets = match shared.secrets(&plan.id, &plan.secrets) {
+        Ok(secrets) => secrets,
+        Err(error) => {
+            shared.discard(&dir);
+            return Err(Refused::Secret(error));
+        }
+    };
+    match launch(&plan, shared, spawner, &dir, secrets.as_deref()) {
+        Ok((child, started, started_at, mark)) => {
+            let values = plan.secrets.iter().map(|secret| secret.value.as_str());
+            let masker: Option<Arc<Masker>> = (!plan.secrets.is_empty()).then(|| Arc::new(masker(values)));
+            // A process that is dead by now has a start time all the same: nobody has reaped it.
+            let start = stat(child.pid).map_or(0, |stat| stat.identity.start);
+            let handle = format!("{}@{start}", child.pid);
+            let life = Life::new(Body {
+                plan,
+                pid: child.pid,
+                end: child.end,
+                out: child.out,
+                err: child.err,
+                dir,
+                secrets,
+                mark,
+                masker,
+                group: None,
+                started,
+                started_at,
+            });
+            Ok((life, Started { handle, at: started_at }))
+        }
+        Err(refused) => {
+            if let Some(secrets) = &secrets {
+                clear(secrets);
+            }
+            shared.discard(&dir);
+            Err(refused)
+        }
+    }
+}
+
+type Launched = (super::spawn::Child, Instant, orlop_core::time::Time, String);
+
+fn launch(
+    plan: &AttemptPlan,
+    shared: &Shared,
+    spawner: &Spawner,
+    dir: &Path,
+    secrets: Option<&Path>,
+) -> Result<Launched, Refused> {
+    let place = working_dir(plan, dir)?;
+    let mark = shared.mark(&plan.id);
+    let places = Places {
+        dir,
+        output: &dir.join(outputs::FILE),
+        secrets,
+        worker: &shared.options.worker,
+        mark: &mark,
+        vendors: &shared.options.gpu_vendors,
+    };
+    let env = environ::environment(plan, places);
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(environ::PATH, |(_, value)| value);
+    let encoded = environ::encode(&env).map_err(|name| Refused::Bytes(format!("variable `{name}`")))?;
+    let argv = argv(plan)?;
+    let (started, started_at) = (Instant::now(), now());
+    let command = Command { argv: &argv, env: &encoded, path, dir: place.as_deref().unwrap_or(dir) };
+    let child = spawner.spawn(&command).map_err(|error| {
+        let name = plan.spec.argv.first().cloned().unwrap_or_default();
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "was not found".to_owned(),
+            _ => format!("cannot be run: {error}"),
+        };
+        Refused::Command(name, why)
+    })?;
+    Ok((child, started, started_at, mark))
+}
+
+/// The directory the command runs in, where it is not the attempt's own.
+fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<std::path::PathBuf>, Refused> {
+    let Some(wanted) = &plan.spec.working_dir else { return Ok(None) };
+    let wanted = expand(wanted, &plan.id);
+    let place = dir.join(beneath(&wanted).ok_or(Refused::WorkingDir(wanted))?);
+    DirBuilder::new().recursive(true).mode(0o700).create(&place).map_err(Refused::Directory)?;
+    Ok(Some(place))
+}
+
+fn argv(plan: &AttemptPlan) -> Result<Vec<CString>, Refused> {
+    if plan.spec.argv.is_empty() {
+        return Err(Refused::Empty);
+    }
+    let encode =
+        |text: &String| CString::new(expand(text, &plan.id)).map_err(|_| Refused::Bytes("an argument".to_owned()));
+    plan.spec.argv.iter().map(encode).collect()
+}

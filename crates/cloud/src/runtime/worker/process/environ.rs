@@ -1,0 +1,165 @@
+//! The environment of an attempt's process. Owns which variables there are: a minimum, the spec's, those every attempt
+//! has, and secrets; nothing of the agent's own environment passes.
+
+use std::ffi::CString;
+use std::path::Path;
+
+use crate::runtime::worker::plan::{AttemptPlan, GpuDevice, SecretForm, expand};
+
+/// Where commands are looked for when the spec does not say.
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Variable by which the processes of an attempt are recognised.
+pub(super) const MARK: &str = "ORLOP_REF";
+
+/// Where things of an attempt are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places<'a> {
+    /// Its directory.
+    pub(super) dir: &'a Path,
+    /// Its file of outputs.
+    pub(super) output: &'a Path,
+    /// Its directory of secrets.
+    pub(super) secrets: Option<&'a Path>,
+    /// The worker's name.
+    pub(super) worker: &'a str,
+    /// Value of [`MARK`].
+    pub(super) mark: &'a str,
+    /// Vendors of this machine's GPUs, to hide those the attempt did not get.
+    pub(super) vendors: &'a [String],
+}
+
+/// The environment, `NAME=value` each, later ones in place of earlier ones.
+pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String, String)> {
+    let (id, spec) = (&plan.id, &plan.spec);
+    let mut env: Vec<(String, String)> = Vec::with_capacity(spec.env.len() + 20);
+    let mut add = |name: &str, value: String| env.push((name.to_owned(), value));
+    let spec_has = |name: &str| spec.env.iter().any(|(known, _)| known == name);
+    let home = || places.dir.display().to_string();
+    for (name, value) in [("PATH", PATH.to_owned()), ("HOME", home()), ("LANG", "C.UTF-8".to_owned())] {
+        if !spec_has(name) {
+            add(name, value);
+        }
+    }
+    for (name, value) in &spec.env {
+        if !name.starts_with("ORLOP_") {
+            add(name, expand(value, id));
+        }
+    }
+    for (name, value) in visible(&plan.gpus, places.vendors) {
+        add(name, value);
+    }
+    for secret in plan.secrets.iter().filter(|secret| secret.form == SecretForm::Env) {
+        add(&secret.target, secret.value.clone());
+    }
+    add("ORLOP_JOB_ID", id.job.to_string());
+    add("ORLOP_INDEX", id.index.to_string());
+    add("ORLOP_MEMBER", id.member.to_string());
+    add("ORLOP_ATTEMPT", id.attempt.to_string());
+    add("ORLOP_EPOCH", id.epoch.0.to_string());
+    add("ORLOP_WORKER", places.worker.to_owned());
+    add("ORLOP_CPUS", spec.cpu_m.div_ceil(1000).max(1).to_string());
+    add("ORLOP_MEMORY_BYTES", spec.memory_bytes.to_string());
+    add("ORLOP_OUTPUT", places.output.display().to_string());
+    if let Some(dir) = places.secrets {
+        add("ORLOP_SECRETS_DIR", dir.display().to_string());
+    }
+    if let Some(dir) = &plan.artifacts {
+        add("ORLOP_ARTIFACTS_DIR", dir.display().to_string());
+    }
+    if !plan.correlation_id.is_empty() {
+        add("ORLOP_CORRELATION_ID", plan.correlation_id.clone());
+    }
+    add(MARK, places.mark.to_owned());
+    env
+}
+
+/// The variables by which tools of GPU vendors see the devices of an attempt and no others.
+pub(super) fn visible(gpus: &[GpuDevice], vendors: &[String]) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    for (vendor, names) in [
+        ("nvidia", &["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"][..]),
+        ("amd", &["ROCR_VISIBLE_DEVICES"][..]),
+        ("intel", &["ZE_AFFINITY_MASK"][..]),
+    ] {
+        let own: Vec<String> =
+            gpus.iter().filter(|gpu| gpu.vendor == vendor).map(|gpu| gpu.index.to_string()).collect();
+        if own.is_empty() && !vendors.iter().any(|known| known == vendor) {
+            continue;
+        }
+        if vendor == "nvidia" {
+            all.push(("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()));
+        }
+        all.extend(names.iter().map(|name| (*name, own.join(","))));
+    }
+    all
+}
+
+/// The environment as the kernel takes it; the name of a variable that cannot be passed on.
+pub(super) fn encode(env: &[(String, String)]) -> Result<Vec<CString>, String> {
+    let one = |(name, value): &(String, String)| {
+        let bad = name.is_empty() || name.contains('=');
+        if bad { None } else { CString::new(format!("{name}={value}")).ok() }.ok_or_else(|| name.clone())
+    };
+    env.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_core::id::{Epoch, JobId};
+
+    use super::*;
+    use crate::runtime::worker::AttemptId;
+    use crate::runtime::worker::plan::{Secret, WorkSpec};
+
+    #[test]
+    fn s6_every_promised_variable_is_there_and_none_of_the_agents() {
+        let id = AttemptId { job: JobId::from_u64(7), index: 4, member: 1, attempt: 2, epoch: Epoch(9) };
+        let env = vec![("A".to_owned(), "{{index}}".to_owned()), ("ORLOP_JOB_ID".to_owned(), "x".to_owned())];
+        let spec = WorkSpec { env, cpu_m: 1500, memory_bytes: 1 << 30, ..WorkSpec::default() };
+        let mut plan = AttemptPlan::new(id, Arc::new(spec));
+        plan.correlation_id = "c-1".to_owned();
+        plan.gpus = vec![GpuDevice { vendor: "nvidia".to_owned(), index: 3 }];
+        plan.artifacts = Some("/in".into());
+        let form = SecretForm::Env;
+        plan.secrets = vec![Secret { name: "s".to_owned(), value: "v".to_owned(), form, target: "TOKEN".to_owned() }];
+        let vendors = ["nvidia".to_owned(), "amd".to_owned()];
+        let places = Places {
+            dir: Path::new("/w"),
+            output: Path::new("/w/.orlop-output"),
+            secrets: Some(Path::new("/s")),
+            worker: "w1",
+            mark: "m",
+            vendors: &vendors,
+        };
+        let lines: Vec<String> =
+            environment(&plan, places).iter().map(|(name, value)| format!("{name}={value}")).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+        HOME=/w
+        LANG=C.UTF-8
+        A=4
+        CUDA_DEVICE_ORDER=PCI_BUS_ID
+        CUDA_VISIBLE_DEVICES=3
+        NVIDIA_VISIBLE_DEVICES=3
+        ROCR_VISIBLE_DEVICES=
+        TOKEN=v
+        ORLOP_JOB_ID=j0000000000007
+        ORLOP_INDEX=4
+        ORLOP_MEMBER=1
+        ORLOP_ATTEMPT=2
+        ORLOP_EPOCH=9
+        ORLOP_WORKER=w1
+        ORLOP_CPUS=2
+        ORLOP_MEMORY_BYTES=1073741824
+        ORLOP_OUTPUT=/w/.orlop-output
+        ORLOP_SECRETS_DIR=/s
+        ORLOP_ARTIFACTS_DIR=/in
+        ORLOP_CORRELATION_ID=c-1
+        ORLOP_REF=m
+        ");
+        assert_eq!(encode(&[("a=b".to_owned(), String::new())]), Err("a=b".to_owned()));
+        assert_eq!(encode(&[("a".to_owned(), "\0".to_owned())]), Err("a".to_owned()));
+    }
+}

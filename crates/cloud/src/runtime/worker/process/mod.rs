@@ -1,0 +1,190 @@
+//! Attempts as processes of this machine. Owns starting them without a helper, keeping them to the end of their whole
+//! tree, and their directories; never talks to a server, and never runs anything in a shell that the plan does not name.
+//!
+//! A few threads, the *lanes*, do all of it: each starts processes, reads their pipes, waits for their ends and tells
+//! what becomes of them. An attempt belongs to one lane for life, so nothing about it needs a lock.
+//!
+//! No process of this runtime is a sandbox: it runs as this user, on this machine, and sees its files.
+
+mod begin;
+mod environ;
+mod lane;
+mod life;
+mod outputs;
+mod remains;
+mod shared;
+mod spawn;
+mod sweep;
+mod usage;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+
+use self::lane::{Lane, Mailbox, Order};
+use self::shared::Shared;
+use super::attempt::AttemptId;
+use super::event::{AttemptEvents, Cause};
+use super::plan::AttemptPlan;
+use super::{JobRuntime, Remains};
+use crate::runtime::blocking::blocking;
+
+/// Threads that keep processes, at most.
+const LANES_MAX: usize = 8;
+
+/// What may be chosen about a process runtime.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProcessOptions {
+    /// Where the directories of attempts are; made if it is not there.
+    pub work: PathBuf,
+    /// Where files of secrets are: a directory in memory of this user alone. None where the machine has none.
+    pub secrets: Option<PathBuf>,
+    /// The worker's name.
+    pub worker: String,
+    /// By what processes of this worker are told from those of others on the same machine.
+    pub mark: String,
+    /// Vendors of this machine's GPUs.
+    pub gpu_vendors: Vec<String>,
+    /// Whether this program runs nothing but attempts, so that an orphan nothing else explains is theirs.
+    pub exclusive: bool,
+    /// Threads that keep processes; 0 for one per CPU, at most 8.
+    pub lanes: usize,
+}
+
+impl ProcessOptions {
+    /// The usual choices for a worker of that name, with its attempts below `work`.
+    #[must_use]
+    pub fn new(worker: impl Into<String>, work: impl Into<PathBuf>) -> Self {
+        let worker = worker.into();
+        let secrets = shared::memory_dir(&worker);
+        let mark = worker.clone();
+        Self { work: work.into(), secrets, worker, mark, gpu_vendors: Vec::new(), exclusive: false, lanes: 0 }
+    }
+}
+
+/// Runs attempts as processes.
+///
+/// Dropping it stops its threads and leaves the processes as they are; what an agent that starts later makes of them is
+/// said by [`JobRuntime::list`]. An attempt is to be started once: its directory is made for it and for nobody else.
+#[derive(Debug)]
+pub struct ProcessRuntime {
+    shared: Arc<Shared>,
+    lanes: Vec<Arc<Mailbox>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl ProcessRuntime {
+    /// A runtime that tells `events`. This program becomes the reaper of all it starts.
+    ///
+    /// # Errors
+    /// When its directories, threads or descriptors cannot be made.
+    pub fn new(options: ProcessOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, PortError> {
+        let lanes = match options.lanes {
+            0 => std::thread::available_parallelism().map_or(1, usize::from).min(LANES_MAX),
+            lanes => lanes,
+        };
+        let shared = Shared::new(options, events)?;
+        let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new() };
+        for number in 0..lanes {
+            runtime.add_lane(number)?;
+        }
+        Ok(runtime)
+    }
+
+    /// Starts a lane; returns when it works.
+    fn add_lane(&mut self, number: usize) -> io::Result<()> {
+        let mailbox = Mailbox::new()?;
+        let (shared, own) = (Arc::clone(&self.shared), Arc::clone(&mailbox));
+        let (ready, answer) = mpsc::sync_channel(1);
+        let work = move || match Lane::new(shared, own) {
+            Ok(mut lane) => {
+                drop(ready.send(Ok(())));
+                if let Err(error) = lane.run() {
+                    tracing::error!(%error, "a thread that keeps attempts gave up");
+                }
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        };
+        let thread = std::thread::Builder::new().name(format!("orlop-lane-{number}")).spawn(work)?;
+        self.threads.push(thread);
+        self.lanes.push(mailbox);
+        answer.recv().unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()))
+    }
+
+    /// Tells every lane: only one knows the attempt.
+    fn tell(&self, order: impl Fn() -> Order) {
+        self.lanes.iter().for_each(|lane| lane.send(order()));
+    }
+}
+
+impl Drop for ProcessRuntime {
+    fn drop(&mut self) {
+        self.tell(|| Order::Stop);
+        for thread in self.threads.drain(..) {
+            // One that panicked has nothing more to say.
+            drop(thread.join());
+        }
+    }
+}
+
+#[async_trait]
+impl JobRuntime for ProcessRuntime {
+    fn kind(&self) -> &'static str {
+        "process"
+    }
+
+    fn start(&self, plan: AttemptPlan) {
+        let least = self.lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed));
+        if let Some(lane) = least {
+            lane.load.fetch_add(1, Ordering::Relaxed);
+            lane.send(Order::Start(Box::new(plan)));
+        }
+    }
+
+    fn end(&self, id: AttemptId, cause: Cause, grace: Duration) {
+        self.tell(|| Order::End(id, cause, grace));
+    }
+
+    fn resume(&self, id: AttemptId) {
+        self.tell(|| Order::Resume(id));
+    }
+
+    fn renew_lease(&self, _left: Duration) {}
+
+    async fn list(&self) -> Result<Vec<Remains>, PortError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || remains::list(&shared)).await
+    }
+
+    async fn adopt(&self, id: AttemptId, _after_seq: u64) -> Result<(), PortError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || remains::end(&shared, &id)).await
+    }
+
+    async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || {
+            remains::remove(&shared, &id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn check(&self) -> Result<(), PortError> {
+        let work = self.shared.options.work.clone();
+        match tokio::fs::metadata(&work).await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let message = format!("the directory of attempts `{}` is not there", work.display());
+                Err(PortError::new(Class::NotFound, message).because(error))
+            }
+        }
+    }
+}

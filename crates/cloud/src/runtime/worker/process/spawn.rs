@@ -1,0 +1,198 @@
+//! Making an attempt's process, without a helper where none is needed. Owns session, descriptors, signals and working
+//! directory of the child; never waits for it.
+//!
+//! The child starts in a session of its own, with `/dev/null` as standard input, two pipes as outputs, no other
+//! descriptor and no signal blocked or ignored. It takes its working directory from the thread that makes it, which
+//! shares none with the rest of the program.
+
+use std::ffi::{CStr, CString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+use nix::sched::{CloneFlags, unshare};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{AccessFlags, access, chdir, pipe2};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A process that was made.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// Its id, which is also that of its group and session.
+    pub(super) pid: i32,
+    /// Readable once it has ended.
+    pub(super) end: OwnedFd,
+    /// Its standard output.
+    pub(super) out: File,
+    /// Its standard error.
+    pub(super) err: File,
+}
+
+/// What to run.
+#[derive(Debug)]
+pub(super) struct Command<'a> {
+    /// Program and arguments.
+    pub(super) argv: &'a [CString],
+    /// Environment.
+    pub(super) env: &'a [CString],
+    /// Where programs are looked for.
+    pub(super) path: &'a str,
+    /// Working directory.
+    pub(super) dir: &'a Path,
+}
+
+/// What one thread needs to make processes.
+#[derive(Debug)]
+pub(super) struct Spawner {
+    null: File,
+    attributes: PosixSpawnAttr,
+    /// Descriptors this program was started with and that would pass on.
+    foreign: Vec<RawFd>,
+}
+
+impl Spawner {
+    /// For the calling thread, which gets a working directory of its own.
+    pub(super) fn new() -> io::Result<Self> {
+        unshare(CloneFlags::CLONE_FS)?;
+        let mut attributes = PosixSpawnAttr::init()?;
+        let session = PosixSpawnFlags::from_bits_retain(i32::from(libc::POSIX_SPAWN_SETSID));
+        let signals = PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
+        attributes.set_flags(session | signals)?;
+        attributes.set_sigmask(&SigSet::empty())?;
+        // Those that programs come to ignore; handlers of this program do not pass on in any case.
+        let mut defaults = SigSet::empty();
+        defaults.extend([Signal::SIGPIPE, Signal::SIGCHLD, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]);
+        defaults.extend([Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGTTOU]);
+        attributes.set_sigdefault(&defaults)?;
+        Ok(Self { null: File::open("/dev/null")?, attributes, foreign: foreign()? })
+    }
+
+    /// Makes a process.
+    pub(super) fn spawn(&self, command: &Command<'_>) -> io::Result<Child> {
+        let name = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
+        let program = find(name, command.path, command.dir)?;
+        let (out, out_end) = pipe2(OFlag::O_CLOEXEC)?;
+        let (err, err_end) = pipe2(OFlag::O_CLOEXEC)?;
+        let mut actions = PosixSpawnFileActions::init()?;
+        actions.add_dup2(self.null.as_raw_fd(), 0)?;
+        actions.add_dup2(out_end.as_raw_fd(), 1)?;
+        actions.add_dup2(err_end.as_raw_fd(), 2)?;
+        for fd in &self.foreign {
+            actions.add_close(*fd)?;
+        }
+        chdir(command.dir)?;
+        let pid = posix_spawn(program.as_c_str(), &actions, &self.attributes, command.argv, command.env)?.as_raw();
+        drop((out_end, err_end));
+        for end in [out.as_fd(), err.as_fd()] {
+            fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        let id = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+        let end = pidfd_open(id, PidfdFlags::empty())?;
+        Ok(Child { pid, end, out: out.into(), err: err.into() })
+    }
+}
+
+/// Descriptors above standard error that a new program would get.
+fn foreign() -> io::Result<Vec<RawFd>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc/self/fdinfo")? {
+        let entry = entry?;
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else { continue };
+        // One that is closed meanwhile passes to nobody.
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        if fd > 2 && flags.is_some_and(|flags| flags & libc::O_CLOEXEC == 0) {
+            all.push(fd);
+        }
+    }
+    Ok(all)
+}
+
+/// The program of that name, as `execvp` would find it in the job's own `PATH`.
+fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
+    let bytes = name.to_bytes();
+    if bytes.contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let name = name.to_str().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut denied = false;
+    for folder in path.split(':').filter(|_| !name.is_empty()) {
+        // An empty part is the working directory.
+        let candidate: PathBuf =
+            if folder.starts_with('/') { Path::new(folder).join(name) } else { dir.join(folder).join(name) };
+        match access(&candidate, AccessFlags::X_OK) {
+            Ok(()) if candidate.is_file() => {
+                return CString::new(candidate.into_os_string().into_encoded_bytes()).map_err(io::Error::from);
+            }
+            Ok(()) | Err(nix::errno::Errno::EACCES) => denied = true,
+            Err(_) => {}
+        }
+    }
+    Err(if denied { io::ErrorKind::PermissionDenied } else { io::ErrorKind::NotFound }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::process::{WaitOptions, waitpid};
+
+    use super::*;
+
+    fn c(texts: &[&str]) -> Vec<CString> {
+        texts.iter().map(|text| CString::new(*text).unwrap()).collect()
+    }
+
+    /// Runs a command to its end in a thread of its own and returns what it wrote.
+    fn run(argv: &[&str], dir: &Path) -> io::Result<(String, Option<i32>)> {
+        let (argv, env, dir) = (c(argv), c(&["A=b"]), dir.to_owned());
+        let job = move || {
+            let command = Command { argv: &argv, env: &env, path: super::super::environ::PATH, dir: &dir };
+            let mut child = Spawner::new()?.spawn(&command)?;
+            let status = waitpid(Pid::from_raw(child.pid), WaitOptions::empty())?;
+            let mut text = String::new();
+            fcntl(&child.out, FcntlArg::F_SETFL(OFlag::empty()))?;
+            child.out.read_to_string(&mut text)?;
+            Ok((text, status.and_then(|(_, status)| status.exit_status())))
+        };
+        std::thread::spawn(job).join().unwrap()
+    }
+
+    #[test]
+    fn s6_own_session_and_group_empty_input_and_no_foreign_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = std::env::current_dir().unwrap();
+        // A descriptor that is not closed on exec.
+        let open = File::open("/dev/null").unwrap();
+        fcntl(&open, FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
+        let script = "ps -o pid=,pgid=,sid= -p $$; readlink /proc/$$/fd/0; ls /proc/$$/fd; pwd; cat -";
+        let (text, code) = run(&["sh", "-c", script], dir.path()).unwrap();
+        drop(open);
+        assert_eq!(code, Some(0), "{text}");
+        let mut lines = text.lines();
+        let ids: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+        assert!(ids.len() == 3 && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!(lines.next(), Some("/dev/null"));
+        assert_eq!(lines.by_ref().take(3).collect::<Vec<_>>(), ["0", "1", "2"]);
+        assert_eq!(lines.next(), dir.path().to_str());
+        assert_eq!(lines.next(), None, "standard input is empty");
+        assert_eq!(std::env::current_dir().unwrap(), before, "the rest of the program stays where it is");
+    }
+
+    #[test]
+    fn programs_that_are_not_there_or_may_not_run_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(run(&["no-such-program"], dir.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(run(&["./x"], dir.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(dir.path().join("x"), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(dir.path().join("x"), fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(run(&["./x"], dir.path()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(run(&[""], dir.path()).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! What a worker runs, on this machine: the suite every runtime passes, and what is special to processes.
+
+mod bench;
+mod process;
+mod recorder;
+mod suite;
+mod trees;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
+use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, WorkSpec};
+use orlop_core::id::{Epoch, JobId};
+
+use self::recorder::Recorder;
+
+/// An attempt that no other test of this program has.
+fn fresh() -> AttemptId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let job = JobId::from_u64(NEXT.fetch_add(1, Ordering::Relaxed));
+    AttemptId { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+}
+
+/// An attempt of a shell script.
+fn script(text: &str) -> AttemptPlan {
+    plan(WorkSpec { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..WorkSpec::default() })
+}
+
+fn plan(spec: WorkSpec) -> AttemptPlan {
+    AttemptPlan::new(fresh(), Arc::new(spec))
+}
+
+/// A process runtime in a directory of its own.
+struct Machine {
+    runtime: ProcessRuntime,
+    told: Arc<Recorder>,
+    dir: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut ProcessOptions)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let told = Arc::new(Recorder::default());
+        let mut options = ProcessOptions::new(format!("test-{}", fresh().job), dir.path().join("work"));
+        change(&mut options);
+        let runtime = ProcessRuntime::new(options, told.clone()).unwrap();
+        Self { runtime, told, dir }
+    }
+}

@@ -1,0 +1,110 @@
+//! Remembers what a runtime tells. Owns waiting for it, with a limit.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, AttemptId, LogChunk, LogStream, Room, Started, Usage};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What became of one attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) started: Option<Started>,
+    pub(crate) chunks: Vec<LogChunk>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) end: Option<AttemptEnd>,
+}
+
+impl Story {
+    /// All bytes of a stream.
+    pub(crate) fn bytes(&self, stream: LogStream) -> Vec<u8> {
+        let chunks = self.chunks.iter().filter(|chunk| chunk.stream == stream).map(|chunk| &chunk.data);
+        let tail = self.end.iter().map(|end| &end.tail).filter(|_| stream == LogStream::Stdout);
+        chunks.chain(tail).flatten().copied().collect()
+    }
+
+    /// Standard output as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.bytes(LogStream::Stdout)).unwrap()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    told: Mutex<BTreeMap<AttemptId, Story>>,
+    bell: Condvar,
+    /// Whether there is room for logs.
+    full: Mutex<bool>,
+    /// How often it was told that a round is over.
+    flushed: Mutex<u64>,
+}
+
+impl Recorder {
+    fn note(&self, id: AttemptId, change: impl FnOnce(&mut Story)) {
+        let mut told = self.told.lock().unwrap();
+        let story = told.entry(id).or_default();
+        assert!(story.end.is_none(), "told of {id} after its end");
+        change(story);
+        self.bell.notify_all();
+    }
+
+    pub(crate) fn set_full(&self, full: bool) {
+        *self.full.lock().unwrap() = full;
+    }
+
+    pub(crate) fn flushed(&self) -> u64 {
+        *self.flushed.lock().unwrap()
+    }
+
+    /// What was told so far.
+    pub(crate) fn so_far(&self, id: AttemptId) -> Story {
+        self.told.lock().unwrap().get(&id).cloned().unwrap_or_default()
+    }
+
+    /// Waits until something holds of an attempt.
+    pub(crate) fn until(&self, id: AttemptId, mut holds: impl FnMut(&Story) -> bool) -> Story {
+        let limit = Instant::now() + PATIENCE;
+        let mut told = self.told.lock().unwrap();
+        loop {
+            if let Some(story) = told.get(&id).filter(|story| holds(story)) {
+                return story.clone();
+            }
+            let left = limit.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited too long for {id}: {:?}", told.get(&id));
+            told = self.bell.wait_timeout(told, left).unwrap().0;
+        }
+    }
+
+    /// Waits for the end of an attempt.
+    pub(crate) fn ended(&self, id: AttemptId) -> (Story, AttemptEnd) {
+        let story = self.until(id, |story| story.end.is_some());
+        let end = story.end.clone().unwrap();
+        (story, end)
+    }
+}
+
+impl AttemptEvents for Recorder {
+    fn started(&self, id: AttemptId, started: Started) {
+        self.note(id, |story| assert!(story.started.replace(started).is_none(), "{id} started twice"));
+    }
+
+    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
+        self.note(id, |story| story.chunks.push(chunk));
+        if *self.full.lock().unwrap() { Room::Full } else { Room::Free }
+    }
+
+    fn measured(&self, id: AttemptId, usage: Usage) {
+        self.note(id, |story| story.usage = Some(usage));
+    }
+
+    fn ended(&self, id: AttemptId, end: AttemptEnd) {
+        self.note(id, |story| story.end = Some(end));
+    }
+
+    fn flush(&self) {
+        *self.flushed.lock().unwrap() += 1;
+    }
+}

@@ -1,0 +1,159 @@
+//! What every runtime of a worker does alike. Owns the cases; each runtime brings a command that works for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cloud::runtime::worker::noop::NoopRuntime;
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, Outcome, WorkSpec};
+
+use super::recorder::Recorder;
+use super::{Machine, fresh};
+
+/// A runtime under test.
+pub(crate) struct Subject<'a> {
+    pub(crate) runtime: &'a dyn JobRuntime,
+    pub(crate) told: &'a Recorder,
+    /// The spec of a shell script; none where nothing is run.
+    pub(crate) script: Option<&'a dyn Fn(&str) -> WorkSpec>,
+}
+
+impl Subject<'_> {
+    fn plan(&self, script: &str) -> AttemptPlan {
+        let spec = self.script.map_or_else(WorkSpec::default, |make| make(script));
+        AttemptPlan::new(fresh(), Arc::new(spec))
+    }
+}
+
+/// Runs all cases.
+pub(crate) async fn holds(subject: &Subject<'_>) {
+    succeeds(subject);
+    asking_for_what_is_not_there_is_fine(subject).await;
+    if subject.script.is_some() {
+        fails_with_a_code(subject);
+        both_streams_come_as_written(subject);
+        cancelled_with_and_without_grace(subject);
+        times_out(subject);
+        cannot_start(subject);
+        secrets_are_given_and_masked(subject);
+    }
+}
+
+fn succeeds(subject: &Subject<'_>) {
+    let plan = subject.plan("exit 0");
+    let id = plan.id;
+    subject.runtime.start(plan);
+    let (story, end) = subject.told.ended(id);
+    assert_eq!((end.outcome, end.exit_code, end.signal), (Outcome::Succeeded, Some(0), None), "{end:?}");
+    let started = story.started.unwrap();
+    assert!(end.started_at == Some(started.at) && started.at <= end.finished_at);
+    assert!(subject.told.flushed() > 0);
+}
+
+async fn asking_for_what_is_not_there_is_fine(subject: &Subject<'_>) {
+    let id = fresh();
+    subject.runtime.end(id, Cause::Cancel, Duration::ZERO);
+    subject.runtime.resume(id);
+    subject.runtime.remove(id).await.unwrap();
+    assert!(subject.runtime.adopt(id, 0).await.is_err());
+    assert!(!subject.runtime.list().await.unwrap().iter().any(|remains| remains.id == id));
+    subject.runtime.check().await.unwrap();
+}
+
+fn fails_with_a_code(subject: &Subject<'_>) {
+    for (text, code, signal) in [("exit 3", Some(3), None), ("kill -SEGV $$", None, Some(11))] {
+        let plan = subject.plan(text);
+        let id = plan.id;
+        subject.runtime.start(plan);
+        let (_, end) = subject.told.ended(id);
+        assert_eq!((end.outcome, end.exit_code, end.signal), (Outcome::Failed, code, signal), "{end:?}");
+    }
+}
+
+fn both_streams_come_as_written(subject: &Subject<'_>) {
+    let plan = subject.plan(r"printf 'a\377\000b'; printf 'err' >&2; echo $ORLOP_JOB_ID $ORLOP_ATTEMPT");
+    let id = plan.id;
+    subject.runtime.start(plan);
+    let (story, end) = subject.told.ended(id);
+    let expected = [b"a\xff\x00b".as_slice(), format!("{} 1\n", id.job).as_bytes()].concat();
+    assert_eq!(story.bytes(orlop_cloud::runtime::worker::LogStream::Stdout), expected);
+    assert_eq!(story.bytes(orlop_cloud::runtime::worker::LogStream::Stderr), b"err");
+    assert_eq!(end.log.bytes, expected.len() as u64 + 3);
+}
+
+fn cancelled_with_and_without_grace(subject: &Subject<'_>) {
+    for (cause, outcome) in [(Cause::Cancel, Outcome::Cancelled), (Cause::Preempt, Outcome::Preempted)] {
+        let plan = subject.plan("trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done");
+        let id = plan.id;
+        subject.runtime.start(plan);
+        subject.told.until(id, |story| story.text().contains("ready"));
+        subject.runtime.end(id, cause, Duration::from_secs(30));
+        let (story, end) = subject.told.ended(id);
+        assert_eq!((end.outcome, end.exit_code), (outcome, Some(7)), "{end:?}");
+        assert_eq!(story.text(), "ready\nasked\n");
+    }
+    let plan = subject.plan("trap '' TERM; echo ready; while :; do sleep 0.05; done");
+    let id = plan.id;
+    subject.runtime.start(plan);
+    subject.told.until(id, |story| story.text().contains("ready"));
+    subject.runtime.end(id, Cause::Cancel, Duration::from_secs(1));
+    let (_, end) = subject.told.ended(id);
+    assert_eq!(end.outcome, Outcome::Cancelled, "{end:?}");
+    assert!(end.signal == Some(9) || end.exit_code == Some(137), "{end:?}");
+}
+
+fn times_out(subject: &Subject<'_>) {
+    let mut plan = subject.plan("sleep 600");
+    let id = plan.id;
+    (plan.timeout, plan.grace) = (Some(Duration::from_millis(300)), Duration::from_millis(300));
+    subject.runtime.start(plan);
+    let (_, end) = subject.told.ended(id);
+    assert_eq!(end.outcome, Outcome::TimedOut, "{end:?}");
+}
+
+fn cannot_start(subject: &Subject<'_>) {
+    let mut plan = subject.plan("");
+    let id = plan.id;
+    let argv = vec!["no-such-program-anywhere".to_owned()];
+    plan.spec = Arc::new(WorkSpec { argv, ..(*plan.spec).clone() });
+    subject.runtime.start(plan);
+    let (story, end) = subject.told.ended(id);
+    assert_eq!(end.outcome, Outcome::StartFailed, "{end:?}");
+    assert!(end.reason.contains("no-such-program-anywhere"), "{}", end.reason);
+    assert!(story.started.is_none());
+}
+
+fn secrets_are_given_and_masked(subject: &Subject<'_>) {
+    use orlop_cloud::runtime::worker::{Secret, SecretForm};
+    let text = "cat $ORLOP_SECRETS_DIR/sub/key; echo; echo $TOKEN; printf in-env-; sleep 0.3; printf 9482; \
+                echo \"a=$TOKEN\" >> $ORLOP_OUTPUT";
+    let mut plan = subject.plan(text);
+    let id = plan.id;
+    let secret = |value: &str, form, target: &str| Secret {
+        name: "s".to_owned(),
+        value: value.to_owned(),
+        form,
+        target: target.to_owned(),
+    };
+    plan.secrets =
+        vec![secret("in-file-7731", SecretForm::File, "sub/key"), secret("in-env-9482", SecretForm::Env, "TOKEN")];
+    subject.runtime.start(plan);
+    let (story, end) = subject.told.ended(id);
+    assert_eq!(end.outcome, Outcome::Succeeded, "{end:?}");
+    assert_eq!(story.text(), "***\n***\n***");
+    assert_eq!(end.outputs.get("a").map(String::as_str), Some("***"));
+}
+
+#[tokio::test]
+async fn noop() {
+    let told = Arc::new(Recorder::default());
+    let runtime = NoopRuntime::new(told.clone());
+    holds(&Subject { runtime: &runtime, told: &told, script: None }).await;
+}
+
+#[tokio::test]
+async fn process() {
+    let machine = Machine::new();
+    let make =
+        |text: &str| WorkSpec { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..WorkSpec::default() };
+    holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make) }).await;
+}
