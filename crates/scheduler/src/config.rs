@@ -72,7 +72,7 @@ pub struct Config {
     pub max_reservations: u32,
     /// Whether a blocked head may end preemptible attempts that are at least 4 priority numbers worse.
     pub preemption: bool,
-    /// The most attempts that are preempted in any minute.
+    /// The most jobs, elements and gangs that are preempted in any minute; a gang counts as one.
     pub preempt_per_minute: u32,
     /// How many finished jobs are remembered for messages that come late.
     pub finished_kept: u32,

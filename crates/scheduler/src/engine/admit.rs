@@ -145,7 +145,7 @@ impl Scheduler {
             });
             u32::try_from(at).unwrap_or(0)
         };
-        let preemptible = (spec.preemptible && spec.gang.is_none()).then_some(spec.priority.0);
+        let preemptible = spec.preemptible.then_some(spec.priority.0);
         self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, likes, preemptible });
         self.spec_numbers.insert(Arc::clone(spec), number);
         number

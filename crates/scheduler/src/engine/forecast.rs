@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::Scheduler;
 use super::gang::Room;
 use super::record::{Attempt, Worker};
-use super::reserve::{Head, Seat};
+use super::reserve::{Head, Seat, gather};
 use crate::class::request::Request;
 use crate::fleet::Amounts;
 use crate::score::scan::tie;
@@ -145,14 +145,7 @@ impl Scheduler {
             }
         }
         rooms.sort_unstable();
-        let mut seats: Vec<Seat> = Vec::new();
-        for target in self.deal(head.turn, u32::try_from(size).unwrap_or(u32::MAX), rooms) {
-            match seats.iter_mut().find(|seat| seat.worker == target.worker) {
-                Some(seat) => seat.times += 1,
-                None => seats.push(Seat { worker: target.worker, request: target.request, times: 1 }),
-            }
-        }
-        seats
+        gather(&self.deal(head.turn, u32::try_from(size).unwrap_or(u32::MAX), rooms))
     }
 }
 

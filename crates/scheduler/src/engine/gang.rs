@@ -193,7 +193,9 @@ impl Scheduler {
         life.live = left.first().copied().unwrap_or(NONE);
         self.set_life(unit, life);
         if first {
-            left.iter().for_each(|slot| self.tell_to_end(*slot, CancelReason::Gang, effects));
+            let told = |slot: &u32| self.attempts.get(*slot).is_some_and(|attempt| attempt.ending.is_some());
+            let untold: Vec<u32> = left.iter().copied().filter(|slot| !told(slot)).collect();
+            untold.iter().for_each(|slot| self.tell_to_end(*slot, CancelReason::Gang, effects));
         }
         if !left.is_empty() {
             return;

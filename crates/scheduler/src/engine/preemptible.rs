@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::record::Attempt;
 
-/// The index: priority number, worker and slot of every attempt of a preemptible job that is not a gang.
+/// The index: priority number, worker and slot of every attempt of a preemptible job, of a gang of all its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Preemptibles {
     known: BTreeSet<(u8, u32, u32)>,

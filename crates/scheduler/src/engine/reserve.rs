@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use orlop_core::id::JobId;
 
 use super::Scheduler;
+use super::assign::Target;
 use super::forecast::Forecast;
 use super::round::{RoundStats, Turn};
 use super::timer::Timer;
@@ -22,6 +23,18 @@ pub(super) struct Seat {
     pub(super) request: u32,
     /// How many members it is for; 1 if it is no gang.
     pub(super) times: u32,
+}
+
+/// Targets of members as seats, in the order in which the workers come first.
+pub(super) fn gather(targets: &[Target]) -> Vec<Seat> {
+    let mut seats: Vec<Seat> = Vec::new();
+    for target in targets {
+        match seats.iter_mut().rev().find(|seat| seat.worker == target.worker) {
+            Some(seat) => seat.times += 1,
+            None => seats.push(Seat { worker: target.worker, request: target.request, times: 1 }),
+        }
+    }
+    seats
 }
 
 /// Workers that are kept for a job.

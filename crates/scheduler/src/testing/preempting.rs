@@ -7,7 +7,7 @@ use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 
-use super::model::{Broken, Model, needs, plus, totals};
+use super::model::{Broken, Live, Model, needs, plus, totals};
 use crate::effect::{CancelReason, Effect};
 use crate::engine::Scheduler;
 use crate::token::{AttemptRef, WorkerKey};
@@ -29,7 +29,7 @@ impl Preemptions {
         self.times.clear();
     }
 
-    /// How many attempts were ended for others.
+    /// How many victims there were.
     pub(super) fn count(&self) -> usize {
         self.times.len()
     }
@@ -43,7 +43,11 @@ impl Preemptions {
             // Who was given up and is kept after all need not end any more.
             Effect::Verdict { attempt, verdict: Verdict::Adopted } => drop(self.told.remove(attempt)),
             Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms } if self.told.insert(*attempt) => {
-                self.times.push(now);
+                // A gang is one victim, however many members it has.
+                let fellow = AttemptRef { member: 0, ..*attempt };
+                if self.told.iter().filter(|told| AttemptRef { member: 0, ..**told } == fellow).count() == 1 {
+                    self.times.push(now);
+                }
                 let lately = self.times.iter().filter(|at| at.saturating_add(60_000) > now).count();
                 if lately > most as usize {
                     return Err(format!("{lately} attempts are preempted in a minute, {most} may be"));
@@ -61,7 +65,12 @@ impl Preemptions {
             return Err(format!("{attempt} or {job} is unknown"));
         };
         let runs = model.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| unit.state == JobState::Running);
-        if !spec.preemptible || !runs || !workers.contains(&worker) || grace_ms != spec.grace_ms {
+        // Of a gang any member holds what is wanted; all of them end.
+        let mut members =
+            model.live.iter().filter(|(live, _)| (live.job, live.attempt) == (attempt.job, attempt.attempt));
+        let there =
+            workers.contains(&worker) || spec.gang.is_some() && members.any(|(_, live)| workers.contains(&live.worker));
+        if !spec.preemptible || !runs || !there || grace_ms != spec.grace_ms {
             return Err(format!("{attempt} is preempted on {worker} for {job}, which keeps {workers:?}"));
         }
         if spec.priority.0 < urgent.priority.0.saturating_add(4) {
@@ -81,13 +90,19 @@ impl Preemptions {
             let stays =
                 staying.filter_map(|attempt| model.spec(attempt.job)).fold([0; 3], |sum, spec| plus(sum, needs(spec)));
             let total = totals(&machine.offer);
-            if plus(stays, needs(spec)).iter().zip(&total).any(|(taken, total)| taken > total) {
+            let members = scheduler.preemptions().filter(|kept| *kept == (job, worker)).count();
+            let wanted = (0..members).fold(stays, |sum, _| plus(sum, needs(spec)));
+            if wanted.iter().zip(&total).any(|(taken, total)| taken > total) {
                 return Err(format!("{worker} is kept for {job}, but {stays:?} of {total:?} are taken by others"));
             }
             let others = scheduler.reservations().filter(|(other, ..)| *other != job);
             let behind = others.filter_map(|(other, ..)| model.spec(other)).any(|other| other.tenant == spec.tenant);
             let waits = model.units.range((job, 0)..=(job, u32::MAX)).any(|(_, unit)| unit.state == JobState::Queued);
-            if waits && !behind && !here().any(|attempt| self.told.contains(attempt)) {
+            let set: BTreeSet<_> =
+                scheduler.preemptions().filter(|(other, _)| *other == job).map(|(_, on)| on).collect();
+            let ends =
+                |(attempt, live): (&AttemptRef, &Live)| set.contains(&live.worker) && self.told.contains(attempt);
+            if waits && !behind && !model.live.iter().any(ends) {
                 return Err(format!("{job} does not start on {worker} though all that it waited for has ended"));
             }
         }

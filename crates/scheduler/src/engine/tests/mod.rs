@@ -2,6 +2,7 @@
 
 mod attempts;
 mod bed;
+mod crowding;
 mod division;
 mod explaining;
 #[cfg(feature = "faults")]
