@@ -52,7 +52,9 @@ pub enum EventError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// More kinds of GPUs and counters than the table has columns.
-    #[error("worker {worker}: the fleet has more than 13 kinds of GPUs and extras; `{name}` has no column")]
+    #[error(
+        "worker {worker}: no column is left for `{name}`: the fleet has 13 kinds of GPUs and extras; advertise fewer"
+    )]
     Dimensions {
         /// The worker.
         worker: WorkerKey,

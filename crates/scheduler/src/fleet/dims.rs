@@ -118,8 +118,18 @@ impl Dims {
     /// A worker's capacity by dimension; new kinds get a dimension.
     ///
     /// # Errors
-    /// The name of the first kind for which no dimension is left; those before it have one.
+    /// The name of the first kind for which no dimension is left; then no kind has got one.
     pub(crate) fn capacity(&mut self, offer: &Capabilities) -> Result<Amounts, String> {
+        let known = self.list.len();
+        let amounts = self.widened(offer);
+        if amounts.is_err() {
+            // A worker that is refused must not use up what others may need.
+            self.list.truncate(known);
+        }
+        amounts
+    }
+
+    fn widened(&mut self, offer: &Capabilities) -> Result<Amounts, String> {
         let mut amounts: Amounts = [0; MAX_DIMS];
         let mut add = |dim: usize, amount: u64| {
             if let Some(place) = amounts.get_mut(dim) {
@@ -170,6 +180,9 @@ mod tests {
         let mut many = offer(1, 1);
         many.extras = (0..14).map(|n| (format!("x{n:02}"), 1)).collect();
         assert_eq!(dims.capacity(&many), Err("x13".to_owned()));
+        assert_eq!((dims.len(), dims.extra("x00")), (3, None), "who is refused uses nothing up");
+        many.extras.remove("x13");
+        assert!(dims.capacity(&many).is_ok());
         assert_eq!((dims.len(), dims.extra("x12"), dims.extra("x13")), (16, Some(15), None));
     }
 }

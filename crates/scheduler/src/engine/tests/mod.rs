@@ -3,8 +3,10 @@
 mod attempts;
 mod bed;
 mod crowding;
+mod devices;
 mod division;
 mod explaining;
+mod extremes;
 #[cfg(feature = "faults")]
 mod faults;
 mod gangs;

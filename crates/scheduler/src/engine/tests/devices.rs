@@ -1,0 +1,245 @@
+//! GPUs: alternatives and their conditions (1.1), limits by count and kind, other limits of submits (1.2); and preferences.
+
+use std::collections::BTreeMap;
+
+use orlop_core::hardware::gpu::{ModelKey, Vendor};
+use orlop_core::hardware::placement::{LabelExpr, Operator};
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::{Config, Policy};
+use crate::effect::{Effect, Limit, Refusal};
+use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices, OnExceed, Outcome, Quota};
+use crate::job::{GpuKind, JobSpec, Prefer};
+use crate::token::WorkerKey;
+
+fn model(name: &str) -> ModelKey {
+    ModelKey::new(name).unwrap()
+}
+
+fn devices(vendor: Vendor, name: &str, gib: u64, count: u32) -> GpuDevices {
+    GpuDevices { vendor, model: model(name), memory_bytes: gib << 30, count }
+}
+
+fn machine(gpus: &[(&str, u32)]) -> Capabilities {
+    let gpus = gpus.iter().map(|(name, count)| devices(Vendor::Nvidia, name, 40, *count)).collect();
+    Capabilities { gpus, ..offer(16_000) }
+}
+
+fn kind(name: &str) -> GpuKind {
+    GpuKind { vendor: Vendor::Nvidia, model: Some(model(name)), memory_min: None }
+}
+
+/// A job that takes so many GPUs, of one of these kinds; none = of any.
+fn gpus(count: u32, any_of: &[GpuKind]) -> JobSpec {
+    let mut spec = spec(100);
+    (spec.resources.gpus.count, spec.resources.gpus.any_of) = (count, any_of.to_vec());
+    spec
+}
+
+fn quota(bed: &mut Bed, quota: Quota) {
+    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
+}
+
+fn refused(bed: &mut Bed, event: Event) -> Option<Refusal> {
+    bed.effects.clear();
+    bed.must(event);
+    bed.effects.iter().find_map(|effect| match effect {
+        Effect::Refused { reason, .. } => Some(*reason),
+        _ => None,
+    })
+}
+
+fn submit(number: u64, spec: JobSpec) -> Event {
+    Event::Submit { job: id(number), spec: spec.into(), gate: Gate::default() }
+}
+
+fn by_kind(limits: &[(&str, u64)]) -> BTreeMap<ModelKey, u64> {
+    limits.iter().map(|(name, most)| (model(name), *most)).collect()
+}
+
+#[test]
+pub(super) fn s1_2_max_gpus_counts_gpus_of_all_kinds_that_are_held() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", machine(&[("a100", 2), ("h100", 2)]));
+    quota(&mut bed, Quota { max_gpus: Some(3), ..Quota::default() });
+    bed.submit(1, gpus(2, &[kind("a100")]));
+    bed.submit(2, gpus(1, &[kind("h100")]));
+    bed.submit(3, gpus(1, &[kind("h100")]));
+    bed.submit(4, spec(100));
+    let sent = bed.round();
+    assert_eq!(sent.iter().map(|(attempt, _)| attempt.job.counter()).collect::<Vec<_>>(), [1, 2, 4]);
+    assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::Quota { stopped: true, .. })));
+    assert!(bed.scheduler.explain(id(3)).unwrap().quota);
+    bed.result(sent[0].0, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [3]);
+}
+
+#[test]
+pub(super) fn s1_2_max_gpus_by_kind_counts_each_kind_and_leaves_the_others() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", machine(&[("a100", 4), ("h100", 4)]));
+    quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("a100", 1), ("h100", 2)]), ..Quota::default() });
+    (1..=3).for_each(|number| bed.submit(number, gpus(1, &[kind("a100")])));
+    let sent = bed.round();
+    assert_eq!(sent.len(), 1);
+    // Of several kinds those that still may be held are taken.
+    (4..=7).for_each(|number| bed.submit(number, gpus(1, &[kind("a100"), kind("h100")])));
+    assert_eq!(bed.starts(), [4, 5]);
+    bed.result(sent[0].0, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts().len(), 1, "one of the first kind is free again");
+    quota(&mut bed, Quota::default());
+    assert_eq!(bed.starts().len(), 3);
+}
+
+#[test]
+pub(super) fn s1_2_more_gpus_than_a_tenant_may_ever_hold_are_refused_at_submit() {
+    let mut bed = Bed::new(Config::default());
+    let limits = by_kind(&[("a100", 1), ("h100", 2)]);
+    quota(&mut bed, Quota { max_gpus: Some(4), max_gpus_by_kind: limits, ..Quota::default() });
+    let never = |what, asked, limit| Some(Refusal::NeverFits { what, asked, limit });
+    assert_eq!(refused(&mut bed, submit(1, gpus(5, &[]))), never(Limit::Gpus, 5, 4));
+    let both = [kind("a100"), kind("h100")];
+    assert_eq!(refused(&mut bed, submit(1, gpus(3, &both))), never(Limit::GpusByKind, 3, 2));
+    assert_eq!(refused(&mut bed, submit(1, gpus(2, &both))), None, "one of the kinds will do");
+    assert_eq!(refused(&mut bed, submit(2, gpus(4, &[kind("l40")]))), None, "this kind has no limit of its own");
+    assert_eq!(refused(&mut bed, submit(3, gpus(4, &[]))), None, "nor has any kind");
+    quota(&mut bed, Quota { max_gpus: Some(4), on_exceed: OnExceed::Deny, ..Quota::default() });
+    let demand = Refusal::Demand { what: Limit::Gpus, used: 11, limit: 4 };
+    assert_eq!(refused(&mut bed, submit(4, gpus(1, &[]))), Some(demand), "2, 4 and 4 are asked for already");
+}
+
+#[test]
+pub(super) fn s1_2_arrays_and_time_limits_beyond_a_tenants_are_refused_at_submit() {
+    let mut bed = Bed::new(Config::default());
+    let of = |number, indices| {
+        let array = ArraySpec { indices, ..ArraySpec::default() };
+        Event::SubmitArray {
+            job: id(number),
+            spec: JobSpec { timeout_ms: 5000, ..spec(1) }.into(),
+            gate: Gate::default(),
+            array,
+        }
+    };
+    quota(&mut bed, Quota { max_array: Some(10), max_timeout_ms: Some(5000), ..Quota::default() });
+    let never = |what, asked, limit| Some(Refusal::NeverFits { what, asked, limit });
+    assert_eq!(refused(&mut bed, of(1, vec![(0, 4), (10, 15)])), never(Limit::Array, 11, 10));
+    assert_eq!(refused(&mut bed, of(1, vec![(0, 4), (11, 15)])), None);
+    assert_eq!(
+        refused(&mut bed, submit(2, JobSpec { timeout_ms: 5001, ..spec(1) })),
+        never(Limit::Timeout, 5001, 5000)
+    );
+    assert_eq!(refused(&mut bed, submit(2, JobSpec { timeout_ms: 5000, ..spec(1) })), None);
+    assert_eq!(refused(&mut bed, submit(3, spec(1))), never(Limit::Timeout, u64::MAX, 5000), "none is more than any");
+    quota(&mut bed, Quota { max_array: Some(0), ..Quota::default() });
+    assert_eq!(refused(&mut bed, submit(3, spec(1))), None, "it is no array");
+    insta::assert_snapshot!(
+        never(Limit::Array, 11, 10).unwrap(),
+        @"it asks 11 of `max_array`, the tenant may have 10 at all; ask less or raise the quota"
+    );
+}
+
+#[test]
+pub(super) fn s1_1_a_gpu_will_do_by_vendor_model_and_memory() {
+    let any = GpuKind { vendor: Vendor::Nvidia, model: None, memory_min: None };
+    for (wanted, expected) in [
+        (vec![any.clone()], "w1"),
+        (vec![GpuKind { vendor: Vendor::Amd, ..any.clone() }], "w2"),
+        (vec![GpuKind { memory_min: Some(41 << 30), ..any.clone() }], "w3"),
+        (vec![GpuKind { memory_min: Some(80 << 30), ..any.clone() }], "w3"),
+        (vec![kind("none"), kind("northis"), kind("northat"), kind("h100")], "w3"),
+    ] {
+        let mut bed = Bed::new(Config { policy: Policy::FirstFit, ..Config::default() });
+        bed.worker("w1", machine(&[("a100", 1)]));
+        bed.worker("w2", Capabilities { gpus: vec![devices(Vendor::Amd, "mi300x", 192, 1)], ..offer(16_000) });
+        bed.worker("w3", Capabilities { gpus: vec![devices(Vendor::Nvidia, "h100", 80, 1)], ..offer(16_000) });
+        bed.submit(1, gpus(1, &wanted));
+        let sent = bed.round();
+        assert_eq!(bed.scheduler.worker_view(sent[0].1).unwrap().id.to_string(), expected, "{wanted:?}");
+    }
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", machine(&[("a100", 1)]));
+    bed.submit(1, gpus(1, &[GpuKind { memory_min: Some((40 << 30) + 1), ..any }]));
+    assert!(bed.starts().is_empty());
+    assert!(bed.scheduler.explain(id(1)).unwrap().is_hopeless());
+}
+
+#[test]
+pub(super) fn s1_1_an_attempt_has_whole_gpus_of_one_kind_and_at_most_four_alternatives() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", machine(&[("a100", 1), ("h100", 1)]));
+    bed.submit(1, gpus(2, &[]));
+    assert!(bed.starts().is_empty(), "there are two, but not of one kind");
+    bed.must(Event::Updated { worker, capabilities: machine(&[("a100", 1), ("h100", 2)]).into() });
+    assert_eq!(bed.starts(), [1]);
+    let five = ["a", "b", "c", "d", "e"].map(kind);
+    insta::assert_snapshot!(
+        bed.apply(submit(2, gpus(1, &five))).unwrap_err(),
+        @"job j0000100000002: resources.gpus.any_of is 5; use at most 4 kinds"
+    );
+}
+
+#[test]
+pub(super) fn s2_4_a_job_without_gpus_leaves_workers_with_free_gpus_alone_if_it_can() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", machine(&[("a100", 4)]));
+    let plain = bed.worker("w2", offer(64_000));
+    bed.submit(1, spec(1000));
+    assert_eq!(bed.round()[0].1, plain, "though the other would be tighter");
+}
+
+fn labelled(cpu_m: u64, labels: &[(&str, &str)]) -> Capabilities {
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Capabilities { labels, ..offer(cpu_m) }
+}
+
+fn prefers(list: &[(&str, u8)]) -> JobSpec {
+    let prefer = |(key, weight): &(&str, u8)| Prefer {
+        label: LabelExpr { key: (*key).to_owned(), op: Operator::Exists, values: [].into() },
+        weight: *weight,
+    };
+    JobSpec { prefers: list.iter().map(prefer).collect(), ..spec(1000) }
+}
+
+/// Sixteen equal workers but for a label of one of them; which one a job gets.
+fn one_of_sixteen(seed: u64, liked: usize, job: JobSpec) -> (WorkerKey, WorkerKey) {
+    let mut bed = Bed::new(Config::default());
+    bed.scheduler = crate::engine::Scheduler::new(Config::default(), seed).unwrap();
+    let keys: Vec<WorkerKey> = (0..16)
+        .map(|at| {
+            bed.worker(&format!("w{at}"), labelled(4000, if at == liked { &[("ssd", "")] } else { &[("disk", "")] }))
+        })
+        .collect();
+    bed.submit(1, job);
+    (bed.round()[0].1, keys[liked])
+}
+
+#[test]
+pub(super) fn s2_4_among_equals_the_one_that_is_liked_best_then_one_by_the_seed() {
+    for liked in [0, 7, 15] {
+        let (chosen, expected) = one_of_sixteen(1, liked, prefers(&[("ssd", 1)]));
+        assert_eq!(chosen, expected);
+    }
+    let by_seed: Vec<WorkerKey> = (0..16).map(|seed| one_of_sixteen(seed, 0, spec(1000)).0).collect();
+    let again: Vec<WorkerKey> = (0..16).map(|seed| one_of_sixteen(seed, 0, spec(1000)).0).collect();
+    assert_eq!(by_seed, again, "equal seeds choose equally");
+    let different: std::collections::BTreeSet<_> = by_seed.iter().collect();
+    assert!(different.len() > 4, "the seed decides between equals: {different:?}");
+}
+
+#[test]
+pub(super) fn s1_1_preferences_add_up_and_never_filter_nor_outweigh_the_policy() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", labelled(4000, &[("ssd", "")]));
+    let both = bed.worker("w2", labelled(4000, &[("near", ""), ("quiet", "")]));
+    bed.submit(1, prefers(&[("ssd", 50), ("near", 30), ("quiet", 21)]));
+    assert_eq!(bed.round()[0].1, both, "30 and 21 are more than 50");
+    // Nobody has what is liked: it starts all the same.
+    bed.submit(2, prefers(&[("gold", 100)]));
+    assert_eq!(bed.starts(), [2]);
+    // Fit comes first.
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", labelled(8000, &[("ssd", "")]));
+    let tight = bed.worker("w2", labelled(1000, &[]));
+    bed.submit(1, prefers(&[("ssd", 100)]));
+    assert_eq!(bed.round()[0].1, tight);
+}
