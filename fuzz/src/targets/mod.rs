@@ -2,6 +2,7 @@
 
 mod depends;
 mod engine_events;
+mod job_spec;
 mod jsonpath;
 mod manifest;
 mod packing;
@@ -12,6 +13,7 @@ mod when;
 
 pub use depends::depends;
 pub use engine_events::engine_events;
+pub use job_spec::job_spec;
 pub use jsonpath::jsonpath;
 pub use manifest::{jobflow_yaml, pipeline};
 pub use packing::packing;
@@ -27,6 +29,7 @@ pub type Target = fn(&[u8]);
 pub const ALL: &[(&str, Target)] = &[
     ("depends", depends),
     ("engine_events", engine_events),
+    ("job_spec", job_spec),
     ("jobflow_yaml", jobflow_yaml),
     ("jsonpath", jsonpath),
     ("packing", packing),

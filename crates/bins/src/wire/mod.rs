@@ -1,8 +1,21 @@
 //! The protocol of the fleet: what a scheduler server, its workers and its clients say to each other over gRPC
 //! (scheduler contract, chapter 4). Owns the messages with their bounds and the errors of calls. Never decides where a
 //! job runs, and never keeps anything.
+//!
+//! Generated types stay inside: [`attempt`], [`result`], [`worker`], [`status`] and [`frame`] have the plain ones.
 
+pub mod attempt;
+pub mod bound;
+pub mod demand;
+pub mod frame;
+pub mod problem;
 mod proto;
+pub mod result;
+mod spec;
+pub mod status;
+#[cfg(test)]
+mod tests;
+pub mod worker;
 
 /// The number of this protocol.
 pub const PROTOCOL: u32 = 1;

@@ -15,6 +15,26 @@ pub(crate) mod health {
     tonic::include_proto!("grpc.health.v1");
 }
 
+/// The standard carrier of a status's details.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    pub(crate) code: i32,
+    #[prost(string, tag = "2")]
+    pub(crate) message: String,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) details: Vec<RpcAny>,
+}
+
+/// One of those details.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RpcAny {
+    #[prost(string, tag = "1")]
+    pub(crate) type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) value: Vec<u8>,
+}
+
 /// Shows the name of a message and of what it is about, and nothing of its content.
 macro_rules! silent {
     ($($message:ident { $($shown:ident),* })*) => {

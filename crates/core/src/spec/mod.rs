@@ -3,6 +3,7 @@
 
 pub mod artifact;
 pub mod flow;
+pub mod job;
 pub mod meta;
 pub mod policy;
 pub mod status;

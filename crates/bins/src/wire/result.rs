@@ -1,0 +1,327 @@
+//! How an attempt ended, and what it wrote. Owns the plain forms of results and log chunks and their bounds; never judges
+//! a result.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use orlop_core::time::Time;
+use orlop_scheduler::event::Outcome;
+use orlop_scheduler::token::AttemptRef;
+
+use super::attempt::{about, is_permanent};
+use super::bound::{
+    CHUNK_MAX, LIST_MAX, NAME_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, each, millis, mirrored,
+    text, time, weight,
+};
+use super::proto::v1;
+
+mirrored! {
+    /// How an attempt ended, as its agent says.
+    pub enum Ending = v1::Outcome, "result.outcome" {
+        /// With a code of success.
+        Succeeded,
+        /// With another exit, by a signal or for a reason of its own.
+        Failed,
+        /// Over its wall limit.
+        TimedOut,
+        /// Told to end.
+        Cancelled,
+        /// Made room for more urgent work.
+        Preempted,
+        /// Its process or container could not be started.
+        StartFailed,
+        /// The agent lost it.
+        Lost,
+    }
+}
+
+/// What an attempt used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in milliseconds.
+    pub cpu_ms: u64,
+    /// Greatest memory in bytes.
+    pub max_rss: u64,
+    /// Bytes read.
+    pub io_read: u64,
+    /// Bytes written.
+    pub io_write: u64,
+}
+
+impl From<Usage> for v1::Usage {
+    fn from(usage: Usage) -> Self {
+        let Usage { cpu_ms, max_rss, io_read, io_write } = usage;
+        Self { cpu_ms, max_rss, io_read, io_write }
+    }
+}
+
+impl From<v1::Usage> for Usage {
+    fn from(wire: v1::Usage) -> Self {
+        let v1::Usage { cpu_ms, max_rss, io_read, io_write } = wire;
+        Self { cpu_ms, max_rss, io_read, io_write }
+    }
+}
+
+/// How much an attempt wrote in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogSummary {
+    /// Bytes, dropped ones included.
+    pub bytes: u64,
+    /// Bytes that were dropped.
+    pub dropped_bytes: u64,
+    /// Chunks that were dropped.
+    pub dropped_chunks: u64,
+    /// Number of the last chunk; 0 = there is none.
+    pub last_seq: u64,
+}
+
+impl From<LogSummary> for v1::LogSummary {
+    fn from(log: LogSummary) -> Self {
+        let LogSummary { bytes, dropped_bytes, dropped_chunks, last_seq } = log;
+        Self { bytes, dropped_bytes, dropped_chunks, last_seq }
+    }
+}
+
+impl From<v1::LogSummary> for LogSummary {
+    fn from(wire: v1::LogSummary) -> Self {
+        let v1::LogSummary { bytes, dropped_bytes, dropped_chunks, last_seq } = wire;
+        Self { bytes, dropped_bytes, dropped_chunks, last_seq }
+    }
+}
+
+/// A stored file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name in the job.
+    pub name: String,
+    /// SHA-256 of its content, 64 hexadecimal digits.
+    pub sha256: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Where it lay, below the work directory.
+    pub path: String,
+}
+
+impl From<Artifact> for v1::Artifact {
+    fn from(artifact: Artifact) -> Self {
+        let Artifact { name, sha256, bytes, path } = artifact;
+        Self { name, sha256, bytes, path }
+    }
+}
+
+/// Checks the text of a SHA-256.
+pub(super) fn sha256(field: &'static str, text: String) -> Result<String, WireError> {
+    if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Ok(text);
+    }
+    Err(WireError::new(field, "is no SHA-256; use 64 hexadecimal digits in lower case"))
+}
+
+impl TryFrom<v1::Artifact> for Artifact {
+    type Error = WireError;
+
+    fn try_from(wire: v1::Artifact) -> Result<Self, WireError> {
+        Ok(Self {
+            name: text("artifact.name", wire.name, NAME_MAX)?,
+            sha256: sha256("artifact.sha256", wire.sha256)?,
+            bytes: wire.bytes,
+            path: text("artifact.path", wire.path, TEXT_MAX)?,
+        })
+    }
+}
+
+/// The end of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobResult {
+    /// The attempt.
+    pub attempt: AttemptRef,
+    /// How it ended.
+    pub ending: Ending,
+    /// Its exit code, if it had one.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Why, in one word; empty = the rest says it all.
+    pub reason: String,
+    /// When it started, by the clock of its host.
+    pub started_at: Option<Time>,
+    /// When it ended, by the clock of its host.
+    pub finished_at: Option<Time>,
+    /// What it used.
+    pub usage: Usage,
+    /// Values it left.
+    pub outputs: BTreeMap<String, String>,
+    /// Files it left.
+    pub artifacts: Vec<Artifact>,
+    /// How much it wrote.
+    pub log: LogSummary,
+    /// All it wrote, if that was little and came at once.
+    pub tail: Bytes,
+}
+
+impl JobResult {
+    /// An end without particulars.
+    #[must_use]
+    pub fn new(attempt: AttemptRef, ending: Ending) -> Self {
+        let (outputs, artifacts, tail) = (BTreeMap::new(), Vec::new(), Bytes::new());
+        Self {
+            attempt,
+            ending,
+            exit_code: None,
+            signal: None,
+            reason: String::new(),
+            started_at: None,
+            finished_at: None,
+            usage: Usage::default(),
+            outputs,
+            artifacts,
+            log: LogSummary::default(),
+            tail,
+        }
+    }
+
+    /// The end in the words of the scheduler.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.ending {
+            Ending::Succeeded => Outcome::Succeeded,
+            Ending::Failed => Outcome::Failed { exit_code: self.exit_code },
+            Ending::TimedOut => Outcome::TimedOut,
+            Ending::Cancelled | Ending::Preempted => Outcome::Cancelled,
+            Ending::StartFailed => Outcome::StartFailed { permanent: is_permanent(&self.reason) },
+            Ending::Lost => Outcome::Lost,
+        }
+    }
+
+    /// About how many bytes it takes in a frame, never less than it does.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let file = |file: &Artifact| file.name.len() + file.sha256.len() + file.path.len() + 32;
+        256 + self.reason.len()
+            + weight(&self.outputs)
+            + 12 * self.outputs.len()
+            + self.artifacts.iter().map(file).sum::<usize>()
+            + self.tail.len()
+    }
+}
+
+impl From<JobResult> for v1::JobResult {
+    fn from(result: JobResult) -> Self {
+        Self {
+            r#ref: Some(result.attempt.into()),
+            outcome: result.ending.number(),
+            exit_code: result.exit_code,
+            signal: result.signal,
+            reason: result.reason,
+            started_at: millis(result.started_at),
+            finished_at: millis(result.finished_at),
+            usage: (result.usage != Usage::default()).then(|| result.usage.into()),
+            outputs: result.outputs,
+            artifacts: result.artifacts.into_iter().map(Into::into).collect(),
+            log: (result.log != LogSummary::default()).then(|| result.log.into()),
+            tail: result.tail,
+        }
+    }
+}
+
+impl TryFrom<v1::JobResult> for JobResult {
+    type Error = WireError;
+
+    fn try_from(wire: v1::JobResult) -> Result<Self, WireError> {
+        at_most("result.outputs", weight(&wire.outputs), OUTPUTS_MAX)?;
+        at_most("result.artifacts", wire.artifacts.len(), LIST_MAX)?;
+        at_most("result.tail", wire.tail.len(), TAIL_MAX)?;
+        Ok(Self {
+            attempt: about(wire.r#ref)?,
+            ending: Ending::read(wire.outcome)?,
+            exit_code: wire.exit_code,
+            signal: wire.signal,
+            reason: text("result.reason", wire.reason, TEXT_MAX)?,
+            started_at: time(wire.started_at),
+            finished_at: time(wire.finished_at),
+            usage: wire.usage.map(Into::into).unwrap_or_default(),
+            outputs: wire.outputs,
+            artifacts: each(wire.artifacts)?,
+            log: wire.log.map(Into::into).unwrap_or_default(),
+            tail: wire.tail,
+        })
+    }
+}
+
+mirrored! {
+    /// Where a log comes from.
+    pub enum LogStream = v1::LogStream, "log.stream" {
+        /// Standard output.
+        Stdout,
+        /// Standard error.
+        Stderr,
+        /// The agent itself.
+        System,
+    }
+}
+
+/// What is missing before a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogGap {
+    /// Chunks.
+    pub chunks: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A piece of what an attempt wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogChunk {
+    /// The attempt.
+    pub attempt: AttemptRef,
+    /// Where it comes from.
+    pub stream: LogStream,
+    /// Its number, from 1 per attempt over all streams.
+    pub seq: u64,
+    /// When it was written, by the clock of its host.
+    pub time: Option<Time>,
+    /// The bytes, at most 64 Ki.
+    pub data: Bytes,
+    /// What is missing before it.
+    pub gap: Option<LogGap>,
+}
+
+impl LogChunk {
+    /// About how many bytes it takes in a frame, never less than it does.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        112 + self.data.len()
+    }
+}
+
+impl From<LogChunk> for v1::LogChunk {
+    fn from(chunk: LogChunk) -> Self {
+        Self {
+            r#ref: Some(chunk.attempt.into()),
+            stream: chunk.stream.number(),
+            seq: chunk.seq,
+            time: millis(chunk.time),
+            data: chunk.data,
+            gap: chunk.gap.map(|LogGap { chunks, bytes }| v1::LogGap { chunks, bytes }),
+        }
+    }
+}
+
+impl TryFrom<v1::LogChunk> for LogChunk {
+    type Error = WireError;
+
+    fn try_from(wire: v1::LogChunk) -> Result<Self, WireError> {
+        at_most("log.data", wire.data.len(), CHUNK_MAX)?;
+        if wire.seq == 0 {
+            return Err(WireError::new("log.seq", "is 0; chunks count from 1"));
+        }
+        Ok(Self {
+            attempt: about(wire.r#ref)?,
+            stream: LogStream::read(wire.stream)?,
+            seq: wire.seq,
+            time: time(wire.time),
+            data: wire.data,
+            gap: wire.gap.map(|v1::LogGap { chunks, bytes }| LogGap { chunks, bytes }),
+        })
+    }
+}

@@ -1,0 +1,338 @@
+//! The parts of a job specification: how it is run, repeated, divided, fed and logged. Owns their fields, defaults and
+//! reading; what they may hold is checked beside them.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::error::SpecErrors;
+use super::index::Indices;
+use super::place::bytes;
+use super::read::{Object, Read};
+use crate::named::named_enum;
+
+named_enum! {
+    /// How an attempt is run.
+    #[derive(Default)]
+    pub enum Runtime("runtime") {
+        /// As a process of the worker's host.
+        #[default]
+        Process = "process",
+        /// As a container.
+        Docker = "docker",
+        /// Not at all: it ends at once with exit code 0.
+        Noop = "noop",
+    }
+}
+
+named_enum! {
+    /// When an image is fetched.
+    #[derive(Default)]
+    pub enum Pull("pull policy") {
+        /// When the worker does not have it.
+        #[default]
+        IfMissing = "if-missing",
+        /// Before every attempt.
+        Always = "always",
+        /// Never.
+        Never = "never",
+    }
+}
+
+named_enum! {
+    /// How a job gets a secret.
+    pub enum SecretAs("way to pass a secret") {
+        /// As a file.
+        File = "file",
+        /// As a variable of its environment.
+        Env = "env",
+    }
+}
+
+named_enum! {
+    /// Which ends are worth another attempt.
+    pub enum RetryOn("end that is retried") {
+        /// A failure.
+        Failed = "failed",
+        /// A timeout.
+        TimedOut = "timed_out",
+    }
+}
+
+named_enum! {
+    /// Whether two attempts of a job may run at once after one was lost from sight.
+    #[derive(Default)]
+    pub enum Overlap("overlap") {
+        /// They may; only one result counts.
+        #[default]
+        Allow = "allow",
+        /// Never.
+        Forbid = "forbid",
+    }
+}
+
+named_enum! {
+    /// What happens when a log reaches its limit.
+    #[derive(Default)]
+    pub enum OnFull("reaction to a full log") {
+        /// The rest is dropped and counted.
+        #[default]
+        Drop = "drop",
+        /// The job waits.
+        Block = "block",
+        /// The job fails.
+        Fail = "fail",
+    }
+}
+
+macro_rules! read_named {
+    ($($name:ty),+ $(,)?) => {
+        $(impl $crate::spec::job::read::Read for $name {
+            fn read(
+                value: &serde_json::Value,
+                path: &str,
+                errors: &mut $crate::spec::job::error::SpecErrors,
+            ) -> Option<Self> {
+                $crate::spec::job::read::named(value, path, errors)
+            }
+        })+
+    };
+}
+pub(super) use read_named;
+
+read_named!(Runtime, Pull, SecretAs, RetryOn, Overlap, OnFull);
+
+/// A secret the job needs; its value is never part of a specification.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct SecretRef {
+    /// Its name in the tenant.
+    pub name: String,
+    /// How the job gets it.
+    #[serde(rename = "as")]
+    pub given_as: SecretAs,
+    /// File below the secrets directory, or variable.
+    pub target: String,
+}
+
+impl Read for SecretRef {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let name: String = object.need("name", errors);
+        let given_as = object.or("as", SecretAs::File, errors);
+        let target = object.or("target", name.clone(), errors);
+        object.end(errors);
+        Some(Self { name, given_as, target })
+    }
+}
+
+/// Which ends are worth another attempt, and how long it waits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Retry {
+    /// Which ends.
+    pub on: BTreeSet<RetryOn>,
+    /// Of failures only those with one of these exit codes; absent = all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_codes: Option<BTreeSet<i32>>,
+    /// Delay of the first retry in milliseconds.
+    pub backoff: u64,
+    /// Growth of the delay per retry.
+    pub factor: f64,
+    /// Greatest delay in milliseconds, before jitter.
+    pub max: u64,
+    /// Share of the delay that jitter may add.
+    pub jitter: f64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let on = BTreeSet::from([RetryOn::Failed, RetryOn::TimedOut]);
+        Self { on, exit_codes: None, backoff: 1000, factor: 2.0, max: 300_000, jitter: 0.2 }
+    }
+}
+
+impl Read for Retry {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let default = Self::default();
+        let mut object = Object::new(value, path, errors)?;
+        let retry = Self {
+            on: object.or("on", default.on, errors),
+            exit_codes: object.or("exit_codes", default.exit_codes, errors),
+            backoff: object.or("backoff", default.backoff, errors),
+            factor: object.or("factor", default.factor, errors),
+            max: object.or("max", default.max, errors),
+            jitter: object.or("jitter", default.jitter, errors),
+        };
+        object.end(errors);
+        Some(retry)
+    }
+}
+
+/// Which elements an array has: a count or indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Array {
+    /// Elements 0 to count − 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Indices as text, such as `0-99,200`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub indices: Option<String>,
+    /// The most elements that hold capacity at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// Past this many unsuccessful elements the rest is cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_failures: Option<u32>,
+}
+
+impl Array {
+    /// The indices of its elements; none where [`super::JobSpec::check`] finds fault with them.
+    #[must_use]
+    pub fn elements(&self) -> Option<Indices> {
+        match (self.count, self.indices.as_deref()) {
+            (Some(count), None) => u32::try_from(count).ok().map(Indices::first),
+            (None, Some(text)) => text.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Read for Array {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let array = Self {
+            count: object.or("count", None, errors),
+            indices: object.or("indices", None, errors),
+            max_parallel: object.or("max_parallel", None, errors),
+            max_failures: object.or("max_failures", None, errors),
+        };
+        object.end(errors);
+        Some(array)
+    }
+}
+
+/// Members that start together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Gang {
+    /// How many, 2 to 4096.
+    pub size: u32,
+    /// The most members on one worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_per_worker: Option<u32>,
+    /// All members run on workers with one and the same value of this label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_label: Option<String>,
+}
+
+impl Read for Gang {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let size = object.need("size", errors);
+        let max_per_worker = object.or("max_per_worker", None, errors);
+        let same_label = object.or("same_label", None, errors);
+        object.end(errors);
+        Some(Self { size, max_per_worker, same_label })
+    }
+}
+
+/// A file the job gets before it starts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ArtifactIn {
+    /// Its name in the tenant.
+    pub name: String,
+    /// Where it is put, below the work directory.
+    pub path: String,
+    /// SHA-256 of its content; absent = the latest of that name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl Read for ArtifactIn {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let (name, file) = (object.need("name", errors), object.need("path", errors));
+        let sha256 = object.or("sha256", None, errors);
+        object.end(errors);
+        Some(Self { name, path: file, sha256 })
+    }
+}
+
+/// Files the job leaves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ArtifactOut {
+    /// Their name.
+    pub name: String,
+    /// Where they are, below the work directory; may hold `*`, `?` and `**`.
+    pub path: String,
+    /// Whether the job fails without them.
+    pub required: bool,
+}
+
+impl Read for ArtifactOut {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let (name, file) = (object.need("name", errors), object.need("path", errors));
+        let required = object.or("required", false, errors);
+        object.end(errors);
+        Some(Self { name, path: file, required })
+    }
+}
+
+/// How much of a log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct LogPolicy {
+    /// Bytes.
+    pub limit: u64,
+    /// What happens there.
+    pub on_full: OnFull,
+}
+
+impl Default for LogPolicy {
+    fn default() -> Self {
+        Self { limit: 64 << 20, on_full: OnFull::Drop }
+    }
+}
+
+impl Read for LogPolicy {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let default = Self::default();
+        let mut object = Object::new(value, path, errors)?;
+        let limit = object.by("limit", default.limit, errors, bytes);
+        let on_full = object.or("on_full", default.on_full, errors);
+        object.end(errors);
+        Some(Self { limit, on_full })
+    }
+}
+
+/// Whether attempts go on when their agent dies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SurviveAgent {
+    /// Those without a time limit, or with one of more than a minute.
+    #[default]
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+impl Serialize for SurviveAgent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Yes => serializer.serialize_bool(true),
+            Self::No => serializer.serialize_bool(false),
+        }
+    }
+}
+
+impl Read for SurviveAgent {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        match (value.as_bool(), value.as_str()) {
+            (Some(true), _) => Some(Self::Yes),
+            (Some(false), _) => Some(Self::No),
+            (None, Some("auto")) => Some(Self::Auto),
+            _ => super::read::wrong(value, path, "`auto`, true or false", errors),
+        }
+    }
+}

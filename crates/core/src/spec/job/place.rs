@@ -1,0 +1,233 @@
+//! What a job asks of a machine: resources, conditions and preferences. Owns their fields, defaults and reading; never
+//! compares them with a machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::error::SpecErrors;
+use super::part::read_named;
+use super::read::{Object, Read, amount, wrong};
+use crate::hardware::gpu::Vendor;
+use crate::hardware::placement::{LabelExpr, Operator};
+use crate::named::named_enum;
+use crate::quantity::Step;
+
+named_enum! {
+    /// How a label is compared, as it is written in a job.
+    pub enum Comparison("label comparison") {
+        In = "in",
+        NotIn = "notin",
+        Exists = "exists",
+        Absent = "absent",
+        Greater = "gt",
+        Less = "lt",
+    }
+}
+
+read_named!(Comparison, Vendor);
+
+impl From<Comparison> for Operator {
+    fn from(comparison: Comparison) -> Self {
+        match comparison {
+            Comparison::In => Self::In,
+            Comparison::NotIn => Self::NotIn,
+            Comparison::Exists => Self::Exists,
+            Comparison::Absent => Self::DoesNotExist,
+            Comparison::Greater => Self::Gt,
+            Comparison::Less => Self::Lt,
+        }
+    }
+}
+
+/// A kind of GPU that would do; what is absent does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct GpuKind {
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// Its model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Memory of one device in bytes, at least this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_min: Option<u64>,
+}
+
+pub(super) fn bytes(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<u64> {
+    amount(value, Step::One, path, errors)
+}
+
+impl Read for GpuKind {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let vendor = object.or::<Option<Vendor>>("vendor", None, errors);
+        let model = object.or("model", None, errors);
+        let memory_min = object.by("memory_min", None, errors, |v, p, e| bytes(v, p, e).map(Some));
+        if object.get("vendor").is_none() {
+            errors.add(format!("{path}.vendor"), "is missing");
+        }
+        object.end(errors);
+        Some(Self { vendor: vendor?, model, memory_min })
+    }
+}
+
+/// Whole GPUs, all of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Gpus {
+    /// How many.
+    pub count: u32,
+    /// Kinds that would do, at most 4; none = any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub any_of: Vec<GpuKind>,
+}
+
+impl Read for Gpus {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let (count, any_of) = (object.or("count", 0, errors), object.or("any_of", Vec::new(), errors));
+        object.end(errors);
+        Some(Self { count, any_of })
+    }
+}
+
+fn no_gpus(gpus: &Gpus) -> bool {
+    *gpus == Gpus::default()
+}
+
+/// What one attempt (of a gang: one member) holds while it lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Resources {
+    /// Millicores; as text cores, such as `500m` or `2`.
+    pub cpu_m: u64,
+    /// Bytes; as text such as `1Gi`; 0 = unaccounted.
+    pub memory_bytes: u64,
+    /// Whole GPUs.
+    #[serde(skip_serializing_if = "no_gpus")]
+    pub gpus: Gpus,
+    /// Counters by name that a worker advertises, at most 8.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extras: BTreeMap<String, u64>,
+}
+
+impl Default for Resources {
+    /// One core and 256 Mi.
+    fn default() -> Self {
+        Self { cpu_m: 1000, memory_bytes: 256 << 20, gpus: Gpus::default(), extras: BTreeMap::new() }
+    }
+}
+
+struct Count(u64);
+
+impl Read for Count {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        bytes(value, path, errors).map(Self)
+    }
+}
+
+impl Read for Resources {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let default = Self::default();
+        let mut object = Object::new(value, path, errors)?;
+        let cores = |value: &Value, path: &str, errors: &mut SpecErrors| amount(value, Step::Milli, path, errors);
+        let cpu_m = object.by("cpu_m", default.cpu_m, errors, cores);
+        let memory_bytes = object.by("memory_bytes", default.memory_bytes, errors, bytes);
+        let gpus = object.or("gpus", default.gpus, errors);
+        let extras: BTreeMap<String, Count> = object.or("extras", BTreeMap::new(), errors);
+        object.end(errors);
+        let extras = extras.into_iter().map(|(name, Count(count))| (name, count)).collect();
+        Some(Self { cpu_m, memory_bytes, gpus, extras })
+    }
+}
+
+/// A condition on one label of a worker, as it is written in a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct LabelNeed {
+    /// The label's key.
+    pub key: String,
+    /// How it is compared.
+    pub op: Comparison,
+    /// With what: one or more for `in` and `notin`, one whole number for `gt` and `lt`, none for the others.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub values: BTreeSet<String>,
+}
+
+impl LabelNeed {
+    /// The condition in the neutral form, which knows how to judge labels.
+    #[must_use]
+    pub fn expression(&self) -> LabelExpr {
+        LabelExpr { key: self.key.clone(), op: self.op.into(), values: self.values.clone() }
+    }
+}
+
+/// The text of a scalar: labels such as `true` or `80` need no quotes.
+struct Scalar(String);
+
+impl Read for Scalar {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self(text.clone())),
+            Value::Number(_) | Value::Bool(_) => Some(Self(value.to_string())),
+            other => wrong(other, path, "a text", errors),
+        }
+    }
+}
+
+/// A map of texts whose values need no quotes.
+pub(super) fn texts(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<BTreeMap<String, String>> {
+    let map: BTreeMap<String, Scalar> = Read::read(value, path, errors)?;
+    Some(map.into_iter().map(|(key, Scalar(text))| (key, text)).collect())
+}
+
+impl Read for LabelNeed {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let (key, op) = (object.need("key", errors), object.or("op", Comparison::In, errors));
+        let values: Vec<Scalar> = object.or("values", Vec::new(), errors);
+        object.end(errors);
+        Some(Self { key, op, values: values.into_iter().map(|Scalar(text)| text).collect() })
+    }
+}
+
+/// What a worker must be like; all of it must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Requires {
+    /// Conditions on its labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelNeed>,
+    /// Features it must have, such as `cgroup2`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub features: BTreeSet<String>,
+}
+
+impl Read for Requires {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        let labels = object.or("labels", Vec::new(), errors);
+        let features = object.or("features", BTreeSet::new(), errors);
+        object.end(errors);
+        Some(Self { labels, features })
+    }
+}
+
+/// A condition that ranks workers and never filters them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Prefer {
+    /// The condition.
+    pub label: LabelNeed,
+    /// Its weight, 1 to 100.
+    pub weight: u8,
+}
+
+impl Read for Prefer {
+    fn read(value: &Value, path: &str, errors: &mut SpecErrors) -> Option<Self> {
+        let mut object = Object::new(value, path, errors)?;
+        if object.get("label").is_none() {
+            errors.add(format!("{path}.label"), "is missing");
+        }
+        let label = object.by("label", None, errors, |v, p, e| LabelNeed::read(v, p, e).map(Some));
+        let weight = object.or("weight", 1, errors);
+        object.end(errors);
+        Some(Self { label: label?, weight })
+    }
+}
