@@ -33,6 +33,16 @@ impl Demand {
         }
     }
 
+    /// What so many of the same ask for.
+    fn times(self, units: u64) -> Self {
+        Self {
+            jobs: self.jobs.saturating_mul(units),
+            cpu: self.cpu.saturating_mul(units),
+            memory: self.memory.saturating_mul(units),
+            gpus: self.gpus.saturating_mul(units),
+        }
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             jobs: self.jobs.saturating_add(other.jobs),
@@ -140,8 +150,9 @@ impl Tenant {
         self.demand = self.demand.plus(Demand::of(spec, units));
     }
 
-    pub(crate) fn demand_less(&mut self, spec: &JobSpec, units: u64) {
-        self.demand = self.demand.minus(Demand::of(spec, units));
+    /// Gives back what `units` units asked for, by what one of them does.
+    pub(crate) fn demand_less(&mut self, one: Demand, units: u64) {
+        self.demand = self.demand.minus(one.times(units));
     }
 
     /// How many more attempts of a request its limits allow.

@@ -79,6 +79,26 @@ impl Class {
         }
     }
 
+    /// The first of its request vectors that a place has free, if its kind may be seen.
+    pub(crate) fn fitting<'a>(&self, spot: &Spot, requests: &'a Requests) -> Option<(u32, &'a Request)> {
+        if !spot.open || !self.sees(spot.kind) {
+            return None;
+        }
+        let vectors = self.requests.iter().filter_map(|number| Some((*number, requests.get(*number)?)));
+        vectors.into_iter().find(|(_, request)| spot.holds(&request.amounts()))
+    }
+
+    /// Whether a place has free what it asks for in one of its request vectors.
+    #[inline]
+    pub(crate) fn fits(&self, spot: &Spot, requests: &Requests) -> bool {
+        match self.requests.len() {
+            0 => false,
+            1 if self.narrow => spot.open && spot.holds_narrow(&self.first) && self.sees(spot.kind),
+            1 => spot.open && spot.holds(&self.first) && self.sees(spot.kind),
+            _ => self.fitting(spot, requests).is_some(),
+        }
+    }
+
     fn note_first(&mut self, requests: &Requests) {
         let first = self.requests.first().and_then(|number| requests.get(*number));
         self.first = first.map_or_else(Amounts::default, Request::amounts);
@@ -167,25 +187,5 @@ impl Classes {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Class)> {
         (0..).zip(&self.list)
-    }
-
-    /// The first request vector of a class that a place has free, beside the class's kinds.
-    pub(crate) fn fits<'a>(&self, class: &Class, spot: &Spot, requests: &'a Requests) -> Option<(u32, &'a Request)> {
-        if !spot.open || !class.sees(spot.kind) {
-            return None;
-        }
-        let vectors = class.requests.iter().filter_map(|number| Some((*number, requests.get(*number)?)));
-        vectors.into_iter().find(|(_, request)| spot.holds(&request.amounts()))
-    }
-
-    /// Whether a place has free what a class asks for in one of its request vectors.
-    #[inline]
-    pub(crate) fn fit(&self, class: &Class, spot: &Spot, requests: &Requests) -> bool {
-        match class.requests.len() {
-            0 => false,
-            1 if class.narrow => spot.open && spot.holds_narrow(&class.first) && class.sees(spot.kind),
-            1 => spot.open && spot.holds(&class.first) && class.sees(spot.kind),
-            _ => self.fits(class, spot, requests).is_some(),
-        }
     }
 }

@@ -15,7 +15,7 @@ use crate::fault::{Fault, fault};
 use crate::job::{JobSpec, MAX_ELEMENTS};
 use crate::queue::Queue;
 use crate::table::{NONE, RangeSet};
-use crate::tenant::Tenant;
+use crate::tenant::{Demand, Tenant};
 
 /// How many specifications are kept by address.
 const RECENT: usize = 4096;
@@ -146,7 +146,8 @@ impl Scheduler {
             u32::try_from(at).unwrap_or(0)
         };
         let preemptible = spec.preemptible.then_some(spec.priority.0);
-        self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, likes, preemptible });
+        let (members, one) = (spec.members(), Demand::of(spec, 1));
+        self.specs.push(Spec { spec: Arc::clone(spec), tenant, class, queue, likes, preemptible, members, one });
         self.spec_numbers.insert(Arc::clone(spec), number);
         number
     }

@@ -37,7 +37,7 @@ impl Scheduler {
     fn most_along(&self, heads: &[LaneEntry], place: u32) -> Option<LaneEntry> {
         let request = |entry: &LaneEntry| {
             let class = self.classes.get(entry.class)?;
-            let (number, request) = self.classes.fits(class, &self.table.spot(place), &self.requests)?;
+            let (number, request) = class.fitting(&self.table.spot(place), &self.requests)?;
             debug_assert!(self.requests.get(number).is_some(), "what fits is known");
             Some(request)
         };

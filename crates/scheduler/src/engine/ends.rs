@@ -97,17 +97,18 @@ impl Scheduler {
     ) -> bool {
         let Some(spec) = self.spec_of(unit.job) else { return false };
         let retry = &spec.retry;
-        let wanted = match ending.event {
+        let wanted = || match ending.event {
             job::Event::ResultTimedOut => retry.on_timed_out,
             _ => {
                 let known = |code: &i32| retry.exit_codes.as_ref().is_none_or(|codes| codes.contains(code));
                 retry.on_failed && ending.exit_code.as_ref().map_or(retry.exit_codes.is_none(), known)
             }
         };
-        let may_retry = wanted && u32::from(life.retries) < spec.retries;
+        let retries = u32::from(life.retries);
+        let may_retry = || wanted() && retries < spec.retries;
         let infra_left = life.infra < self.config.max_infra && !ending.permanent;
         let holds = |guard| match guard {
-            job::Guard::MayRetry | job::Guard::NewestMayRetry => may_retry,
+            job::Guard::MayRetry | job::Guard::NewestMayRetry => may_retry(),
             job::Guard::InfraLeft | job::Guard::NewestInfraLeft => infra_left,
             job::Guard::Newest => true,
             _ => false,

@@ -233,7 +233,7 @@ impl Scheduler {
             })
         } else if request.is_none_or(never) {
             Some(Misfit::NeverFits)
-        } else if self.classes.fit(class, &self.table.spot(place), &self.requests) {
+        } else if class.fits(&self.table.spot(place), &self.requests) {
             None
         } else if worker.reserved {
             Some(Misfit::Reserved)

@@ -38,7 +38,8 @@ impl Scheduler {
             past.iter().find(|past| past.attempt == reference.attempt && self.epoch_at(past.epoch) == reference.epoch)
         });
         let live = self.attempts.get(slot).filter(|_| newest);
-        let member = reference.member < self.spec_of(job)?.members();
+        let spec = self.jobs.get(job).and_then(|job| self.specs.get(job.spec as usize))?;
+        let member = reference.member < spec.members;
         let facts = TokenFacts {
             job: Some(life.state),
             issued: reference.attempt > 0 && member && (newest || past.is_some()) || fault(Fault::NoFence),

@@ -42,7 +42,7 @@ mod worker;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use orlop_core::id::{Epoch, TenantName, WorkerId};
+use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 
 use crate::class::Classes;
 use crate::class::open::OpenClasses;
@@ -131,8 +131,8 @@ pub struct Scheduler {
     /// Which members of older attempts of gangs had answered, by the slot of the job and the attempt; none are left out.
     #[serde(with = "crate::table::stored::pairs")]
     past_members: BTreeMap<(u32, u32), Vec<u32>>,
-    /// Final jobs, the oldest first.
-    finished: VecDeque<u32>,
+    /// Final jobs, the oldest first, with their ids so that forgetting one need not wait for its record.
+    finished: VecDeque<(u32, JobId)>,
 
     specs: Vec<Spec>,
     #[serde(with = "crate::table::stored::pairs")]

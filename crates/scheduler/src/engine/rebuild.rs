@@ -185,7 +185,7 @@ impl Scheduler {
             self.bring_unit(Unit { job: slot, index }, &unit, workers);
         }
         if life.state.is_terminal() {
-            self.finished.push_back(slot);
+            self.finished.push_back((slot, row.job));
         }
         self.line_up(slot);
         Ok(())

@@ -14,6 +14,7 @@ use crate::effect::CancelReason;
 use crate::event::{Capabilities, DrainOrder};
 use crate::job::JobSpec;
 use crate::table::{NONE, RangeMap, RangeSet};
+use crate::tenant::Demand;
 
 /// A single job, an element of an array, or a gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -147,6 +148,10 @@ pub(super) struct Spec {
     pub(super) likes: u32,
     /// Its priority number, if attempts of it may be ended for others.
     pub(super) preemptible: Option<u8>,
+    /// How many members an attempt has; 1 unless it is a gang.
+    pub(super) members: u32,
+    /// What one unit asks for. Both stand in the specification too, which is too far away to be read for every end.
+    pub(super) one: Demand,
 }
 
 /// One incarnation of a worker.

@@ -195,7 +195,7 @@ impl Scheduler {
             }
             let hints = &class.hints;
             for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE && !worker.grew) {
-                let fits = self.classes.fits(class, &self.table.spot(worker.place), &self.requests).is_some();
+                let fits = class.fitting(&self.table.spot(worker.place), &self.requests).is_some();
                 must(!fits || hints.contains(&worker.place), "a blocked class fits a worker")?;
             }
         }

@@ -1,6 +1,7 @@
 //! A unit moves from one state to the next: counters, queues, timers, final outcomes and what is remembered of them. Owns
 //! everything that follows from a new state; the tables say which state that is.
 
+use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
@@ -137,7 +138,7 @@ impl Scheduler {
         else {
             return;
         };
-        tenant.demand_less(&spec.spec, units);
+        tenant.demand_less(spec.one, units);
     }
 
     /// The last element of an array is final.
@@ -161,18 +162,22 @@ impl Scheduler {
 
     /// Keeps a final job for messages that come late, and forgets the oldest ones.
     fn remember(&mut self, slot: u32) {
-        self.finished.push_back(slot);
+        let Some(job) = self.jobs.get(slot) else { return };
+        self.finished.push_back((slot, job.id));
         while self.finished.len() > self.config.finished_kept as usize {
-            let Some(oldest) = self.finished.pop_front() else { break };
-            self.forget(oldest);
+            let Some((oldest, id)) = self.finished.pop_front() else { break };
+            self.forget(oldest, id);
         }
     }
 
-    fn forget(&mut self, slot: u32) {
-        let Some(Job { id, array, .. }) = self.jobs.remove(slot) else { return };
+    fn forget(&mut self, slot: u32, id: JobId) {
         self.ids.remove(id.as_u64());
+        let Some(Job { array, .. }) = self.jobs.remove(slot) else { return };
         self.arrays.remove(array);
         self.gangs.remove(&slot);
+        if self.past.is_empty() {
+            return;
+        }
         let tokens = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
         let units: Vec<Unit> = self.past.range(tokens).map(|(unit, _)| *unit).collect();
         units.iter().for_each(|unit| drop(self.past.remove(unit)));

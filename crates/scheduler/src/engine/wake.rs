@@ -8,6 +8,7 @@ use crate::class::Class;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
 use crate::fleet::dims::{CPU, MEMORY, mebi_up, requested};
+use crate::fleet::table::Spot;
 use crate::table::NONE;
 
 /// More hints than this say as little as none.
@@ -60,11 +61,7 @@ impl Scheduler {
             }
             self.refused.within((spot.free[CPU], spot.free[MEMORY]), &mut could);
             for number in &could {
-                let fits =
-                    self.classes.get(*number).is_some_and(|class| self.classes.fit(class, &spot, &self.requests));
-                if fits && !fault(Fault::NoWake) {
-                    self.wake(*number, *place);
-                }
+                self.wake(*number, &spot);
             }
         }
         self.scratch = could;
@@ -72,9 +69,12 @@ impl Scheduler {
         self.grew = grew;
     }
 
-    /// A refused class fits a place that grew.
-    fn wake(&mut self, number: u32, place: u32) {
-        let Some(class) = self.classes.get_mut(number) else { return };
+    /// A refused class may fit a place that grew.
+    fn wake(&mut self, number: u32, spot: &Spot) {
+        let (place, Some(class)) = (spot.place, self.classes.get_mut(number)) else { return };
+        if !class.fits(spot, &self.requests) || fault(Fault::NoWake) {
+            return;
+        }
         // A gang needs more than one place: the whole fleet is looked at again.
         if class.queues == 0 || class.shape.gang.is_some() || class.hints.len() >= MANY_HINTS {
             self.refresh_class(number);
@@ -128,19 +128,28 @@ impl Scheduler {
             return;
         }
         let mut woken = std::mem::take(&mut self.woken);
-        let mut spot = self.table.spot(NONE);
+        let (mut spot, mut waits) = (self.table.spot(NONE), false);
         woken.retain(|number| {
-            let Some(class) = self.classes.get(*number).filter(|class| !class.hints.is_empty()) else { return false };
+            let class = self.classes.get_mut(*number).filter(|class| !class.hints.is_empty());
+            let Some(class) = class else { return false };
             let [place] = class.hints.as_slice() else { return true };
             if spot.place != *place {
                 spot = self.table.spot(*place);
             }
-            let fits = self.classes.fit(class, &spot, &self.requests);
-            if !fits {
-                self.block(*number, stats);
+            if class.fits(&spot, &self.requests) {
+                return true;
             }
-            fits
+            class.hints.clear();
+            stats.blocked += 1;
+            if class.queues > 0 {
+                self.open_classes.set(*number, false);
+                waits = true;
+            }
+            false
         });
+        if waits {
+            self.await_reservation();
+        }
         self.woken = woken;
     }
 
