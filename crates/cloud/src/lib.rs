@@ -8,11 +8,13 @@
 
 #[cfg(feature = "artifact")]
 pub mod artifact;
+#[cfg(feature = "fleet")]
+pub mod bus;
 pub mod download;
 pub mod durable;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "local")]
 pub mod runtime;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

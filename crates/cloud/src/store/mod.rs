@@ -1,4 +1,6 @@
-//! Stores behind the journal port, one folder a database.
+//! Stores behind the ports of the flow journal and of the fleet, one folder a database.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod fleet;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

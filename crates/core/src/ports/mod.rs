@@ -2,6 +2,7 @@
 //! conformance suites live in `testing`.
 
 pub mod artifact;
+pub mod bus;
 pub mod fleet_store;
 pub mod journal;
 pub mod substrate;

@@ -14,6 +14,7 @@
 //! ```
 
 pub mod artifact;
+pub mod bus;
 pub mod fleet_store;
 pub mod journal;
 pub mod substrate;
@@ -21,6 +22,7 @@ mod suite;
 mod wait;
 
 pub use artifact::{MemoryArtifacts, artifact_suite};
+pub use bus::{MemoryBus, bus_suite};
 pub use fleet_store::{MemoryFleet, MemoryFleets, fleet_store_suite};
 pub use journal::{MemoryJournal, MemoryJournals, journal_suite};
 pub use substrate::{ScriptedSubstrate, substrate_suite};

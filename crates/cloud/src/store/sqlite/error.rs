@@ -7,6 +7,12 @@ use rusqlite::ErrorCode;
 
 /// The port's error for an error of SQLite, met while `doing` something with the journal at `path`.
 pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> PortError {
+    classify_of("journal", path, doing, error)
+}
+
+/// The same for what a file holds by its `noun`.
+pub(super) fn classify_of(noun: &str, path: &Path, doing: &str, error: &rusqlite::Error) -> PortError {
+    let foreign = format!("the file is no {noun}; name another file, or move it away to start anew");
     let (class, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Class::Capacity, "the disk is full; free some space"),
         Some(ErrorCode::ReadOnly) => {
@@ -24,9 +30,7 @@ pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> Por
             "the file is damaged; keep a copy, then restore a backup, rescue it with `sqlite3 FILE .recover`, or move \
              it away to start anew",
         ),
-        Some(ErrorCode::NotADatabase) => {
-            (Class::Fatal, "the file is no journal; name another file, or move it away to start anew")
-        }
+        Some(ErrorCode::NotADatabase) => (Class::Fatal, foreign.as_str()),
         Some(ErrorCode::TooBig) => (Class::Invalid, "a value is larger than the file can hold; split the flow"),
         Some(ErrorCode::OutOfMemory) => (Class::Capacity, "there is not enough memory; free some"),
         Some(ErrorCode::SystemIoFailure) => {
@@ -37,7 +41,7 @@ pub(super) fn classify(path: &Path, doing: &str, error: &rusqlite::Error) -> Por
         }
         _ => (Class::Fatal, "this is a fault of Orlop; report it with this message"),
     };
-    PortError::new(class, format!("{doing} journal {} failed: {advice} ({})", path.display(), detail(error)))
+    PortError::new(class, format!("{doing} {noun} {} failed: {advice} ({})", path.display(), detail(error)))
 }
 
 /// SQLite's own words, said once.

@@ -5,6 +5,7 @@
 //! One host at a time writes a file; any number of viewers read it meanwhile.
 
 mod error;
+pub mod fleet;
 mod open;
 mod schema;
 mod statements;

@@ -39,7 +39,7 @@ pub(super) struct Store {
 
 /// The lock of a host. The system lets go of it when the process ends in any way.
 #[derive(Debug)]
-struct Lock {
+pub(super) struct Lock {
     file: File,
     place: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Closing is not enough: a child process that is just being started has a copy of the file for a moment.
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(path = %self.place.display(), %error, "the lock of the journal was not let go of");
+            tracing::warn!(path = %self.place.display(), %error, "the lock of the file was not let go of");
         }
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Store, PortError> {
 }
 
 fn host(path: &Path) -> Result<Store, PortError> {
-    let lock = lock(path)?;
+    let lock = lock("journal", path)?;
     let sqlite = |error: rusqlite::Error| classify(path, "opening", &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
@@ -79,7 +79,7 @@ fn host(path: &Path) -> Result<Store, PortError> {
     connection.execute_batch(SETTINGS).map_err(sqlite)?;
     schema::migrate(path, &mut connection)?;
     // The name of a new file is on disk only once its folder is.
-    sync_folder(path)?;
+    sync_folder("journal", path)?;
     Ok(Store { path: path.to_owned(), connection, _lock: Some(lock) })
 }
 
@@ -144,12 +144,12 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Takes the lock of a host, or says who has it.
-fn lock(path: &Path) -> Result<Lock, PortError> {
+pub(super) fn lock(noun: &str, path: &Path) -> Result<Lock, PortError> {
     let place = beside(path, ".lock");
     let trouble = |error: std::io::Error| {
         let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         let hint = if full { ": the disk is full; free some space" } else { "" };
-        let message = format!("the lock {} of the journal cannot be taken{hint}", place.display());
+        let message = format!("the lock {} of the {noun} cannot be taken{hint}", place.display());
         PortError::new(PortError::from(std::io::Error::from(error.kind())).class, message).because(error)
     };
     let mut file =
@@ -168,21 +168,21 @@ fn lock(path: &Path) -> Result<Lock, PortError> {
                 _ => "another process".to_owned(),
             };
             let message =
-                format!("journal {} is hosted by {who}; end it first, or open the journal for viewing", path.display());
+                format!("{noun} {} is hosted by {who}; end it first, or open the {noun} for viewing", path.display());
             Err(PortError::new(Class::Conflict, message).with_reason("Locked"))
         }
         Err(TryLockError::Error(error)) => Err(trouble(error)),
     }
 }
 
-fn sync_folder(path: &Path) -> Result<(), PortError> {
+pub(super) fn sync_folder(noun: &str, path: &Path) -> Result<(), PortError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| {
         let class = PortError::from(std::io::Error::from(error.kind())).class;
-        PortError::new(class, format!("folder {} of the journal cannot be synced", folder.display())).because(error)
+        PortError::new(class, format!("folder {} of the {noun} cannot be synced", folder.display())).because(error)
     })
 }
 

@@ -5,12 +5,23 @@ use std::path::Path;
 use orlop_core::error::{Class, PortError};
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::error::classify;
+use super::error::classify_of;
 
-/// What marks a file as a journal of Orlop: `ORLP`.
-const APPLICATION_ID: i32 = 0x4f52_4c50;
+/// What a file holds and how it came to its layout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// What people call it.
+    pub(super) noun: &'static str,
+    /// What marks the file as one.
+    pub(super) application_id: i32,
+    /// Each step brings a file from the version of its index to the next. Steps are never changed, only added.
+    pub(super) steps: &'static [&'static str],
+}
 
-/// Each step brings a file from the version of its index to the next. Steps are never changed, only added.
+/// A journal of flows: `ORLP`.
+const JOURNAL: Layout = Layout { noun: "journal", application_id: 0x4f52_4c50, steps: MIGRATIONS };
+
+/// The steps of the journal.
 ///
 /// Sequence numbers and times are 64-bit integers; times count milliseconds since the Unix epoch. Objects, options and
 /// summaries are JSON. What changes often (entries, snapshot) is kept out of the row with the large object.
@@ -55,70 +66,80 @@ enum Found {
 
 /// Brings the file up to date in one transaction.
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), PortError> {
-    migrate_by(path, connection, MIGRATIONS)
-}
-
-fn migrate_by(path: &Path, connection: &mut Connection, steps: &[&str]) -> Result<(), PortError> {
-    let sqlite = |error: rusqlite::Error| classify(path, "preparing", &error);
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite)?;
-    let done = match find(path, &transaction, steps.len())? {
-        Found::Empty => 0,
-        Found::Version(version) => version,
-    };
-    for step in steps.iter().skip(done) {
-        transaction.execute_batch(step).map_err(sqlite)?;
-    }
-    if done < steps.len() {
-        transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(sqlite)?;
-        let version = i64::try_from(steps.len()).unwrap_or(i64::MAX);
-        transaction.pragma_update(None, "user_version", version).map_err(sqlite)?;
-    }
-    transaction.commit().map_err(sqlite)
+    JOURNAL.migrate(path, connection)
 }
 
 /// Holds when a viewer can read the file as it is.
 pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), PortError> {
-    match find(path, connection, MIGRATIONS.len())? {
-        Found::Version(version) if version == MIGRATIONS.len() => Ok(()),
-        Found::Version(version) => {
-            let message = format!(
-                "journal {} has version {version}, older than {}; let a host open it once to bring it up to date",
-                path.display(),
-                MIGRATIONS.len()
-            );
-            Err(PortError::new(Class::Invalid, message))
-        }
-        Found::Empty => {
-            let message = format!("journal {} is still being created; try again", path.display());
-            Err(PortError::new(Class::Transient, message))
-        }
-    }
+    JOURNAL.check(path, connection)
 }
 
-/// What the file holds; refuses files of other programs and newer versions.
-fn find(path: &Path, connection: &Connection, known: usize) -> Result<Found, PortError> {
-    let sqlite = |error: rusqlite::Error| classify(path, "reading", &error);
-    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sqlite);
-    let (id, version) = (number("application_id")?, number("user_version")?);
-    if id == i64::from(APPLICATION_ID) {
-        return match usize::try_from(version) {
-            Ok(version) if (1..=known).contains(&version) => Ok(Found::Version(version)),
-            _ => {
-                let message = format!(
-                    "journal {} has version {version}, this Orlop knows versions 1 to {known}; use a newer Orlop",
-                    path.display()
-                );
-                Err(PortError::new(Class::Fatal, message))
-            }
+impl Layout {
+    /// Brings the file up to date in one transaction.
+    pub(super) fn migrate(&self, path: &Path, connection: &mut Connection) -> Result<(), PortError> {
+        let sqlite = |error: rusqlite::Error| classify_of(self.noun, path, "preparing", &error);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite)?;
+        let done = match self.find(path, &transaction)? {
+            Found::Empty => 0,
+            Found::Version(version) => version,
         };
+        for step in self.steps.iter().skip(done) {
+            transaction.execute_batch(step).map_err(sqlite)?;
+        }
+        if done < self.steps.len() {
+            transaction.pragma_update(None, "application_id", self.application_id).map_err(sqlite)?;
+            let version = i64::try_from(self.steps.len()).unwrap_or(i64::MAX);
+            transaction.pragma_update(None, "user_version", version).map_err(sqlite)?;
+        }
+        transaction.commit().map_err(sqlite)
     }
-    let tables: i64 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sqlite)?;
-    if id == 0 && version == 0 && tables == 0 {
-        return Ok(Found::Empty);
+
+    /// Holds when a viewer can read the file as it is.
+    fn check(&self, path: &Path, connection: &Connection) -> Result<(), PortError> {
+        let noun = self.noun;
+        match self.find(path, connection)? {
+            Found::Version(version) if version == self.steps.len() => Ok(()),
+            Found::Version(version) => {
+                let message = format!(
+                    "{noun} {} has version {version}, older than {}; let a host open it once to bring it up to date",
+                    path.display(),
+                    self.steps.len()
+                );
+                Err(PortError::new(Class::Invalid, message))
+            }
+            Found::Empty => {
+                let message = format!("{noun} {} is still being created; try again", path.display());
+                Err(PortError::new(Class::Transient, message))
+            }
+        }
     }
-    let message = format!("{} is a database of another program; name another file", path.display());
-    Err(PortError::new(Class::Fatal, message))
+
+    /// What the file holds; refuses files of other programs and newer versions.
+    fn find(&self, path: &Path, connection: &Connection) -> Result<Found, PortError> {
+        let (noun, known) = (self.noun, self.steps.len());
+        let sqlite = |error: rusqlite::Error| classify_of(noun, path, "reading", &error);
+        let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sqlite);
+        let (id, version) = (number("application_id")?, number("user_version")?);
+        if id == i64::from(self.application_id) {
+            return match usize::try_from(version) {
+                Ok(version) if (1..=known).contains(&version) => Ok(Found::Version(version)),
+                _ => {
+                    let message = format!(
+                        "{noun} {} has version {version}, this Orlop knows versions 1 to {known}; use a newer Orlop",
+                        path.display()
+                    );
+                    Err(PortError::new(Class::Fatal, message))
+                }
+            };
+        }
+        let tables: i64 =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sqlite)?;
+        if id == 0 && version == 0 && tables == 0 {
+            return Ok(Found::Empty);
+        }
+        let message = format!("{} is a database of another program; name another file", path.display());
+        Err(PortError::new(Class::Fatal, message))
+    }
 }
 
 #[cfg(test)]
@@ -131,8 +152,8 @@ mod tests {
         Connection::open_in_memory().unwrap()
     }
 
-    fn by(connection: &mut Connection, steps: &[&str]) -> Result<(), PortError> {
-        migrate_by(Path::new("flows.db"), connection, steps)
+    fn by(connection: &mut Connection, steps: &'static [&'static str]) -> Result<(), PortError> {
+        Layout { steps, ..JOURNAL }.migrate(Path::new("flows.db"), connection)
     }
 
     #[test]
@@ -150,8 +171,8 @@ mod tests {
     fn a_failed_step_changes_nothing() {
         let mut connection = memory();
         by(&mut connection, &TWO[..1]).unwrap();
-        let steps = [TWO[0], TWO[1], "CREATE NONSENSE;"];
-        assert_eq!(by(&mut connection, &steps).unwrap_err().class, Class::Fatal);
+        const BAD: &[&str] = &[TWO[0], TWO[1], "CREATE NONSENSE;"];
+        assert_eq!(by(&mut connection, BAD).unwrap_err().class, Class::Fatal);
         assert!(connection.prepare("SELECT y FROM a").is_err());
         by(&mut connection, TWO).unwrap();
     }

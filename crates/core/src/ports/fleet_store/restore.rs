@@ -12,7 +12,7 @@ pub struct RestoredJob {
     pub row: JobRow,
     /// Its elements, if it is an array.
     pub elements: Spans,
-    /// Its attempts that have not ended or are only lost from sight, in order.
+    /// Its attempts that have not ended or are only lost from sight, in order; of an array those of `elements.live`.
     pub attempts: Vec<AttemptRow>,
 }
 

@@ -9,8 +9,8 @@ use super::{Failure, Held, MemoryFleet, State};
 use crate::error::PortError;
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
-    AttemptId, ElementRow, FleetStore, Holder, NewSpec, Page, RestorePage, RestoredJob, Retained, Retention, Spans,
-    Turn,
+    AttemptId, ElementRow, FleetStore, Holder, JobKind, NewSpec, Page, RestorePage, RestoredJob, Retained, Retention,
+    Spans, Turn,
 };
 use crate::testing::wait::lock;
 
@@ -19,7 +19,10 @@ impl State {
         let id = held.row.job.id;
         let rows = held.elements.iter().map(|(&index, unit)| ElementRow { index, unit: unit.clone() });
         let elements = Spans::fold(&held.row.job.indices, &held.changes, rows);
-        let attempts = self.attempts_of(id).filter(|(_, row)| row.is_open()).map(|(_, row)| row.clone()).collect();
+        let array = held.row.job.kind == JobKind::Array;
+        let lives = |index| !array || elements.live.binary_search_by_key(&index, |row| row.index).is_ok();
+        let open = self.attempts_of(id).filter(|(id, row)| row.is_open() && lives(id.index));
+        let attempts = open.map(|(_, row)| row.clone()).collect();
         RestoredJob { row: held.row.clone(), elements, attempts }
     }
 

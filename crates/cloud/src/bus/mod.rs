@@ -1,0 +1,3 @@
+//! Event buses behind the port `orlop_core::ports::bus`, one file a bus.
+
+pub mod local;

@@ -1,0 +1,192 @@
+//! The fleet's store in one SQLite file (ports [`FleetStore`] and [`FleetReads`]). Owns durability: what was acknowledged is
+//! there after a crash of the process or the machine. Decides nothing about jobs, and never blocks the runtime: one thread
+//! owns the writing connection, reads have connections of their own.
+//!
+//! A lock on a file beside the database keeps a second server out; the epoch in the database refuses what an earlier opening
+//! left behind.
+
+mod lists;
+mod open;
+mod read;
+mod readers;
+mod restore;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod trouble;
+mod worker;
+mod write_attempts;
+mod write_jobs;
+mod write_rest;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, Turn};
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::open::Durability;
+use self::open::Writer;
+use self::readers::Readers;
+use self::worker::{Counters, Request};
+
+#[cfg(doc)]
+use orlop_core::ports::fleet_store::FleetReads;
+
+/// Requests that may wait for the thread before callers wait to hand theirs over.
+const QUEUE: usize = 256;
+
+/// The fleet's store in one SQLite file.
+///
+/// A call whose future is dropped may still be carried out. Dropping the store waits for calls under way; in asynchronous
+/// code [`SqliteFleet::close`] does so without blocking.
+pub struct SqliteFleet {
+    path: Arc<Path>,
+    requests: Option<mpsc::Sender<Request>>,
+    readers: Readers,
+    thread: Option<JoinHandle<()>>,
+    ended: Option<oneshot::Receiver<()>>,
+    counters: Arc<Counters>,
+}
+
+impl fmt::Debug for SqliteFleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteFleet").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl SqliteFleet {
+    /// Opens the store in a file, which is created or brought up to date; its folder exists.
+    ///
+    /// # Errors
+    /// Conflict with reason `Locked` when another server has it open: try again; Denied without rights to the file;
+    /// Capacity when the disk is full; Fatal when the file is damaged, of another program or of a newer version.
+    pub async fn open(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, PortError> {
+        Self::start(path.into(), move |path| open::writer(path, durability)).await
+    }
+
+    /// Opens the file and serves it on a thread of its own, on which `open` is called too.
+    async fn start(
+        path: PathBuf,
+        open: impl FnOnce(&Path) -> Result<Writer, PortError> + Send + 'static,
+    ) -> Result<Self, PortError> {
+        let path: Arc<Path> = Arc::from(path);
+        let counters = Arc::new(Counters::default());
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let (opened, answer) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let work = {
+            let (path, counters) = (Arc::clone(&path), Arc::clone(&counters));
+            move || {
+                match open(&path) {
+                    Ok(writer) => {
+                        // A caller that went away while the file was opened drops its end: the loop then ends at once.
+                        drop(opened.send(Ok(())));
+                        worker::run(writer, inbox, counters);
+                    }
+                    Err(error) => drop(opened.send(Err(error))),
+                }
+                drop(end);
+            }
+        };
+        let thread = std::thread::Builder::new().name("orlop-fleet-store".to_owned()).spawn(work).map_err(|error| {
+            PortError::new(Class::Transient, "the thread of the fleet store could not be started").because(error)
+        })?;
+        let readers = Readers::new(Arc::clone(&path));
+        let store =
+            Self { path, requests: Some(requests), readers, thread: Some(thread), ended: Some(ended), counters };
+        answer.await.map_err(|_| store.stopped())??;
+        Ok(store)
+    }
+
+    /// Waits for calls under way and closes the file.
+    pub async fn close(mut self) {
+        self.requests = None;
+        if let Some(ended) = self.ended.take() {
+            // The thread drops its end without a word when it is done.
+            drop(ended.await);
+        }
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of transactions that turns were committed in since the store was opened. Fewer than calls when calls shared one.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.counters.commits.load(Ordering::Relaxed)
+    }
+
+    fn stopped(&self) -> PortError {
+        let message = format!(
+            "the thread of fleet store {} has stopped; see the log for why, and open the store again",
+            self.path.display()
+        );
+        PortError::new(Class::Fatal, message)
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> Request,
+    ) -> Result<T, PortError> {
+        let (answer, answered) = oneshot::channel();
+        let requests = self.requests.as_ref().ok_or_else(|| self.stopped())?;
+        requests.send(request(answer)).await.map_err(|_| self.stopped())?;
+        answered.await.map_err(|_| self.stopped())?
+    }
+}
+
+impl Drop for SqliteFleet {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(path = %self.path.display(), "the thread of the fleet store panicked");
+        }
+    }
+}
+
+#[async_trait]
+impl FleetStore for SqliteFleet {
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError> {
+        let holder = holder.clone();
+        self.ask(|answer| Request::Acquire(holder, answer)).await
+    }
+
+    async fn renew(&self, epoch: Epoch) -> Result<(), PortError> {
+        self.ask(|answer| Request::Renew(epoch, answer)).await
+    }
+
+    async fn release(&self, epoch: Epoch) -> Result<(), PortError> {
+        self.ask(|answer| Request::Release(epoch, answer)).await
+    }
+
+    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
+        self.ask(|answer| Request::Commit(epoch, turns, answer)).await
+    }
+
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {
+        let page = page.clone();
+        self.readers.read(move |connection| restore::restore(connection, &page)).await
+    }
+
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError> {
+        let ids = ids.to_vec();
+        self.ask(|answer| Request::Confirm(epoch, ids, answer)).await
+    }
+
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
+        let policy = *policy;
+        self.ask(|answer| Request::Retain(epoch, policy, answer)).await
+    }
+}

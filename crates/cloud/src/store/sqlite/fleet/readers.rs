@@ -1,0 +1,142 @@
+//! Connections that only read, lent out one read at a time on threads that may block. Owns their number.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use orlop_core::id::JobId;
+use orlop_core::ports::fleet_store::{
+    AttemptDetail, AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementFilter, ElementRow, Entry,
+    EntryFilter, FleetReads, IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Leader, NewSpec, OutboxRow,
+    Page, Paged, SpecHash,
+};
+use orlop_core::time::Time;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use super::trouble::Trouble;
+use super::{SqliteFleet, lists, open, restore, write_rest};
+
+/// Reads at once; more wait.
+const AT_ONCE: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: Arc<Path>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    permits: Semaphore,
+}
+
+impl Readers {
+    pub(super) fn new(path: Arc<Path>) -> Self {
+        Self { path, idle: Arc::default(), permits: Semaphore::new(AT_ONCE) }
+    }
+
+    /// Carries out a read.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, PortError> {
+        let stopped = || PortError::new(Class::Transient, "the read was given up; the program is ending");
+        let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
+        let (path, idle) = (Arc::clone(&self.path), Arc::clone(&self.idle));
+        let read = move || {
+            let idle_one = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = idle_one.map_or_else(|| open::reader(&path), Ok)?;
+            let value = work(&connection).map_err(|trouble| trouble.told(&path, "reading"))?;
+            idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            Ok(value)
+        };
+        tokio::task::spawn_blocking(read).await.map_err(|error| stopped().because(error))?
+    }
+}
+
+#[async_trait]
+impl FleetReads for SqliteFleet {
+    async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError> {
+        self.readers.read(move |connection| restore::job(connection, id)).await
+    }
+
+    async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {
+        let (filter, page) = (filter.clone(), page.clone());
+        self.readers.read(move |connection| lists::jobs(connection, &filter, &page)).await
+    }
+
+    async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError> {
+        let hash = *hash;
+        self.readers.read(move |connection| restore::spec(connection, &hash)).await
+    }
+
+    async fn elements(
+        &self,
+        job: JobId,
+        filter: &ElementFilter,
+        page: &Page<u32>,
+    ) -> Result<Paged<ElementRow, u32>, PortError> {
+        let (filter, page) = (filter.clone(), page.clone());
+        let read = move |connection: &Connection| match restore::job(connection, job)? {
+            Some(job) => lists::elements(connection, &job, &filter, &page),
+            None => Ok(Paged { items: Vec::new(), next: None }),
+        };
+        self.readers.read(read).await
+    }
+
+    async fn attempts(
+        &self,
+        job: JobId,
+        filter: &AttemptFilter,
+        page: &Page<AttemptId>,
+    ) -> Result<Paged<AttemptRow, AttemptId>, PortError> {
+        let (filter, page) = (*filter, page.clone());
+        self.readers.read(move |connection| lists::attempts(connection, job, &filter, &page)).await
+    }
+
+    async fn detail(&self, attempt: &AttemptId) -> Result<Option<AttemptDetail>, PortError> {
+        let id = *attempt;
+        self.readers.read(move |connection| restore::detail(connection, &id)).await
+    }
+
+    async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError> {
+        let key = key.to_owned();
+        self.readers.read(move |connection| lists::one_entry(connection, kind, &key)).await
+    }
+
+    async fn entries(
+        &self,
+        kind: Kind,
+        filter: &EntryFilter,
+        page: &Page<String>,
+    ) -> Result<Paged<Entry, String>, PortError> {
+        let (filter, page) = (filter.clone(), page.clone());
+        self.readers.read(move |connection| lists::entries(connection, kind, &filter, &page)).await
+    }
+
+    async fn idempotency(&self, key: &IdempotencyKey, now: Time) -> Result<Option<IdempotencyRecord>, PortError> {
+        let key = key.clone();
+        self.readers.read(move |connection| lists::one_answer(connection, &key, now)).await
+    }
+
+    async fn idempotency_keys(
+        &self,
+        now: Time,
+        page: &Page<IdempotencyKey>,
+    ) -> Result<Paged<IdempotencyRecord, IdempotencyKey>, PortError> {
+        let page = page.clone();
+        self.readers.read(move |connection| lists::answers(connection, now, &page)).await
+    }
+
+    async fn audit(&self, filter: &AuditFilter, page: &Page<u64>) -> Result<Paged<AuditEntry, u64>, PortError> {
+        let (filter, page) = (filter.clone(), page.clone());
+        self.readers.read(move |connection| lists::audit(connection, &filter, &page)).await
+    }
+
+    async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError> {
+        let page = page.clone();
+        self.readers.read(move |connection| lists::outbox(connection, &page)).await
+    }
+
+    async fn leader(&self) -> Result<Option<Leader>, PortError> {
+        self.readers.read(write_rest::leader).await
+    }
+}

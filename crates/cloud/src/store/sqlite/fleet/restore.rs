@@ -1,0 +1,190 @@
+//! Restoring live jobs, and forgetting old ones. Owns both walks over the tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orlop_core::id::JobId;
+use orlop_core::named::Named as _;
+use orlop_core::ports::fleet_store::{
+    AttemptDetail, AttemptId, AttemptRow, ElementRow, JobKind, JobRow, Kind, NewSpec, Page, RestorePage, RestoredJob,
+    Retained, Retention, Spans, SpecHash,
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::read;
+use super::trouble::Trouble;
+use crate::store::fleet::column::{integer, natural};
+
+/// A spec by its hash.
+pub(super) fn spec(connection: &Connection, hash: &SpecHash) -> Result<Option<NewSpec>, Trouble> {
+    let mut statement = connection.prepare_cached("SELECT body FROM specs WHERE hash = ?1")?;
+    let body: Option<String> = statement.query_row([hash.0.as_slice()], |row| row.get(0)).optional()?;
+    Ok(body.map(|body| NewSpec { hash: *hash, body: body.into() }))
+}
+
+/// A job by its id.
+pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, Trouble> {
+    let Ok(number) = i64::try_from(id.as_u64()) else { return Ok(None) };
+    let mut statement = connection.prepare_cached(&format!("{} WHERE jobs.id = ?1", read::select_jobs()))?;
+    let mut rows = statement.query([number])?;
+    rows.next()?.map(read::job).transpose()
+}
+
+/// The detail of an attempt.
+pub(super) fn detail(connection: &Connection, id: &AttemptId) -> Result<Option<AttemptDetail>, Trouble> {
+    let mut statement = connection.prepare_cached(
+        "SELECT body, tail FROM attempt_details
+         WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5",
+    )?;
+    let key = params![integer(id.job.as_u64()), id.index, id.attempt, id.member, integer(id.epoch.0)];
+    let detail = statement.query_row(key, |row| {
+        let body: String = row.get(0)?;
+        Ok(AttemptDetail { body: body.into(), tail: row.get(1)? })
+    });
+    Ok(detail.optional()?)
+}
+
+/// A page of live jobs.
+pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<RestorePage, Trouble> {
+    let statement = format!(
+        "{} WHERE jobs.finished_at IS NULL AND jobs.id > ?1 ORDER BY jobs.id LIMIT {}",
+        read::select_jobs(),
+        page.size() + 1
+    );
+    let mut statement = connection.prepare_cached(&statement)?;
+    let mut rows = statement.query([page.after.map_or(-1, |after| integer(after.as_u64()))])?;
+    let mut jobs = Vec::new();
+    let mut more = false;
+    while let Some(row) = rows.next()? {
+        if jobs.len() == page.size() {
+            more = true;
+            break;
+        }
+        jobs.push(restored(connection, read::job(row)?)?);
+    }
+    let hashes: BTreeSet<SpecHash> = jobs.iter().map(|job: &RestoredJob| job.row.job.spec).collect();
+    let specs = hashes.iter().filter_map(|hash| spec(connection, hash).transpose()).collect::<Result<_, _>>()?;
+    let next = if more { jobs.last().map(|job| job.row.job.id) } else { None };
+    Ok(RestorePage { jobs, specs, next })
+}
+
+fn restored(connection: &Connection, row: JobRow) -> Result<RestoredJob, Trouble> {
+    let mut elements = Spans::default();
+    let mut attempts = Vec::new();
+    if row.job.kind == JobKind::Array {
+        elements = spans(connection, &row)?;
+        for element in &elements.live {
+            open_attempts(connection, row.job.id, Some(element.index), &mut attempts)?;
+        }
+    } else {
+        open_attempts(connection, row.job.id, None, &mut attempts)?;
+    }
+    Ok(RestoredJob { row, elements, attempts })
+}
+
+fn spans(connection: &Connection, job: &JobRow) -> Result<Spans, Trouble> {
+    let id = integer(job.job.id.as_u64());
+    let mut changes = Vec::new();
+    let mut statement = connection.prepare_cached(read::SELECT_RANGES)?;
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
+        changes.push(read::range(row)?);
+    }
+    let mut statement = connection.prepare_cached(&format!("{} ORDER BY idx", read::select_elements()))?;
+    let mut rows = statement.query([id])?;
+    let mut failure = None;
+    let elements = std::iter::from_fn(|| {
+        let next: Result<Option<ElementRow>, Trouble> =
+            rows.next().map_err(Trouble::from).and_then(|row| row.map(read::element).transpose());
+        next.unwrap_or_else(|trouble| {
+            failure = Some(trouble);
+            None
+        })
+    });
+    let spans = Spans::fold(&job.job.indices, &changes, elements);
+    failure.map_or(Ok(spans), Err)
+}
+
+fn open_attempts(
+    connection: &Connection,
+    job: JobId,
+    index: Option<u32>,
+    found: &mut Vec<AttemptRow>,
+) -> Result<(), Trouble> {
+    let index_is = if index.is_some() { "AND idx = ?2" } else { "AND ?2 IS NULL" };
+    let mut statement = connection
+        .prepare_cached(&format!("{} {index_is} ORDER BY idx, attempt, member, epoch", read::select_attempts()))?;
+    let mut rows = statement.query(params![integer(job.as_u64()), index])?;
+    while let Some(row) = rows.next()? {
+        let attempt = read::attempt(row)?;
+        if attempt.is_open() {
+            found.push(attempt);
+        }
+    }
+    Ok(())
+}
+
+/// Forgets what is old.
+pub(super) fn retain(connection: &Connection, policy: &Retention) -> Result<Retained, Trouble> {
+    let batch = i64::from(policy.batch.max(1));
+    let mut retained = Retained { jobs: old_jobs(connection, policy)?, ..Retained::default() };
+    let mut uses: BTreeMap<i64, i64> = BTreeMap::new();
+    for id in &retained.jobs {
+        let id = integer(id.as_u64());
+        for table in ["array_ranges", "elements", "attempts", "attempt_details"] {
+            connection.prepare_cached(&format!("DELETE FROM {table} WHERE job_id = ?1"))?.execute([id])?;
+        }
+        let mut statement = connection.prepare_cached("DELETE FROM jobs WHERE id = ?1 RETURNING spec_id")?;
+        let spec: Option<i64> = statement.query_row([id], |row| row.get(0)).optional()?;
+        *uses.entry(spec.unwrap_or(0)).or_default() += 1;
+    }
+    for (spec, gone) in uses {
+        let mut statement = connection.prepare_cached("UPDATE specs SET refs = max(refs - ?2, 0) WHERE id = ?1")?;
+        statement.execute([spec, gone])?;
+    }
+    retained.more = retained.jobs.len() as u64 == natural(batch);
+    let mut count = |gone: usize| {
+        retained.others += gone as u64;
+        retained.more |= gone as u64 == natural(batch);
+    };
+    let ended = policy.jobs_before.millis();
+    for kind in Kind::ALL {
+        let kind = kind.as_str();
+        let mut statement = connection.prepare_cached(&format!(
+            "DELETE FROM {kind} WHERE key IN (SELECT key FROM {kind} WHERE ended_at < ?1 ORDER BY key LIMIT ?2)"
+        ))?;
+        count(statement.execute([ended, batch])?);
+    }
+    // Lines are in order of their times but for steps of the clock: only the oldest are looked at.
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM audit WHERE number IN (SELECT number FROM audit ORDER BY number LIMIT ?2) AND time < ?1",
+    )?;
+    count(statement.execute([policy.audit_before.millis(), batch])?);
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM idempotency WHERE (tenant, key) IN
+            (SELECT tenant, key FROM idempotency WHERE expires_at <= ?1 LIMIT ?2)",
+    )?;
+    count(statement.execute([policy.now.millis(), batch])?);
+    let mut statement =
+        connection.prepare_cached("DELETE FROM specs WHERE id IN (SELECT id FROM specs WHERE refs = 0 LIMIT ?1)")?;
+    count(statement.execute([batch])?);
+    Ok(retained)
+}
+
+/// Jobs that ended before the policy's time. Ids are in order of submission, and a job ends after its submit: the walk ends
+/// at the first job that is too young to have ended before.
+fn old_jobs(connection: &Connection, policy: &Retention) -> Result<Vec<JobId>, Trouble> {
+    let mut statement = connection.prepare_cached("SELECT id, submitted_at, finished_at FROM jobs ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let before = policy.jobs_before.millis();
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, submitted, finished): (i64, i64, Option<i64>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if submitted >= before || found.len() >= policy.batch.max(1) as usize {
+            break;
+        }
+        if finished.is_some_and(|at| at < before) {
+            found.push(JobId::from_u64(natural(id)));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,165 @@
+//! The thread that owns the writing connection: carries out requests in their order and commits those that wait together in
+//! one transaction. Owns transactions, the fence and answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use orlop_core::error::PortError;
+use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::{Holder, Retained, Retention, Turn};
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot};
+
+use super::open::Writer;
+use super::trouble::Trouble;
+use super::write_jobs::SpecNumbers;
+use super::{restore, write_attempts, write_jobs, write_rest};
+use crate::store::fleet::batch::Batch;
+
+/// Records committed together at most, so that the first commit does not wait for ever.
+const GROUP: usize = 65_536;
+
+/// Where an answer goes. A caller that went away no longer wants it.
+type Answer<T> = oneshot::Sender<Result<T, PortError>>;
+
+/// A call under way.
+#[derive(Debug)]
+pub(super) enum Request {
+    Commit(Epoch, Vec<Turn>, Answer<()>),
+    Acquire(Holder, Answer<Epoch>),
+    Renew(Epoch, Answer<()>),
+    Release(Epoch, Answer<()>),
+    Confirm(Epoch, Vec<u64>, Answer<()>),
+    Retain(Epoch, Retention, Answer<Retained>),
+}
+
+/// What the thread counts for its owner.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) commits: AtomicU64,
+}
+
+/// Serves requests until nobody can send one any more, then closes the file.
+pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: Arc<Counters>) {
+    let mut work = Work { writer, specs: SpecNumbers::default(), counters };
+    let mut next = inbox.blocking_recv();
+    while let Some(request) = next.take() {
+        match request {
+            Request::Commit(epoch, turns, answer) => {
+                let mut size = records(&turns);
+                let mut group = vec![(epoch, turns, answer)];
+                while size < GROUP && next.is_none() {
+                    match inbox.try_recv() {
+                        Ok(Request::Commit(epoch, turns, answer)) => {
+                            size += records(&turns);
+                            group.push((epoch, turns, answer));
+                        }
+                        Ok(other) => next = Some(other),
+                        Err(_) => break,
+                    }
+                }
+                work.commit_group(group);
+            }
+            Request::Acquire(holder, answer) => {
+                work.serve(answer, None, |connection| write_rest::acquire(connection, &holder));
+            }
+            Request::Renew(epoch, answer) => work.serve(answer, Some(epoch), |_| Ok(())),
+            Request::Release(epoch, answer) => {
+                work.serve(answer, None, |connection| write_rest::release(connection, epoch));
+            }
+            Request::Confirm(epoch, ids, answer) => {
+                work.serve(answer, Some(epoch), |connection| write_rest::confirm(connection, &ids));
+            }
+            Request::Retain(epoch, policy, answer) => {
+                work.serve(answer, Some(epoch), |connection| restore::retain(connection, &policy));
+                // Specs may have gone.
+                work.specs.forget();
+            }
+        }
+        if next.is_none() {
+            next = inbox.blocking_recv();
+        }
+    }
+}
+
+fn records(turns: &[Turn]) -> usize {
+    turns.iter().map(|turn| turn.records.len()).sum()
+}
+
+struct Work {
+    writer: Writer,
+    specs: SpecNumbers,
+    counters: Arc<Counters>,
+}
+
+impl Work {
+    /// Commits calls together; when that is refused, one by one, so that a bad one does not touch the others.
+    fn commit_group(&mut self, group: Vec<(Epoch, Vec<Turn>, Answer<()>)>) {
+        let one_epoch = group.windows(2).all(|pair| matches!(pair, [(a, ..), (b, ..)] if a == b));
+        if group.len() > 1 && one_epoch {
+            let epoch = group.first().map_or(Epoch(0), |(epoch, ..)| *epoch);
+            let together = group.iter().flat_map(|(_, turns, _)| turns.iter().cloned());
+            let written = Batch::of(together).map_err(Trouble::from).and_then(|batch| self.commit(epoch, &batch));
+            if written.is_ok() {
+                group.into_iter().for_each(|(.., answer)| drop(answer.send(Ok(()))));
+                return;
+            }
+        }
+        for (epoch, turns, answer) in group {
+            let written = Batch::of(turns).map_err(Trouble::from).and_then(|batch| self.commit(epoch, &batch));
+            drop(answer.send(written.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
+        }
+    }
+
+    fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), Trouble> {
+        let specs = &mut self.specs;
+        let written =
+            in_transaction(&mut self.writer.connection, Some(epoch), |connection| write(connection, batch, specs));
+        match &written {
+            Ok(()) => drop(self.counters.commits.fetch_add(1, Ordering::Relaxed)),
+            // Numbers of specs that were taken back are not theirs.
+            Err(_) => self.specs.forget(),
+        }
+        written
+    }
+
+    fn serve<T>(
+        &mut self,
+        answer: Answer<T>,
+        fence: Option<Epoch>,
+        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+    ) {
+        let done = in_transaction(&mut self.writer.connection, fence, work);
+        drop(answer.send(done.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
+    }
+}
+
+fn in_transaction<T>(
+    connection: &mut Connection,
+    fence: Option<Epoch>,
+    work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if let Some(epoch) = fence {
+        write_rest::fence(&transaction, epoch)?;
+    }
+    let value = work(&transaction)?;
+    transaction.commit()?;
+    Ok(value)
+}
+
+fn write(connection: &Connection, batch: &Batch, specs: &mut SpecNumbers) -> Result<(), Trouble> {
+    write_jobs::expect_jobs(connection, &batch.named_jobs())?;
+    specs.write(connection, &batch.specs, &batch.needed)?;
+    write_jobs::insert_jobs(connection, &batch.jobs, specs)?;
+    write_jobs::change_jobs(connection, &batch.job_changes)?;
+    write_jobs::insert_ranges(connection, &batch.ranges)?;
+    write_jobs::write_elements(connection, &batch.elements)?;
+    write_attempts::insert(connection, &batch.attempts)?;
+    write_attempts::change(connection, &batch.attempt_changes)?;
+    write_attempts::write_details(connection, &batch.details)?;
+    write_rest::write_entries(connection, &batch.entries)?;
+    write_rest::write_keys(connection, &batch.keys)?;
+    write_rest::insert_audit(connection, &batch.audit)?;
+    write_rest::insert_events(connection, &batch.events)
+}
