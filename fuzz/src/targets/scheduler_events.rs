@@ -10,7 +10,14 @@ const LONGEST: usize = 1000;
 pub fn scheduler_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let policy = Policy::ALL[usize::from(*first) % Policy::ALL.len()];
-    let made = World::new(Shape { policy, preemption: *first >= 128, ..Shape::default() }, Choices::from_bytes(rest));
+    let shape = Shape {
+        policy,
+        preemption: *first >= 128,
+        backlog: first & 64 != 0,
+        snapshots: first & 32 != 0,
+        ..Shape::default()
+    };
+    let made = World::new(shape, Choices::from_bytes(rest));
     assert!(made.is_ok(), "the world's configuration is right");
     let Ok(mut world) = made else { return };
     for step in 0..LONGEST {
@@ -18,6 +25,6 @@ pub fn scheduler_events(bytes: &[u8]) {
             return;
         }
         let after = world.step();
-        assert_eq!(after, Ok(()), "step {step}");
+        assert_eq!(after, Ok(()), "step {step} of {shape:?}");
     }
 }

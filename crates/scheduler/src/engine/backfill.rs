@@ -43,8 +43,8 @@ impl Scheduler {
         let first = class.requests.first().and_then(|number| self.requests.get(*number));
         let share = first.map_or(0.0, |first| first.share(&self.table));
         let mut allowed = Vec::new();
-        let room = self.room(head.turn.tenant, &class.requests, &mut allowed);
-        if room < u64::from(size) || self.tenants.get(head.turn.tenant as usize).is_none_or(|tenant| !tenant.runs()) {
+        let room = self.room(head.turn.tenant, (&class.requests, size), &mut allowed);
+        if room == 0 || self.tenants.get(head.turn.tenant as usize).is_none_or(|tenant| !tenant.runs()) {
             return 0;
         }
         let placed = self.place_gang(head.turn, &allowed, Some(head), effects);

@@ -29,7 +29,8 @@ impl Scheduler {
     pub(super) fn choose(&self, head: &Head, least: u8, offers: &Offers, most: usize) -> Option<Choice> {
         let class = self.classes.get(head.turn.entry.class).filter(|_| self.affords(head))?;
         let mut allowed = Vec::new();
-        self.room(head.turn.tenant, &class.requests, &mut allowed);
+        let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
+        self.room(head.turn.tenant, (&class.requests, members), &mut allowed);
         match &class.shape.gang {
             None => self.choose_worker(head, (class, &allowed), (least, most), offers),
             Some(_) => self.choose_set(head, (class, &allowed), (least, most), offers),

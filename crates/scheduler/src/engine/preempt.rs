@@ -156,9 +156,9 @@ impl Scheduler {
     pub(super) fn affords(&self, head: &Head) -> bool {
         let numbers = self.classes.get(head.turn.entry.class).map_or(&[][..], |class| &class.requests);
         let tenant = self.tenants.get(head.turn.tenant as usize);
-        let members = self.spec_of(head.job).map_or(1, |spec| u64::from(spec.members()));
+        let members = self.spec_of(head.job).map_or(1, crate::job::JobSpec::members);
         tenant.is_some_and(crate::tenant::Tenant::runs)
-            && self.room(head.turn.tenant, numbers, &mut Vec::new()) >= members
+            && self.room(head.turn.tenant, (numbers, members), &mut Vec::new()) > 0
     }
 
     /// Keeps the workers for the head, charges its tenant, and tells the victims to end. Returns whether the head gave another

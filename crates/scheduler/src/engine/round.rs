@@ -150,25 +150,23 @@ impl Scheduler {
             return;
         };
         let mut allowed = std::mem::take(&mut self.allowed);
-        let room = self.room(turn.tenant, &numbers, &mut allowed);
+        let gang =
+            self.classes.get(turn.entry.class).and_then(|class| class.shape.gang.as_ref()).map_or(0, |gang| gang.size);
+        let room = self.room(turn.tenant, (&numbers, gang), &mut allowed);
         let partly = allowed.len() < numbers.len();
         self.numbers = numbers;
         let fill = (1.0 / (256.0 * share)) as u32;
         let most = self.config.run_max.min(limit).min(fill.max(1)).min(u32::try_from(room).unwrap_or(u32::MAX));
         let most = if self.config.policy.fills() { most } else { most.min(1) };
-        let gang =
-            self.classes.get(turn.entry.class).and_then(|class| class.shape.gang.as_ref()).map_or(0, |gang| gang.size);
         let placed = match (most, gang) {
             (0, _) => 0,
             (_, 0) => self.place_run(turn, (most, &allowed), effects),
-            _ if room < u64::from(gang) => 0,
             _ => self.place_gang(turn, &allowed, None, effects),
         };
-        let partly = partly || room < u64::from(gang);
         self.allowed = allowed;
         match placed {
             0 if partly => {
-                if most > 0 && room >= u64::from(gang) {
+                if most > 0 {
                     // Other kinds of GPUs have no room now: growth may change that as well as the quota.
                     self.half_stopped.push(turn.tenant);
                 }
@@ -183,15 +181,15 @@ impl Scheduler {
         }
     }
 
-    /// How many more attempts the tenant's limits allow, by the request vectors that they allow at all.
-    pub(super) fn room(&self, tenant: u32, numbers: &[u32], allowed: &mut Vec<u32>) -> u64 {
+    /// How many more attempts the tenant's limits allow, by the request vectors that they allow `members` of at all.
+    pub(super) fn room(&self, tenant: u32, (numbers, members): (&[u32], u32), allowed: &mut Vec<u32>) -> u64 {
         allowed.clear();
         let Some(tenant) = self.tenants.get(tenant as usize) else { return 0 };
         let mut least = u64::MAX;
         for number in numbers {
             let room = self.requests.get(*number).map_or(0, |request| tenant.room(request, &self.dims));
             let room = if fault(Fault::NoQuota) { u64::MAX } else { room };
-            if room > 0 {
+            if room >= u64::from(members.max(1)) {
                 allowed.push(*number);
                 least = least.min(room);
             }

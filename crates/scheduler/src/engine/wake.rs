@@ -186,13 +186,10 @@ impl Scheduler {
         let mut stopped = false;
         for lane in &mut lanes {
             for entry in lane.entries.iter_mut().filter(|entry| entry.stopped) {
-                let numbers = self.classes.get(entry.class).map_or(&[][..], |class| &class.requests);
-                let gang = self
-                    .classes
-                    .get(entry.class)
-                    .and_then(|class| class.shape.gang.as_ref())
-                    .map_or(1, |gang| gang.size);
-                entry.stopped = self.room(number, numbers, &mut Vec::new()) < u64::from(gang);
+                let class = self.classes.get(entry.class);
+                let numbers = class.map_or(&[][..], |class| &class.requests);
+                let members = class.and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
+                entry.stopped = self.room(number, (numbers, members), &mut Vec::new()) == 0;
                 stopped |= entry.stopped;
             }
             lane.refresh();

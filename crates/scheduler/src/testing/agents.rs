@@ -1,6 +1,6 @@
 //! What workers of a random world say about attempts: in any order, twice, late, about others. Owns these messages.
 
-use super::model::Broken;
+use super::law::{Broken, Law};
 use super::world::World;
 use crate::effect::Effect;
 use crate::event::{Event, Outcome};
@@ -17,8 +17,8 @@ impl World<'_> {
             attempt.attempt = attempt.attempt.wrapping_add(1);
         }
         match self.choices.below(8) {
-            0 => self.apply(Event::Accepted { attempt, worker }).map(drop),
-            1 | 2 => self.apply(Event::Started { attempt, worker }).map(drop),
+            0 => self.hear(Event::Accepted { attempt, worker }, worker),
+            1 | 2 => self.hear(Event::Started { attempt, worker }, worker),
             3 if self.choices.once_in(2) => {
                 let job = attempt.job;
                 let elements = self.choices.once_in(2).then(|| (0, self.choices.below(45) as u32));
@@ -26,9 +26,9 @@ impl World<'_> {
             }
             4 if self.choices.once_in(2) => {
                 let permanent = self.choices.once_in(4);
-                self.unstarted(attempt, Event::Rejected { attempt, worker, permanent })
+                self.unstarted((attempt, worker), Event::Rejected { attempt, worker, permanent })
             }
-            5 if self.choices.once_in(2) => self.unstarted(attempt, Event::Revoked { attempt, worker }),
+            5 if self.choices.once_in(2) => self.unstarted((attempt, worker), Event::Revoked { attempt, worker }),
             _ => self.any_result(attempt, worker),
         }
     }
@@ -39,17 +39,17 @@ impl World<'_> {
             self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
         for (attempt, worker) in live {
             if self.choices.once_in(2) {
-                self.apply(Event::Started { attempt, worker })?;
+                self.hear(Event::Started { attempt, worker }, worker)?;
             }
         }
         Ok(())
     }
 
     /// A worker says that an attempt never started; whether that is taken shows by the unit's state.
-    fn unstarted(&mut self, attempt: AttemptRef, event: Event) -> Result<(), Broken> {
+    fn unstarted(&mut self, (attempt, worker): (AttemptRef, WorkerKey), event: Event) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
         let running = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
-        self.apply(event)?;
+        self.hear(event, worker)?;
         let after = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
         let held = self.scheduler.holds(attempt);
         if let Some(live) = live.filter(|_| held) {
@@ -74,7 +74,7 @@ impl World<'_> {
         let live = self.model.live.remove(&attempt);
         let verdicts = self.verdicts(attempt, worker, outcome)?;
         if verdicts != 1 {
-            return Err(format!("a result of {attempt} got {verdicts} answers"));
+            return Err(Law::Answers.broken(format!("a result of {attempt} got {verdicts} answers")));
         }
         if let Some(live) = live.filter(|_| self.scheduler.holds(attempt)) {
             self.model.live.insert(attempt, live);
@@ -87,7 +87,7 @@ impl World<'_> {
         let event = Event::Result { attempt, worker, outcome };
         if self.scheduler.apply(self.now, event.clone(), &mut self.effects).is_err() {
             let known = self.scheduler.worker_view(worker).is_some();
-            return if known { Err("a result was refused".to_owned()) } else { Ok(1) };
+            return if known { Err(Law::Answers.broken("a result was refused")) } else { Ok(1) };
         }
         self.store.event(self.now, &event);
         let answers = self.effects.iter().filter_map(|effect| match effect {
@@ -95,7 +95,10 @@ impl World<'_> {
             _ => None,
         });
         let verdicts: Vec<_> = answers.collect();
-        self.absorb()?;
+        if let Some(machine) = self.model.machines.get_mut(&worker) {
+            machine.heard = self.scheduler.now();
+        }
+        self.absorb(false)?;
         if verdicts.iter().any(|verdict| verdict.counts()) && outcome != Outcome::Lost {
             self.model.answered.insert(attempt);
         }

@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::WorkerId;
 use orlop_core::machine::job::JobState;
 
-use super::model::{Broken, UnitId};
+use super::amounts::{COUNTERS, EXTRAS, GPUS};
+use super::law::{Broken, Law};
+use super::model::UnitId;
 use super::world::World;
 use crate::effect::Effect;
-use crate::event::{Capabilities, Event, Kept, Outcome, Quota, TenantSettings};
+use crate::event::{Capabilities, Event, GpuDevices, Kept, Outcome, Quota, TenantSettings};
 use crate::job::Runtime;
 use crate::token::{AttemptRef, WorkerKey};
 
@@ -26,19 +29,20 @@ impl World<'_> {
     pub fn finish(mut self) -> Result<BTreeMap<UnitId, JobState>, Broken> {
         for tenant in self.tenants.clone() {
             self.model.quotas.remove(tenant.as_str());
+            self.model.weights.remove(tenant.as_str());
             self.model.paused.remove(tenant.as_str());
             self.apply(Event::QuotaChanged { tenant: tenant.clone(), quota: Quota::unlimited() })?;
             self.apply(Event::TenantChanged { tenant, settings: TenantSettings::default() })?;
         }
         self.come_back()?;
         for (name, zone) in [("z0", "0"), ("z1", "1")] {
-            self.giant(name.parse().map_err(|_| "a bad name")?, zone)?;
+            self.giant(name.parse().map_err(|_| Law::Bookkeeping.broken("a bad name"))?, zone)?;
         }
         for _ in 0..SECONDS {
             while self.end_all()? {}
             self.now += 1000;
             for worker in self.model.machines.keys().copied().collect::<Vec<_>>() {
-                self.apply(Event::Heartbeat { worker })?;
+                self.hear(Event::Heartbeat { worker }, worker)?;
             }
             self.apply(Event::Tick)?;
         }
@@ -55,8 +59,8 @@ impl World<'_> {
             };
             let kept =
                 here.map(|(attempt, _)| Kept { attempt: *attempt, started: started(attempt) }).collect::<Vec<_>>();
-            self.apply(Event::Connected { worker, kept })?;
-            self.apply(Event::HealthReport { worker, good: true })?;
+            self.hear(Event::Connected { worker, kept }, worker)?;
+            self.hear(Event::HealthReport { worker, good: true }, worker)?;
         }
         Ok(())
     }
@@ -64,27 +68,35 @@ impl World<'_> {
     /// A worker with room for everything.
     fn giant(&mut self, id: WorkerId, zone: &str) -> Result<(), Broken> {
         self.apply(Event::WorkerDeclared { id: id.clone() })?;
-        let worker: WorkerKey = self.scheduler.worker_key(&id).ok_or("it was declared")?;
+        let worker: WorkerKey =
+            self.scheduler.worker_key(&id).ok_or_else(|| Law::Bookkeeping.broken("it was declared"))?;
+        let devices = |(vendor, model, gibi): &(Vendor, &str, u64)| {
+            let (vendor, model, memory_bytes) = (*vendor, model.parse().ok()?, *gibi << 30);
+            Some(GpuDevices { vendor, model, memory_bytes, count: 1_000_000 })
+        };
         let offer = Arc::new(Capabilities {
             cpu_m: u64::MAX,
             memory_bytes: u64::MAX,
             max_jobs: 1_000_000,
-            runtimes: [Runtime::Process].into(),
-            labels: BTreeMap::from([("zone".to_owned(), zone.to_owned())]),
+            gpus: GPUS.iter().filter_map(devices).collect(),
+            extras: EXTRAS.iter().take(COUNTERS).map(|name| ((*name).to_owned(), 1_000_000)).collect(),
+            features: ["cgroup2".to_owned()].into(),
+            runtimes: [Runtime::Process, Runtime::Docker].into(),
+            labels: BTreeMap::from([("zone".to_owned(), zone.to_owned()), ("cores".to_owned(), "5".to_owned())]),
             ..Capabilities::default()
         });
         self.apply(Event::Registered { worker, capabilities: Arc::clone(&offer) })?;
         if let Some(machine) = self.model.machines.get_mut(&worker) {
-            machine.offer = offer;
+            (machine.offer, machine.heard) = (offer, self.scheduler.now());
         }
-        self.apply(Event::Connected { worker, kept: Vec::new() }).map(drop)
+        self.hear(Event::Connected { worker, kept: Vec::new() }, worker)
     }
 
     /// Places what can be and ends what runs; returns whether anything did.
     fn end_all(&mut self) -> Result<bool, Broken> {
         let _ = self.scheduler.round(self.now, u32::MAX, &mut self.effects);
         let placed = self.effects.iter().any(|effect| matches!(effect, Effect::Assign { .. }));
-        self.absorb()?;
+        self.absorb(false)?;
         let live: Vec<(AttemptRef, WorkerKey)> =
             self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
         for (attempt, worker) in &live {

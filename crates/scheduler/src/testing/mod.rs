@@ -2,14 +2,21 @@
 //! alone, and the laws of section 2.11 that must hold between the two after every call. For tests and fuzzing.
 
 mod agents;
+mod amounts;
 mod choices;
 mod finish;
+mod law;
+mod machines;
 mod model;
 mod preempting;
+mod room;
 mod store;
+mod turns;
 mod users;
 mod world;
 
 pub use choices::Choices;
-pub use model::{Broken, Model};
+pub use law::{Broken, Law};
+pub use model::Model;
+pub use turns::Asked;
 pub use world::{Shape, World};

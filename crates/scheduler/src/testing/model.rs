@@ -1,5 +1,5 @@
-//! The naive model: what jobs, attempts and workers are, by events and effects alone, in plain maps. Owns the laws; knows
-//! nothing of the scheduler's inside.
+//! The naive model: what jobs, attempts and workers are, by events and effects alone, in plain maps. Owns what effects do to
+//! it and the laws about single effects; knows nothing of the scheduler's inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::{self, WorkerState};
 
+use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within};
+use super::law::{Broken, Law};
 use crate::effect::{Effect, Part};
 use crate::event::{Capabilities, Quota};
-use crate::job::JobSpec;
+use crate::job::{JobSpec, Runtime};
+use crate::stored::GpuShape;
 use crate::token::{AttemptRef, WorkerKey};
-
-/// A law that does not hold, and where.
-pub type Broken = String;
 
 /// A unit: job and element.
 pub(super) type UnitId = (JobId, u32);
@@ -34,12 +34,16 @@ pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
     pub(super) array: bool,
     pub(super) parallel: u32,
+    /// Number of its shape: jobs of one tenant with one shape wait in one line.
+    pub(super) class: usize,
 }
 
 /// An attempt that was sent and is not known to have ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live {
     pub(super) worker: WorkerKey,
+    /// What it holds of its worker.
+    pub(super) holds: Amounts,
     /// Its tenant is charged for it: it was not given up.
     pub(super) charged: bool,
 }
@@ -53,6 +57,8 @@ pub(super) struct Machine {
     pub(super) counted: bool,
     pub(super) cordoned: bool,
     pub(super) draining: bool,
+    /// When it was last heard.
+    pub(super) heard: u64,
 }
 
 /// Everything that effects said.
@@ -60,6 +66,8 @@ pub(super) struct Machine {
 pub struct Model {
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) units: BTreeMap<UnitId, Unit>,
+    /// Units in Queued.
+    pub(super) waiting: BTreeSet<UnitId>,
     pub(super) live: BTreeMap<AttemptRef, Live>,
     /// Every token that was ever sent, and where.
     pub(super) sent: Vec<(AttemptRef, WorkerKey)>,
@@ -67,11 +75,12 @@ pub struct Model {
     pub(super) machines: BTreeMap<WorkerKey, Machine>,
     pub(super) quotas: BTreeMap<String, Quota>,
     pub(super) paused: BTreeSet<String>,
+    pub(super) weights: BTreeMap<String, u32>,
+    /// Who keeps which workers.
+    pub(super) reserved: BTreeMap<JobId, Vec<WorkerKey>>,
+    /// Shapes of jobs by number.
+    pub(super) classes: Vec<Arc<JobSpec>>,
     revision: u64,
-}
-
-fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
-    Err(what.into())
 }
 
 impl Model {
@@ -79,51 +88,74 @@ impl Model {
         self.jobs.get(&job).map(|job| &*job.spec)
     }
 
-    /// Takes one effect in and holds it against what was known.
+    /// The number of a job's shape.
+    pub(super) fn class_of(&mut self, spec: &Arc<JobSpec>) -> usize {
+        let shape = |spec: &JobSpec| {
+            (spec.resources.clone(), spec.requires.clone(), spec.runtime, spec.gang.clone(), spec.tenant.clone())
+        };
+        let wanted = shape(spec);
+        let known = self.classes.iter().position(|known| shape(known) == wanted);
+        known.unwrap_or_else(|| {
+            self.classes.push(Arc::clone(spec));
+            self.classes.len() - 1
+        })
+    }
+
+    /// Takes one effect in and holds it against what was known. `devices` are those that an attempt got.
     ///
     /// # Errors
     /// The law that it breaks.
-    pub(super) fn take(&mut self, effect: &Effect) -> Result<(), Broken> {
+    pub(super) fn take(
+        &mut self,
+        effect: &Effect,
+        devices: impl Fn(AttemptRef, WorkerKey) -> Option<GpuShape>,
+    ) -> Result<(), Broken> {
         match effect {
             Effect::JobChanged { job, part, from, to, revision, .. } => {
                 self.number(*revision)?;
-                self.each(*job, *part, |unit, id| change(unit, id, *from, *to))
+                self.each(*job, *part, |unit, id| change(unit, id, *from, *to))?;
+                self.wait(*job, *part, *to);
+                Ok(())
             }
             Effect::Finished { job, part: Part::Whole, outcome, .. }
                 if self.jobs.get(job).is_some_and(|job| job.array) =>
             {
                 let states = self.units.range((*job, 0)..=(*job, u32::MAX)).map(|(_, unit)| unit.state);
                 let derived = JobState::of_array(states);
-                if derived == *outcome {
-                    Ok(())
-                } else {
-                    broken(format!("{job} ends {outcome}, its elements say {derived}"))
-                }
+                let right = derived == *outcome;
+                Law::Conservation.demand(right, || format!("{job} ends {outcome}, its elements say {derived}"))
             }
             Effect::Finished { job, part, outcome, .. } => self.each(*job, *part, |unit, id| {
-                if unit.state != *outcome || unit.finished {
-                    return broken(format!("{id:?} finishes twice, or as {outcome} in {}", unit.state));
-                }
-                unit.finished = true;
-                Ok(())
+                let right = unit.state == *outcome && !std::mem::replace(&mut unit.finished, true);
+                Law::Conservation.demand(right, || format!("{id:?} finishes twice, or as {outcome} in {}", unit.state))
             }),
-            Effect::Assign { attempt, worker, .. } => self.assign(*attempt, *worker),
+            Effect::Assign { attempt, worker, .. } => self.assign(*attempt, *worker, devices(*attempt, *worker)),
             Effect::WorkerChanged { worker, from, to, revision, .. } => {
                 self.number(*revision)?;
                 self.move_machine(*worker, *from, *to)
             }
-            Effect::Quota { revision, .. } | Effect::ReservationChanged { revision, .. } => self.number(*revision),
+            Effect::ReservationChanged { job, workers, revision, .. } => {
+                if workers.is_empty() {
+                    self.reserved.remove(job);
+                } else {
+                    self.reserved.insert(*job, workers.clone());
+                }
+                self.number(*revision)
+            }
+            Effect::Quota { revision, .. } => self.number(*revision),
+            // Who was given up is charged no more, but holds its worker's capacity.
+            Effect::Lost { attempt, .. } => {
+                self.live.entry(*attempt).and_modify(|live| live.charged = false);
+                Ok(())
+            }
             Effect::Verdict { attempt, verdict } => self.verdict(*attempt, *verdict),
             _ => Ok(()),
         }
     }
 
     fn number(&mut self, revision: u64) -> Result<(), Broken> {
-        if revision <= self.revision {
-            return broken(format!("revision {revision} after {}", self.revision));
-        }
-        self.revision = revision;
-        Ok(())
+        let last = std::mem::replace(&mut self.revision, revision);
+        Law::Bookkeeping.demand(revision > last, || format!("revision {revision} after {last}"))
     }
 
     fn each(
@@ -132,22 +164,21 @@ impl Model {
         part: Part,
         mut act: impl FnMut(&mut Unit, UnitId) -> Result<(), Broken>,
     ) -> Result<(), Broken> {
-        let (first, last) = match part {
-            Part::Whole => (0, 0),
-            Part::Elements(first, last) => (first, last),
-        };
+        let (first, last) = span(part);
         let mut any = false;
         for (id, unit) in self.units.range_mut((job, first)..=(job, last)) {
             any = true;
             act(unit, *id)?;
         }
-        if any { Ok(()) } else { broken(format!("an effect about {job}, which was never admitted")) }
+        Law::Conservation.demand(any, || format!("an effect about {job}, which was never admitted"))
     }
 
-    /// Workers have other keys after a restart; those that were forgotten have none.
-    pub(super) fn rename(&mut self, keys: &BTreeMap<WorkerKey, WorkerKey>) {
+    /// Workers have other keys after a restart; those that were forgotten have none. All are silent from now on, and nobody
+    /// keeps any.
+    pub(super) fn rename(&mut self, keys: &BTreeMap<WorkerKey, WorkerKey>, now: u64) {
         let machines = std::mem::take(&mut self.machines);
-        self.machines = machines.into_iter().filter_map(|(old, known)| Some((*keys.get(&old)?, known))).collect();
+        let kept = machines.into_iter().filter_map(|(old, known)| Some((*keys.get(&old)?, known)));
+        self.machines = kept.map(|(key, machine)| (key, Machine { heard: now, ..machine })).collect();
         self.sent.retain_mut(|(_, worker)| {
             keys.get(worker).is_some_and(|new| {
                 *worker = *new;
@@ -160,103 +191,104 @@ impl Model {
                 true
             })
         });
+        self.reserved.clear();
+    }
+
+    /// Keeps who waits.
+    fn wait(&mut self, job: JobId, part: Part, to: JobState) {
+        let (first, last) = span(part);
+        let units: Vec<UnitId> = self.units.range((job, first)..=(job, last)).map(|(id, _)| *id).collect();
+        for id in units {
+            if to == JobState::Queued {
+                self.waiting.insert(id)
+            } else {
+                self.waiting.remove(&id)
+            };
+        }
     }
 
     /// Tokens grow by one; only workers that may be placed on get work; capacity and quota hold.
-    fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
+    fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey, devices: Option<GpuShape>) -> Result<(), Broken> {
         let id = (attempt.job, attempt.index);
-        let Some(unit) = self.units.get_mut(&id) else { return broken(format!("{attempt} of an unknown job")) };
+        let Some(unit) = self.units.get_mut(&id) else {
+            return Err(Law::Conservation.broken(format!("{attempt} of an unknown job")));
+        };
         let expected = if attempt.member == 0 { unit.issued + 1 } else { unit.issued };
-        if unit.state != JobState::Assigned || attempt.attempt != expected {
-            return broken(format!("{attempt} is sent in {} after attempt {}", unit.state, unit.issued));
-        }
+        let right = unit.state == JobState::Assigned && attempt.attempt == expected;
+        let (state, issued) = (unit.state, unit.issued);
         unit.issued = attempt.attempt;
-        let Some(machine) = self.machines.get(&worker) else { return broken("an assignment to an unknown worker") };
-        let urgent = self.spec(attempt.job).is_some_and(|spec| spec.urgent);
-        let open = machine.state == WorkerState::Running && !machine.cordoned && (!machine.draining || urgent);
-        if !open || !self.eligible(attempt.job, machine) {
-            return broken(format!("{attempt} is sent to {worker}, which is {machine:?}"));
-        }
-        self.live.insert(attempt, Live { worker, charged: true });
+        Law::Token.demand(right, || format!("{attempt} is sent in {state} after attempt {issued}"))?;
+        let (Some(machine), Some(spec)) = (self.machines.get(&worker), self.spec(attempt.job)) else {
+            return Err(Law::Token.broken("an assignment to an unknown worker"));
+        };
+        let open = machine.state == WorkerState::Running && !machine.cordoned && (!machine.draining || spec.urgent);
+        Law::Token.demand(open && self.eligible(spec, machine), || {
+            format!("{attempt} is sent to {worker}, which is {machine:?}")
+        })?;
+        let gpu = devices.as_ref().and_then(super::amounts::dim_of);
+        Law::Capacity.demand(alternatives(spec).contains(&gpu), || {
+            format!("{attempt} got {devices:?}, which would not do for {:?}", spec.resources.gpus)
+        })?;
+        let holds = needs(spec, gpu);
+        self.live.insert(attempt, Live { worker, holds, charged: true });
         self.sent.push((attempt, worker));
         self.capacity(worker)?;
-        self.quota(attempt.job)
+        self.quota(attempt.job, &holds)
     }
 
     /// Whether a worker may be seen by a job at all, beside amounts.
-    pub(super) fn eligible(&self, job: JobId, machine: &Machine) -> bool {
-        let (Some(spec), offer) = (self.spec(job), &machine.offer) else { return false };
+    pub(super) fn eligible(&self, spec: &JobSpec, machine: &Machine) -> bool {
+        let offer = &machine.offer;
         (offer.tenants.is_empty() || offer.tenants.contains(&spec.tenant))
             && spec.requires.labels.iter().all(|expression| expression.matches(&offer.labels))
             && spec.requires.features.is_subset(&offer.features)
-            && offer.runtimes.contains(&spec.runtime)
+            && (offer.runtimes.contains(&spec.runtime) || spec.runtime == Runtime::Noop)
     }
 
-    /// What attempts on a worker take: millicores, mebibytes, slots.
-    pub(super) fn taken(&self, worker: WorkerKey) -> [u64; 3] {
-        let here = self.live.iter().filter(|(_, live)| live.worker == worker);
-        here.filter_map(|(attempt, _)| self.spec(attempt.job)).fold([0; 3], |sum, spec| plus(sum, needs(spec)))
+    /// What attempts on a worker take.
+    pub(super) fn taken(&self, worker: WorkerKey) -> Amounts {
+        let here = self.live.values().filter(|live| live.worker == worker);
+        here.fold(NOTHING, |sum, live| plus(sum, &live.holds))
     }
 
     pub(super) fn capacity(&self, worker: WorkerKey) -> Result<(), Broken> {
         let Some(machine) = self.machines.get(&worker) else { return Ok(()) };
         let (taken, total) = (self.taken(worker), totals(&machine.offer));
-        if taken.iter().zip(&total).all(|(taken, total)| taken <= total) {
-            return Ok(());
-        }
-        broken(format!("{worker} holds {taken:?} of {total:?}"))
+        Law::Capacity.demand(within(&taken, &total), || format!("{worker} holds {taken:?} of {total:?}"))
     }
 
     /// What the charged attempts of a tenant take.
-    pub(super) fn charged(&self, tenant: &str) -> [u64; 3] {
+    pub(super) fn charged(&self, tenant: &str) -> Amounts {
         let charged = self.live.iter().filter(|(_, live)| live.charged);
-        let specs = charged.filter_map(|(attempt, _)| self.spec(attempt.job)).filter(|spec| spec.tenant == *tenant);
-        specs.fold([0; 3], |sum, spec| plus(sum, needs(spec)))
+        let own = charged.filter(|(attempt, _)| self.spec(attempt.job).is_some_and(|spec| spec.tenant == *tenant));
+        own.fold(NOTHING, |sum, (_, live)| plus(sum, &live.holds))
     }
 
-    /// Whether a tenant's limits hold, with one more attempt of `more`.
-    pub(super) fn within_quota(&self, tenant: &str, more: [u64; 3]) -> bool {
-        let held = plus(self.charged(tenant), more);
-        let Some(quota) = self.quotas.get(tenant) else { return true };
-        quota.max_cpu_m.is_none_or(|limit| held[0] <= limit || more[0] == 0)
-            && quota.max_memory_bytes.is_none_or(|limit| held[1] <= limit >> 20 || more[1] == 0)
-            && quota.max_running_jobs.is_none_or(|limit| held[2] <= limit || more[2] == 0)
-    }
-
-    fn quota(&self, job: JobId) -> Result<(), Broken> {
+    /// What was just charged has passed no limit of its tenant.
+    fn quota(&self, job: JobId, new: &Amounts) -> Result<(), Broken> {
         let Some(spec) = self.spec(job) else { return Ok(()) };
-        // The attempt is charged already: one like it more than nothing.
-        let without = [0; 3];
         let held = self.charged(spec.tenant.as_str());
         let Some(quota) = self.quotas.get(spec.tenant.as_str()) else { return Ok(()) };
-        let need = plus(needs(spec), without);
-        let over = |limit: Option<u64>, held: u64, need: u64| limit.is_some_and(|limit| need > 0 && held > limit);
-        if over(quota.max_cpu_m, held[0], need[0])
-            || over(quota.max_memory_bytes.map(|limit| limit >> 20), held[1], need[1])
-            || over(quota.max_running_jobs, held[2], need[2])
-        {
-            return broken(format!("tenant {} holds {held:?} of {quota:?}", spec.tenant));
-        }
-        Ok(())
+        Law::Quota.demand(super::room::admits(quota, &held, new), || {
+            format!("tenant {} holds {held:?} of {quota:?}", spec.tenant)
+        })
     }
 
     fn move_machine(&mut self, key: WorkerKey, from: Option<WorkerState>, to: WorkerState) -> Result<(), Broken> {
         let known = self.machines.get(&key).map(|machine| machine.state);
-        if known != from {
-            return broken(format!("{key} leaves {from:?} but is {known:?}"));
-        }
-        if !worker::MACHINE.successors(from).contains(&to) {
-            return broken(format!("{key} goes from {from:?} to {to}"));
-        }
+        Law::Conservation.demand(known == from, || format!("{key} leaves {from:?} but is {known:?}"))?;
+        Law::Conservation
+            .demand(worker::MACHINE.successors(from).contains(&to), || format!("{key} goes from {from:?} to {to}"))?;
         let machine = self.machines.entry(key).or_insert_with(|| Machine {
             state: to,
             offer: Arc::default(),
             counted: false,
             cordoned: false,
             draining: false,
+            heard: 0,
         });
         machine.state = to;
-        machine.counted |= matches!(to, WorkerState::Available | WorkerState::Running);
+        machine.counted |= !matches!(to, WorkerState::Creating | WorkerState::Registering);
         if to.is_terminal() {
             machine.counted = false;
             self.live.retain(|_, live| live.worker != key);
@@ -267,41 +299,26 @@ impl Model {
     /// A result counts at most once, and never for an old token.
     fn verdict(&mut self, attempt: AttemptRef, verdict: Verdict) -> Result<(), Broken> {
         let known = self.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| attempt.attempt <= unit.issued);
-        match verdict {
-            Verdict::Duplicate if !self.answered.contains(&attempt) => broken(format!("{attempt} is no duplicate")),
-            Verdict::Accepted | Verdict::Adopted if self.answered.contains(&attempt) => {
-                broken(format!("{attempt} is accepted twice"))
-            }
-            Verdict::Accepted | Verdict::Adopted if !known => broken(format!("{attempt} was never sent")),
-            _ => Ok(()),
-        }
+        let answered = self.answered.contains(&attempt);
+        let taken = matches!(verdict, Verdict::Accepted | Verdict::Adopted);
+        Law::Answers.demand(verdict != Verdict::Duplicate || answered, || format!("{attempt} is no duplicate"))?;
+        Law::Answers.demand(!taken || !answered, || format!("{attempt} is accepted twice"))?;
+        Law::Answers.demand(!taken || known, || format!("{attempt} was never sent"))
+    }
+}
+
+/// The elements that a part means.
+pub(super) const fn span(part: Part) -> (u32, u32) {
+    match part {
+        Part::Whole => (0, 0),
+        Part::Elements(first, last) => (first, last),
     }
 }
 
 fn change(unit: &mut Unit, id: UnitId, from: JobState, to: JobState) -> Result<(), Broken> {
-    if unit.state != from {
-        return broken(format!("{id:?} leaves {from} but is {}", unit.state));
-    }
-    if !job::MACHINE.successors(from).contains(&to) {
-        return broken(format!("{id:?} goes from {from} to {to}"));
-    }
+    Law::Conservation.demand(unit.state == from, || format!("{id:?} leaves {from} but is {}", unit.state))?;
+    Law::Conservation
+        .demand(job::MACHINE.successors(from).contains(&to), || format!("{id:?} goes from {from} to {to}"))?;
     unit.state = to;
     Ok(())
-}
-
-pub(super) fn plus(a: [u64; 3], b: [u64; 3]) -> [u64; 3] {
-    [a[0].saturating_add(b[0]), a[1].saturating_add(b[1]), a[2].saturating_add(b[2])]
-}
-
-/// What nobody has: amounts are counted up to here.
-const NOBODY: u64 = i32::MAX as u64;
-
-/// Millicores, mebibytes rounded up, one slot.
-pub(super) fn needs(spec: &JobSpec) -> [u64; 3] {
-    [spec.resources.cpu_m, spec.resources.memory_bytes.div_ceil(1 << 20), 1].map(|need| need.min(NOBODY))
-}
-
-/// Millicores, mebibytes rounded down, slots.
-pub(super) fn totals(offer: &Capabilities) -> [u64; 3] {
-    [offer.cpu_m, offer.memory_bytes >> 20, u64::from(offer.max_jobs)].map(|total| total.min(NOBODY - 1))
 }

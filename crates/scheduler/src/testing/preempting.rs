@@ -7,9 +7,12 @@ use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 
-use super::model::{Broken, Live, Model, needs, plus, totals};
+use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, times, totals, within};
+use super::law::{Broken, Law};
+use super::model::{Live, Model};
 use crate::effect::{CancelReason, Effect};
 use crate::engine::Scheduler;
+use crate::job::JobSpec;
 use crate::token::{AttemptRef, WorkerKey};
 
 /// What effects said.
@@ -20,6 +23,8 @@ pub(super) struct Preemptions {
     /// Attempts that were told to end for others.
     told: BTreeSet<AttemptRef>,
     times: Vec<u64>,
+    /// What is kept for whom, as of the last call.
+    held: Vec<(JobId, WorkerKey)>,
 }
 
 impl Preemptions {
@@ -32,6 +37,16 @@ impl Preemptions {
     /// How many victims there were.
     pub(super) fn count(&self) -> usize {
         self.times.len()
+    }
+
+    /// Whether what is kept has not changed since the last call.
+    pub(super) fn steady(&self, scheduler: &Scheduler) -> bool {
+        scheduler.preemptions().eq(self.held.iter().copied())
+    }
+
+    /// Remembers what is kept.
+    pub(super) fn note_held(&mut self, scheduler: &Scheduler) {
+        self.held = scheduler.preemptions().collect();
     }
 
     /// Takes an effect in; `most` attempts may be ended in a minute.
@@ -49,9 +64,9 @@ impl Preemptions {
                     self.times.push(now);
                 }
                 let lately = self.times.iter().filter(|at| at.saturating_add(60_000) > now).count();
-                if lately > most as usize {
-                    return Err(format!("{lately} attempts are preempted in a minute, {most} may be"));
-                }
+                Law::Preemption.demand(lately <= most as usize, || {
+                    format!("{lately} attempts are preempted in a minute, {most} may be")
+                })?;
                 return self.victim(model, *attempt, *worker, *grace_ms);
             }
             _ => {}
@@ -60,9 +75,12 @@ impl Preemptions {
     }
 
     fn victim(&self, model: &Model, attempt: AttemptRef, worker: WorkerKey, grace_ms: u64) -> Result<(), Broken> {
-        let Some((job, workers)) = &self.last else { return Err(format!("{attempt} is preempted for nobody")) };
+        let law = Law::Preemption;
+        let Some((job, workers)) = &self.last else {
+            return Err(law.broken(format!("{attempt} is preempted for nobody")));
+        };
         let (Some(urgent), Some(spec)) = (model.spec(*job), model.spec(attempt.job)) else {
-            return Err(format!("{attempt} or {job} is unknown"));
+            return Err(law.broken(format!("{attempt} or {job} is unknown")));
         };
         let runs = model.units.get(&(attempt.job, attempt.index)).is_some_and(|unit| unit.state == JobState::Running);
         // Of a gang any member holds what is wanted; all of them end.
@@ -70,31 +88,28 @@ impl Preemptions {
             model.live.iter().filter(|(live, _)| (live.job, live.attempt) == (attempt.job, attempt.attempt));
         let there =
             workers.contains(&worker) || spec.gang.is_some() && members.any(|(_, live)| workers.contains(&live.worker));
-        if !spec.preemptible || !runs || !there || grace_ms != spec.grace_ms {
-            return Err(format!("{attempt} is preempted on {worker} for {job}, which keeps {workers:?}"));
-        }
-        if spec.priority.0 < urgent.priority.0.saturating_add(4) {
-            return Err(format!("{attempt} of {:?} is preempted for {:?}", spec.priority, urgent.priority));
-        }
-        Ok(())
+        let right = spec.preemptible && runs && there && grace_ms == spec.grace_ms;
+        law.demand(right, || format!("{attempt} is preempted on {worker} for {job}, which keeps {workers:?}"))?;
+        law.demand(spec.priority.0 >= urgent.priority.0.saturating_add(4), || {
+            format!("{attempt} of {:?} is preempted for {:?}", spec.priority, urgent.priority)
+        })
     }
 
     /// After a round: what was freed is still there for whom it was freed, who starts once all of it is free.
     pub(super) fn check(&self, scheduler: &Scheduler, model: &Model) -> Result<(), Broken> {
         for (job, worker) in scheduler.preemptions() {
             let (Some(machine), Some(spec)) = (model.machines.get(&worker), model.spec(job)) else {
-                return Err(format!("{worker} or {job} is unknown"));
+                return Err(Law::Preemption.broken(format!("{worker} or {job} is unknown")));
             };
-            let here = || model.live.iter().filter(|(_, live)| live.worker == worker).map(|(attempt, _)| attempt);
-            let staying = here().filter(|attempt| !self.told.contains(attempt));
-            let stays =
-                staying.filter_map(|attempt| model.spec(attempt.job)).fold([0; 3], |sum, spec| plus(sum, needs(spec)));
+            let here = || model.live.iter().filter(|(_, live)| live.worker == worker);
+            let staying = here().filter(|(attempt, _)| !self.told.contains(attempt));
+            let stays = staying.fold(NOTHING, |sum, (_, live)| plus(sum, &live.holds));
             let total = totals(&machine.offer);
             let members = scheduler.preemptions().filter(|kept| *kept == (job, worker)).count();
-            let wanted = (0..members).fold(stays, |sum, _| plus(sum, needs(spec)));
-            if wanted.iter().zip(&total).any(|(taken, total)| taken > total) {
-                return Err(format!("{worker} is kept for {job}, but {stays:?} of {total:?} are taken by others"));
-            }
+            let wanted = plus(stays, &times(&need(spec), members as u64));
+            Law::Preemption.demand(within(&wanted, &total), || {
+                format!("{worker} is kept for {job}, but {stays:?} of {total:?} are taken by others")
+            })?;
             let others = scheduler.reservations().filter(|(other, ..)| *other != job);
             let behind = others.filter_map(|(other, ..)| model.spec(other)).any(|other| other.tenant == spec.tenant);
             let waits = model.units.range((job, 0)..=(job, u32::MAX)).any(|(_, unit)| unit.state == JobState::Queued);
@@ -102,16 +117,22 @@ impl Preemptions {
                 scheduler.preemptions().filter(|(other, _)| *other == job).map(|(_, on)| on).collect();
             let ends =
                 |(attempt, live): (&AttemptRef, &Live)| set.contains(&live.worker) && self.told.contains(attempt);
-            if waits && !behind && !model.live.iter().any(ends) {
-                return Err(format!("{job} does not start on {worker} though all that it waited for has ended"));
-            }
+            let free = !model.live.iter().any(ends);
+            Law::Preemption.demand(!waits || behind || !free, || {
+                format!("{job} does not start on {worker} though all that it waited for has ended")
+            })?;
         }
         Ok(())
     }
 
     /// What is kept for jobs of a tenant, which is charged for it.
-    pub(super) fn held(scheduler: &Scheduler, model: &Model, tenant: &str) -> [u64; 3] {
+    pub(super) fn held(scheduler: &Scheduler, model: &Model, tenant: &str) -> Amounts {
         let specs = scheduler.preemptions().filter_map(|(job, _)| model.spec(job));
-        specs.filter(|spec| spec.tenant == *tenant).fold([0; 3], |sum, spec| plus(sum, needs(spec)))
+        specs.filter(|spec| spec.tenant == *tenant).fold(NOTHING, |sum, spec| plus(sum, &need(spec)))
     }
+}
+
+/// What a job takes: where jobs may be ended for it, it names one kind of device at most.
+fn need(spec: &JobSpec) -> Amounts {
+    needs(spec, alternatives(spec).first().copied().flatten())
 }

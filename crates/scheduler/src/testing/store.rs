@@ -7,7 +7,8 @@ use std::sync::Arc;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 
-use super::model::{Broken, UnitId};
+use super::law::{Broken, Law};
+use super::model::UnitId;
 use super::world::World;
 use crate::effect::{Effect, Part};
 use crate::engine::Scheduler;
@@ -179,20 +180,22 @@ impl Store {
             for (index, unit) in &kept.units {
                 let now = scheduler.unit_row(*job, kept.array.is_some().then_some(*index));
                 if now.as_ref().is_some_and(|now| now != unit) {
-                    return Err(format!("the store has {job}.{index} as {unit:?}, it is {now:?}"));
+                    return Err(
+                        Law::Equivalence.broken(format!("the store has {job}.{index} as {unit:?}, it is {now:?}"))
+                    );
                 }
             }
         }
         for (attempt, (worker, row)) in &self.attempts {
             let now = scheduler.attempt_row(*attempt, *worker);
             if now.as_ref() != Some(row) {
-                return Err(format!("the store has {row:?}, it is {now:?}"));
+                return Err(Law::Equivalence.broken(format!("the store has {row:?}, it is {now:?}")));
             }
         }
         let views = scheduler.worker_keys().filter_map(|key| scheduler.worker_view(key));
         let held: u64 = views.map(|view| u64::from(view.attempts)).sum();
         let rows = self.attempts.len() as u64;
-        if rows == held { Ok(()) } else { Err(format!("the store has {rows} attempts, workers {held}")) }
+        Law::Equivalence.demand(rows == held, || format!("the store has {rows} attempts, workers {held}"))
     }
 }
 
@@ -239,20 +242,21 @@ impl World<'_> {
             old.worker_keys().filter_map(|key| Some((key, old.worker_row(key)?.worker))).collect();
         let at = (old.epoch().next(), self.now);
         let (config, stored) = (old.config().clone(), self.store.load());
-        self.scheduler =
-            Scheduler::rebuild(config, 11, at, stored, &mut self.effects).map_err(|error| error.to_string())?;
+        self.scheduler = Scheduler::rebuild(config, 11, at, stored, &mut self.effects)
+            .map_err(|error| Law::Equivalence.broken(error.to_string()))?;
         let new: BTreeMap<Incarnation, WorkerKey> = self
             .scheduler
             .worker_keys()
             .filter_map(|key| Some((self.scheduler.worker_row(key)?.worker, key)))
             .collect();
         let keys = names.into_iter().filter_map(|(old, name)| Some((old, *new.get(&name)?))).collect();
-        self.model.rename(&keys);
+        self.model.rename(&keys, self.now);
+        self.turns.restart();
         self.preemptions.restart();
         for (worker, _) in self.store.attempts.values_mut() {
             *worker = keys.get(worker).copied().unwrap_or(*worker);
         }
-        self.absorb()?;
+        self.absorb(false)?;
         self.store.check(&self.scheduler)?;
         self.compare()
     }

@@ -1,7 +1,7 @@
 //! Snapshots: section 2.11, equivalence.
 
 use super::bed::{Bed, offer, spec};
-use crate::config::Config;
+use crate::config::{Config, Policy};
 use crate::engine::{Scheduler, Snapshot};
 use crate::error::EventError;
 use crate::testing::{Choices, Shape, World};
@@ -9,17 +9,13 @@ use crate::testing::{Choices, Shape, World};
 #[test]
 pub(super) fn s2_11_a_restored_scheduler_goes_on_as_the_original() {
     for seed in 0..40 {
-        let shape = Shape { preemption: seed % 2 == 1, ..Shape::default() };
-        let mut world = World::new(shape, Choices::from_seed(seed)).unwrap();
-        for step in 0..120 {
-            world.step().unwrap();
-            if step == 60 {
-                world.restart().unwrap();
-            }
-        }
-        let mut other = World::new(shape, Choices::from_seed(seed)).unwrap();
-        (0..120).for_each(|_| other.step().unwrap());
-        assert_eq!(world.hash, other.hash, "seed {seed}");
+        let shape = Shape { policy: Policy::ALL[seed as usize % 6], preemption: seed % 2 == 1, ..Shape::default() };
+        let live = |snapshots| {
+            let mut world = World::new(Shape { snapshots, ..shape }, Choices::from_seed(seed)).unwrap();
+            (0..120).for_each(|_| world.step().unwrap());
+            world.hash
+        };
+        assert_eq!(live(true), live(false), "seed {seed}");
     }
 }
 

@@ -1,0 +1,265 @@
+//! The laws of order, bands and fairness (section 2.11), judged before every placement by the plain picture of who else could
+//! be placed instead. Owns what has to be remembered between placements: the run that goes on, who was passed over, and what
+//! every band got since it became ready.
+//!
+//! A *turn* is the choice of a band, a tenant in it and a line of that tenant. By section 2.3 a turn may place a run: up to
+//! `run_max` jobs of one line and priority, at most 1/256 of the fleet in the dominant dimension, one at least. Order between
+//! lines, fairness and the share of bands are laws about turns; inside a line order is a law about every single job. Workers
+//! that are kept for a job are entered by that job, or past it (2.7), without a turn.
+
+use std::collections::BTreeMap;
+
+use super::amounts::{Amounts, alternatives, needs};
+use super::law::{Broken, Law};
+use super::model::{Model, UnitId};
+use super::room::{Key, Line, Open, cost};
+use crate::config::{Config, Policy};
+use crate::job::JobSpec;
+use crate::token::WorkerKey;
+
+/// How often `dot-product` may pass over the first of a line.
+const PASSES: u32 = 16;
+/// Shares are quotients of whole numbers: nothing else may differ.
+const EXACT: f64 = 1e-12;
+
+/// Jobs of one line that were placed one after the other.
+#[derive(Clone, Debug)]
+struct Run {
+    class: usize,
+    band: usize,
+    step: u8,
+    placed: u32,
+    cost: f64,
+}
+
+/// What happened since a band became ready.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    service: f64,
+    total: f64,
+    /// The most that its service was ahead of its share.
+    ahead: f64,
+    /// What entered kept workers without a turn.
+    unturned: f64,
+}
+
+/// What is remembered between placements.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turns {
+    run: Option<Run>,
+    passes: BTreeMap<UnitId, u32>,
+    stretches: [Option<Stretch>; 3],
+    /// The greatest cost of a run since no band was owed anything.
+    largest: f64,
+    /// How often each law was asked in earnest: somebody else was ready.
+    pub(super) asked: Asked,
+}
+
+/// How often laws were asked where they could have been broken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// Another line of the same tenant and band was there.
+    pub order: u64,
+    /// Another tenant of the band was ready.
+    pub fairness: u64,
+    /// A band was behind its share by more than one run's cost and still within its bound.
+    pub bands: u64,
+    /// Placements inside a run that passed somebody over.
+    pub runs: u64,
+}
+
+/// A placement that is about to be taken in.
+pub(super) struct Placing<'a> {
+    pub(super) model: &'a Model,
+    pub(super) config: &'a Config,
+    pub(super) unit: UnitId,
+    /// Where it goes; of a gang, all members.
+    pub(super) workers: Vec<WorkerKey>,
+    /// What is held for each tenant beside its attempts; absent = it changes in this call, and shares cannot be told.
+    pub(super) held: Option<&'a dyn Fn(&str) -> Amounts>,
+}
+
+impl Placing<'_> {
+    fn could(&self, line: &Line, open: &[Open<'_>]) -> bool {
+        let (Some(spec), Some(held)) = (self.model.spec(line.first.1.0), self.held) else { return false };
+        self.model.could(spec, open, &held(&line.tenant)).is_some()
+    }
+
+    fn share(&self, tenant: &str, fleet: &Amounts) -> f64 {
+        self.model.share(tenant, fleet)
+    }
+}
+
+impl Turns {
+    /// A call begins: no run goes on.
+    pub(super) fn begin(&mut self) {
+        self.run = None;
+    }
+
+    /// Judges a placement by what was true before it.
+    pub(super) fn judge(&mut self, placing: &Placing<'_>) -> Result<(), Broken> {
+        let Placing { model, unit, .. } = placing;
+        let Some(job) = model.jobs.get(&unit.0) else { return Ok(()) };
+        let (spec, class, key) = (&*job.spec, job.class, (job.spec.priority.0, *unit));
+        let tenant = spec.tenant.as_str();
+        let paused = model.paused.contains(tenant);
+        Law::Order.demand(!paused, || format!("{unit:?} starts though tenant {tenant} is paused"))?;
+        let lines = model.lines();
+        let band = spec.priority.band().index();
+        let own = lines.iter().find(|line| line.tenant == tenant && line.band == band && line.class == class);
+        let first = own.map(|line| line.first);
+        Law::Order.demand(first == Some(key), || format!("{unit:?} starts, the first of its line is {first:?}"))?;
+        let fleet = model.fleet();
+        let costs: Vec<f64> = alternatives(spec).into_iter().map(|gpu| cost(&needs(spec, gpu), &fleet)).collect();
+        let (least, most) = costs.iter().fold((f64::MAX, 0.0), |(l, m): (f64, f64), c| (l.min(*c), m.max(*c)));
+        let cost = most * f64::from(spec.members());
+        let open = model.open();
+        let turned = placing.workers.iter().all(|worker| open.iter().any(|(key, ..)| key == worker));
+        let goes_on = turned && self.goes_on(placing.config, spec, class, least);
+        if turned && !goes_on {
+            self.order(placing, (&lines, &open), key)?;
+            self.fairness(placing, (&lines, &open), (tenant, band), &fleet)?;
+        } else if goes_on {
+            let passed = |line: &&Line| line.band == band && line.class != class && placing.could(line, &open);
+            self.asked.runs += u64::from(lines.iter().filter(passed).count() > 0);
+        }
+        self.note_run((class, spec), goes_on, turned, cost);
+        self.passes.remove(unit);
+        self.bands(placing, (&lines, &open), (band, cost, turned))?;
+        if costs.len() > 1 {
+            // Which of several kinds of devices counts as its cost is not laid down.
+            self.stretches = [None; 3];
+        }
+        Ok(())
+    }
+
+    /// Whether a placement may belong to the run that is going on.
+    fn goes_on(&self, config: &Config, spec: &JobSpec, class: usize, cost: f64) -> bool {
+        let fills = !matches!(config.policy, Policy::Spread | Policy::Balanced);
+        let fill = (1.0 / (256.0 * cost)) as u32;
+        let most = if fills { config.run_max.min(fill.max(1)) } else { 1 };
+        let (band, step) = (spec.priority.band().index(), spec.priority.0);
+        let same = |run: &&Run| run.class == class && (run.band, run.step) == (band, step) && run.placed < most;
+        spec.gang.is_none() && self.run.as_ref().filter(same).is_some()
+    }
+
+    fn note_run(&mut self, (class, spec): (usize, &JobSpec), goes_on: bool, turned: bool, cost: f64) {
+        let before = self.run.take().filter(|_| goes_on);
+        let run = Run {
+            class,
+            band: spec.priority.band().index(),
+            step: spec.priority.0,
+            placed: before.as_ref().map_or(1, |run| run.placed + 1),
+            cost: before.map_or(cost, |run| run.cost + cost),
+        };
+        self.largest = self.largest.max(run.cost);
+        self.run = Some(run).filter(|_| turned);
+    }
+
+    /// No earlier job of another line of the tenant and band could have been placed; `dot-product` may pass over each 16 times.
+    fn order(&mut self, placing: &Placing<'_>, (lines, open): (&[Line], &[Open<'_>]), key: Key) -> Result<(), Broken> {
+        let Some(job) = placing.model.jobs.get(&placing.unit.0) else { return Ok(()) };
+        let band = job.spec.priority.band().index();
+        let others = lines
+            .iter()
+            .filter(|line| job.spec.tenant == *line.tenant.as_str() && line.band == band && line.class != job.class);
+        for line in others {
+            self.asked.order += 1;
+            if line.first > key || !placing.could(line, open) {
+                continue;
+            }
+            if placing.config.policy == Policy::DotProduct {
+                let passes = self.passes.entry(line.first.1).or_default();
+                *passes += 1;
+                let passes = *passes;
+                Law::Order.demand(passes <= PASSES, || format!("{:?} is passed over {passes} times", line.first))?;
+                continue;
+            }
+            return Err(Law::Order.broken(format!("{key:?} starts before {:?}, which could be placed", line.first)));
+        }
+        Ok(())
+    }
+
+    /// No other tenant with a job of the band that could have been placed has a smaller share.
+    fn fairness(
+        &mut self,
+        placing: &Placing<'_>,
+        (lines, open): (&[Line], &[Open<'_>]),
+        (tenant, band): (&str, usize),
+        fleet: &Amounts,
+    ) -> Result<(), Broken> {
+        let Some(held) = placing.held else { return Ok(()) };
+        let none = super::amounts::NOTHING;
+        let own = placing.share(tenant, fleet);
+        for line in lines.iter().filter(|line| line.band == band && line.tenant != tenant) {
+            if held(tenant) != none || held(&line.tenant) != none || !placing.could(line, open) {
+                continue;
+            }
+            self.asked.fairness += 1;
+            let other = placing.share(&line.tenant, fleet);
+            Law::Fairness.demand(own <= other * (1.0 + EXACT), || {
+                format!("{tenant} with a share of {own} is next in band {band}, {} has {other}", line.tenant)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every band that stays ready gets its share of all service, but for three runs and what entered kept workers.
+    fn bands(
+        &mut self,
+        placing: &Placing<'_>,
+        (lines, open): (&[Line], &[Open<'_>]),
+        (band, cost, turned): (usize, f64, bool),
+    ) -> Result<(), Broken> {
+        for other in 0..3 {
+            let ready = lines.iter().any(|line| line.band == other && placing.could(line, open));
+            let Some(stretch) = self.stretches.get_mut(other) else { continue };
+            if !ready {
+                *stretch = None;
+                continue;
+            }
+            let stretch = stretch.get_or_insert_default();
+            stretch.total += cost;
+            stretch.service += if other == band { cost } else { 0.0 };
+            stretch.unturned += if turned { 0.0 } else { cost };
+            let share = placing.config.band_share.get(other).copied().unwrap_or(0.0);
+            let ahead = stretch.service - share * stretch.total;
+            let behind = stretch.ahead - ahead;
+            let bound = 3.0 * self.largest + stretch.unturned;
+            self.asked.bands += u64::from(behind > self.largest);
+            let Stretch { service, total, .. } = *stretch;
+            Law::Bands.demand(behind <= bound * (1.0 + 1e-9), || {
+                format!("band {other} got {service} of {total} and fell {behind} behind its share of {share}, {bound} is allowed")
+            })?;
+            stretch.ahead = stretch.ahead.max(ahead);
+        }
+        Ok(())
+    }
+
+    /// Whether the end of a call matters.
+    pub(super) fn watches(&self) -> bool {
+        self.largest > 0.0 || self.stretches.iter().any(Option::is_some)
+    }
+
+    /// A call is over: bands that are not ready now did not stay so. After a whole round in which none is, none is owed.
+    pub(super) fn end(&mut self, ready: [bool; 3], whole_round: bool) {
+        for (stretch, ready) in self.stretches.iter_mut().zip(ready) {
+            if !ready {
+                *stretch = None;
+            }
+        }
+        if whole_round && ready == [false; 3] {
+            self.largest = 0.0;
+        }
+    }
+
+    /// The scheduler starts again and remembers nothing of this.
+    pub(super) fn restart(&mut self) {
+        *self = Self { asked: self.asked, ..Self::default() };
+    }
+
+    /// Shares or sizes are others from now on.
+    pub(super) fn anew(&mut self) {
+        self.stretches = [None; 3];
+    }
+}
