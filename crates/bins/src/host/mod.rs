@@ -8,3 +8,5 @@ pub mod gate;
 pub mod home;
 #[cfg(feature = "process")]
 pub mod local;
+#[cfg(feature = "fleet")]
+pub mod scheduler;

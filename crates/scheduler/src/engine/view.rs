@@ -116,6 +116,13 @@ impl Scheduler {
         self.attempts.iter().any(|(_, known)| self.reference(known) == attempt)
     }
 
+    /// The attempts that hold capacity of a worker, in the order they came; of an unknown worker none.
+    #[must_use]
+    pub fn held_by(&self, worker: WorkerKey) -> Vec<AttemptRef> {
+        let slots = self.worker_at(worker).map(|number| self.attempts_on(number)).unwrap_or_default();
+        slots.into_iter().filter_map(|slot| self.attempts.get(slot)).map(|known| self.reference(known)).collect()
+    }
+
     /// Jobs that are known, arrays and gangs counting as one.
     #[must_use]
     pub fn jobs_known(&self) -> usize {

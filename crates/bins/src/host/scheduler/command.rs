@@ -1,0 +1,130 @@
+//! What the loop is asked: every input of a turn, with where its answer goes. Owns the shapes; does nothing.
+
+use std::sync::Arc;
+
+use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
+use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};
+use orlop_core::time::Time;
+use orlop_scheduler::engine::Explanation;
+use orlop_scheduler::event::{ArraySpec, Capabilities, DrainOrder, Quota, TenantSettings};
+use tokio::sync::oneshot;
+
+use super::error::Error;
+use super::live::ClientFields;
+use super::prepare::Prepared;
+use super::session::{Opening, Session};
+use crate::wire::frame::{Welcome, WorkerFrame};
+
+/// Where an answer goes, after the commit of the turn that gives it.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// One job of a submit.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// What it is.
+    pub spec: Arc<Prepared>,
+    /// Earliest start.
+    pub not_before: Option<Time>,
+    /// How long it may wait for its first start, in milliseconds.
+    pub queue_timeout: Option<u64>,
+    /// Its elements, if it is an array.
+    pub array: Option<ArraySpec>,
+    /// Name, for search.
+    pub name: Option<Text>,
+    /// Labels as a JSON object of texts, for search.
+    pub labels: Option<Json>,
+    /// The flow it belongs to, and the step of it.
+    pub flow: Option<(Box<str>, Box<str>)>,
+    /// The job it repeats.
+    pub retry_of: Option<JobId>,
+    /// What else its client said.
+    pub client: Option<Arc<ClientFields>>,
+}
+
+/// What makes a request take effect once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// What names the request.
+    pub key: IdempotencyKey,
+    /// Hash of its body.
+    pub body_hash: [u8; 32],
+}
+
+/// Jobs that are taken all or none.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The jobs.
+    pub jobs: Vec<Submission>,
+    /// What makes the submit take effect once.
+    pub once: Option<Once>,
+}
+
+/// What a submit made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Submitted {
+    /// The jobs, in the order of the batch.
+    pub jobs: Vec<JobId>,
+    /// It is the answer of an earlier request with the same key.
+    pub replay: bool,
+    /// What the client should know, such as that no worker there is could ever run a job.
+    pub warnings: Vec<String>,
+}
+
+/// What became of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It was taken.
+    Taken,
+    /// The job had ended before.
+    Ended,
+}
+
+/// What an operator wants of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerOrder {
+    /// To finish what it has and leave.
+    Drain(DrainOrder),
+    /// Not to leave after all.
+    Undrain,
+    /// To get no new work.
+    Cordon,
+    /// To get new work again.
+    Uncordon,
+    /// To be gone; with `force` although it has attempts.
+    Remove {
+        /// Whether attempts that are left are given up.
+        force: bool,
+    },
+}
+
+/// An agent that registers.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// Its worker id.
+    pub worker: WorkerId,
+    /// Names its state directory.
+    pub state_id: String,
+    /// What it offers, labels and tenants included.
+    pub capabilities: Arc<Capabilities>,
+    /// Its version.
+    pub agent_version: String,
+    /// The session it will have: 128 bits of a cryptographic source.
+    pub session: SessionId,
+}
+
+/// An input of the loop.
+#[derive(Debug)]
+pub(super) enum Command {
+    Submit(Box<Batch>, Reply<Submitted>),
+    Cancel { job: JobId, elements: Vec<(u32, u32)>, reply: Reply<Cancelled> },
+    Explain(JobId, oneshot::Sender<Option<Box<Explanation>>>),
+    Wait(JobId, oneshot::Sender<()>),
+    Worker(WorkerId, WorkerOrder, Reply<()>),
+    Tenant(Box<(TenantName, Option<TenantSettings>, Option<Quota>)>, Reply<()>),
+    Register(Box<Registration>, Reply<Arc<Session>>),
+    Open(Box<Opening>, Reply<Welcome>),
+    Frame(Arc<Session>, Box<WorkerFrame>),
+    Closed { session: Arc<Session>, stream: u64 },
+    Alive { session: SessionId, healthy: Option<bool>, reply: Reply<()> },
+}

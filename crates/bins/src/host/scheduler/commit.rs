@@ -1,0 +1,126 @@
+//! The writer: turns that wait are written together in one transaction, and what they release is carried out in their order
+//! once that is durable (scheduler contract, section 5.1). Owns group commit and what a failure ends; computes no turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::{FleetStore, Turn};
+use tokio::sync::mpsc;
+
+use super::release::Release;
+
+/// The most turns that wait for their commit while the next is computed.
+pub(super) const IN_FLIGHT: usize = 4;
+/// A commit that takes longer counts as failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A turn that was computed.
+#[derive(Debug)]
+pub(super) struct Staged {
+    /// What is written.
+    pub(super) turn: Turn,
+    /// What is done then.
+    pub(super) releases: Vec<Release>,
+}
+
+/// How far the writer is, for the loop.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    waiting: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Progress {
+    /// Whether another turn may be computed.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) < IN_FLIGHT
+    }
+
+    /// Whether everything that was staged is written and released.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// Whether a commit failed: memory is ahead of the store.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+}
+
+/// The loop's end of the writer of one term of leadership.
+#[derive(Debug)]
+pub(super) struct Writer {
+    staged: mpsc::UnboundedSender<Staged>,
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Writer {
+    /// Starts the writer of an epoch.
+    pub(super) fn start(
+        runtime: &tokio::runtime::Handle,
+        store: Arc<dyn FleetStore>,
+        epoch: Epoch,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        // Bounded by the loop, which computes no turn while IN_FLIGHT wait.
+        let (staged, receiver) = mpsc::unbounded_channel();
+        let progress = Arc::new(Progress::default());
+        let work = Work { store, epoch, wake, progress: Arc::clone(&progress) };
+        runtime.spawn(work.run(receiver));
+        Self { staged, progress }
+    }
+
+    /// Hands a turn over.
+    pub(super) fn stage(&self, staged: Staged) {
+        self.progress.waiting.fetch_add(1, Ordering::SeqCst);
+        if self.staged.send(staged).is_err() {
+            // The writer has gone: nobody will be told anything of this turn.
+            self.progress.failed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+struct Work {
+    store: Arc<dyn FleetStore>,
+    epoch: Epoch,
+    wake: Arc<dyn Fn() + Send + Sync>,
+    progress: Arc<Progress>,
+}
+
+impl Work {
+    async fn run(self, mut staged: mpsc::UnboundedReceiver<Staged>) {
+        while let Some(first) = staged.recv().await {
+            let mut group = vec![first];
+            while let Ok(next) = staged.try_recv() {
+                group.push(next);
+            }
+            let done = group.len();
+            if let Err(error) = self.write(&mut group).await {
+                tracing::error!(target: "orlop::scheduler", epoch = %self.epoch, error, "a commit failed; stops acting");
+                self.progress.failed.store(true, Ordering::SeqCst);
+                (self.wake)();
+                return;
+            }
+            for staged in group {
+                staged.releases.into_iter().for_each(Release::carry_out);
+            }
+            self.progress.waiting.fetch_sub(done, Ordering::SeqCst);
+            (self.wake)();
+        }
+    }
+
+    async fn write(&self, group: &mut [Staged]) -> Result<(), String> {
+        let turns = group.iter_mut().map(|staged| std::mem::take(&mut staged.turn));
+        let turns: Vec<Turn> = turns.filter(|turn| !turn.records.is_empty()).collect();
+        if turns.is_empty() {
+            return Ok(());
+        }
+        match tokio::time::timeout(PATIENCE, self.store.commit(self.epoch, turns)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.chain()),
+            Err(_) => Err(format!("it took longer than {} s", PATIENCE.as_secs())),
+        }
+    }
+}

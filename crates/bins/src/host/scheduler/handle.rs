@@ -1,0 +1,216 @@
+//! What everything outside calls: gRPC and REST services, `orlop up`, tests. Owns the way to the loop and back; answers come
+//! after the commit of the turn that gave them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
+use orlop_core::ports::fleet_store::FleetStore;
+use orlop_scheduler::engine::Explanation;
+use orlop_scheduler::event::{Quota, TenantSettings};
+use tokio::sync::oneshot;
+
+use super::clock::Clock;
+use super::command::{Batch, Cancelled, Command, Registration, Submitted, WorkerOrder};
+use super::error::{self, Error};
+use super::ingress::Lane;
+use super::session::{Opening, Session};
+use super::shared::{Options, Shared, Status};
+use super::snapshot::Snapshot;
+use crate::wire::frame::{Hello, Welcome, WorkerFrame};
+use crate::wire::problem::Code;
+
+/// The server, to whoever may call it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Takes all jobs of a batch or none. Answers once they are committed.
+    ///
+    /// # Errors
+    /// The refusal of the first job that is refused; RateLimited when the server is full; NotLeader and StoreUnavailable
+    /// when nothing can be written here. A request whose answer is lost may be repeated under its key.
+    pub async fn submit(&self, batch: Batch) -> Result<Submitted, Error> {
+        if let Some(once) = &batch.once
+            && let Some(known) = self.stored_answer(once).await?
+        {
+            return Ok(known);
+        }
+        let priority = batch.jobs.iter().map(|job| job.spec.asks.priority).min().unwrap_or_default();
+        let lane = Lane::Band(priority.band());
+        self.ask(lane, |reply| Command::Submit(Box::new(batch), reply)).await
+    }
+
+    /// The answer of an earlier request with the same key, if the store has it.
+    async fn stored_answer(&self, once: &super::command::Once) -> Result<Option<Submitted>, Error> {
+        let now = self.shared.clock.wall();
+        let known = self.shared.store.idempotency(&once.key, now).await.map_err(|error| error::port(&error))?;
+        let Some(known) = known else { return Ok(None) };
+        if known.body_hash != once.body_hash {
+            let text = format!("idempotency key `{}` was used for another request; use a new one", once.key.key);
+            return Err(error::problem(Code::IdempotencyMismatch, text));
+        }
+        let jobs = serde_json::from_str(&known.response).map_err(|problem| {
+            error::problem(
+                Code::Internal,
+                format!("the stored answer of key `{}` cannot be read: {problem}", once.key.key),
+            )
+        })?;
+        Ok(Some(Submitted { jobs, replay: true, warnings: Vec::new() }))
+    }
+
+    /// Cancels a job, or ranges of elements of an array; none = all of it. A job that has ended stays as it is.
+    ///
+    /// # Errors
+    /// NotFound; and as of [`Handle::submit`].
+    pub async fn cancel(&self, job: JobId, elements: Vec<(u32, u32)>) -> Result<Cancelled, Error> {
+        match self.ask(Lane::Control, |reply| Command::Cancel { job, elements, reply }).await {
+            // The core forgets jobs that ended long ago; the store does not.
+            Err(unknown) if unknown.code == Code::NotFound => {
+                let row = self.shared.store.job(job).await.map_err(|error| error::port(&error))?;
+                row.map(|_| Cancelled::Ended).ok_or_else(|| error::not_found(format_args!("job {job}")))
+            }
+            other => other,
+        }
+    }
+
+    /// Why a job is where it is.
+    ///
+    /// # Errors
+    /// NotFound when it is not live, nor ended lately; and as of [`Handle::submit`].
+    pub async fn explain(&self, job: JobId) -> Result<Box<Explanation>, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.push(Lane::Control, Command::Explain(job, reply))?;
+        let answer = answer.await.map_err(|_| self.unavailable())?;
+        answer.ok_or_else(|| error::not_found(format_args!("job {job}")))
+    }
+
+    /// Waits for a job to end and its end to be committed. One that is not live counts as ended.
+    ///
+    /// # Errors
+    /// As of [`Handle::submit`].
+    pub async fn ended(&self, job: JobId) -> Result<(), Error> {
+        let (waiter, ended) = oneshot::channel();
+        self.push(Lane::Control, Command::Wait(job, waiter))?;
+        ended.await.map_err(|_| self.unavailable())
+    }
+
+    /// Has an operator's order for a worker carried out.
+    ///
+    /// # Errors
+    /// NotFound; Conflict when its state does not take the order; and as of [`Handle::submit`].
+    pub async fn order(&self, worker: WorkerId, order: WorkerOrder) -> Result<(), Error> {
+        self.ask(Lane::Control, |reply| Command::Worker(worker, order, reply)).await
+    }
+
+    /// Creates a tenant, or changes its settings, its limits, or both.
+    ///
+    /// # Errors
+    /// InvalidSpec when a value is out of its bounds; and as of [`Handle::submit`].
+    pub async fn set_tenant(
+        &self,
+        name: TenantName,
+        settings: Option<TenantSettings>,
+        quota: Option<Quota>,
+    ) -> Result<(), Error> {
+        let change = Box::new((name, settings, quota));
+        self.ask(Lane::Control, |reply| Command::Tenant(change, reply)).await
+    }
+
+    /// Gives a worker a session. Whoever calls has checked its token or certificate.
+    ///
+    /// # Errors
+    /// Conflict when the id is connected from another state directory; and as of [`Handle::submit`].
+    pub async fn register(&self, registration: Registration) -> Result<Arc<Session>, Error> {
+        self.ask(Lane::Control, |reply| Command::Register(Box::new(registration), reply)).await
+    }
+
+    /// Opens the stream of a session. The session then gives what goes out ([`Session::outgoing`]).
+    ///
+    /// # Errors
+    /// Unauthenticated when the session is over: the agent is to register again; NotLeader when the agent has seen a newer
+    /// server; and as of [`Handle::submit`].
+    pub async fn open_stream(&self, hello: Hello) -> Result<(u64, Welcome), Error> {
+        let stream = self.shared.streams.fetch_add(1, Ordering::SeqCst);
+        let opening = Box::new(Opening { stream, hello });
+        let welcome = self.ask(Lane::Control, |reply| Command::Open(opening, reply)).await?;
+        Ok((stream, welcome))
+    }
+
+    /// Hands a frame of an agent over; waits while the server is full, so that the agent is slowed down.
+    pub async fn frame(&self, session: Arc<Session>, frame: WorkerFrame) {
+        self.shared.ingress.push_when_room(Lane::Control, Command::Frame(session, Box::new(frame))).await;
+    }
+
+    /// A stream of a session has ended.
+    pub async fn stream_closed(&self, session: Arc<Session>, stream: u64) {
+        self.shared.ingress.push_when_room(Lane::Control, Command::Closed { session, stream }).await;
+    }
+
+    /// A sign of life of an agent whose stream is down.
+    ///
+    /// # Errors
+    /// Unauthenticated when the session is over; and as of [`Handle::submit`].
+    pub async fn alive(&self, session: SessionId, healthy: Option<bool>) -> Result<(), Error> {
+        self.ask(Lane::Control, |reply| Command::Alive { session, healthy, reply }).await
+    }
+
+    /// What the server does.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status.load().as_ref().clone()
+    }
+
+    /// The latest picture of the fleet.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.snapshot.load_full()
+    }
+
+    /// The store, for reads.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn FleetStore> {
+        &self.shared.store
+    }
+
+    /// What the server was started with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// The server's clock.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    async fn ask<T>(
+        &self,
+        lane: Lane,
+        command: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.push(lane, command(reply))?;
+        // No answer: the turn was not committed, or the server stopped acting.
+        answer.await.map_err(|_| self.unavailable())?
+    }
+
+    fn push(&self, lane: Lane, command: Command) -> Result<(), Error> {
+        match &**self.shared.status.load() {
+            Status::Leading { .. } => {}
+            Status::Standby { leader } => return Err(error::not_leader(leader.clone())),
+            Status::Restoring | Status::Stopped => return Err(error::store_unavailable()),
+        }
+        self.shared.ingress.push(lane, command).map_err(|_| error::full())
+    }
+
+    fn unavailable(&self) -> Error {
+        match &**self.shared.status.load() {
+            Status::Standby { leader } => error::not_leader(leader.clone()),
+            _ => error::store_unavailable(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The scheduler server: one thread owns the core and works in turns; what a turn decided is released after its commit
+//! (scheduler contract, chapters 4 and 5). Owns the host around the core; the rules of placement are the core's.
+//!
+//! ```text
+//! handlers ── Handle ──► LockFreePriorityQueue ──► turn: inputs → core → round → rows ──► writer: group commit
+//!     ▲                                                                                        │
+//!     └──────────── answers, frames to sessions, ends, in order, after the commit ◄────────────┘
+//! ```
+
+pub mod clock;
+mod command;
+mod commit;
+mod error;
+mod handle;
+pub mod ingress;
+mod lead;
+mod live;
+mod prepare;
+mod release;
+mod session;
+mod shared;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod turn;
+mod words;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use orlop_core::ports::fleet_store::FleetStore;
+
+use self::clock::Clock;
+pub use self::command::{Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
+pub use self::error::Error;
+pub use self::handle::Handle;
+use self::ingress::{LockFreePriorityQueue, Wake};
+pub use self::live::{ClientFields, Interned};
+pub use self::prepare::Prepared;
+pub use self::session::{Assignment, Closing, Outgoing, Session, SessionFacts};
+use self::shared::Shared;
+pub use self::shared::{Options, Status};
+pub use self::snapshot::{Snapshot, WorkerPicture};
+
+/// A running server. Dropping it without [`Server::stop`] ends it as a crash would: nothing more is committed or released
+/// once its thread notices.
+#[derive(Debug)]
+pub struct Server {
+    handle: Handle,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a server on a store. It leads as soon as the store lets it; [`Handle::status`] tells.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(
+        store: Arc<dyn FleetStore>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+        runtime: tokio::runtime::Handle,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            ingress: LockFreePriorityQueue::new(options.queue),
+            clock,
+            store,
+            options,
+            status: ArcSwap::from_pointee(Status::Restoring),
+            snapshot: ArcSwap::from_pointee(Snapshot::default()),
+            pause: Wake::default(),
+            stopping: AtomicBool::new(false),
+            streams: AtomicU64::new(1),
+        });
+        let handle = Handle { shared: Arc::clone(&shared) };
+        let work = thread::Loop { shared, runtime };
+        let thread = std::thread::Builder::new().name("orlop-turns".to_owned()).spawn(move || work.run())?;
+        Ok(Self { handle, thread: Some(thread) })
+    }
+
+    /// What others call.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Ends the server: what was taken is committed and answered, leadership is given up.
+    pub async fn stop(mut self) {
+        self.tell_to_stop();
+        if let Some(thread) = self.thread.take() {
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!(target: "orlop::scheduler", "the loop ended by a panic");
+            }
+        }
+    }
+
+    fn tell_to_stop(&self) {
+        let shared = &self.handle.shared;
+        shared.stopping.store(true, Ordering::SeqCst);
+        shared.ingress.wake().wake();
+        shared.pause.wake();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tell_to_stop();
+    }
+}

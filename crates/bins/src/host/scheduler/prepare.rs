@@ -1,0 +1,112 @@
+//! A specification made ready at the edge: checked, as the core takes it, and as it is stored. Owns that conversion, so that
+//! the loop never parses or hashes anything.
+
+use std::sync::Arc;
+
+use orlop_core::id::TenantName;
+use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
+use orlop_core::spec::job::{Array, JobSpec};
+use orlop_scheduler::job::JobSpec as Asks;
+
+use super::command::Submission;
+use super::live::ClientFields;
+use crate::wire::bound::WireError;
+use crate::wire::demand::{demand, elements};
+
+/// A specification that was checked.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its identity.
+    pub hash: SpecHash,
+    /// What is stored.
+    pub body: Box<str>,
+    /// What the core is asked.
+    pub asks: Arc<Asks>,
+    /// What a worker gets.
+    pub spec: Arc<JobSpec>,
+    /// Of an array: `max_parallel` and `max_failures`.
+    limits: (Option<u32>, Option<u32>),
+}
+
+/// A stored specification that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StoredError {
+    /// It is not what is written as a specification.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// It does not say whose it is.
+    #[error("it names no tenant")]
+    Tenant,
+    /// It breaks a bound.
+    #[error(transparent)]
+    Bound(#[from] WireError),
+}
+
+impl Prepared {
+    /// Makes the part of a specification ready that jobs share.
+    ///
+    /// # Errors
+    /// The specification breaks a rule that [`JobSpec::check`] would have found.
+    pub fn new(spec: &JobSpec, tenant: &TenantName) -> Result<Self, WireError> {
+        let mut shared = spec.shared();
+        shared.tenant = Some(tenant.clone());
+        let limits = spec.array.as_ref().map_or((None, None), |array| (array.max_parallel, array.max_failures));
+        let asks = Arc::new(demand(&shared, tenant)?);
+        // The limits of an array go with its spec; its indices with the job.
+        let mut written = shared.clone();
+        if limits != (None, None) {
+            let (max_parallel, max_failures) = limits;
+            written.array = Some(Array { max_parallel, max_failures, ..Array::default() });
+        }
+        let body: Box<str> = String::from_utf8_lossy(&written.encode()).into();
+        Ok(Self { hash: SpecHash::of(&body), body, asks, spec: Arc::new(shared), limits })
+    }
+
+    /// The specification that was stored.
+    ///
+    /// # Errors
+    /// The body is not one that [`Prepared::new`] wrote.
+    pub(super) fn stored(stored: &NewSpec) -> Result<Self, StoredError> {
+        let written: JobSpec = serde_json::from_str(&stored.body)?;
+        let tenant = written.tenant.clone().ok_or(StoredError::Tenant)?;
+        let limits = written.array.as_ref().map_or((None, None), |array| (array.max_parallel, array.max_failures));
+        let shared = JobSpec { array: None, ..written };
+        let asks = Arc::new(demand(&shared, &tenant)?);
+        Ok(Self { hash: stored.hash, body: stored.body.clone(), asks, spec: Arc::new(shared), limits })
+    }
+
+    pub(super) fn record(&self) -> NewSpec {
+        NewSpec { hash: self.hash, body: self.body.clone() }
+    }
+
+    /// Of an array: the most elements at once, and how many may be unsuccessful.
+    pub(super) fn array_limits(&self) -> (Option<u32>, Option<u32>) {
+        self.limits
+    }
+}
+
+impl Submission {
+    /// The submit of a specification that was checked, for a tenant.
+    ///
+    /// # Errors
+    /// As of [`Prepared::new`].
+    pub fn of(spec: &JobSpec, tenant: &TenantName, traceparent: Option<&str>) -> Result<Self, WireError> {
+        let prepared = Arc::new(Prepared::new(spec, tenant)?);
+        let correlation_id = spec.correlation_id.as_deref().map(Into::into);
+        let client = ClientFields { correlation_id, traceparent: traceparent.map(Into::into) };
+        let array = spec.array.as_ref().and_then(elements);
+        // Writing to memory fails for maps whose keys are no texts; here all keys are.
+        let labels = (!spec.labels.is_empty()).then(|| serde_json::to_string(&spec.labels).unwrap_or_default().into());
+        Ok(Self {
+            spec: prepared,
+            not_before: spec.not_before,
+            queue_timeout: spec.queue_timeout_ms,
+            array,
+            name: (!spec.name.is_empty()).then(|| spec.name.clone().into()),
+            labels,
+            flow: None,
+            retry_of: None,
+            client: (client != ClientFields::default()).then(|| Arc::new(client)),
+        })
+    }
+}

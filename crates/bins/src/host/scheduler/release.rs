@@ -1,0 +1,52 @@
+//! What is done once a turn is committed, and never before (scheduler contract, section 5.1). Owns the list and its order;
+//! decides nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::session::{Closing, Outgoing, Session};
+
+/// Something that waits for the commit of its turn.
+pub(super) enum Release {
+    /// An answer to whoever asked.
+    Reply(Box<dyn FnOnce() + Send>),
+    /// What goes out to a worker.
+    Frame(Arc<Session>, Box<Outgoing>),
+    /// A session or its stream ends.
+    Close(Arc<Session>, Closing),
+    /// Those who waited for the end of a job.
+    Ended(Vec<oneshot::Sender<()>>),
+}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reply(_) => "Reply",
+            Self::Frame(..) => "Frame",
+            Self::Close(..) => "Close",
+            Self::Ended(_) => "Ended",
+        })
+    }
+}
+
+impl Release {
+    /// The answer to a question, to be given after the commit. If that fails, whoever asked sees that nobody answers.
+    pub(super) fn reply<T: Send + 'static>(to: oneshot::Sender<T>, answer: T) -> Self {
+        // Who has gone away meanwhile needs no answer.
+        Self::Reply(Box::new(move || drop(to.send(answer))))
+    }
+
+    /// Does it.
+    pub(super) fn carry_out(self) {
+        match self {
+            Self::Reply(reply) => reply(),
+            Self::Frame(session, out) => session.send(*out),
+            Self::Close(session, closing) => session.close(closing),
+            Self::Ended(waiters) => {
+                waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What the loop, its handles and the services share: the way in, the clock, the store, and what was last published. Owns no
+//! behaviour of its own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use arc_swap::ArcSwap;
+use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::{FleetStore, Holder};
+use orlop_scheduler::config::Config as CoreConfig;
+
+use super::clock::Clock;
+use super::command::Command;
+use super::ingress::{LockFreePriorityQueue, Wake};
+use super::snapshot::Snapshot;
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the core behaves.
+    pub core: CoreConfig,
+    /// Orders workers of equal rank.
+    pub seed: u64,
+    /// Who this server is to others.
+    pub holder: Holder,
+    /// How many inputs each queue holds.
+    pub queue: usize,
+    /// The lease of attempts, in milliseconds.
+    pub lease_ms: u32,
+    /// Time between the heartbeats of an agent, in milliseconds.
+    pub heartbeat_ms: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            core: CoreConfig::default(),
+            seed: 1,
+            holder: Holder { name: "orlop-scheduler".to_owned(), url: String::new() },
+            queue: 8192,
+            lease_ms: 20_000,
+            heartbeat_ms: 5000,
+        }
+    }
+}
+
+/// What the server does at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// It leads and acts.
+    Leading {
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// It leads or wants to, but cannot write or has not read everything yet.
+    Restoring,
+    /// Another server leads.
+    Standby {
+        /// Where that is, if known.
+        leader: Option<String>,
+    },
+    /// It ends.
+    Stopped,
+}
+
+/// What the parts of a server share.
+pub(super) struct Shared {
+    pub(super) ingress: LockFreePriorityQueue<Command>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) store: Arc<dyn FleetStore>,
+    pub(super) options: Options,
+    pub(super) status: ArcSwap<Status>,
+    pub(super) snapshot: ArcSwap<Snapshot>,
+    /// Where the loop sleeps while nobody's input is waited for.
+    pub(super) pause: Wake,
+    /// The server is to end.
+    pub(super) stopping: AtomicBool,
+    /// Number of the next stream.
+    pub(super) streams: AtomicU64,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("options", &self.options).field("status", &self.status).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,51 @@
+//! What readers see of the fleet without asking the loop: an immutable picture, swapped whole. Owns its shape and when it is
+//! worth a new one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_core::id::{Epoch, TenantName, WorkerId};
+use orlop_core::time::Time;
+use orlop_scheduler::engine::{FleetUse, TenantView, WorkerView};
+use orlop_scheduler::event::Capabilities;
+
+/// A worker as people see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerPicture {
+    /// As the core sees it.
+    pub view: WorkerView,
+    /// What it offers.
+    pub capabilities: Arc<Capabilities>,
+    /// Version of its agent.
+    pub agent_version: String,
+    /// Since when it is in its state.
+    pub since: Time,
+    /// Why.
+    pub reason: String,
+    /// When it registered.
+    pub registered_at: Option<Time>,
+    /// Its stream is up.
+    pub connected: bool,
+}
+
+/// The fleet at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Of which term of leadership; 0 = none yet.
+    pub epoch: Epoch,
+    /// When it was taken.
+    pub at: Time,
+    /// Jobs that are not final, arrays and gangs counting as one.
+    pub jobs: u64,
+    /// Allocation of the whole fleet.
+    pub fleet: FleetUse,
+    /// Workers by id; of each the newest incarnation.
+    pub workers: BTreeMap<WorkerId, WorkerPicture>,
+    /// Tenants by name.
+    pub tenants: BTreeMap<TenantName, TenantView>,
+    /// Messages about attempts by their verdict: unknown, duplicate, accepted, adopted, stale.
+    pub verdicts: [u64; 5],
+}
+
+/// The least time between two pictures while the server is busy, in milliseconds.
+pub(super) const EVERY: u64 = 100;

@@ -1,0 +1,226 @@
+//! An agent that does what a test says. Owns its side of the session: what it holds, the numbers of its frames.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use orlop_core::id::SessionId;
+use orlop_core::machine::worker::WorkerState;
+use orlop_core::ports::fleet_store::{Documents as _, Worker};
+use orlop_scheduler::event::Capabilities;
+use orlop_scheduler::job::Runtime;
+use orlop_scheduler::token::AttemptRef;
+
+use super::super::{Assignment, Closing, Error, Handle, Outgoing, Registration, Session};
+use super::bed::until;
+use crate::wire::frame::{Hello, Live, LiveState, Welcome, WorkerFrame};
+use crate::wire::result::{Ending, JobResult};
+
+/// A worker's agent.
+pub(super) struct Agent {
+    handle: Handle,
+    registration: Registration,
+    pub(super) session: Arc<Session>,
+    pub(super) stream: u64,
+    /// Number of the last frame.
+    pub(super) seq: u64,
+    /// The last frame that was acknowledged.
+    pub(super) acked: u64,
+    /// Frames that were not acknowledged, by number.
+    pub(super) spool: BTreeMap<u64, WorkerFrame>,
+    /// What it holds.
+    pub(super) live: BTreeMap<AttemptRef, LiveState>,
+    /// What it was told to end.
+    pub(super) told_to_end: BTreeSet<AttemptRef>,
+    pub(super) closed: Option<Closing>,
+    pub(super) received: Vec<Outgoing>,
+}
+
+pub(super) fn offer(slots: u32) -> Capabilities {
+    Capabilities {
+        cpu_m: u64::from(slots) * 1000,
+        memory_bytes: 8 << 30,
+        max_jobs: slots,
+        runtimes: [Runtime::Process, Runtime::Noop].into(),
+        ..Capabilities::default()
+    }
+}
+
+fn fresh_session() -> SessionId {
+    SessionId::from_bytes(*uuid::Uuid::new_v4().as_bytes())
+}
+
+impl Agent {
+    /// An agent that has registered and opened its stream.
+    pub(super) async fn join(handle: &Handle, id: &str, slots: u32) -> Self {
+        Self::join_from(handle, id, "state-1", slots).await.unwrap()
+    }
+
+    pub(super) async fn join_from(handle: &Handle, id: &str, state_id: &str, slots: u32) -> Result<Self, Error> {
+        let registration = Registration {
+            worker: id.parse().unwrap(),
+            state_id: state_id.to_owned(),
+            capabilities: Arc::new(offer(slots)),
+            agent_version: "test".to_owned(),
+            session: fresh_session(),
+        };
+        let session = handle.register(registration.clone()).await?;
+        let mut agent = Self {
+            handle: handle.clone(),
+            registration,
+            session,
+            stream: 0,
+            seq: 0,
+            acked: 0,
+            spool: BTreeMap::new(),
+            live: BTreeMap::new(),
+            told_to_end: BTreeSet::new(),
+            closed: None,
+            received: Vec::new(),
+        };
+        agent.open(0).await?;
+        Ok(agent)
+    }
+
+    /// Registers again, with what it holds, opens its stream, and sends what it has spooled under new numbers.
+    pub(super) async fn rejoin(&mut self, handle: &Handle) -> Result<Welcome, Error> {
+        self.handle = handle.clone();
+        self.registration.session = fresh_session();
+        self.session = handle.register(self.registration.clone()).await?;
+        (self.seq, self.acked, self.closed) = (0, 0, None);
+        let spool = std::mem::take(&mut self.spool);
+        let welcome = match self.open(spool.len() as u64).await {
+            Ok(welcome) => welcome,
+            Err(error) => {
+                self.spool = spool;
+                return Err(error);
+            }
+        };
+        for frame in spool.into_values() {
+            self.send(frame).await;
+        }
+        Ok(welcome)
+    }
+
+    /// Opens the stream of its session.
+    pub(super) async fn open(&mut self, spooled: u64) -> Result<Welcome, Error> {
+        let live = self.live.iter().map(|(&attempt, &state)| Live { attempt, state, started_at: None });
+        let hello = Hello {
+            session: self.session.id(),
+            highest_epoch: self.session.facts().epoch,
+            last_server_seq: 0,
+            live: live.collect(),
+            first_spooled: self.seq + 1,
+            spooled,
+        };
+        let (stream, welcome) = self.handle.open_stream(hello).await?;
+        self.stream = stream;
+        for attempt in welcome.kill.iter().chain(&welcome.settled) {
+            self.live.remove(attempt);
+        }
+        Ok(welcome)
+    }
+
+    /// Takes what the server has sent, waiting for it.
+    pub(super) async fn listen(&mut self) -> Vec<Assignment> {
+        let (frames, closing) = tokio::time::timeout(super::bed::SOON, self.session.outgoing()).await.unwrap();
+        self.closed = self.closed.or(closing);
+        let mut assigned = Vec::new();
+        for frame in frames {
+            self.acked = frame.ack.unwrap_or(self.acked);
+            self.spool = self.spool.split_off(&(self.acked + 1));
+            self.told_to_end.extend(frame.cancel.iter().map(|cancel| cancel.attempt));
+            for assign in &frame.assign {
+                self.live.insert(assign.attempt, LiveState::Accepted);
+            }
+            assigned.extend(frame.assign.iter().cloned());
+            self.received.push(frame);
+        }
+        assigned
+    }
+
+    /// Listens until it was given `count` attempts.
+    pub(super) async fn given(&mut self, count: usize) -> Vec<AttemptRef> {
+        let mut given = Vec::new();
+        while given.len() < count {
+            given.extend(self.listen().await.into_iter().map(|assignment| assignment.attempt));
+        }
+        given
+    }
+
+    /// Sends a frame that is to be acknowledged.
+    pub(super) async fn send(&mut self, frame: WorkerFrame) {
+        self.seq += 1;
+        let frame = WorkerFrame { seq: self.seq, epoch: self.session.facts().epoch, ..frame };
+        self.spool.insert(self.seq, frame.clone());
+        self.handle.frame(Arc::clone(&self.session), frame).await;
+    }
+
+    pub(super) async fn start(&mut self, attempt: AttemptRef) {
+        self.live.insert(attempt, LiveState::Running);
+        let started = crate::wire::attempt::JobStarted {
+            attempt,
+            process: crate::wire::attempt::Process::Pid(1),
+            started_at: None,
+        };
+        self.send(WorkerFrame { started: vec![started], ..WorkerFrame::default() }).await;
+    }
+
+    /// The frame that tells the ends of attempts.
+    pub(super) fn result_frame(&self, attempts: &[AttemptRef], ending: Ending) -> WorkerFrame {
+        let results = attempts.iter().map(|attempt| {
+            let exit_code = (ending == Ending::Succeeded).then_some(0);
+            JobResult { exit_code, ..JobResult::new(*attempt, ending) }
+        });
+        WorkerFrame { results: results.collect(), ..WorkerFrame::default() }
+    }
+
+    /// A heartbeat.
+    pub(super) async fn beat(&mut self) {
+        let alive = self.handle.alive(self.session.id(), None).await;
+        assert!(alive.is_ok(), "{alive:?}");
+    }
+
+    /// Ends attempts.
+    pub(super) async fn end(&mut self, attempts: &[AttemptRef], ending: Ending) {
+        let frame = self.result_frame(attempts, ending);
+        self.live.retain(|attempt, _| !attempts.contains(attempt));
+        self.send(frame).await;
+    }
+
+    /// Listens until all its frames are acknowledged.
+    pub(super) async fn all_acknowledged(&mut self) {
+        while self.acked < self.seq {
+            self.listen().await;
+        }
+    }
+
+    /// Its stream breaks.
+    pub(super) async fn hang_up(&self) {
+        self.handle.stream_closed(Arc::clone(&self.session), self.stream).await;
+    }
+
+    /// Ends everything it is given with success until it has ended `count` attempts.
+    pub(super) async fn work(&mut self, count: usize) {
+        let mut done = 0;
+        while done < count {
+            let given: Vec<_> = self.listen().await.into_iter().map(|assignment| assignment.attempt).collect();
+            if !given.is_empty() {
+                done += given.len();
+                self.end(&given, Ending::Succeeded).await;
+            }
+        }
+        self.all_acknowledged().await;
+    }
+
+    /// Waits until it is stored in a state.
+    pub(super) async fn stored(&self, state: WorkerState) {
+        let id = self.registration.worker.clone();
+        let key = Worker::key_of(&id, self.session.facts().incarnation);
+        let store = Arc::clone(self.handle.store());
+        until(&format!("{id} {state}"), async || {
+            let worker: Worker = store.get(&key).await.unwrap()?;
+            (worker.state == state).then_some(())
+        })
+        .await;
+    }
+}

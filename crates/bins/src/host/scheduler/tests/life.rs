@@ -1,0 +1,132 @@
+//! The life of a job through the server: submitted, assigned, ended, stored at every step.
+
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::IdempotencyKey;
+use orlop_scheduler::event::Quota;
+use serde_json::json;
+
+use super::super::{Cancelled, Once};
+use super::agent::Agent;
+use super::bed::{Bed, batch, tenant};
+use crate::wire::problem::Code;
+use crate::wire::result::Ending;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_1_a_job_goes_from_submit_to_its_committed_end() {
+    let mut bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    let job = bed.submit(&[json!({"name": "hello"})]).await[0];
+    let attempt = agent.given(1).await[0];
+    assert_eq!((attempt.job, attempt.attempt), (job, 1));
+    assert_eq!(bed.state(job).await, JobState::Assigned, "assigned before it was sent");
+    agent.start(attempt).await;
+    agent.end(&[attempt], Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
+    let row = bed.row(job).await;
+    assert_eq!((row.unit.state, row.unit.exit_code), (JobState::Completed, Some(0)));
+    assert_eq!(row.job.name.as_deref(), Some("hello"));
+    assert!(row.unit.started_at.is_some() && row.unit.finished_at.is_some());
+    let attempts = bed.attempts(job).await;
+    assert_eq!(attempts.len(), 1);
+    assert_eq!(attempts[0].state, AttemptState::Succeeded);
+    assert!(attempts[0].end.as_ref().unwrap().accepted_final);
+    agent.all_acknowledged().await;
+    bed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_1_many_jobs_run_through() {
+    let mut bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
+    let jobs = bed.submit(&vec![json!({}); 100]).await;
+    agent.work(100).await;
+    for job in jobs {
+        assert_eq!(bed.state(job).await, JobState::Completed);
+    }
+    bed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_1_an_array_runs_element_by_element_and_ends_as_a_whole() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
+    let job = bed.submit(&[json!({"array": {"count": 10}})]).await[0];
+    let first = agent.given(4).await;
+    assert_eq!(bed.state(job).await, JobState::Running);
+    agent.end(&first[..1], Ending::Failed).await;
+    agent.end(&first[1..], Ending::Succeeded).await;
+    agent.work(6).await;
+    bed.handle().ended(job).await.unwrap();
+    assert_eq!(bed.state(job).await, JobState::Failed, "one element failed");
+    assert_eq!(bed.attempts(job).await.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_3_a_gang_starts_together_and_ends_with_its_last_member() {
+    let bed = Bed::new().await;
+    let (mut one, mut two) = (Agent::join(&bed.handle(), "w1", 2).await, Agent::join(&bed.handle(), "w2", 2).await);
+    let job = bed.submit(&[json!({"gang": {"size": 4}})]).await[0];
+    let (left, right) = (one.given(2).await, two.given(2).await);
+    one.end(&left, Ending::Succeeded).await;
+    two.end(&right, Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
+    assert_eq!(bed.state(job).await, JobState::Completed);
+    let finals =
+        bed.attempts(job).await.into_iter().filter(|row| row.end.as_ref().is_some_and(|end| end.accepted_final));
+    assert_eq!(finals.count(), 1, "one final result of the gang");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_batch_is_taken_whole_or_not_at_all() {
+    let bed = Bed::new().await;
+    let quota = Quota { max_active_jobs: Some(3), ..Quota::default() };
+    bed.handle().set_tenant(tenant(), None, Some(quota)).await.unwrap();
+    let refused = bed.handle().submit(batch(&vec![json!({}); 4])).await.unwrap_err();
+    assert_eq!((refused.code, refused.quota.as_ref().map(|quota| quota.limit)), (Code::QuotaExceeded, Some(3)));
+    let taken = bed.submit(&vec![json!({}); 3]).await;
+    assert_eq!(taken.len(), 3, "the refused batch left nothing behind");
+    let mut agent = Agent::join(&bed.handle(), "w1", 8).await;
+    let given = agent.given(3).await;
+    assert_eq!(given.iter().map(|attempt| attempt.job).collect::<Vec<_>>(), taken);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_the_same_key_takes_effect_once() {
+    let mut bed = Bed::new().await;
+    let key = IdempotencyKey { tenant: tenant(), key: "k".to_owned() };
+    let once = Once { key, body_hash: [1; 32] };
+    let request = || super::super::Batch { once: Some(once.clone()), ..batch(&[json!({})]) };
+    let (first, second) = tokio::join!(async { bed.handle().submit(request()).await.unwrap() }, async {
+        bed.handle().submit(request()).await.unwrap()
+    });
+    assert_eq!(first.jobs, second.jobs);
+    assert!(first.replay != second.replay);
+    let other = super::super::Batch { once: Some(Once { body_hash: [2; 32], ..once.clone() }), ..batch(&[json!({})]) };
+    assert_eq!(bed.handle().submit(other).await.unwrap_err().code, Code::IdempotencyMismatch);
+    bed.stop().await;
+    bed.start().await;
+    let third = bed.handle().submit(request()).await.unwrap();
+    assert!(third.replay && third.jobs == first.jobs, "the store remembers it over a restart");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_3_cancel_ends_what_waits_at_once_and_what_runs_by_its_worker() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let jobs = bed.submit(&[json!({}), json!({})]).await;
+    let attempt = agent.given(1).await[0];
+    agent.start(attempt).await;
+    assert_eq!(bed.handle().cancel(jobs[1], vec![]).await.unwrap(), Cancelled::Taken);
+    assert_eq!(bed.state(jobs[1]).await, JobState::Cancelled);
+    assert_eq!(bed.handle().cancel(jobs[0], vec![]).await.unwrap(), Cancelled::Taken);
+    while !agent.told_to_end.contains(&attempt) {
+        agent.listen().await;
+    }
+    agent.end(&[attempt], Ending::Cancelled).await;
+    bed.handle().ended(jobs[0]).await.unwrap();
+    assert_eq!(bed.state(jobs[0]).await, JobState::Cancelled);
+    assert_eq!(bed.handle().cancel(jobs[0], vec![]).await.unwrap(), Cancelled::Ended);
+    let unknown = orlop_core::id::JobId::from_u64(99);
+    assert_eq!(bed.handle().cancel(unknown, vec![]).await.unwrap_err().code, Code::NotFound);
+}

@@ -1,0 +1,7 @@
+//! The server in this process: on a store in memory, under a clock that tests drive, with agents that do what tests say.
+
+mod agent;
+mod bed;
+mod crash;
+mod life;
+mod trouble;

@@ -1,0 +1,193 @@
+//! What goes wrong between server, workers and store: lost streams, late and repeated results, failed commits.
+
+use std::time::Duration;
+
+use orlop_core::error::Class;
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::worker::WorkerState;
+use serde_json::json;
+
+use super::super::{Closing, Status, WorkerOrder};
+use super::agent::Agent;
+use super::bed::{Bed, batch, until};
+use crate::wire::problem::Code;
+use crate::wire::result::Ending;
+
+const REASSIGN: Duration = Duration::from_millis(30_100);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s7_1_a_worker_that_stays_away_loses_its_attempts_to_others() {
+    let bed = Bed::new().await;
+    let mut one = Agent::join(&bed.handle(), "w1", 1).await;
+    let job = bed.submit(&[json!({})]).await[0];
+    let first = one.given(1).await[0];
+    one.start(first).await;
+    one.all_acknowledged().await;
+    let mut two = Agent::join(&bed.handle(), "w2", 1).await;
+    one.hang_up().await;
+    one.stored(WorkerState::Unhealthy).await;
+    assert_eq!(bed.state(job).await, JobState::Running, "nothing restarts before reassign_after");
+    two.beat().await;
+    bed.pass(Duration::from_secs(10));
+    two.beat().await;
+    bed.pass(Duration::from_secs(10));
+    two.beat().await;
+    bed.pass(Duration::from_millis(10_100));
+    let second = two.given(1).await[0];
+    assert_eq!((second.job, second.attempt), (job, 2));
+    let welcome = one.rejoin(&bed.handle()).await.unwrap();
+    assert_eq!(welcome.kill, [first], "the older token is stale");
+    one.end(&[first], Ending::Succeeded).await;
+    one.all_acknowledged().await;
+    assert_eq!(bed.state(job).await, JobState::Assigned, "a stale result changes nothing");
+    two.end(&[second], Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
+    let finals: Vec<u32> = bed
+        .attempts(job)
+        .await
+        .iter()
+        .filter(|row| row.end.as_ref().is_some_and(|end| end.accepted_final))
+        .map(|row| row.attempt.id.attempt)
+        .collect();
+    assert_eq!(finals, [2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_4_late_results_of_the_newest_token_are_adopted() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let job = bed.submit(&[json!({})]).await[0];
+    let attempt = agent.given(1).await[0];
+    agent.start(attempt).await;
+    agent.all_acknowledged().await;
+    agent.hang_up().await;
+    agent.stored(WorkerState::Unhealthy).await;
+    bed.pass(REASSIGN);
+    bed.reaches(job, JobState::Queued).await;
+    assert_eq!(bed.attempts(job).await[0].state, AttemptState::Lost);
+    let welcome = agent.rejoin(&bed.handle()).await.unwrap();
+    assert_eq!(welcome.keep, [attempt]);
+    bed.reaches(job, JobState::Running).await;
+    agent.end(&[attempt], Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
+    assert_eq!(bed.attempts(job).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_what_is_missing_after_the_spool_is_lost_and_what_the_spool_tells_is_not() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    let jobs = bed.submit(&[json!({}), json!({})]).await;
+    let given = agent.given(2).await;
+    agent.hang_up().await;
+    agent.stored(WorkerState::Unhealthy).await;
+    // One ended while the stream was down: its result is spooled. The other is gone without a trace.
+    agent.spool.insert(1, agent.result_frame(&given[..1], Ending::Succeeded));
+    agent.live.clear();
+    agent.rejoin(&bed.handle()).await.unwrap();
+    bed.handle().ended(jobs[0]).await.unwrap();
+    assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
+    let again = agent.given(1).await[0];
+    assert_eq!((again.job, again.attempt), (jobs[1], 2));
+    assert_eq!(bed.attempts(jobs[1]).await[0].state, AttemptState::Lost);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_4_a_repeated_result_is_a_duplicate() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let job = bed.submit(&[json!({})]).await[0];
+    let attempt = agent.given(1).await[0];
+    agent.end(&[attempt], Ending::Succeeded).await;
+    agent.end(&[attempt], Ending::Failed).await;
+    agent.all_acknowledged().await;
+    let verdicts: Vec<Verdict> =
+        agent.received.iter().flat_map(|frame| &frame.verdicts).map(|judged| judged.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Duplicate]);
+    assert_eq!(bed.state(job).await, JobState::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s7_1_a_failed_commit_ends_the_term_and_nothing_is_acknowledged() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let Status::Leading { epoch } = bed.handle().status() else { panic!("it leads") };
+    bed.store.fail_commits(1, Class::Transient);
+    let refused = bed.handle().submit(batch(&[json!({})])).await.unwrap_err();
+    assert_eq!(refused.code, Code::StoreUnavailable);
+    let handle = bed.handle();
+    let next = until("another term", async || match handle.status() {
+        Status::Leading { epoch: next } => (next != epoch).then_some(next),
+        _ => None,
+    })
+    .await;
+    assert_eq!(next, epoch.next());
+    while agent.closed.is_none() {
+        agent.listen().await;
+    }
+    assert_eq!(agent.closed, Some(Closing::Stopped));
+    assert_eq!(agent.open(0).await.unwrap_err().code, Code::Unauthenticated, "the session is of another epoch");
+    agent.rejoin(&bed.handle()).await.unwrap();
+    let job = bed.submit(&[json!({})]).await[0];
+    assert_eq!(job.epoch(), next);
+    agent.work(1).await;
+    assert_eq!(bed.state(job).await, JobState::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_5_a_second_stream_closes_the_first_and_another_directory_is_refused() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let refused = Agent::join_from(&bed.handle(), "w1", "state-2", 1).await.err().unwrap();
+    assert_eq!(refused.code, Code::Conflict);
+    let first = agent.stream;
+    agent.open(0).await.unwrap();
+    assert!(agent.stream > first);
+    // The end of the first stream is told late, and means nothing any more.
+    let second = std::mem::replace(&mut agent.stream, first);
+    agent.hang_up().await;
+    agent.stream = second;
+    let job = bed.submit(&[json!({})]).await[0];
+    agent.work(1).await;
+    assert_eq!(bed.state(job).await, JobState::Completed);
+    agent.hang_up().await;
+    agent.stored(WorkerState::Unhealthy).await;
+    Agent::join_from(&bed.handle(), "w1", "state-2", 1).await.unwrap();
+    agent.stored(WorkerState::Failed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let jobs = bed.submit(&[json!({}), json!({})]).await;
+    let attempt = agent.given(1).await[0];
+    let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default());
+    bed.handle().order("w1".parse().unwrap(), order).await.unwrap();
+    agent.end(&[attempt], Ending::Succeeded).await;
+    while agent.closed.is_none() {
+        agent.listen().await;
+    }
+    assert_eq!(agent.closed, Some(Closing::Gone));
+    assert!(agent.received.iter().any(|frame| frame.shutdown));
+    assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
+    assert_eq!(bed.state(jobs[1]).await, JobState::Queued);
+    agent.stored(WorkerState::Terminated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_1_readers_see_a_picture_that_the_loop_makes() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    bed.submit(&[json!({}), json!({}), json!({})]).await;
+    agent.given(2).await;
+    bed.pass(Duration::from_millis(200));
+    let handle = bed.handle();
+    let picture = until("the picture", async || Some(handle.snapshot()).filter(|picture| picture.jobs == 3)).await;
+    let id: orlop_core::id::WorkerId = "w1".parse().unwrap();
+    let worker = &picture.workers[&id];
+    assert_eq!((worker.view.state, worker.view.attempts, worker.connected), (WorkerState::Running, 2, true));
+    assert_eq!(picture.tenants[&super::bed::tenant()].pending, 1);
+}

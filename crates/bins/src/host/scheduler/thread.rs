@@ -1,0 +1,150 @@
+//! The loop: one thread that leads, acts in turns, and starts over when a commit fails. Owns when a turn is computed and
+//! when the thread sleeps; nothing waits for a tick.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use orlop_core::ports::fleet_store::HELD;
+
+use super::commit::Writer;
+use super::error;
+use super::lead::{Ground, Term};
+use super::shared::{Shared, Status};
+use super::turn::Core;
+
+/// The first wait after a failure, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// The loop of a server.
+pub(super) struct Loop {
+    pub(super) shared: Arc<Shared>,
+    pub(super) runtime: tokio::runtime::Handle,
+}
+
+/// How a term ended.
+enum End {
+    /// Everything is written and released; the server is to end.
+    Stopped,
+    /// Memory is ahead of the store, or another server leads.
+    Failed,
+}
+
+impl Loop {
+    /// Runs until the server is told to stop.
+    pub(super) fn run(self) {
+        self.shared.ingress.wake().enlist();
+        self.shared.pause.enlist();
+        let mut wait = RETRY.0;
+        while !self.stopping() {
+            match self.runtime.block_on(self.lead()) {
+                Ok((core, term)) => {
+                    wait = RETRY.0;
+                    if matches!(self.act(core, &term), End::Stopped) {
+                        self.resign(&term);
+                        break;
+                    }
+                }
+                Err(refused) => {
+                    tracing::warn!(target: "orlop::scheduler", error = refused.detail, "does not act yet");
+                    wait = refused.retry_after_ms.map_or(wait, Duration::from_millis);
+                    self.rest(wait);
+                    wait = (wait * 2).min(RETRY.1);
+                }
+            }
+            self.refuse_waiting();
+        }
+        self.shared.status.store(Arc::new(Status::Stopped));
+        self.refuse_waiting();
+    }
+
+    fn stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::SeqCst)
+    }
+
+    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move || {
+            shared.ingress.wake().wake();
+            shared.pause.wake();
+        })
+    }
+
+    /// Takes the epoch and reads everything that lives.
+    async fn lead(&self) -> Result<(Core, Term), error::Error> {
+        let shared = &self.shared;
+        let ground = Ground { store: Arc::clone(&shared.store), clock: Arc::clone(&shared.clock), wake: self.waker() };
+        let term = match Term::take(ground, &shared.options.holder).await {
+            Ok(term) => term,
+            Err(held) if held.reason == Some(HELD) => {
+                let leader = shared.store.leader().await.ok().flatten().map(|leader| leader.url);
+                shared.status.store(Arc::new(Status::Standby { leader: leader.clone() }));
+                let mut refused = error::not_leader(leader);
+                refused.retry_after_ms = error::port(&held).retry_after_ms.or(Some(1000));
+                return Err(refused);
+            }
+            Err(trouble) => return Err(error::port(&trouble)),
+        };
+        shared.status.store(Arc::new(Status::Restoring));
+        let core = Core::restore(shared, term.epoch()).await?;
+        shared.status.store(Arc::new(Status::Leading { epoch: term.epoch() }));
+        tracing::info!(target: "orlop::scheduler", epoch = %term.epoch(), "leads");
+        Ok((core, term))
+    }
+
+    /// Acts until a commit fails, leadership is lost, or the server is to stop.
+    fn act(&self, mut core: Core, term: &Term) -> End {
+        let shared = &*self.shared;
+        let writer = Writer::start(&self.runtime, Arc::clone(&shared.store), term.epoch(), self.waker());
+        let progress = Arc::clone(&writer.progress);
+        let end = loop {
+            if progress.has_failed() || term.until() <= shared.clock.monotonic() {
+                break End::Failed;
+            }
+            if !progress.has_room() {
+                // Only the writer is waited for: whoever brings something now need not wake the loop.
+                shared.pause.sleep(None, || !progress.has_room() && !progress.has_failed());
+                continue;
+            }
+            if let Some(staged) = core.turn(&shared.ingress) {
+                writer.stage(staged);
+                core.publish_snapshot(&shared.snapshot);
+                continue;
+            }
+            if self.stopping() && progress.is_idle() {
+                break End::Stopped;
+            }
+            core.publish_snapshot(&shared.snapshot);
+            let until = core.next_deadline().unwrap_or(u64::MAX).min(term.until());
+            let me = std::thread::current();
+            let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
+            shared.ingress.wake().sleep(patience, || {
+                shared.ingress.is_empty() && !progress.has_failed() && !(self.stopping() && progress.is_idle())
+            });
+        };
+        // From here on nothing is released: the writer's queue ends with it.
+        drop(writer);
+        shared.status.store(Arc::new(Status::Restoring));
+        core.close_sessions();
+        end
+    }
+
+    /// Lets another server lead at once.
+    fn resign(&self, term: &Term) {
+        if let Err(error) = self.runtime.block_on(self.shared.store.release(term.epoch())) {
+            let error = error.chain();
+            tracing::warn!(target: "orlop::scheduler", error, "leadership was not given up; it runs out");
+        }
+    }
+
+    /// Drops what waits: whoever asked is told that nothing can be written now.
+    fn refuse_waiting(&self) {
+        while self.shared.ingress.drain(usize::MAX, |_| true) > 0 {}
+    }
+
+    /// Waits before the next try, unless the server is to stop.
+    fn rest(&self, wait: Duration) {
+        self.refuse_waiting();
+        self.shared.pause.sleep(Some(wait), || !self.stopping());
+    }
+}

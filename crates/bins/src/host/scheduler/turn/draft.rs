@@ -1,0 +1,66 @@
+//! What a turn has decided so far: records in the order they are written, units that changed, and what is released once
+//! they are committed. Owns the collecting; writes and sends nothing.
+
+use orlop_core::id::JobId;
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{Record, Text};
+use orlop_core::time::Time;
+use orlop_scheduler::effect::Reason;
+use orlop_scheduler::token::WorkerKey;
+
+use super::super::release::Release;
+
+/// A job, element or gang that changed.
+#[derive(Clone, Debug)]
+pub(super) struct UnitMark {
+    pub(super) job: JobId,
+    /// The element; none = the job itself.
+    pub(super) element: Option<u32>,
+    pub(super) to: JobState,
+    pub(super) reason: Reason,
+    /// Number of the change.
+    pub(super) revision: u64,
+    /// What a result said.
+    pub(super) told: Told,
+}
+
+/// What a worker's message says of a unit, as far as its row keeps it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub(super) reason: Option<Text>,
+    pub(super) exit_code: Option<i32>,
+    pub(super) started_at: Option<Time>,
+    pub(super) finished_at: Option<Time>,
+}
+
+/// A turn in the making.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    /// Records that are complete.
+    pub(super) records: Vec<Record>,
+    /// Units whose rows are written at the end of the turn.
+    pub(super) units: Vec<UnitMark>,
+    /// Workers whose documents are written then.
+    pub(super) workers: Vec<WorkerKey>,
+    /// Workers that something goes out to.
+    pub(super) touched: Vec<WorkerKey>,
+    /// What is done after the commit, in order; frames come before.
+    pub(super) releases: Vec<Release>,
+    /// Something was applied: the core is worth a round.
+    pub(super) applied: bool,
+}
+
+impl Draft {
+    pub(super) fn release(&mut self, release: Release) {
+        self.releases.push(release);
+    }
+
+    /// Whether nothing came of the turn.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+            && self.units.is_empty()
+            && self.workers.is_empty()
+            && self.touched.is_empty()
+            && self.releases.is_empty()
+    }
+}

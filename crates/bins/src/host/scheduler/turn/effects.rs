@@ -1,0 +1,161 @@
+//! The core's effects become records, frames and events of the turn. Owns that translation, effect by effect; each is
+//! carried out after the commit.
+
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::ports::fleet_store::{
+    AttemptChange, AttemptEnd, AttemptId, NewAttempt, RangeChange, Record, StartMode,
+};
+use orlop_scheduler::effect::{Effect, Part, Reason};
+use orlop_scheduler::token::{AttemptRef, WorkerKey};
+
+use super::super::release::Release;
+use super::super::session::Assignment;
+use super::super::words;
+use super::Core;
+use super::draft::{Told, UnitMark};
+use crate::wire::attempt::{CancelJob, Mode};
+
+/// The store's name of an attempt.
+pub(super) fn attempt_id(attempt: AttemptRef) -> AttemptId {
+    let AttemptRef { job, index, member, attempt, epoch } = attempt;
+    AttemptId { job, index, member, attempt, epoch }
+}
+
+impl Core {
+    /// Takes the effects of the last call in. `told` is what the message that caused them said.
+    pub(super) fn absorb(&mut self, told: &Told) {
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
+            self.take_in(effect, told);
+        }
+        self.effects = effects;
+    }
+
+    fn take_in(&mut self, effect: Effect, told: &Told) {
+        match effect {
+            Effect::JobChanged { job, part, to, reason, revision, .. } => {
+                self.revision = revision;
+                let element = match part {
+                    Part::Whole => None,
+                    Part::Elements(first, last) if first == last && self.was_assigned(job, first) => Some(first),
+                    Part::Elements(first, last) => {
+                        // Elements that wait count as Queued in the store, whatever the gate.
+                        if to.is_terminal() {
+                            let reason = words::reason(reason);
+                            let change = RangeChange { job, first, last, state: to, reason, at: self.wall };
+                            self.draft.records.push(Record::Ranges(change));
+                        }
+                        return;
+                    }
+                };
+                self.draft.units.push(UnitMark { job, element, to, reason, revision, told: told.clone() });
+            }
+            Effect::Finished { job, part: Part::Whole, outcome, reason } => {
+                if self.registry.jobs.get(job).is_some_and(|live| live.array) {
+                    let (revision, told) = (self.revision, Told::default());
+                    self.draft.units.push(UnitMark { job, element: None, to: outcome, reason, revision, told });
+                }
+                let waiters = self.registry.jobs.finish(job);
+                if !waiters.is_empty() {
+                    self.draft.release(Release::Ended(waiters));
+                }
+            }
+            Effect::Assign { attempt, worker } => self.assign(attempt, worker, Mode::Now),
+            Effect::Cancel { attempt, worker, why, grace_ms } => {
+                if let Some(out) = self.out(worker) {
+                    out.cancel.push(CancelJob { attempt, reason: why.into(), grace_ms });
+                }
+            }
+            Effect::Revoke { attempt, worker } => {
+                if let Some(out) = self.out(worker) {
+                    out.revoke.push(attempt);
+                }
+            }
+            Effect::Lost { attempt, held, .. } => {
+                let finished_at = (!held).then_some(self.wall);
+                let end = AttemptEnd { reason: words::reason(Reason::WorkerLost), ..AttemptEnd::default() };
+                self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
+                    id: attempt_id(attempt),
+                    state: AttemptState::Lost,
+                    accepted_at: None,
+                    started_at: None,
+                    finished_at,
+                    end: Some(end),
+                })));
+            }
+            Effect::WorkerChanged { worker, to, reason, .. } => self.worker_changed(worker, to, reason),
+            Effect::Shutdown { worker } => {
+                if let Some(out) = self.out(worker) {
+                    out.shutdown = true;
+                }
+            }
+            // What a submit got is told by who applied it; a verdict by who applied the message.
+            _ => {}
+        }
+    }
+
+    /// Whether an element has left its range: it was assigned at least once.
+    fn was_assigned(&self, job: orlop_core::id::JobId, index: u32) -> bool {
+        self.scheduler.job(job, Some(index)).is_some_and(|view| view.attempt > 0)
+    }
+
+    fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey, mode: Mode) {
+        let Some(job) = self.registry.jobs.get_mut(attempt.job) else { return };
+        let (spec, client) = (std::sync::Arc::clone(&job.spec), job.client.clone());
+        let first = job.array && !std::mem::replace(&mut job.shown_running, true);
+        if first {
+            let revision = self.revision;
+            let to = orlop_core::machine::job::JobState::Running;
+            let (told, reason) = (Told { started_at: Some(self.wall), ..Told::default() }, Reason::Plain);
+            self.draft.units.push(UnitMark { job: attempt.job, element: None, to, reason, revision, told });
+        }
+        let Some(live) = self.registry.workers.get(worker) else { return };
+        let stored = match mode {
+            Mode::Now => StartMode::Now,
+            Mode::Inherit => StartMode::Inherit,
+        };
+        self.draft.records.push(Record::AttemptNew(Box::new(NewAttempt {
+            id: attempt_id(attempt),
+            worker: live.id.clone(),
+            incarnation: live.incarnation,
+            mode: stored,
+            assigned_at: self.wall,
+        })));
+        if let Some(out) = self.out(worker) {
+            out.assign.push(Assignment { attempt, spec, client, mode });
+        }
+    }
+
+    /// What goes out to a worker after this turn; none if it has no session.
+    pub(super) fn out(&mut self, worker: WorkerKey) -> Option<&mut super::super::session::Outgoing> {
+        let live = self.registry.workers.get_mut(worker)?;
+        live.session.as_ref()?;
+        if !live.out.touched {
+            live.out.touched = true;
+            self.draft.touched.push(worker);
+        }
+        Some(&mut live.out)
+    }
+
+    /// The verdict among the effects of a message about an attempt.
+    pub(super) fn verdict_of(&self, attempt: AttemptRef) -> Option<Verdict> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(*verdict),
+            _ => None,
+        })
+    }
+
+    /// Whether the effects of a message make its unit final: its result is the one that counts.
+    pub(super) fn is_final(&self, attempt: AttemptRef) -> bool {
+        self.effects.iter().any(|effect| match effect {
+            Effect::Finished { job, part: Part::Whole, .. } => {
+                *job == attempt.job && !self.registry.jobs.get(*job).is_some_and(|live| live.array)
+            }
+            Effect::Finished { job, part: Part::Elements(first, last), .. } => {
+                *job == attempt.job && (*first..=*last).contains(&attempt.index)
+            }
+            _ => false,
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! One term of leadership: the core with what the loop knows beside it, and the turn that both go through (scheduler
+//! contract, section 5.1). Owns the order of a turn: inputs, round, rows; which input does what stands in the files beside.
+
+mod draft;
+mod effects;
+mod flush;
+mod order;
+mod picture;
+mod register;
+mod report;
+mod restore;
+mod submit;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::Turn;
+use orlop_core::time::Time;
+use orlop_scheduler::effect::Effect;
+use orlop_scheduler::engine::Scheduler;
+use orlop_scheduler::error::EventError;
+use orlop_scheduler::event::Event;
+use orlop_scheduler::token::WorkerKey;
+
+use self::draft::{Draft, Told};
+use super::clock::Clock;
+use super::command::Command;
+use super::commit::Staged;
+use super::error::{self, Error};
+use super::ingress::LockFreePriorityQueue;
+use super::live::{Jobs, Keys, Specs, Workers};
+use super::release::Release;
+use super::snapshot::EVERY;
+
+/// The most inputs of one turn.
+const INPUTS: usize = 4096;
+/// How long a turn takes inputs after the first.
+const DRAIN: Duration = Duration::from_millis(1);
+/// The most placements of one turn.
+const PLACEMENTS: u32 = 8192;
+
+/// What the loop knows beside the core.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    pub(super) jobs: Jobs,
+    pub(super) specs: Specs,
+    pub(super) keys: Keys,
+    pub(super) workers: Workers,
+}
+
+/// The state of a term of leadership. It is dropped whole when a commit fails.
+#[derive(Debug)]
+pub(super) struct Core {
+    scheduler: Scheduler,
+    registry: Registry,
+    epoch: Epoch,
+    next_job: u64,
+    clock: Arc<dyn Clock>,
+    lease_ms: u32,
+    /// Time of the turn.
+    now: u64,
+    wall: Time,
+    effects: Vec<Effect>,
+    draft: Draft,
+    /// Workers that left in this turn.
+    departed: Vec<WorkerKey>,
+    /// Messages by their verdict, in the order of the contract.
+    verdicts: [u64; 5],
+    /// Number of the last change of a job.
+    revision: u64,
+    /// When the last picture was made.
+    pictured: u64,
+    /// Something has happened since.
+    outdated: bool,
+    /// The last round ended at its limit.
+    more: bool,
+}
+
+impl Core {
+    /// One turn: inputs, round, rows. None if nothing came of it.
+    pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>) -> Option<Staged> {
+        self.read_clock();
+        let begun = Instant::now();
+        ingress.drain(INPUTS, |command| {
+            self.command(command);
+            begun.elapsed() < DRAIN
+        });
+        let due = self.scheduler.next_deadline().is_some_and(|at| at <= self.now);
+        if self.draft.applied || self.more || due {
+            self.effects.clear();
+            self.more = self.scheduler.round(self.now, PLACEMENTS, &mut self.effects).limited;
+            self.absorb(&Told::default());
+        }
+        if self.draft.is_empty() {
+            self.draft.applied = false;
+            return None;
+        }
+        self.flush();
+        self.end_departed();
+        self.outdated = true;
+        let draft = std::mem::take(&mut self.draft);
+        Some(Staged { turn: Turn::new(draft.records), releases: draft.releases })
+    }
+
+    /// When the next turn is due if nothing comes in, in monotonic milliseconds; 0 = at once.
+    pub(super) fn next_deadline(&self) -> Option<u64> {
+        if self.more {
+            return Some(0);
+        }
+        let picture = self.outdated.then(|| self.pictured.saturating_add(EVERY));
+        self.scheduler.next_deadline().into_iter().chain(picture).min()
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.clock.monotonic();
+        self.wall = self.clock.wall();
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Submit(batch, reply) => self.submit(*batch, reply),
+            Command::Cancel { job, elements, reply } => self.cancel(job, &elements, reply),
+            Command::Explain(job, reply) => drop(reply.send(self.scheduler.explain(job).map(Box::new))),
+            Command::Wait(job, waiter) => {
+                // Its end may be in a turn that is not committed yet.
+                if let Some(waiter) = self.registry.jobs.wait(job, waiter) {
+                    self.draft.release(Release::Ended(vec![waiter]));
+                }
+            }
+            Command::Worker(worker, order, reply) => self.worker_order(&worker, order, reply),
+            Command::Tenant(change, reply) => {
+                let (name, settings, quota) = *change;
+                self.tenant(name, (settings, quota), reply);
+            }
+            Command::Register(registration, reply) => self.register(*registration, reply),
+            Command::Open(opening, reply) => self.open(*opening, reply),
+            Command::Frame(session, frame) => self.frame(&session, *frame),
+            Command::Closed { session, stream } => self.closed(session.id(), stream),
+            Command::Alive { session, healthy, reply } => self.alive(session, healthy, reply),
+        }
+    }
+
+    /// Gives the core an event, and leaves its effects to be looked at.
+    fn try_call(&mut self, event: Event) -> Result<(), EventError> {
+        self.effects.clear();
+        self.draft.applied = true;
+        let result = self.scheduler.apply(self.now, event, &mut self.effects);
+        if let Err(EventError::Fatal(problem)) = &result {
+            tracing::error!(target: "orlop::scheduler", problem, "the core set something aside");
+        }
+        result
+    }
+
+    /// As [`Core::try_call`], for messages: what is not taken changes nothing, and is logged.
+    fn call(&mut self, event: Event) -> bool {
+        match self.try_call(event) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::debug!(target: "orlop::scheduler", %error, "a message was not taken");
+                false
+            }
+        }
+    }
+
+    /// Gives the core an event and takes its effects in.
+    fn apply(&mut self, event: Event, told: &Told) {
+        if self.call(event) {
+            self.absorb(told);
+        }
+    }
+
+    /// As [`Core::apply`], for requests: what is not taken is their answer.
+    fn call_or(&mut self, event: Event) -> Result<(), Error> {
+        self.call_or_keep(event)?;
+        self.absorb(&Told::default());
+        Ok(())
+    }
+
+    /// As [`Core::call_or`], but leaves the effects to be looked at.
+    fn call_or_keep(&mut self, event: Event) -> Result<(), Error> {
+        self.try_call(event).map_err(|problem| error::event(&problem))
+    }
+}

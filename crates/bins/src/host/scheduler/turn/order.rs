@@ -1,0 +1,112 @@
+//! Orders of people: cancels, workers' administration, tenants, questions. Owns how they reach the core and what is written
+//! of them.
+
+use orlop_core::id::{JobId, TenantName, WorkerId};
+use orlop_core::machine::tenant::TenantState;
+use orlop_core::ports::fleet_store::{Record, Tenant};
+use orlop_scheduler::error::EventError;
+use orlop_scheduler::event::{Departure, Event, Quota, TenantSettings, TenantStatus};
+use orlop_scheduler::token::WorkerKey;
+
+use super::super::command::{Cancelled, Reply, WorkerOrder};
+use super::super::error::{self, Error};
+use super::super::release::Release;
+use super::Core;
+use super::draft::Told;
+use crate::wire::frame::{Directive, DirectiveKind};
+use crate::wire::problem::Code;
+
+impl Core {
+    /// Cancels a job, or elements of it. One that has ended stays as it is.
+    pub(super) fn cancel(&mut self, job: JobId, elements: &[(u32, u32)], reply: Reply<Cancelled>) {
+        let mut answer = Ok(Cancelled::Taken);
+        let parts: Vec<Option<(u32, u32)>> =
+            if elements.is_empty() { vec![None] } else { elements.iter().copied().map(Some).collect() };
+        for elements in parts {
+            match self.try_call(Event::Cancel { job, elements }) {
+                Ok(()) => self.absorb(&Told::default()),
+                // Its state takes no cancel: it has ended, or is being cancelled.
+                Err(EventError::Job { .. }) => answer = answer.map(|_| Cancelled::Ended),
+                Err(problem) => answer = Err(error::event(&problem)),
+            }
+        }
+        self.draft.release(Release::reply(reply, answer));
+    }
+
+    pub(super) fn worker_order(&mut self, worker: &WorkerId, order: WorkerOrder, reply: Reply<()>) {
+        let answer = match self.scheduler.worker_key(worker) {
+            Some(key) => self.ordered(key, order),
+            None => Err(error::not_found(format_args!("worker `{worker}`"))),
+        };
+        self.draft.release(Release::reply(reply, answer));
+    }
+
+    fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Error> {
+        let attempts = self.scheduler.worker_view(key).map_or(0, |view| view.attempts);
+        let event = match order {
+            WorkerOrder::Drain(order) => Event::Drain { worker: key, order },
+            WorkerOrder::Undrain => Event::Undrain { worker: key },
+            WorkerOrder::Cordon => Event::Cordon { worker: key },
+            WorkerOrder::Uncordon => Event::Uncordon { worker: key },
+            WorkerOrder::Remove { force: false } if attempts > 0 => {
+                let text = format!("the worker has {attempts} attempts; drain it first, or remove it by force");
+                return Err(error::problem(Code::Conflict, text));
+            }
+            WorkerOrder::Remove { .. } => Event::Remove { worker: key, why: Departure::Removed },
+        };
+        self.call_or(event)?;
+        self.draft.workers.push(key);
+        if let WorkerOrder::Drain(order) = order {
+            let left = order.deadline.map_or(0, |at| at.saturating_sub(self.now).max(1));
+            if let Some(out) = self.out(key) {
+                let reason = "an operator drains this worker".to_owned();
+                out.directive = Some(Directive { kind: DirectiveKind::Drain, reason, deadline_ms: left });
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates or changes a tenant.
+    pub(super) fn tenant(
+        &mut self,
+        name: TenantName,
+        (settings, quota): (Option<TenantSettings>, Option<Quota>),
+        reply: Reply<()>,
+    ) {
+        let answer = self.changed_tenant(&name, settings, quota);
+        self.draft.release(Release::reply(reply, answer));
+    }
+
+    fn changed_tenant(
+        &mut self,
+        name: &TenantName,
+        settings: Option<TenantSettings>,
+        quota: Option<Quota>,
+    ) -> Result<(), Error> {
+        if let Some(settings) = settings {
+            self.call_or(Event::TenantChanged { tenant: name.clone(), settings })?;
+        }
+        if let Some(quota) = quota {
+            self.call_or(Event::QuotaChanged { tenant: name.clone(), quota })?;
+        }
+        let Some(view) = self.scheduler.tenant(name) else {
+            return Err(error::not_found(format_args!("tenant `{name}`")));
+        };
+        let document = Tenant {
+            weight: view.settings.weight,
+            state: match view.settings.status {
+                TenantStatus::Active => TenantState::Active,
+                TenantStatus::Paused => TenantState::Paused,
+                TenantStatus::Closing => TenantState::Closing,
+            },
+            priority_best: view.settings.priority_best,
+            quota: serde_json::to_value(&view.quota)
+                .map_err(|error| error::problem(Code::Internal, error.to_string()))?,
+            revision: self.revision,
+            ..Tenant::new(name.clone())
+        };
+        let record = Record::put(&document).map_err(|error| error::port(&error))?;
+        self.draft.records.push(record);
+        Ok(())
+    }
+}

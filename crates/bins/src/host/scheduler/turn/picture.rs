@@ -1,0 +1,62 @@
+//! The picture of the fleet that readers take: made by the loop between turns, at most ten times a second while it is busy.
+//! Owns the making.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::super::session::Closing;
+use super::super::snapshot::{EVERY, Snapshot, WorkerPicture};
+use super::Core;
+
+impl Core {
+    /// Makes a new picture if the last one is old enough.
+    pub(in super::super) fn publish_snapshot(&mut self, to: &ArcSwap<Snapshot>) {
+        self.now = self.clock.monotonic();
+        let early = self.now < self.pictured.saturating_add(EVERY);
+        if self.pictured > 0 && (early || !self.outdated) {
+            return;
+        }
+        (self.pictured, self.outdated) = (self.now, false);
+        let scheduler = &self.scheduler;
+        self.registry.workers.retain(|key| scheduler.worker_view(key).is_some());
+        to.store(Arc::new(self.picture()));
+    }
+
+    fn picture(&self) -> Snapshot {
+        let workers = self.registry.workers.iter().filter_map(|(key, live)| {
+            // Of an id that came back only its newest incarnation is found by it.
+            let newest = self.scheduler.worker_key(&live.id) == Some(key);
+            let (row, view) = (self.scheduler.worker_row(key)?, self.scheduler.worker_view(key)?);
+            newest.then(|| {
+                let picture = WorkerPicture {
+                    view,
+                    capabilities: row.capabilities,
+                    agent_version: live.agent_version.clone(),
+                    since: live.since,
+                    reason: live.reason.clone(),
+                    registered_at: live.registered_at,
+                    connected: live.stream.is_some(),
+                };
+                (live.id.clone(), picture)
+            })
+        });
+        let tenants =
+            self.scheduler.tenant_names().filter_map(|name| Some((name.clone(), self.scheduler.tenant(name)?)));
+        Snapshot {
+            epoch: self.epoch,
+            at: self.wall,
+            jobs: self.registry.jobs.len() as u64,
+            fleet: self.scheduler.fleet_use(),
+            workers: workers.collect(),
+            tenants: tenants.collect(),
+            verdicts: self.verdicts,
+        }
+    }
+
+    /// Ends all sessions: this server does not act any more.
+    pub(in super::super) fn close_sessions(&self) {
+        let sessions = self.registry.workers.iter().filter_map(|(_, live)| live.session.as_ref());
+        sessions.for_each(|session| session.close(Closing::Stopped));
+    }
+}

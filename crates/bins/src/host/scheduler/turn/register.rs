@@ -1,0 +1,266 @@
+//! Workers come, open their streams and lose them. Owns sessions and what a worker that comes back is told (section 1.4 by
+//! way of the core's verdicts); the worker's state is the core's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use orlop_core::id::{Incarnation, SessionId};
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::worker::WorkerState;
+use orlop_core::ports::fleet_store::{Record, Worker};
+use orlop_scheduler::effect::{CancelReason, Effect, WorkerReason};
+use orlop_scheduler::event::{Departure, Event, Kept};
+use orlop_scheduler::token::{AttemptRef, WorkerKey};
+
+use super::super::command::{Registration, Reply};
+use super::super::error::{self, Error};
+use super::super::live::{LiveWorker, Syncing};
+use super::super::release::Release;
+use super::super::session::{Closing, Opening, Session, SessionFacts};
+use super::super::words;
+use super::Core;
+use super::draft::Told;
+use crate::wire::frame::Welcome;
+use crate::wire::problem::Code;
+
+impl Core {
+    pub(super) fn register(&mut self, registration: Registration, reply: Reply<Arc<Session>>) {
+        let answer = self.registered(registration);
+        self.draft.release(Release::reply(reply, answer));
+    }
+
+    fn registered(&mut self, registration: Registration) -> Result<Arc<Session>, Error> {
+        let id = registration.worker.clone();
+        let known = self.scheduler.worker_key(&id).and_then(|key| Some((key, self.scheduler.worker_view(key)?.state)));
+        let capabilities = Arc::clone(&registration.capabilities);
+        let key = match known.filter(|(_, state)| !state.is_terminal()) {
+            None => self.declare(&registration)?,
+            Some((key, WorkerState::Creating)) => key,
+            Some((key, _)) => {
+                let live = self.registry.workers.get(key);
+                let same = live.is_some_and(|live| live.state_id == registration.state_id);
+                let connected = live.is_some_and(|live| live.stream.is_some());
+                if same {
+                    self.disconnect(key);
+                    self.call_or(Event::Updated { worker: key, capabilities: Arc::clone(&capabilities) })?;
+                    return Ok(self.new_session(key, &registration));
+                }
+                if connected {
+                    let text =
+                        format!("worker `{id}` is connected from another state directory; give this one another id");
+                    return Err(error::problem(Code::Conflict, text));
+                }
+                self.call_or(Event::Remove { worker: key, why: Departure::Superseded })?;
+                self.declare(&registration)?
+            }
+        };
+        self.call_or(Event::Registered { worker: key, capabilities })?;
+        Ok(self.new_session(key, &registration))
+    }
+
+    /// Makes the next incarnation of a worker known.
+    fn declare(&mut self, registration: &Registration) -> Result<WorkerKey, Error> {
+        let id = registration.worker.clone();
+        self.call_or(Event::WorkerDeclared { id: id.clone() })?;
+        let key = self.scheduler.worker_key(&id).ok_or_else(|| error::not_found(&id))?;
+        Ok(key)
+    }
+
+    fn new_session(&mut self, key: WorkerKey, registration: &Registration) -> Arc<Session> {
+        let incarnation = self.scheduler.worker_view(key).map_or(1, |view| view.incarnation);
+        let facts = SessionFacts {
+            id: registration.session,
+            worker: registration.worker.clone(),
+            incarnation: Incarnation::new(incarnation).unwrap_or(Incarnation::FIRST),
+            key,
+            epoch: self.epoch,
+        };
+        let session = Arc::new(Session::new(facts, self.lease_ms));
+        if let Some(live) = self.registry.workers.get_mut(key) {
+            live.state_id.clone_from(&registration.state_id);
+            live.agent_version.clone_from(&registration.agent_version);
+            live.labels.clone_from(&registration.capabilities.labels);
+            live.registered_at = Some(self.wall);
+            (live.stream, live.syncing) = (None, None);
+        }
+        if let Some(old) = self.registry.workers.set_session(key, Arc::clone(&session)) {
+            self.draft.release(Release::Close(old, Closing::Replaced));
+        }
+        self.draft.workers.push(key);
+        session
+    }
+
+    /// The stream of a session opens: what the worker kept is judged, what it lost moves on.
+    pub(super) fn open(&mut self, opening: Opening, reply: Reply<Welcome>) {
+        let answer = self.opened(&opening);
+        self.draft.release(Release::reply(reply, answer));
+    }
+
+    fn opened(&mut self, opening: &Opening) -> Result<Welcome, Error> {
+        let known = self.registry.workers.by_session(opening.hello.session);
+        let Some(key) = known else {
+            return Err(error::problem(Code::Unauthenticated, "the session is over; register again"));
+        };
+        let hello = &opening.hello;
+        if hello.highest_epoch > self.epoch {
+            return Err(error::not_leader(None));
+        }
+        self.disconnect(key);
+        let told: BTreeSet<AttemptRef> = hello.live.iter().map(|live| live.attempt).collect();
+        // What is not live there may have ended in a frame that is still to come.
+        let missing: BTreeSet<AttemptRef> = if hello.spooled > 0 {
+            self.scheduler.held_by(key).into_iter().filter(|attempt| !told.contains(attempt)).collect()
+        } else {
+            BTreeSet::new()
+        };
+        let mut kept = hello.kept();
+        kept.extend(missing.iter().map(|attempt| Kept { attempt: *attempt, started: false }));
+        self.call_or_keep(Event::Connected { worker: key, kept })?;
+        let mut opened = Welcome::default();
+        for attempt in &told {
+            match self.verdict_of(*attempt).unwrap_or(Verdict::Unknown) {
+                Verdict::Accepted | Verdict::Adopted => opened.keep.push(*attempt),
+                Verdict::Duplicate => opened.settled.push(*attempt),
+                Verdict::Unknown | Verdict::Stale => opened.kill.push(*attempt),
+            }
+        }
+        let is_told = |effect: &Effect| {
+            matches!(effect, Effect::Cancel { attempt, why: CancelReason::Stale, .. }
+                if told.contains(attempt) || missing.contains(attempt))
+        };
+        self.effects.retain(|effect| !is_told(effect));
+        self.absorb(&Told::default());
+        for live in hello.live.iter().filter(|live| opened.keep.contains(&live.attempt)) {
+            self.apply(Event::Accepted { attempt: live.attempt, worker: key }, &Told::default());
+        }
+        self.draft.applied = true;
+        if let Some(live) = self.registry.workers.get_mut(key) {
+            live.stream = Some(opening.stream);
+            let until = hello.first_spooled.saturating_add(hello.spooled).saturating_sub(1);
+            live.syncing = (hello.spooled > 0).then_some(Syncing { until, missing });
+        }
+        self.draft.workers.push(key);
+        Ok(opened)
+    }
+
+    /// A stream ended.
+    pub(super) fn closed(&mut self, session: SessionId, stream: u64) {
+        let Some(key) = self.registry.workers.by_session(session) else { return };
+        // A second stream of the session has closed this one, and is up.
+        if self.registry.workers.get(key).is_some_and(|live| live.stream == Some(stream)) {
+            self.disconnect(key);
+        }
+    }
+
+    /// A sign of life while no stream is up.
+    pub(super) fn alive(&mut self, session: SessionId, healthy: Option<bool>, reply: Reply<()>) {
+        let answer = match self.registry.workers.by_session(session) {
+            Some(key) => {
+                self.apply(Event::Heartbeat { worker: key }, &Told::default());
+                if let Some(good) = healthy {
+                    self.apply(Event::HealthReport { worker: key, good }, &Told::default());
+                }
+                Ok(())
+            }
+            None => Err(error::problem(Code::Unauthenticated, "the session is over; register again")),
+        };
+        self.draft.release(Release::reply(reply, answer));
+    }
+
+    /// The stream of a worker is down, if one was up.
+    fn disconnect(&mut self, key: WorkerKey) {
+        let Some(live) = self.registry.workers.get_mut(key) else { return };
+        live.syncing = None;
+        if live.stream.take().is_some() {
+            self.apply(Event::ConnectionLost { worker: key }, &Told::default());
+            self.draft.applied = true;
+        }
+    }
+
+    /// A worker is in a new state.
+    pub(super) fn worker_changed(&mut self, key: WorkerKey, to: WorkerState, reason: WorkerReason) {
+        let (wall, view) = (self.wall, self.scheduler.worker_view(key));
+        if self.registry.workers.get(key).is_none() {
+            let Some(view) = view else { return };
+            let live = LiveWorker::declared(view.id, view.incarnation, wall);
+            self.registry.workers.insert(key, live);
+        }
+        if let Some(live) = self.registry.workers.get_mut(key) {
+            live.since = wall;
+            live.reason = words::worker_reason(reason).to_owned();
+        }
+        self.draft.workers.push(key);
+        if to.is_terminal() {
+            self.departed.push(key);
+        }
+    }
+
+    /// Writes the documents of workers that changed, and ends the sessions of those that left.
+    pub(super) fn flush_workers(&mut self) {
+        let mut keys = std::mem::take(&mut self.draft.workers);
+        keys.sort_unstable();
+        keys.dedup();
+        for key in &keys {
+            let Some(document) = self.worker_document(*key) else { continue };
+            match Record::put(&document) {
+                Ok(record) => self.draft.records.push(record),
+                Err(error) => tracing::error!(target: "orlop::scheduler", %key, %error, "a worker cannot be written"),
+            }
+        }
+        keys.clear();
+        self.draft.workers = keys;
+    }
+
+    /// Ends the sessions of workers that left; their last frames go out before.
+    pub(super) fn end_departed(&mut self) {
+        for key in std::mem::take(&mut self.departed) {
+            if let Some(session) = self.registry.workers.end_session(key) {
+                self.draft.release(Release::Close(session, Closing::Gone));
+            }
+        }
+    }
+
+    fn worker_document(&self, key: WorkerKey) -> Option<Worker> {
+        let (row, live) = (self.scheduler.worker_row(key)?, self.registry.workers.get(key)?);
+        let incarnation = Incarnation::new(live.incarnation).ok()?;
+        let capabilities = serde_json::to_value(&*row.capabilities).ok()?;
+        let drain = row.drain.map(|order| {
+            let deadline = order.deadline.map(|at| self.wall_of(at));
+            serde_json::json!({ "deadline": deadline, "host_shutdown": order.host_shutdown })
+        });
+        Some(Worker {
+            reason: live.reason.clone(),
+            capabilities,
+            labels: live.labels.clone(),
+            tenants: row.capabilities.tenants.iter().cloned().collect(),
+            cordoned: row.cordoned,
+            drain,
+            session: live.session.as_ref().map(|session| session.id()),
+            state_id: live.state_id.clone(),
+            agent_version: live.agent_version.clone(),
+            registered_at: live.registered_at,
+            last_seen_at: Some(self.wall),
+            ..Worker::new(live.id.clone(), incarnation, row.state, live.since)
+        })
+    }
+}
+
+impl LiveWorker {
+    /// An incarnation of which only the name is known.
+    pub(super) fn declared(id: orlop_core::id::WorkerId, incarnation: u32, since: orlop_core::time::Time) -> Self {
+        Self {
+            id,
+            incarnation,
+            state_id: String::new(),
+            agent_version: String::new(),
+            registered_at: None,
+            since,
+            reason: String::new(),
+            labels: BTreeMap::new(),
+            session: None,
+            stream: None,
+            syncing: None,
+            out: super::super::session::Outgoing::default(),
+        }
+    }
+}

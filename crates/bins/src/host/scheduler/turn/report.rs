@@ -1,0 +1,229 @@
+//! What workers say in their frames: each message becomes an event of the core and a record of the attempt. Owns the order
+//! of the fields and what is written of a result; what a message is worth is the core's to judge.
+
+use std::sync::Arc;
+
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::ports::fleet_store::{AttemptChange, AttemptDetail, AttemptEnd, Record, Usage};
+use orlop_scheduler::event::{Departure, Event};
+use orlop_scheduler::token::{AttemptRef, WorkerKey};
+
+use super::super::release::Release;
+use super::super::session::{Closing, Session};
+use super::Core;
+use super::draft::Told;
+use super::effects::attempt_id;
+use crate::wire::attempt::{JobStarted, Rejected, is_permanent};
+use crate::wire::frame::{Judgement, WorkerFrame};
+use crate::wire::result::{Ending, JobResult};
+use crate::wire::status::WorkerStatus;
+
+impl Core {
+    /// Applies a frame as a whole, in the order of its fields.
+    pub(super) fn frame(&mut self, session: &Arc<Session>, frame: WorkerFrame) {
+        // A session that is over speaks for nobody: its agent registers anew and sends its spool again.
+        let Some(key) = self.registry.workers.by_session(session.id()) else { return };
+        self.draft.applied = true;
+        frame.results.into_iter().for_each(|result| self.result(key, result));
+        frame.started.into_iter().for_each(|started| self.started(key, &started));
+        for attempt in frame.accepted {
+            self.apply(Event::Accepted { attempt, worker: key }, &Told::default());
+        }
+        frame.rejected.into_iter().for_each(|rejected| self.rejected(key, rejected));
+        for attempt in frame.revoked {
+            self.unstarted(attempt, key, Event::Revoked { attempt, worker: key }, (AttemptState::Revoked, None));
+        }
+        if let Some(status) = frame.status {
+            self.status(key, &status);
+            if let Some(out) = self.out(key) {
+                out.lease = true;
+            }
+        }
+        if frame.seq > 0 {
+            self.synced(key, frame.seq);
+            if let Some(out) = self.out(key) {
+                out.ack = Some(frame.seq);
+            }
+        }
+        if !frame.need_specs.is_empty()
+            && let Some(out) = self.out(key)
+        {
+            out.need_specs.extend(frame.need_specs);
+        }
+        if frame.goodbye.is_some() {
+            self.apply(Event::Remove { worker: key, why: Departure::Goodbye }, &Told::default());
+            if let Some(session) = self.registry.workers.end_session(key) {
+                self.draft.release(Release::Close(session, Closing::Goodbye));
+            }
+        }
+    }
+
+    /// A result: judged by the core, written as the end of its attempt, answered after the commit.
+    fn result(&mut self, key: WorkerKey, result: JobResult) {
+        let attempt = result.attempt;
+        let stored = self.scheduler.attempt_row(attempt, key).is_some();
+        let event = Event::Result { attempt, worker: key, outcome: result.outcome() };
+        if !self.call(event) {
+            return;
+        }
+        let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
+        let accepted_final = verdict.counts() && self.is_final(attempt);
+        let told = Told {
+            reason: (!result.reason.is_empty()).then(|| result.reason.clone().into()),
+            exit_code: result.exit_code,
+            started_at: result.started_at,
+            finished_at: result.finished_at,
+        };
+        if stored {
+            self.draft.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
+        }
+        self.answer(key, attempt, verdict);
+        self.absorb(&told);
+    }
+
+    /// Tells a worker what a message was worth. The acknowledgement says it of those that count.
+    fn answer(&mut self, key: WorkerKey, attempt: AttemptRef, verdict: Verdict) {
+        self.verdicts[verdict as usize] += 1;
+        if verdict != Verdict::Accepted
+            && let Some(out) = self.out(key)
+        {
+            out.verdicts.push(Judgement { attempt, verdict });
+        }
+    }
+
+    fn started(&mut self, key: WorkerKey, started: &JobStarted) {
+        let attempt = started.attempt;
+        if !self.call(Event::Started { attempt, worker: key }) {
+            return;
+        }
+        let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
+        if verdict.counts() {
+            let started_at = started.started_at.or(Some(self.wall));
+            self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
+                id: attempt_id(attempt),
+                state: AttemptState::Running,
+                accepted_at: None,
+                started_at,
+                finished_at: None,
+                end: None,
+            })));
+        }
+        self.answer(key, attempt, verdict);
+        self.absorb(&Told { started_at: started.started_at, ..Told::default() });
+    }
+
+    fn rejected(&mut self, key: WorkerKey, rejected: Rejected) {
+        let Rejected { attempt, reason } = rejected;
+        let event = Event::Rejected { attempt, worker: key, permanent: is_permanent(&reason) };
+        self.unstarted(attempt, key, event, (AttemptState::Rejected, Some(reason)));
+    }
+
+    /// An attempt ended before it started.
+    fn unstarted(
+        &mut self,
+        attempt: AttemptRef,
+        key: WorkerKey,
+        event: Event,
+        (state, reason): (AttemptState, Option<String>),
+    ) {
+        let before = self.scheduler.attempt_row(attempt, key).is_some();
+        if !self.call(event) {
+            return;
+        }
+        if before && self.scheduler.attempt_row(attempt, key).is_none() {
+            let reason = reason.filter(|reason| !reason.is_empty()).map(Into::into);
+            self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
+                id: attempt_id(attempt),
+                state,
+                accepted_at: None,
+                started_at: None,
+                finished_at: Some(self.wall),
+                end: Some(AttemptEnd { reason, ..AttemptEnd::default() }),
+            })));
+        }
+        self.absorb(&Told::default());
+    }
+
+    /// A worker's report on itself: it is alive, and well or not.
+    pub(super) fn status(&mut self, key: WorkerKey, status: &WorkerStatus) {
+        self.apply(Event::Heartbeat { worker: key }, &Told::default());
+        if !status.health.is_empty() {
+            let good = status.health.iter().all(|check| check.ok);
+            self.apply(Event::HealthReport { worker: key, good }, &Told::default());
+        }
+        if status.state == orlop_core::machine::worker::WorkerState::Draining
+            && self.scheduler.worker_view(key).is_some_and(|view| !view.draining)
+        {
+            let order = orlop_scheduler::event::DrainOrder { deadline: None, host_shutdown: true };
+            self.apply(Event::Drain { worker: key, order }, &Told::default());
+        }
+    }
+
+    /// Whether a worker that came back has sent all it had spooled: what is still missing then is lost.
+    fn synced(&mut self, key: WorkerKey, seq: u64) {
+        let Some(live) = self.registry.workers.get_mut(key) else { return };
+        let Some(syncing) = live.syncing.take_if(|syncing| syncing.until <= seq) else { return };
+        for attempt in syncing.missing {
+            if self.scheduler.attempt_row(attempt, key).is_some() {
+                self.result(key, JobResult::new(attempt, Ending::Lost));
+            }
+        }
+    }
+}
+
+/// The record of an attempt that ended.
+fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) -> AttemptChange {
+    let state = match result.ending {
+        Ending::Succeeded => AttemptState::Succeeded,
+        Ending::Failed => AttemptState::Failed,
+        Ending::TimedOut => AttemptState::TimedOut,
+        Ending::Cancelled => AttemptState::Cancelled,
+        Ending::Preempted => AttemptState::Preempted,
+        Ending::StartFailed => AttemptState::StartFailed,
+        Ending::Lost => AttemptState::Lost,
+    };
+    let has_detail = !(result.outputs.is_empty() && result.artifacts.is_empty() && result.tail.is_empty())
+        || result.log != crate::wire::result::LogSummary::default();
+    let detail = has_detail.then(|| Box::new(detail(&result)));
+    let usage = result.usage;
+    let crate::wire::result::Usage { cpu_ms, max_rss, io_read, io_write } = usage;
+    let usage =
+        (usage != crate::wire::result::Usage::default()).then_some(Usage { cpu_ms, max_rss, io_read, io_write });
+    let end = AttemptEnd {
+        accepted_final,
+        exit_code: result.exit_code,
+        signal: result.signal,
+        reason: (!result.reason.is_empty()).then(|| result.reason.into()),
+        usage,
+        detail,
+    };
+    AttemptChange {
+        id: attempt_id(result.attempt),
+        state,
+        accepted_at: None,
+        started_at: result.started_at,
+        finished_at: result.finished_at.or(Some(wall)),
+        end: Some(end),
+    }
+}
+
+/// What else came with a result: the body is a JSON object of `outputs`, `artifacts` and `log`.
+fn detail(result: &JobResult) -> AttemptDetail {
+    let artifact = |artifact: &crate::wire::result::Artifact| {
+        let crate::wire::result::Artifact { name, sha256, bytes, path } = artifact;
+        serde_json::json!({ "name": name, "sha256": sha256, "bytes": bytes, "path": path })
+    };
+    let log = &result.log;
+    let body = serde_json::json!({
+        "outputs": result.outputs,
+        "artifacts": result.artifacts.iter().map(artifact).collect::<Vec<_>>(),
+        "log": {
+            "bytes": log.bytes,
+            "dropped_bytes": log.dropped_bytes,
+            "dropped_chunks": log.dropped_chunks,
+            "last_seq": log.last_seq,
+        },
+    });
+    AttemptDetail { body: body.to_string().into(), tail: result.tail.to_vec() }
+}

@@ -1,0 +1,343 @@
+//! A term begins: everything that lives is read from the store and the core is rebuilt from it (scheduler contract, section
+//! 5.4). Owns how stored rows become the core's; what a restart does to them is the core's to say.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use orlop_core::id::{Epoch, JobId, WorkerId};
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::tenant::TenantState;
+use orlop_core::ports::fleet_store::{
+    AttemptFilter, AttemptRow as StoredAttempt, Documents as _, EntryFilter, FleetReads, JobKind, MAX_PAGE, Page,
+    RestoredJob, SpecHash, Tenant, Unit, Worker,
+};
+use orlop_scheduler::effect::CancelReason;
+use orlop_scheduler::engine::Scheduler;
+use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};
+use orlop_scheduler::stored::{
+    ArrayRow, AttemptRow, Body, GangRow, GpuShape, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
+};
+use orlop_scheduler::token::AttemptRef;
+
+use super::super::error::{self, Error};
+use super::super::live::{ClientFields, LiveJob, LiveWorker};
+use super::super::prepare::Prepared;
+use super::super::shared::Shared;
+use super::draft::{Draft, Told};
+use super::{Core, Registry};
+use crate::wire::problem::Code;
+
+/// What is read on the way to a core.
+struct Reading<'a> {
+    shared: &'a Shared,
+    now: u64,
+    wall: orlop_core::time::Time,
+    stored: Stored,
+    registry: Registry,
+    workers: Vec<Worker>,
+    /// The newest incarnation of each worker id.
+    newest: BTreeMap<WorkerId, u32>,
+    offers: HashMap<(WorkerId, u32), Arc<Capabilities>>,
+    specs: HashMap<SpecHash, Arc<Prepared>>,
+}
+
+fn damaged(what: impl std::fmt::Display, problem: impl std::fmt::Display) -> Error {
+    error::problem(
+        Code::Internal,
+        format!("{what} in the store cannot be read: {problem}; restore a backup of the store"),
+    )
+}
+
+impl Core {
+    /// Reads everything that lives and rebuilds the core from it.
+    ///
+    /// # Errors
+    /// The store cannot be read now, or what it holds contradicts itself.
+    pub(in super::super) async fn restore(shared: &Arc<Shared>, epoch: Epoch) -> Result<Self, Error> {
+        let (now, wall) = (shared.clock.monotonic(), shared.clock.wall());
+        let mut reading = Reading {
+            shared,
+            now,
+            wall,
+            stored: Stored::default(),
+            registry: Registry::default(),
+            workers: Vec::new(),
+            newest: BTreeMap::new(),
+            offers: HashMap::new(),
+            specs: HashMap::new(),
+        };
+        reading.tenants().await?;
+        reading.read_workers().await?;
+        reading.jobs().await?;
+        let Reading { stored, registry, workers, .. } = reading;
+        let options = &shared.options;
+        let mut effects = Vec::new();
+        let scheduler = Scheduler::rebuild(options.core.clone(), options.seed, (epoch, now), stored, &mut effects)
+            .map_err(|problem| error::problem(Code::Internal, problem.to_string()))?;
+        let mut core = Self {
+            scheduler,
+            registry,
+            epoch,
+            next_job: 1,
+            clock: Arc::clone(&shared.clock),
+            lease_ms: options.lease_ms,
+            now,
+            wall,
+            effects,
+            draft: Draft::default(),
+            departed: Vec::new(),
+            verdicts: [0; 5],
+            revision: 0,
+            more: true,
+            pictured: 0,
+            outdated: true,
+        };
+        core.know_workers(workers);
+        core.absorb(&Told::default());
+        Ok(core)
+    }
+
+    fn know_workers(&mut self, workers: Vec<Worker>) {
+        for worker in workers {
+            let Some(key) = self.scheduler.worker_key(&worker.id) else { continue };
+            let incarnation = worker.incarnation.get();
+            if self.scheduler.worker_view(key).is_none_or(|view| view.incarnation != incarnation) {
+                continue;
+            }
+            let live = LiveWorker {
+                state_id: worker.state_id,
+                agent_version: worker.agent_version,
+                registered_at: worker.registered_at,
+                reason: worker.reason,
+                labels: worker.labels,
+                ..LiveWorker::declared(worker.id, incarnation, worker.since)
+            };
+            self.registry.workers.insert(key, live);
+        }
+    }
+}
+
+impl Reading<'_> {
+    fn reads(&self) -> &dyn FleetReads {
+        &*self.shared.store
+    }
+
+    fn monotonic(&self, wall: orlop_core::time::Time) -> u64 {
+        let ahead = wall.millis().saturating_sub(self.wall.millis());
+        u64::try_from(i64::try_from(self.now).unwrap_or(i64::MAX).saturating_add(ahead)).unwrap_or(0)
+    }
+
+    async fn tenants(&mut self) -> Result<(), Error> {
+        let mut page = Page::first(MAX_PAGE);
+        loop {
+            let filter = EntryFilter::default();
+            let found = self.reads().list::<Tenant>(&filter, &page).await.map_err(|error| error::port(&error))?;
+            for tenant in found.items {
+                let quota = match tenant.quota {
+                    serde_json::Value::Null => orlop_scheduler::event::Quota::default(),
+                    written => serde_json::from_value(written)
+                        .map_err(|problem| damaged(format_args!("the quota of tenant `{}`", tenant.name), problem))?,
+                };
+                let status = match tenant.state {
+                    TenantState::Active => TenantStatus::Active,
+                    TenantState::Paused => TenantStatus::Paused,
+                    TenantState::Closing => TenantStatus::Closing,
+                };
+                let settings = TenantSettings { weight: tenant.weight, status, priority_best: tenant.priority_best };
+                self.stored.tenants.push(TenantRow { name: tenant.name, settings, quota });
+            }
+            let Some(next) = found.next else { return Ok(()) };
+            page = Page::after(next, MAX_PAGE);
+        }
+    }
+
+    async fn read_workers(&mut self) -> Result<(), Error> {
+        let mut page = Page::first(MAX_PAGE);
+        loop {
+            let filter = EntryFilter::default();
+            let found = self.reads().list::<Worker>(&filter, &page).await.map_err(|error| error::port(&error))?;
+            // In order of id and incarnation: later ones are newer.
+            found.items.into_iter().try_for_each(|worker| self.worker(worker))?;
+            let Some(next) = found.next else { break };
+            page = Page::after(next, MAX_PAGE);
+        }
+        // Of those that left, the newest of each id tells the next incarnation.
+        let newest = &self.newest;
+        let is_newest = |id: &WorkerId, number: u32| newest.get(id) == Some(&number);
+        self.stored.workers.retain(|row| !row.state.is_terminal() || is_newest(&row.worker.id, row.worker.number));
+        Ok(())
+    }
+
+    fn worker(&mut self, worker: Worker) -> Result<(), Error> {
+        let number = worker.incarnation.get();
+        let offer: Capabilities = match &worker.capabilities {
+            serde_json::Value::Null => Capabilities::default(),
+            written => serde_json::from_value(written.clone())
+                .map_err(|problem| damaged(format_args!("what worker `{}` offers", worker.id), problem))?,
+        };
+        let offer = Arc::new(offer);
+        let drain = worker.drain.as_ref().map(|order| DrainOrder {
+            deadline: order
+                .get("deadline")
+                .and_then(serde_json::Value::as_i64)
+                .map(|at| self.monotonic(orlop_core::time::Time::from_millis(at))),
+            host_shutdown: order.get("host_shutdown").and_then(serde_json::Value::as_bool).unwrap_or(false),
+        });
+        self.stored.workers.push(WorkerRow {
+            worker: Incarnation { id: worker.id.clone(), number },
+            state: worker.state,
+            capabilities: Arc::clone(&offer),
+            cordoned: worker.cordoned,
+            drain,
+        });
+        self.newest.insert(worker.id.clone(), number);
+        self.offers.insert((worker.id.clone(), number), offer);
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    async fn jobs(&mut self) -> Result<(), Error> {
+        let mut page = Page::first(MAX_PAGE);
+        loop {
+            let found = self.shared.store.restore(&page).await.map_err(|error| error::port(&error))?;
+            for spec in &found.specs {
+                let Entry::Vacant(place) = self.specs.entry(spec.hash) else { continue };
+                let prepared = Prepared::stored(spec);
+                let prepared = prepared.map_err(|problem| damaged(format_args!("spec {}", spec.hash), problem))?;
+                place.insert(Arc::new(prepared));
+            }
+            for job in found.jobs {
+                self.job(job).await?;
+            }
+            let Some(next) = found.next else { return Ok(()) };
+            page = Page::after(next, MAX_PAGE);
+        }
+    }
+
+    async fn job(&mut self, restored: RestoredJob) -> Result<(), Error> {
+        let RestoredJob { row, elements, attempts } = restored;
+        let id = row.job.id;
+        let Some(spec) = self.specs.get(&row.job.spec).map(Arc::clone) else {
+            return Err(damaged(format_args!("job {id}"), "its spec is not there"));
+        };
+        for attempt in attempts {
+            // Lost, and known to have ended: its worker said so or has left.
+            if !(attempt.state == AttemptState::Lost && attempt.finished_at.is_some()) {
+                let cancelling = row.unit.state == JobState::Cancelling;
+                let attempt = self.attempt(&spec, attempt, cancelling);
+                self.stored.attempts.push(attempt);
+            }
+        }
+        let waits = row.job.not_before.is_some_and(|at| at > self.wall);
+        let body = if row.job.kind == JobKind::Array {
+            let waiting = if waits { JobState::Pending } else { JobState::Queued };
+            let never = elements.waiting.iter().map(|&(first, last)| RangeRow { first, last, state: waiting });
+            let done = elements.done.iter().filter(|span| span.attempt == 0);
+            let done = done.map(|span| RangeRow { first: span.first, last: span.last, state: span.state });
+            let ranges = never.chain(done).collect();
+            let mut known: BTreeMap<u32, UnitRow> =
+                elements.live.into_iter().map(|row| (row.index, self.unit(row.unit))).collect();
+            for span in elements.done.iter().filter(|span| span.attempt > 0) {
+                let unit =
+                    Unit { attempt: span.attempt, epoch: span.epoch, answered: span.answered, ..Unit::new(span.state) };
+                known.extend((span.first..=span.last).map(|index| (index, self.unit(unit.clone()))));
+            }
+            let (max_parallel, max_failures) = spec.array_limits();
+            Body::Array(ArrayRow { max_parallel, max_failures, ranges, elements: known })
+        } else {
+            let gang = self.gang(&spec, id, &row.unit).await?;
+            Body::One(UnitRow { gang, ..self.unit(row.unit.clone()) })
+        };
+        self.stored.jobs.push(JobRow {
+            job: id,
+            spec: Arc::clone(&spec.asks),
+            submitted: self.monotonic(row.job.submitted_at),
+            not_before: row.job.not_before.map(|at| self.monotonic(at)),
+            expires: row.job.expires_at.map(|at| self.monotonic(at)),
+            body,
+        });
+        let client = ClientFields { correlation_id: row.job.correlation_id, traceparent: row.job.traceparent };
+        let client = (client != ClientFields::default()).then(|| Arc::new(client));
+        // Its spec is stored: the record that interning would write is not needed.
+        let (spec, _) = self.registry.specs.intern(&spec);
+        let (array, shown_running) = (row.job.kind == JobKind::Array, row.unit.state == JobState::Running);
+        self.registry.jobs.insert(id, LiveJob { spec, client, array, shown_running });
+        Ok(())
+    }
+
+    fn unit(&self, unit: Unit) -> UnitRow {
+        let avoid = unit.avoid.and_then(|id| {
+            let number = *self.newest.get(&id)?;
+            Some(Incarnation { id, number })
+        });
+        UnitRow {
+            state: unit.state,
+            attempt: unit.attempt,
+            epoch: unit.epoch,
+            answered: unit.answered,
+            lost: unit.lost,
+            started: unit.started_at.is_some(),
+            retries: unit.retries,
+            infra: unit.infra,
+            avoid,
+            due: unit.due_at.map(|at| self.monotonic(at)),
+            earlier: Vec::new(),
+            gang: None,
+        }
+    }
+
+    /// Whose result of the newest attempt of a gang was accepted, by member.
+    async fn gang(&self, spec: &Prepared, job: JobId, unit: &Unit) -> Result<Option<GangRow>, Error> {
+        let Some(gang) = spec.asks.gang.as_ref().filter(|_| unit.attempt > 0) else { return Ok(None) };
+        let mut answered = vec![false; gang.size as usize];
+        let mut page = Page::first(MAX_PAGE);
+        loop {
+            let found = self.reads().attempts(job, &AttemptFilter::default(), &page).await;
+            let found = found.map_err(|error| error::port(&error))?;
+            for row in found.items.iter().filter(|row| row.attempt.id.attempt == unit.attempt) {
+                use AttemptState::{Lost, Rejected, Revoked};
+                let told = row.state.is_end() && !matches!(row.state, Lost | Rejected | Revoked);
+                if let Some(seat) = answered.get_mut(row.attempt.id.member as usize) {
+                    *seat = told;
+                }
+            }
+            let Some(next) = found.next else { break };
+            page = Page::after(next, MAX_PAGE);
+        }
+        Ok(Some(GangRow { answered, ending: None }))
+    }
+
+    fn attempt(&self, spec: &Prepared, row: StoredAttempt, cancelling: bool) -> AttemptRow {
+        let id = row.attempt.id;
+        let worker = Incarnation { id: row.attempt.worker, number: row.attempt.incarnation };
+        // A worker has few kinds of devices: the first that would do is the one the attempt holds.
+        let gpus = &spec.asks.resources.gpus;
+        let offer = self.offers.get(&(worker.id.clone(), worker.number)).filter(|_| gpus.count > 0);
+        let fits = |vendor, model: &_, memory| {
+            gpus.any_of.is_empty() || gpus.any_of.iter().any(|kind| kind.accepts(vendor, model, memory))
+        };
+        let gpu = offer.and_then(|offer| {
+            let device = offer.gpus.iter().find(|device| fits(device.vendor, &device.model, device.memory_bytes))?;
+            let (vendor, model, memory_bytes) = (device.vendor, device.model.clone(), device.memory_bytes);
+            Some(GpuShape { vendor, model, memory_bytes })
+        });
+        AttemptRow {
+            attempt: AttemptRef {
+                job: id.job,
+                index: id.index,
+                member: id.member,
+                attempt: id.attempt,
+                epoch: id.epoch,
+            },
+            worker,
+            gpu,
+            assigned_at: self.monotonic(row.attempt.assigned_at),
+            accepted: row.accepted_at.is_some() || row.started_at.is_some(),
+            started_at: row.started_at.map(|at| self.monotonic(at)),
+            ending: cancelling.then_some(CancelReason::Request),
+            lost: row.state == AttemptState::Lost,
+        }
+    }
+}
