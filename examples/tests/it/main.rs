@@ -123,3 +123,31 @@ fn packing_answers_how_many_which_and_how_much_fits() {
          44 of 83 jobs fit the room that is left (at most 44); 35 % of it is stranded then\n"
     );
 }
+
+#[test]
+fn policies_are_reported_by_refusals_utilisation_and_stranded_share() {
+    let arguments = ["--workers", "20", "--jobs", "1500", "--seeds", "1", "--loads", "1.1"].map(Path::new);
+    let said = output(env!("CARGO_BIN_EXE_online_report"), &arguments);
+    assert_eq!(said, output(env!("CARGO_BIN_EXE_online_report"), &arguments), "equal arguments print equal tables");
+    let tables: Vec<&str> = said.split("\n\n").skip(1).collect();
+    let titles: Vec<&str> = tables.iter().filter_map(|table| table.lines().next()).collect();
+    assert_eq!(titles, ["five shapes, offered 110", "uniform, offered 110", "anti-correlated, offered 110"]);
+    for table in tables {
+        let rows: Vec<(&str, Vec<f64>)> = table
+            .lines()
+            .skip(2)
+            .filter_map(|row| row.split_once(' '))
+            .map(|(policy, row)| (policy, row.split_whitespace().map(|cell| cell.parse().unwrap()).collect()))
+            .collect();
+        assert_eq!(rows.len(), 6, "{table}");
+        for (policy, row) in &rows {
+            let [refused, weighted, utilisation, stranded] = row[..] else { panic!("{policy}: {row:?}") };
+            assert!((0.5..60.0).contains(&refused) && (0.5..60.0).contains(&weighted), "{policy}: {row:?}");
+            // What is not refused is in use: 110 less what was refused, but for chance.
+            assert!((utilisation - 110.0 * (1.0 - weighted / 100.0)).abs() < 10.0, "{policy}: {row:?}");
+            assert!((0.0..50.0).contains(&stranded), "{policy}: {row:?}");
+        }
+        let refused = |name: &str| rows.iter().find(|(policy, _)| *policy == name).map(|(_, row)| row[1]).unwrap();
+        assert!(refused("best-fit") <= refused("spread"), "{table}");
+    }
+}

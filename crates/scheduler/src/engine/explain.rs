@@ -150,7 +150,49 @@ pub struct Demand {
 
 impl Scheduler {
     /// Why a job (of an array, its first element that waits) is not running; none if it is not known. Cost: linear in
-    /// workers.
+    /// workers, tenants and, up to 1000, the jobs before it in its queue.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use orlop_core::id::{Epoch, JobId};
+    /// use orlop_scheduler::config::Config;
+    /// use orlop_scheduler::engine::{Misfit, Scheduler};
+    /// use orlop_scheduler::event::{Capabilities, Event, Gate};
+    /// use orlop_scheduler::job::{JobSpec, Runtime};
+    ///
+    /// let mut scheduler = Scheduler::new(Config::default(), 7)?;
+    /// let mut effects = Vec::new();
+    /// scheduler.apply(0, Event::WorkerDeclared { id: "w1".parse()? }, &mut effects)?;
+    /// let worker = scheduler.worker_key(&"w1".parse()?).ok_or("declared")?;
+    /// let offer = Capabilities {
+    ///     cpu_m: 4000,
+    ///     memory_bytes: 8 << 30,
+    ///     max_jobs: 16,
+    ///     runtimes: [Runtime::Process].into(),
+    ///     ..Capabilities::default()
+    /// };
+    /// scheduler.apply(0, Event::Registered { worker, capabilities: Arc::new(offer) }, &mut effects)?;
+    /// scheduler.apply(0, Event::Connected { worker, kept: vec![] }, &mut effects)?;
+    /// // Three jobs of 2500m each: two of them wait.
+    /// let mut spec = JobSpec::new("physics".parse()?);
+    /// spec.resources.cpu_m = 2500;
+    /// for number in 1..=3 {
+    ///     let job = JobId::new(Epoch(1), number).ok_or("in range")?;
+    ///     scheduler.apply(1, Event::Submit { job, spec: Arc::new(spec.clone()), gate: Gate::default() }, &mut effects)?;
+    /// }
+    /// let _ = scheduler.round(2, u32::MAX, &mut effects);
+    /// // The last one says why …
+    /// let last = JobId::new(Epoch(1), 3).ok_or("in range")?;
+    /// let why = scheduler.explain(last).ok_or("known")?;
+    /// assert_eq!((why.position, why.nearest), (Some(1), Some(worker)));
+    /// assert_eq!(why.workers[0].misfit, Some(Misfit::Capacity));
+    /// assert_eq!(why.workers[0].lacking[0].to_string(), "cpu: needs 2500m, free 1500m of 4000m");
+    /// assert!(!why.is_hopeless());
+    /// // … and a provisioner is told what is missing: room for two jobs of this shape.
+    /// let demand = scheduler.demand();
+    /// assert_eq!((demand.len(), demand[0].waiting, demand[0].resources.cpu_m), (1, 2, 2500));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
         let slot = self.job_slot(id).ok()?;

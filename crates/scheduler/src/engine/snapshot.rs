@@ -29,7 +29,7 @@ impl Scheduler {
     }
 
     /// The scheduler that a snapshot was taken of, under a configuration that may be another. Nothing of the snapshot is
-    /// trusted: [`Scheduler::sanity_check`] runs over all of it.
+    /// trusted: [`Scheduler::sanity_check`] runs over all of it. Cost: that of the check, linear in everything.
     ///
     /// # Errors
     /// The configuration makes no sense, the snapshot was written by another version, or it contradicts itself.

@@ -110,7 +110,7 @@ impl Scheduler {
         Some(JobView { state, attempt: life.attempt, worker, retries, infra: life.infra, submitted: job.submitted })
     }
 
-    /// Whether an attempt holds capacity: it is not known to have ended.
+    /// Whether an attempt holds capacity: it is not known to have ended. Cost: linear in attempts.
     #[must_use]
     pub fn holds(&self, attempt: AttemptRef) -> bool {
         self.attempts.iter().any(|(_, known)| self.reference(known) == attempt)
