@@ -11,6 +11,7 @@ pub mod frame;
 pub mod problem;
 mod proto;
 pub mod result;
+pub mod session;
 mod spec;
 pub mod status;
 #[cfg(test)]

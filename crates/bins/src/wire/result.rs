@@ -10,8 +10,8 @@ use orlop_scheduler::token::AttemptRef;
 
 use super::attempt::{about, is_permanent};
 use super::bound::{
-    CHUNK_MAX, LIST_MAX, NAME_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, each, millis, mirrored,
-    text, time, weight,
+    CHUNK_MAX, FRAME_BYTES, LIST_MAX, NAME_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, each,
+    millis, mirrored, text, time, weight,
 };
 use super::proto::v1;
 
@@ -231,7 +231,7 @@ impl TryFrom<v1::JobResult> for JobResult {
         at_most("result.outputs", weight(&wire.outputs), OUTPUTS_MAX)?;
         at_most("result.artifacts", wire.artifacts.len(), LIST_MAX)?;
         at_most("result.tail", wire.tail.len(), TAIL_MAX)?;
-        Ok(Self {
+        let result = Self {
             attempt: about(wire.r#ref)?,
             ending: Ending::read(wire.outcome)?,
             exit_code: wire.exit_code,
@@ -244,7 +244,9 @@ impl TryFrom<v1::JobResult> for JobResult {
             artifacts: each(wire.artifacts)?,
             log: wire.log.map(Into::into).unwrap_or_default(),
             tail: wire.tail,
-        })
+        };
+        at_most("result", result.size(), FRAME_BYTES)?;
+        Ok(result)
     }
 }
 

@@ -1,0 +1,193 @@
+//! Slots on the agent against a model of the server: never more runs than there are slots, and all that was sent runs.
+
+use std::collections::VecDeque;
+
+use orlop_core::id::Epoch;
+use proptest::prelude::*;
+
+use super::super::super::attempt::{AssignJob, Mode};
+use super::super::super::frame::{ServerFrame, WorkerFrame};
+use super::super::super::result::{Ending, JobResult};
+use super::super::super::tests::attempt;
+use super::*;
+
+/// One worker with slots of one class, and a server that places and prefills.
+struct World {
+    slots: Slots<u8>,
+    agent: AgentSession,
+    server: ServerSession,
+    up: VecDeque<WorkerFrame>,
+    down: VecDeque<ServerFrame>,
+    /// Attempts that run.
+    running: Vec<u64>,
+    ran: Vec<u64>,
+    /// The server's view: free slots, attempts that hold one, attempts that wait for one, the oldest first.
+    free: usize,
+    holding: Vec<u64>,
+    outstanding: VecDeque<u64>,
+    looked_at: u64,
+    next: u64,
+    now: u64,
+}
+
+const SLOTS: usize = 3;
+const KEY: u8 = 7;
+
+impl World {
+    fn new() -> Self {
+        let (mut agent, mut server) = pair();
+        open(&mut agent, &mut server, 0);
+        Self {
+            slots: Slots::default(),
+            agent,
+            server,
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+            running: Vec::new(),
+            ran: Vec::new(),
+            free: SLOTS,
+            holding: Vec::new(),
+            outstanding: VecDeque::new(),
+            looked_at: 0,
+            next: 0,
+            now: 0,
+        }
+    }
+
+    fn start(&mut self, assign: &AssignJob) {
+        let number = assign.attempt.job.as_u64();
+        self.running.push(number);
+        self.ran.push(number);
+        assert!(self.running.len() <= SLOTS, "{:?} run in {SLOTS} slots", self.running);
+    }
+
+    fn assign(&mut self, mode: Mode) {
+        self.next += 1;
+        let assign = AssignJob::new(attempt(self.next), 1, mode);
+        match mode {
+            Mode::Now => {
+                self.free -= 1;
+                self.holding.push(self.next);
+            }
+            Mode::Inherit => self.outstanding.push_back(self.next),
+        }
+        self.server.decided(self.looked_at, vec![Outgoing::Assign(assign, spec())]).unwrap();
+    }
+
+    fn end(&mut self, which: usize) {
+        if self.running.is_empty() {
+            return;
+        }
+        let ended = self.running.remove(which % self.running.len());
+        self.agent.ended(JobResult::new(attempt(ended), Ending::Succeeded));
+        if let Some(next) = self.slots.ended(&KEY, attempt(ended)) {
+            self.start(&next);
+        }
+    }
+
+    fn deliver_up(&mut self) {
+        let Some(frame) = self.up.pop_front() else { return };
+        let Some(frame) = self.server.receive(frame).unwrap() else { return };
+        for result in &frame.results {
+            let number = result.attempt.job.as_u64();
+            let held = self.holding.iter().position(|holding| *holding == number);
+            self.holding.remove(held.expect("an attempt ends that held a slot"));
+            match self.outstanding.pop_front() {
+                Some(heir) => self.holding.push(heir),
+                None => self.free += 1,
+            }
+        }
+        self.looked_at = self.looked_at.max(frame.seq);
+    }
+
+    fn deliver_down(&mut self) {
+        let Some(frame) = self.down.pop_front() else { return };
+        let Some(frame) = self.agent.receive(frame).unwrap().frame else { return };
+        self.slots.received(&frame);
+        for assign in frame.assign {
+            match assign.mode {
+                Mode::Now => self.start(&assign),
+                Mode::Inherit => {
+                    if let Some(assign) = self.slots.inherit(&KEY, assign) {
+                        self.start(&assign);
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self) {
+        let frames = self.agent.poll(self.now);
+        frames.iter().for_each(|frame| self.slots.framed(frame));
+        self.up.extend(frames);
+        self.down.extend(self.server.poll(self.now));
+    }
+
+    fn step(&mut self, what: u8) {
+        match what {
+            0 | 1 if self.free > 0 => self.assign(Mode::Now),
+            2..=4 if !self.holding.is_empty() && self.outstanding.len() < 5 => self.assign(Mode::Inherit),
+            5..=7 => self.end(usize::from(what)),
+            8..=10 => self.poll(),
+            11 | 12 => self.deliver_up(),
+            13 | 14 => self.deliver_down(),
+            15 => {
+                (self.up, self.down) = Default::default();
+                open(&mut self.agent, &mut self.server, self.now);
+            }
+            _ => self.now += 700,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn s2_8_never_more_run_than_there_are_slots_and_all_that_was_sent_runs(steps in prop::collection::vec(0..18_u8, 0..400)) {
+        let mut world = World::new();
+        steps.into_iter().for_each(|what| world.step(what));
+        world.step(15);
+        for _ in 0..3000 {
+            world.now += 2000;
+            world.end(0);
+            world.poll();
+            while !world.up.is_empty() || !world.down.is_empty() {
+                world.deliver_up();
+                world.deliver_down();
+            }
+        }
+        world.ran.sort_unstable();
+        prop_assert_eq!(world.ran, (1..=world.next).collect::<Vec<_>>());
+        prop_assert_eq!((world.free, world.slots.waiting().count()), (SLOTS, 0));
+    }
+}
+
+#[test]
+fn s2_8_a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
+    let inherit = |number| AssignJob::new(attempt(number), 1, Mode::Inherit);
+    let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
+    let framed = |seq, number| WorkerFrame {
+        seq,
+        results: vec![JobResult::new(attempt(number), Ending::Succeeded)],
+        ..WorkerFrame::default()
+    };
+    let mut slots = Slots::default();
+    for number in [1, 2, 3] {
+        assert_eq!(slots.ended(&KEY, attempt(number)), None);
+    }
+    slots.framed(&framed(5, 1));
+    slots.framed(&framed(6, 2));
+    slots.framed(&framed(0, 3));
+    slots.received(&frame(0, 9));
+    slots.received(&frame(1, 5));
+    assert_eq!(slots.inherit(&KEY, inherit(11)), Some(inherit(11)), "of the end in frame 6");
+    slots.received(&frame(2, 6));
+    assert_eq!(slots.inherit(&KEY, inherit(12)), Some(inherit(12)), "of the end that is in no frame yet");
+    assert_eq!(slots.inherit(&KEY, inherit(13)), None);
+    assert_eq!(slots.inherit(&KEY, inherit(14)), None);
+    assert!(slots.revoke(&KEY, attempt(13)) && !slots.revoke(&KEY, attempt(13)) && !slots.revoke(&8, attempt(14)));
+    assert_eq!(slots.ended(&8, attempt(4)), None, "another class");
+    assert_eq!(slots.ended(&KEY, attempt(11)), Some(inherit(14)));
+    assert_eq!(slots.inherit(&KEY, inherit(15)), None);
+    assert_eq!(slots.clear(), [inherit(15)]);
+}
