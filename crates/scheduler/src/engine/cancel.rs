@@ -149,5 +149,7 @@ impl Scheduler {
                 self.follow(unit, life, to, Reason::Expired, effects);
             }
         }
+        // Elements that wait for another attempt do not expire.
+        self.heed_failures(slot, effects);
     }
 }

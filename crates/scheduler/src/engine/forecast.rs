@@ -45,6 +45,10 @@ impl Scheduler {
         let gang = class.shape.gang.as_ref();
         let size = gang.map_or(1, |gang| gang.size) as usize;
         let most = gang.map_or(1, |gang| gang.max_per_worker.unwrap_or(gang.size).min(gang.size)) as usize;
+        let mut allowed = Vec::new();
+        if self.room(head.turn.tenant, (&class.requests, gang.map_or(1, |gang| gang.size)), &mut allowed) == 0 {
+            return None;
+        }
         let mut groups: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
         for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
             let kind = self.table.kind(worker.place);
@@ -53,7 +57,7 @@ impl Scheduler {
             }
             let label = gang.and_then(|gang| gang.same_label.as_deref());
             let group = label.map_or(Some(""), |label| self.kinds.get(kind)?.labels.get(label).map(String::as_str));
-            let sites = class.requests.iter().filter_map(|request| self.site(number, worker, *request, most));
+            let sites = allowed.iter().filter_map(|request| self.site(number, worker, *request, most));
             let first = |site: &Site| {
                 (Reverse(site.openings.len()), site.openings.first().copied(), site.lacks.first().copied())
             };

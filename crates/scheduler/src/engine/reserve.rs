@@ -2,6 +2,8 @@
 //! else may enter, save by backfill. Owns who reserves what and for how long; where it could start first is forecast, and who
 //! may pass is backfill. Workers that attempts were ended on are kept in the same way.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use orlop_core::id::JobId;
@@ -98,7 +100,8 @@ impl Scheduler {
     /// Places who has a reservation and fits, and gives up reservations that make no sense any more.
     pub(super) fn honour(&mut self, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         for kept in self.reservations.clone() {
-            let queue = self.sensible(&kept).filter(|_| !kept.is_held() || self.is_owed(&kept));
+            let queue = self.sensible(&kept);
+            let queue = queue.filter(|_| if kept.is_held() { self.is_owed(&kept) } else { self.is_allowed(&kept) });
             let Some(queue) = queue else {
                 self.unreserve(kept.job, effects);
                 continue;
@@ -130,6 +133,16 @@ impl Scheduler {
             Some(could && class.sees(self.table.kind(place)))
         };
         kept.seats.iter().all(|seat| holds(seat) == Some(true)).then_some(spec.queue)
+    }
+
+    /// Whether the limits of its tenant let a job have what is kept for it.
+    fn is_allowed(&self, kept: &Reservation) -> bool {
+        let tenant = self.tenants.get(self.tenant_of(kept.job) as usize).filter(|tenant| tenant.runs());
+        let room = |request: u32| {
+            let request = self.requests.get(request);
+            request.zip(tenant).map_or(0, |(request, tenant)| tenant.room(request, &self.dims))
+        };
+        kept.seats.iter().all(|seat| room(seat.request) >= u64::from(seat.times))
     }
 
     /// Whether all that is kept of a worker is free now.
@@ -250,14 +263,13 @@ impl Scheduler {
     }
 
     /// The first blocked head of each band, the longest waiting first, then the next by waiting time, each once it has
-    /// waited long enough. A first head that must wait for workers which others reserved lets nobody reserve more of them:
+    /// waited long enough and its tenant's limits let it start. First is who would be next in the band: of the tenant with the least share, by priority and
+    /// sequence. Who fits no worker at all is first of nothing: else others of the band might never have a turn. A first head that must wait for workers which others reserved lets nobody reserve more of them:
     /// else a gang might never find all its workers free of reservations at once.
     fn make_reservations(&mut self, heads: &[Head], effects: &mut Vec<Effect>) {
         let waited = |head: &&Head| head.submitted.saturating_add(self.config.reserve_after) <= self.now;
-        let old: Vec<Head> = heads.iter().filter(waited).copied().collect();
-        let of_band =
-            |band| old.iter().filter(move |head| head.turn.band == band).min_by_key(|head| head.turn.entry.key);
-        let firsts: Vec<Head> = (0..3).filter_map(of_band).copied().collect();
+        let old: Vec<Head> = heads.iter().filter(waited).filter(|head| self.affords(head)).copied().collect();
+        let firsts = self.first_heads(&old);
         let is_first = |head: &Head| firsts.iter().any(|first| first.job == head.job);
         let (first, next): (Vec<Head>, Vec<Head>) = old.iter().copied().partition(is_first);
         for head in first.into_iter().chain(next) {
@@ -275,6 +287,29 @@ impl Scheduler {
                 None => {}
             }
         }
+    }
+
+    /// Of each band the head that would be next, if some workers could ever hold it.
+    fn first_heads(&self, heads: &[Head]) -> Vec<Head> {
+        let share = |head: &Head| self.tenants.get(head.turn.tenant as usize).map_or(0.0, |tenant| tenant.share);
+        let mut ranked: Vec<(f64, Head)> = heads.iter().map(|head| (share(head), *head)).collect();
+        ranked
+            .sort_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.turn.entry.key.cmp(&other.turn.entry.key)));
+        let mut hopeless = BTreeSet::new();
+        let mut firsts: Vec<Head> = Vec::new();
+        for (_, head) in ranked {
+            let class = head.turn.entry.class;
+            if hopeless.contains(&class) || firsts.iter().any(|first| first.turn.band == head.turn.band) {
+                continue;
+            }
+            let has = self.reservations.iter().any(|kept| kept.job == head.job);
+            if has || self.earliest(&head, &|_| true).is_some() {
+                firsts.push(head);
+            } else {
+                hopeless.insert(class);
+            }
+        }
+        firsts
     }
 
     /// Gives a reservation back.

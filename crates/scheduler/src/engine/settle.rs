@@ -155,6 +155,16 @@ impl Scheduler {
         self.remember(slot);
     }
 
+    /// Cancels what is left of an array with more failures than it may have.
+    pub(super) fn heed_failures(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let past = |array: &mut super::record::Array| {
+            array.failures > array.max_failures && array.done.len() != u64::from(array.elements)
+        };
+        if self.array_mut(slot).is_some_and(past) && !fault(Fault::NoMaxFailures) {
+            self.cancel_rest(slot, effects);
+        }
+    }
+
     /// Past `max_failures`: what is left is cancelled.
     fn cancel_rest(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         self.cancel_elements(slot, (0, u32::MAX), (Reason::MaxFailures, CancelReason::Request), effects);

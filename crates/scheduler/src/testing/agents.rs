@@ -1,7 +1,11 @@
 //! What workers of a random world say about attempts: in any order, twice, late, about others. Owns these messages.
 
 use super::law::{Broken, Law};
+use super::model::Live;
 use super::world::World;
+use orlop_core::machine::job::JobState;
+use orlop_core::machine::verdict::Verdict;
+
 use crate::effect::Effect;
 use crate::event::{Event, Outcome};
 use crate::token::{AttemptRef, WorkerKey};
@@ -72,9 +76,13 @@ impl World<'_> {
 
     pub(super) fn result(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
+        let expected = self.expected(attempt, live.filter(|live| live.worker == worker));
         let verdicts = self.verdicts(attempt, worker, outcome)?;
-        if verdicts != 1 {
-            return Err(Law::Answers.broken(format!("a result of {attempt} got {verdicts} answers")));
+        Law::Answers.demand(verdicts.len() == 1, || format!("a result of {attempt} got {verdicts:?}"))?;
+        if let Some(expected) = expected {
+            let right = verdicts == [Some(expected)];
+            Law::Answers
+                .demand(right, || format!("a result of {attempt} is {verdicts:?}, it should be {expected:?}"))?;
         }
         if let Some(live) = live.filter(|_| self.scheduler.holds(attempt)) {
             self.model.live.insert(attempt, live);
@@ -82,16 +90,34 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Applies a result and counts its answers.
-    fn verdicts(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<usize, Broken> {
+    /// What a result is worth by section 1.4, where that follows from what effects said alone.
+    fn expected(&self, attempt: AttemptRef, live: Option<Live>) -> Option<Verdict> {
+        let unit = self.model.units.get(&(attempt.job, attempt.index))?;
+        self.scheduler.job(attempt.job, None)?;
+        if self.model.answered.contains(&attempt) {
+            return Some(Verdict::Duplicate);
+        }
+        let newest = live.is_some() && unit.issued == attempt.attempt;
+        let alone = self.model.spec(attempt.job)?.gang.is_none();
+        let given_up = matches!(unit.state, JobState::Queued | JobState::Backoff);
+        (newest && alone).then_some(if given_up { Verdict::Adopted } else { Verdict::Accepted })
+    }
+
+    /// Applies a result; returns its answers, an unknown one if its worker is not known.
+    fn verdicts(
+        &mut self,
+        attempt: AttemptRef,
+        worker: WorkerKey,
+        outcome: Outcome,
+    ) -> Result<Vec<Option<Verdict>>, Broken> {
         let event = Event::Result { attempt, worker, outcome };
         if self.scheduler.apply(self.now, event.clone(), &mut self.effects).is_err() {
             let known = self.scheduler.worker_view(worker).is_some();
-            return if known { Err(Law::Answers.broken("a result was refused")) } else { Ok(1) };
+            return if known { Err(Law::Answers.broken("a result was refused")) } else { Ok(vec![None]) };
         }
         self.store.event(self.now, &event);
         let answers = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(*verdict),
+            Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(Some(*verdict)),
             _ => None,
         });
         let verdicts: Vec<_> = answers.collect();
@@ -99,9 +125,9 @@ impl World<'_> {
             machine.heard = self.scheduler.now();
         }
         self.absorb(false)?;
-        if verdicts.iter().any(|verdict| verdict.counts()) && outcome != Outcome::Lost {
+        if verdicts.iter().flatten().any(|verdict| verdict.counts()) && outcome != Outcome::Lost {
             self.model.answered.insert(attempt);
         }
-        Ok(verdicts.len())
+        Ok(verdicts)
     }
 }

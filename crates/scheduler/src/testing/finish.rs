@@ -51,7 +51,7 @@ impl World<'_> {
     }
 
     /// Every worker that is out of sight returns with all it should have.
-    fn come_back(&mut self) -> Result<(), Broken> {
+    pub(super) fn come_back(&mut self) -> Result<(), Broken> {
         for worker in self.model.machines.keys().copied().collect::<Vec<_>>() {
             let here = self.model.live.iter().filter(|(_, live)| live.worker == worker);
             let started = |attempt: &AttemptRef| {

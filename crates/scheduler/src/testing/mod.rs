@@ -4,10 +4,12 @@
 mod agents;
 mod amounts;
 mod choices;
+mod deadlines;
 mod finish;
 mod law;
 mod machines;
 mod model;
+mod patience;
 mod preempting;
 mod room;
 mod store;

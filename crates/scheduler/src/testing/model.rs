@@ -36,6 +36,10 @@ pub(super) struct Job {
     pub(super) parallel: u32,
     /// Number of its shape: jobs of one tenant with one shape wait in one line.
     pub(super) class: usize,
+    /// How many of its elements may fail, when it may start, and until when it has to.
+    pub(super) max_failures: u64,
+    pub(super) not_before: u64,
+    pub(super) expires: u64,
 }
 
 /// An attempt that was sent and is not known to have ended.

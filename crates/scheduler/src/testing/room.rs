@@ -44,13 +44,19 @@ pub(super) fn admits(quota: &Quota, held: &Amounts, new: &Amounts) -> bool {
 }
 
 impl Model {
-    /// Workers that take placements; those with a dimension overdrawn do not.
+    /// Workers that take placements; those with a dimension overdrawn and those that are kept for somebody do not.
     pub(super) fn open(&self) -> Vec<Open<'_>> {
+        let mut open = self.open_or_kept();
+        open.retain(|(key, ..)| !self.reserved.values().any(|workers| workers.contains(key)));
+        open
+    }
+
+    /// Workers that take placements, of anybody or of whom they are kept for.
+    pub(super) fn open_or_kept(&self) -> Vec<Open<'_>> {
         let mut open = Vec::new();
         for (key, machine) in &self.machines {
             let state = matches!(machine.state, WorkerState::Available | WorkerState::Running);
-            let kept = self.reserved.values().any(|workers| workers.contains(key));
-            if !state || machine.cordoned || machine.draining || kept {
+            if !state || machine.cordoned || machine.draining {
                 continue;
             }
             let (taken, total) = (self.taken(*key), totals(&machine.offer));

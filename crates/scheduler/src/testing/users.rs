@@ -61,7 +61,7 @@ impl World<'_> {
             self.press(&mut spec);
         }
         if self.shape.backlog {
-            spec.resources.cpu_m = [5, 20, 500, 1000][self.choices.below(4) as usize];
+            spec.resources.cpu_m = [5, 20, 500, 995][self.choices.below(4) as usize];
             spec.resources.memory_bytes = [0, 8 << 20, 512 << 20][self.choices.below(3) as usize];
         }
         Ok(Arc::new(spec))
@@ -137,12 +137,26 @@ impl World<'_> {
             array: array.is_some(),
             parallel: array.as_ref().and_then(|array| array.max_parallel).unwrap_or(u32::MAX),
             class,
+            max_failures: array.as_ref().and_then(|array| array.max_failures).map_or(u64::MAX, u64::from),
+            not_before: gate.not_before.unwrap_or(0),
+            expires: gate
+                .queue_timeout
+                .map_or(u64::MAX, |wait| self.scheduler.now().max(self.now).saturating_add(wait)),
         };
         let event = match array {
             Some(array) => Event::SubmitArray { job, spec, gate, array },
             None => Event::Submit { job, spec, gate },
         };
         self.enter((job, number), record, &indices, event)
+    }
+
+    /// A plain single job.
+    pub(super) fn submit_plain(&mut self, job: JobId, spec: Arc<JobSpec>) -> Result<(), Broken> {
+        let class = self.model.class_of(&spec);
+        let (parallel, max_failures, expires) = (u32::MAX, u64::MAX, u64::MAX);
+        let record =
+            Job { spec: Arc::clone(&spec), array: false, parallel, class, max_failures, not_before: 0, expires };
+        self.enter((job, job.counter()), record, &[0], Event::Submit { job, spec, gate: Gate::default() })
     }
 
     /// A submit of a job that the model has to know before the effects that follow its admission.
@@ -206,7 +220,7 @@ impl World<'_> {
             // Workers that are full at times.
             offer.cpu_m = offer.cpu_m.clamp(1000, if self.shape.backlog { 8000 } else { 4000 });
             offer.memory_bytes = offer.memory_bytes.max(4 << 30);
-            offer.max_jobs = offer.max_jobs.max(if self.shape.backlog { 16 } else { 4 });
+            offer.max_jobs = if self.shape.backlog { 4096 } else { offer.max_jobs.max(4) };
         }
         if self.choices.once_in(2) {
             self.furnish(&mut offer);

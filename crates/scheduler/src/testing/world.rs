@@ -9,6 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::amounts::{CPU, MEMORY, NOTHING, SLOTS, plus};
 use super::choices::Choices;
+use super::deadlines::Deadlines;
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
 use super::preempting::Preemptions;
@@ -50,6 +51,9 @@ pub struct World<'a> {
     pub(super) preemptions: Preemptions,
     pub(super) turns: Turns,
     pub(super) store: Store,
+    pub(super) deadlines: Deadlines,
+    /// Whether the scheduler's own checks of its bookkeeping are left out, so that laws alone can break.
+    naive: bool,
     pub(super) choices: Choices<'a>,
     pub(super) now: u64,
     pub(super) next_job: u64,
@@ -70,6 +74,7 @@ impl<'a> World<'a> {
             policy: shape.policy,
             preemption: shape.preemption,
             preempt_per_minute: PREEMPT_PER_MINUTE,
+            max_infra: 2,
             max_reservations: if shape.backlog { 0 } else { 16 },
             // What a restart reads back must not have been forgotten.
             finished_kept: if shape.restarts { 65_536 } else { 64 },
@@ -84,6 +89,8 @@ impl<'a> World<'a> {
             preemptions: Preemptions::default(),
             turns: Turns::default(),
             store: Store::default(),
+            deadlines: Deadlines::default(),
+            naive: false,
             choices,
             now: 0,
             next_job: 1,
@@ -92,6 +99,13 @@ impl<'a> World<'a> {
             effects: Vec::new(),
             steps: 0,
         })
+    }
+
+    /// The same world without the scheduler's own checks of its bookkeeping: what breaks is a law between effects and model.
+    #[must_use]
+    pub fn by_effects_alone(mut self) -> Self {
+        self.naive = true;
+        self
     }
 
     /// Does one thing and checks every law after it.
@@ -135,11 +149,14 @@ impl<'a> World<'a> {
     fn busy(&mut self, draw: u64) -> Result<(), Broken> {
         match draw {
             _ if self.running_machines() < 2 => self.join(),
-            0..=4 => (0..3).try_for_each(|_| self.submit()),
-            5..=12 => self.round(),
+            0..=6 => (0..3).try_for_each(|_| self.submit()),
+            7..=12 => self.round(),
             13 if self.choices.once_in(3) => self.operator_event(),
             13 => self.pass_time(),
-            _ => self.attempt_event(),
+            _ => {
+                let live = self.model.live.len();
+                self.end_some(live.div_ceil(2)).map(drop)
+            }
         }
     }
 
@@ -223,6 +240,8 @@ impl<'a> World<'a> {
                 let members = self.model.spec(*job).map_or(1, JobSpec::members);
                 self.judge(unit, workers.take(members as usize).collect(), held)?;
             }
+            let (now, config) = (self.scheduler.now(), self.scheduler.config());
+            self.deadlines.take(&self.model, effect, (now, config))?;
             self.preemptions.take(&self.model, effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
             self.model.take(effect, |attempt, worker| self.scheduler.attempt_row(attempt, worker)?.gpu)?;
             // Attempts that were given up are charged no more.
@@ -266,14 +285,24 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn round(&mut self) -> Result<(), Broken> {
+    fn round(&mut self) -> Result<(), Broken> {
         let few = self.shape.backlog || self.choices.once_in(4);
         let limit = if few && !self.choices.once_in(4) { 1 + self.choices.below(4) as u32 } else { u32::MAX };
+        self.limited_round(limit)
+    }
+
+    /// A round that places whatever can be.
+    pub(super) fn whole_round(&mut self) -> Result<(), Broken> {
+        self.limited_round(u32::MAX)
+    }
+
+    fn limited_round(&mut self, limit: u32) -> Result<(), Broken> {
         let stats = self.scheduler.round(self.now, limit, &mut self.effects);
         let placed = self.effects.iter().filter(|effect| matches!(effect, Effect::Assign { .. })).count();
         Law::Bookkeeping
             .demand(placed == stats.placed as usize, || format!("{placed} assignments, {} counted", stats.placed))?;
         self.absorb(!stats.limited)?;
+        self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))?;
         self.preemptions.check(&self.scheduler, &self.model)?;
         if stats.limited { Ok(()) } else { self.conserve_work() }
     }
@@ -314,12 +343,16 @@ impl<'a> World<'a> {
                 self.hear(Event::Heartbeat { worker }, worker)?;
             }
         }
-        self.apply(Event::Tick).map(drop)
+        self.apply(Event::Tick)?;
+        self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))
     }
 
     /// The scheduler's own picture against the model's.
     pub(super) fn compare(&self) -> Result<(), Broken> {
-        self.scheduler.sanity_check().map_err(|what| Law::Bookkeeping.broken(what))?;
+        if !self.naive {
+            self.scheduler.sanity_check().map_err(|what| Law::Bookkeeping.broken(what))?;
+        }
+        Deadlines::failures(&self.model)?;
         for ((job, index), unit) in &self.model.units {
             let array = self.model.jobs.get(job).is_some_and(|job| job.array);
             let Some(view) = self.scheduler.job(*job, array.then_some(*index)) else {

@@ -54,6 +54,18 @@ fn s2_7_random_worlds_do_preempt() {
     assert!(preempted >= 30, "the laws of preemption are hardly tested: {preempted} in 60 worlds");
 }
 
+/// Whatever a world did, its heads start in bounded time although others keep coming.
+#[test]
+fn s2_11_nobody_starves_in_random_worlds() {
+    let mut heads = 0;
+    for seed in (0..worlds()).step_by(7) {
+        let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
+        (0..150).for_each(|_| world.step().unwrap());
+        heads += world.besiege().unwrap_or_else(|broken| panic!("seed {seed}, {:?}: {broken}", shape(seed)));
+    }
+    assert!(heads >= 6, "only {heads} heads were there to starve");
+}
+
 /// The laws about order and shares are asked where they could be broken, not only where nobody else waits.
 #[test]
 fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {
@@ -62,8 +74,11 @@ fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {
         (0..150).for_each(|_| world.step().unwrap());
         world.asked()
     });
-    let (order, fairness) = asked.fold((0, 0), |sum, asked| (sum.0 + asked.order, sum.1 + asked.fairness));
-    assert!(order >= 300 && fairness >= 150, "hardly tested: order {order}, fairness {fairness} times");
+    let all = asked.fold([0; 4], |sum, asked| {
+        [sum[0] + asked.order, sum[1] + asked.fairness, sum[2] + asked.bands, sum[3] + asked.runs]
+    });
+    let [order, fairness, bands, runs] = all;
+    assert!(order >= 300 && fairness >= 150 && bands >= 1 && runs >= 1, "hardly tested: {all:?}");
 }
 
 #[test]

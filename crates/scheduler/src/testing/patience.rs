@@ -1,0 +1,146 @@
+//! The law of no starvation (section 2.11): the head of any band and tenant that fits some worker's total and the tenant's
+//! quota starts after a bounded number of job ends, although others keep coming. Owns the siege by which this is tried: all
+//! attempts end within some turns, the fleet is kept full by small jobs of everybody, and nothing else happens.
+//!
+//! Two things are allowed by what is built and left out of the siege. Jobs of the same tenant and band with a better
+//! priority number come first by choice. And where a tenant has a quota its own later jobs of another shape may keep it used
+//! up: a job that waits for its quota is no blocked one and reserves nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use orlop_core::id::{Epoch, JobId, TenantName};
+use orlop_core::machine::job::JobState;
+
+use super::amounts::{Amounts, NOTHING, totals};
+use super::law::{Broken, Law};
+use super::model::UnitId;
+use super::world::World;
+use crate::config::Config;
+use crate::event::{Event, Outcome, Quota, TenantSettings};
+use crate::job::{JobSpec, Priority};
+use crate::token::{AttemptRef, WorkerKey};
+
+/// Rounds that a head may have to wait for each line that was there before, and for all of them.
+const ROUNDS: (usize, usize) = (12, 60);
+
+impl World<'_> {
+    /// Lets everybody press on the heads that wait and demands that these start. Returns how many that were.
+    ///
+    /// # Errors
+    /// The law that broke.
+    pub fn besiege(mut self) -> Result<usize, Broken> {
+        self.calm()?;
+        let mut heads = self.heads();
+        let (count, lines) = (heads.len(), self.model.lines().len());
+        let bound = ROUNDS.0 * lines + ROUNDS.1;
+        for _ in 0..bound {
+            if heads.is_empty() {
+                break;
+            }
+            self.press_on(&heads)?;
+            heads.retain(|(id, issued)| {
+                self.model.units.get(id).is_some_and(|unit| unit.state == JobState::Queued && unit.issued == *issued)
+            });
+        }
+        for (id, _) in &heads {
+            let (why, kept) = (self.scheduler.explain(id.0), self.scheduler.reservations().collect::<Vec<_>>());
+            let spec = self.model.spec(id.0);
+            return Err(
+                Law::NoStarvation.broken(format!("{id:?} waits for {bound} rounds: {spec:?}, {why:?}, kept: {kept:?}"))
+            );
+        }
+        Ok(count)
+    }
+
+    /// Everybody is there, nobody is paused, nothing runs.
+    fn calm(&mut self) -> Result<(), Broken> {
+        let config = Config { band_share: [1.0 / 3.0; 3], max_reservations: 16, ..self.scheduler.config().clone() };
+        self.turns.anew();
+        self.apply(Event::ConfigChanged { config: Box::new(config) })?;
+        for tenant in self.tenants.clone() {
+            self.model.paused.remove(tenant.as_str());
+            self.model.weights.remove(tenant.as_str());
+            self.apply(Event::TenantChanged { tenant, settings: TenantSettings::default() })?;
+        }
+        for worker in self.model.machines.keys().copied().collect::<Vec<_>>() {
+            let uncordoned = self.apply(Event::Uncordon { worker })?;
+            let stays = self.apply(Event::Undrain { worker })?;
+            if let Some(machine) = self.model.machines.get_mut(&worker) {
+                machine.cordoned &= !uncordoned;
+                machine.draining &= !stays;
+            }
+        }
+        self.come_back()?;
+        let _ = self.end_some(usize::MAX)?;
+        Ok(())
+    }
+
+    /// The first jobs of each tenant and band that would fit the fleet if it was empty, and how many attempts they had.
+    fn heads(&self) -> Vec<(UnitId, u32)> {
+        let empty: Vec<_> = self
+            .model
+            .open_or_kept()
+            .into_iter()
+            .map(|(key, machine, _)| (key, machine, totals(&machine.offer)))
+            .collect();
+        let lines = self.model.lines();
+        let mut heads = Vec::new();
+        for line in &lines {
+            let fellows = lines.iter().filter(|other| (&other.tenant, other.band) == (&line.tenant, line.band));
+            let first = fellows.map(|other| other.first).min() == Some(line.first);
+            let spec = self.model.spec(line.first.1.0).filter(|_| first);
+            let held: Amounts = NOTHING;
+            let fits = spec.is_some_and(|spec| self.model.could(spec, &empty, &held).is_some());
+            let issued = self.model.units.get(&line.first.1).map_or(0, |unit| unit.issued);
+            heads.extend(fits.then_some((line.first.1, issued)));
+        }
+        heads
+    }
+
+    /// Some seconds pass: small jobs come, what fits is placed, and the oldest quarter of all attempts ends.
+    fn press_on(&mut self, heads: &[(UnitId, u32)]) -> Result<(), Broken> {
+        self.now += 4000;
+        for worker in self.model.machines.keys().copied().collect::<Vec<_>>() {
+            self.hear(Event::Heartbeat { worker }, worker)?;
+        }
+        for _ in 0..4 {
+            self.submit_small(heads)?;
+        }
+        self.whole_round()?;
+        let live = self.model.live.len();
+        self.end_some(live.div_ceil(4)).map(drop)
+    }
+
+    /// A small job with a time limit, of a tenant without a quota: first in its band, but last where a head of the tenant
+    /// waits.
+    fn submit_small(&mut self, heads: &[(UnitId, u32)]) -> Result<(), Broken> {
+        let free = |tenant: &&TenantName| {
+            let quota = self.model.quotas.get(tenant.as_str());
+            quota.is_none_or(|quota| *quota == Quota::default())
+        };
+        let tenants: Vec<_> = self.tenants.iter().filter(free).cloned().collect();
+        let (Some(tenant), Some(job)) = (self.choices.pick(&tenants), JobId::new(Epoch(1), self.next_job)) else {
+            return Ok(());
+        };
+        let band = self.choices.below(3) as usize;
+        let here = |spec: &JobSpec| spec.tenant == tenant && spec.priority.band().index() == band;
+        let waits = heads.iter().any(|(id, _)| self.model.spec(id.0).is_some_and(here));
+        let mut spec = JobSpec::new(tenant);
+        spec.priority = Priority([[0, 4, 8], [3, 7, 9]][usize::from(waits)][band]);
+        spec.resources.cpu_m = [250, 500, 1000][self.choices.below(3) as usize];
+        spec.timeout_ms = [5000, 60_000][self.choices.below(2) as usize];
+        self.submit_plain(job, Arc::new(spec))
+    }
+
+    /// Ends the oldest attempts, at most so many.
+    pub(super) fn end_some(&mut self, most: usize) -> Result<usize, Broken> {
+        let live: BTreeSet<AttemptRef> = self.model.live.keys().copied().collect();
+        let oldest: Vec<(AttemptRef, WorkerKey)> =
+            self.model.sent.iter().filter(|(attempt, _)| live.contains(attempt)).copied().take(most).collect();
+        for (attempt, worker) in &oldest {
+            self.result(*attempt, *worker, Outcome::Succeeded)?;
+        }
+        Ok(oldest.len())
+    }
+}
