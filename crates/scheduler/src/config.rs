@@ -74,6 +74,8 @@ pub struct Config {
     pub preemption: bool,
     /// The most jobs, elements and gangs that are preempted in any minute; a gang counts as one.
     pub preempt_per_minute: u32,
+    /// The most attempts of one tenant and class that wait on a worker for slots to inherit; 0 = none are sent ahead.
+    pub prefill_max: u32,
     /// How many finished jobs are remembered for messages that come late.
     pub finished_kept: u32,
     /// How many workers that left are remembered.
@@ -101,6 +103,7 @@ impl Default for Config {
             max_reservations: 16,
             preemption: false,
             preempt_per_minute: 60,
+            prefill_max: 1024,
             finished_kept: 65_536,
             workers_kept: 1024,
         }
@@ -127,6 +130,7 @@ impl Config {
         let rules = [
             (shares && self.band_share.iter().sum::<f64>() <= 1.0 + 1e-9, "band_share", "0 to 1 each and together"),
             ((1..=1024).contains(&self.run_max), "run_max", "1 to 1024"),
+            (self.prefill_max <= 65_536, "prefill_max", "at most 65536"),
             (self.heartbeat_timeout > 0, "heartbeat_timeout", "above 0"),
             (self.reassign_after >= self.heartbeat_timeout, "reassign_after", "at least heartbeat_timeout"),
             (self.fail_after >= self.reassign_after, "fail_after", "at least reassign_after"),
@@ -156,6 +160,8 @@ mod tests {
         insta::assert_snapshot!(wrong.check().unwrap_err(), @"configuration: `band_share` must be 0 to 1 each and together");
         let wrong = Config { band_share: [f64::NAN, 0.0, 0.0], ..config.clone() };
         assert_eq!(wrong.check().unwrap_err().key, "band_share");
+        assert_eq!(config.prefill_max, 1024);
+        assert_eq!(Config { prefill_max: 65_537, ..config.clone() }.check().unwrap_err().key, "prefill_max");
         assert_eq!(Config { fail_after: 1, ..config }.check().unwrap_err().key, "fail_after");
     }
 }

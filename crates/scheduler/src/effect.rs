@@ -196,6 +196,18 @@ pub enum CancelReason {
     Stale,
 }
 
+/// When a worker may start an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// At once: its capacity is charged.
+    #[default]
+    Now,
+    /// When an attempt of the same tenant and shape ([`crate::job::JobSpec::inherits_from`]) ends on this worker, however it
+    /// ends, be it unstarted: the oldest one that waits takes its place.
+    Inherit,
+}
+
 /// Something to do. Effects of one call are committed together before any of them is carried out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -246,6 +258,17 @@ pub enum Effect {
         attempt: AttemptRef,
         /// The worker.
         worker: WorkerKey,
+        /// When it may start.
+        start: Start,
+    },
+    /// Store that an attempt which was sent ahead has a slot from now on. Its worker knows.
+    Inherited {
+        /// The attempt.
+        attempt: AttemptRef,
+        /// The worker.
+        worker: WorkerKey,
+        /// The attempt that ended; absent if it started before any such end was heard of.
+        from: Option<AttemptRef>,
     },
     /// Tell a worker to end an attempt.
     Cancel {
@@ -330,7 +353,7 @@ pub enum EffectKey {
     End(JobId, Part),
     /// A numbered change.
     Revision(u64),
-    /// An attempt, and which of assign, cancel, revoke, verdict and loss it is.
+    /// An attempt, and which of assign, cancel, revoke, verdict, loss and inheritance it is.
     Attempt(AttemptRef, u8),
     /// The shutdown of a worker.
     Worker(WorkerKey),
@@ -364,6 +387,7 @@ impl Effect {
             Self::Cancel { attempt, .. } => EffectKey::Attempt(*attempt, 1),
             Self::Revoke { attempt, .. } => EffectKey::Attempt(*attempt, 2),
             Self::Verdict { attempt, .. } => EffectKey::Attempt(*attempt, 3),
+            Self::Inherited { attempt, .. } => EffectKey::Attempt(*attempt, 6),
             Self::Lost { attempt, held, .. } => EffectKey::Attempt(*attempt, if *held { 4 } else { 5 }),
             Self::Shutdown { worker } => EffectKey::Worker(*worker),
         }

@@ -304,6 +304,18 @@ pub enum Event {
         /// The worker.
         worker: WorkerKey,
     },
+    /// A message took this long to a worker and back. Only workers of which this is known are sent jobs ahead.
+    RoundTrip {
+        /// The worker.
+        worker: WorkerKey,
+        /// A sample in microseconds.
+        micros: u64,
+    },
+    /// How long the host's turns take, from a message to the answer it causes.
+    TurnTime {
+        /// Their 99th percentile in microseconds.
+        micros: u64,
+    },
     /// A worker is alive.
     Heartbeat {
         /// The worker.

@@ -63,11 +63,21 @@ pub enum Fault {
     RebuiltTokens,
     /// A restart forgets what attempts hold.
     RebuiltCapacity,
+    /// A slot is given back although somebody waits for it.
+    KeepSlot,
+    /// Nobody is charged for a start that inherits.
+    FreeInheritance,
+    /// Jobs are sent ahead however long these run.
+    NoHorizon,
+    /// Jobs are sent ahead although better claims wait.
+    JumpQueue,
+    /// What was sent ahead is never taken back.
+    KeepPrefilled,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 34] = [
         Self::NoFence,
         Self::ForgetAnswers,
         Self::SameToken,
@@ -97,6 +107,11 @@ impl Fault {
         Self::NoHold,
         Self::RebuiltTokens,
         Self::RebuiltCapacity,
+        Self::KeepSlot,
+        Self::FreeInheritance,
+        Self::NoHorizon,
+        Self::JumpQueue,
+        Self::KeepPrefilled,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

@@ -318,6 +318,14 @@ impl JobSpec {
         }
     }
 
+    /// Whether an attempt of this job may inherit the slot of one of the other: same tenant, resources, requirements and
+    /// runtime, and neither is a gang.
+    #[must_use]
+    pub fn inherits_from(&self, other: &Self) -> bool {
+        let shape = |spec: &Self| (spec.tenant.clone(), spec.resources.clone(), spec.requires.clone(), spec.runtime);
+        self.gang.is_none() && other.gang.is_none() && shape(self) == shape(other)
+    }
+
     /// Attempts that one start of it makes: the members of a gang, else 1.
     #[must_use]
     pub fn members(&self) -> u32 {

@@ -11,7 +11,7 @@
 //! | [`JobRow`] | `Admitted`; all but its body is what the submit said and never changes |
 //! | [`UnitRow`] | every `JobChanged` of the job, element or gang; of a gang also every event and every `Cancel`, `Revoke` and `Lost` that names one of its attempts |
 //! | [`RangeRow`] | `Admitted` (all elements, Pending) and every `JobChanged` of elements that never left Queued; an element that is assigned leaves its range for a [`UnitRow`] of its own |
-//! | [`AttemptRow`] | `Assign`, every event and every `Cancel`, `Revoke` and `Lost` that names the attempt; it is deleted once [`crate::engine::Scheduler::attempt_row`] knows it no more |
+//! | [`AttemptRow`] | `Assign`, every event and every `Cancel`, `Revoke`, `Lost` and `Inherited` that names the attempt; it is deleted once [`crate::engine::Scheduler::attempt_row`] knows it no more |
 //!
 //! So whatever an event or its effects name is looked up after the call, and nothing else has changed. Rows of final jobs
 //! are read back only while an attempt of theirs is not known to have ended. Not stored, and begun anew by a restart:
@@ -27,7 +27,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::CancelReason;
+use crate::effect::{CancelReason, Start};
 use crate::engine::MemberEnd;
 use crate::event::{Capabilities, DrainOrder, Quota, TenantSettings};
 use crate::job::JobSpec;
@@ -208,6 +208,14 @@ pub struct AttemptRow {
     pub ending: Option<CancelReason>,
     /// It was given up and may still run.
     pub lost: bool,
+    /// When its worker may start it.
+    pub start: Start,
+    /// It was sent ahead and has no slot yet, so that it holds nothing. A store that does not note [`Effect::Inherited`]
+    /// may say so of whatever was sent ahead and has not started: when its worker returns it is taken back, or its start is
+    /// counted.
+    ///
+    /// [`Effect::Inherited`]: crate::effect::Effect::Inherited
+    pub waiting: bool,
 }
 
 /// A kind of GPU.

@@ -7,7 +7,7 @@ use orlop_core::machine::worker;
 use super::gang::Members;
 use super::record::{Attempt, Past, Unit};
 use super::{Scheduler, machine};
-use crate::effect::{Effect, Reason, WorkerReason};
+use crate::effect::{Effect, Reason, Start, WorkerReason};
 use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
@@ -39,6 +39,9 @@ impl Attempt {
             revoking: false,
             ending: None,
             preemptible: None,
+            ahead: false,
+            waiting: false,
+            feed: NONE,
             assigned_at: now,
             started_at: 0,
             before: NONE,
@@ -51,9 +54,20 @@ impl Scheduler {
     /// Issues the next token of a queued unit and sends its attempt (of a gang, one per target, the members in order).
     /// The unit has left its queue; capacity and quota are charged by the caller. Returns whether it was possible.
     pub(super) fn assign(&mut self, unit: Unit, targets: &[Target], effects: &mut Vec<Effect>) -> bool {
+        self.issue(unit, (targets, Start::Now), effects)
+    }
+
+    /// Issues the next token of a queued unit and sends its attempt ahead of the slot that it will inherit. Nothing is
+    /// charged yet.
+    pub(super) fn assign_ahead(&mut self, unit: Unit, target: Target, effects: &mut Vec<Effect>) -> bool {
+        self.issue(unit, (&[target], Start::Inherit), effects)
+    }
+
+    fn issue(&mut self, unit: Unit, (targets, start): (&[Target], Start), effects: &mut Vec<Effect>) -> bool {
         let Some(mut life) = self.life(unit) else { return false };
         let from = life.state;
-        let Some(to) = machine::job(from, job::Event::Placed, |_| true) else { return false };
+        let event = if start == Start::Inherit { job::Event::Prefilled } else { job::Event::Placed };
+        let Some(to) = machine::job(from, event, |_| true) else { return false };
         let step = if fault(Fault::SameToken) && life.attempt > 0 { 0 } else { 1 };
         let Some(number) = life.attempt.checked_add(step) else { return false };
         if life.attempt > 0 {
@@ -68,7 +82,7 @@ impl Scheduler {
         let mut slots = Vec::new();
         let mut first = NONE;
         for (member, target) in (0..).zip(targets) {
-            let slot = self.new_attempt(unit, (member, number, life.epoch), *target);
+            let slot = self.new_attempt(unit, (member, number, life.epoch), *target, start);
             if first == NONE {
                 first = slot;
             }
@@ -92,8 +106,10 @@ impl Scheduler {
         true
     }
 
-    fn new_attempt(&mut self, unit: Unit, token: (u32, u32, u32), target: Target) -> u32 {
-        let slot = self.list_attempt(Attempt::new(unit, token, target, self.now));
+    fn new_attempt(&mut self, unit: Unit, token: (u32, u32, u32), target: Target, start: Start) -> u32 {
+        let ahead = start == Start::Inherit;
+        let attempt = Attempt::new(unit, token, target, self.now);
+        let slot = self.list_attempt(Attempt { ahead, waiting: ahead, charged: !ahead, ..attempt });
         self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
         slot
     }
@@ -108,10 +124,14 @@ impl Scheduler {
         let Some(slot) = self.attempts.insert(attempt) else { return NONE };
         worker.first = slot;
         worker.attempts += 1;
+        worker.waiting += u32::from(attempt.waiting);
         if let Some(next) = self.attempts.get_mut(next) {
             next.before = slot;
         }
         self.preemptibles.insert(slot, &attempt);
+        if self.feeds.on {
+            self.join_feed(slot);
+        }
         slot
     }
 
@@ -129,7 +149,8 @@ impl Scheduler {
             self.move_worker(attempt.worker, to, WorkerReason::Plain, effects);
         }
         let (reference, worker) = (self.reference(&attempt), self.key_of(attempt.worker));
-        effects.push(Effect::Assign { attempt: reference, worker });
+        let start = if attempt.ahead { Start::Inherit } else { Start::Now };
+        effects.push(Effect::Assign { attempt: reference, worker, start });
     }
 
     /// Takes an element or job that waits off the front of a queue.

@@ -106,6 +106,7 @@ impl Scheduler {
         for slot in self.attempts_on(seat.worker) {
             let attempt = self.attempts.get(slot)?;
             let stays = match kept.shadow {
+                _ if attempt.waiting => false,
                 _ if kept.is_held() => attempt.ending != Some(CancelReason::Preempt),
                 Some(shadow) => self.ends_by(attempt) > shadow,
                 None => attempt.assigned_at >= kept.made,

@@ -42,10 +42,14 @@ impl Scheduler {
         if let Some(after) = self.attempts.get_mut(attempt.after) {
             after.before = attempt.before;
         }
-        self.uncharge(&attempt);
+        let passed = self.feeds.on && self.pass_slot(slot, &attempt, effects);
+        if !passed {
+            self.uncharge(&attempt);
+        }
         let Some(worker) = self.workers.get_mut(attempt.worker) else { return };
         worker.attempts = worker.attempts.saturating_sub(1);
-        if worker.place != NONE
+        if !passed
+            && worker.place != NONE
             && let Some(request) = self.requests.get(attempt.request)
         {
             if !fault(Fault::KeepCapacity) {
@@ -176,6 +180,9 @@ impl Scheduler {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
         let Some(state) = machine::attempt(attempt.state, attempt::Event::DeclaredLost, |_| false) else { return };
         self.uncharge(&attempt);
+        if self.feeds.on {
+            self.lose_slot(slot);
+        }
         if let Some(record) = self.attempts.get_mut(slot) {
             record.state = state;
             record.charged = false;

@@ -110,6 +110,7 @@ impl Scheduler {
         let mut openings = vec![self.now; times(&|dim| free.get(dim).copied().unwrap_or(0)).min(could)];
         if openings.len() < could {
             let attempts = self.attempts_on(worker).into_iter().filter_map(|slot| self.attempts.get(slot));
+            let attempts = attempts.filter(|attempt| !attempt.waiting);
             let mut ends: Vec<(u64, u32)> = attempts.map(|attempt| (self.ends_by(attempt), attempt.request)).collect();
             ends.sort_unstable();
             for (end, ended) in ends.into_iter().take_while(|(end, _)| *end != u64::MAX) {

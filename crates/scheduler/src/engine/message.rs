@@ -149,6 +149,7 @@ impl Scheduler {
     /// The current attempt of a unit has started.
     fn start(&mut self, judged: &Judged, effects: &mut Vec<Effect>) {
         let now = self.now;
+        self.take_slot(judged.slot, effects);
         let Some(attempt) = self.attempts.get_mut(judged.slot) else { return };
         if let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| false) {
             attempt.state = state;
@@ -177,13 +178,21 @@ impl Scheduler {
         };
         let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| true) else { return };
         attempt.state = state;
-        (attempt.accepted, attempt.started, attempt.charged) = (true, true, true);
+        (attempt.accepted, attempt.started) = (true, true);
         (attempt.revoking, attempt.ending) = (false, None);
         if attempt.started_at == 0 {
             attempt.started_at = now;
         }
-        let (request, tenant) = (attempt.request, attempt.tenant);
-        if let (Some(request), Some(tenant)) = (self.requests.get(request), self.tenants.get_mut(tenant as usize)) {
+        let (request, tenant, waiting) = (attempt.request, attempt.tenant, attempt.waiting);
+        attempt.charged = true;
+        if waiting {
+            self.take_slot(judged.slot, effects);
+        } else if self.feeds.on {
+            self.regain_slot(judged.slot);
+        }
+        if !waiting
+            && let (Some(request), Some(tenant)) = (self.requests.get(request), self.tenants.get_mut(tenant as usize))
+        {
             tenant.charge(request, 1);
         }
         self.weigh_tenant(tenant);

@@ -20,6 +20,7 @@ mod message;
 mod order;
 mod preempt;
 mod preemptible;
+mod prefill;
 mod rebuild;
 mod record;
 mod reserve;
@@ -64,6 +65,7 @@ use crate::tenant::Tenant;
 pub use explain::{Demand, Explanation, Lacking, Misfit, WorkerFit};
 use gang::Members;
 use preemptible::Preemptibles;
+use prefill::Feeds;
 use record::{Array, Attempt, Job, Past, Spec, Unit, Worker};
 use reserve::Reservation;
 pub use round::RoundStats;
@@ -179,6 +181,8 @@ pub struct Scheduler {
     /// Places that grew since the last round.
     grew: Vec<u32>,
     timers: Timers,
+    #[serde(default)]
+    feeds: Feeds,
     reservations: Vec<Reservation>,
     /// Heads that wait are to be looked at for reservations.
     reserve_due: bool,
@@ -261,6 +265,7 @@ impl Scheduler {
             grown: None,
             grew: Vec::new(),
             timers: Timers::default(),
+            feeds: Feeds::default(),
             reservations: Vec::new(),
             reserve_due: false,
             reserve_timer: false,
@@ -304,6 +309,11 @@ impl Scheduler {
             Event::Connected { worker, kept } => self.connected(worker, &kept, effects),
             Event::Updated { worker, capabilities } => self.updated(worker, capabilities, effects),
             Event::ConnectionLost { worker } => self.connection_lost(worker, effects),
+            Event::RoundTrip { worker, micros } => self.round_trip(worker, micros),
+            Event::TurnTime { micros } => {
+                self.turn_time(micros);
+                Ok(())
+            }
             Event::Heartbeat { worker } => self.heartbeat(worker, effects),
             Event::HealthReport { worker, good } => self.health_report(worker, good, effects),
             Event::Drain { worker, order } => self.drain(worker, order, effects),

@@ -15,7 +15,7 @@ use super::gang::Members;
 use super::record::{Array, Attempt, Done, Job, Life, Past, Unit, Worker};
 use super::timer::Timer;
 use crate::config::Config;
-use crate::effect::{CancelReason, Effect, WorkerReason};
+use crate::effect::{CancelReason, Effect, Start, WorkerReason};
 use crate::error::EventError;
 use crate::event::{Capabilities, DrainOrder, GpuDevices};
 use crate::fault::{Fault, fault};
@@ -66,6 +66,7 @@ impl Scheduler {
         }
         let mut attempts = stored.attempts;
         attempts.sort_by_key(|row| (row.assigned_at, row.attempt));
+        scheduler.feeds.on = attempts.iter().any(|row| row.waiting);
         let mut known = BTreeSet::new();
         for row in attempts {
             if !known.insert(row.attempt) {
@@ -73,6 +74,7 @@ impl Scheduler {
             }
             scheduler.bring_attempt(&row, &workers)?;
         }
+        scheduler.give_slots(effects);
         scheduler.fleet_changed = true;
         (0..scheduler.tenants.len()).for_each(|number| scheduler.weigh_tenant(u32::try_from(number).unwrap_or(NONE)));
         scheduler.sanity_check().or_else(|problem| wrong("as a whole,", problem))?;
@@ -346,17 +348,19 @@ impl Scheduler {
             state: if lost { AttemptState::Lost } else { AttemptState::Suspect },
             accepted: row.accepted,
             started: row.started_at.is_some(),
-            charged: !lost,
+            charged: !lost && !row.waiting,
+            ahead: row.start == Start::Inherit,
+            waiting: row.waiting,
             ending: row.ending,
             started_at: row.started_at.unwrap_or(0),
             ..Attempt::new(unit, token, Target { worker, request, tenant }, row.assigned_at)
         };
         let number = self.list_attempt(attempt);
         if let Some(vector) = self.requests.get(request) {
-            if !fault(Fault::RebuiltCapacity) {
+            if !row.waiting && !fault(Fault::RebuiltCapacity) {
                 self.table.charge(place, &vector.need, 1);
             }
-            if let Some(tenant) = self.tenants.get_mut(tenant as usize).filter(|_| !lost) {
+            if let Some(tenant) = self.tenants.get_mut(tenant as usize).filter(|_| !lost && !row.waiting) {
                 tenant.charge(vector, 1);
             }
         }

@@ -130,11 +130,25 @@ pub(super) struct Attempt {
     pub(super) ending: Option<CancelReason>,
     /// Its priority number, if it may be ended for others.
     pub(super) preemptible: Option<u8>,
+    /// It was sent ahead to inherit a slot.
+    #[serde(default)]
+    pub(super) ahead: bool,
+    /// It was, and has none yet: it holds no capacity and nobody is charged for it.
+    #[serde(default)]
+    pub(super) waiting: bool,
+    /// Number of its feed, if these are kept.
+    #[serde(default = "nowhere")]
+    pub(super) feed: u32,
     pub(super) assigned_at: u64,
     pub(super) started_at: u64,
     /// Neighbours on the same worker.
     pub(super) before: u32,
     pub(super) after: u32,
+}
+
+/// Snapshots from before prefill know no feeds and no round trips.
+const fn nowhere() -> u32 {
+    NONE
 }
 
 /// An interned specification.
@@ -180,6 +194,12 @@ pub(super) struct Worker {
     /// First attempt of its list.
     pub(super) first: u32,
     pub(super) attempts: u32,
+    /// Those of them that wait for a slot.
+    #[serde(default)]
+    pub(super) waiting: u32,
+    /// Its smoothed round trip in microseconds; `NONE` = unknown.
+    #[serde(default = "nowhere")]
+    pub(super) round_trip: u32,
     /// Times of recent losses, the oldest first.
     pub(super) losses: Vec<u64>,
     /// Times and jobs of failed starts since the last success.
@@ -211,6 +231,8 @@ impl Worker {
             since: now,
             first: NONE,
             attempts: 0,
+            waiting: 0,
+            round_trip: NONE,
             losses: Vec::new(),
             failed_starts: Vec::new(),
             probation: 0,

@@ -178,7 +178,10 @@ impl Scheduler {
     /// Keeps workers for a job.
     pub(super) fn keep_workers(&mut self, kept: Reservation, effects: &mut Vec<Effect>) {
         self.tell_reserved(kept.job, Some(&kept), effects);
-        kept.seats.iter().for_each(|seat| self.mark_reserved(seat.worker, true));
+        for seat in &kept.seats {
+            self.mark_reserved(seat.worker, true);
+            self.revoke_waiting(seat.worker, effects);
+        }
         self.reservations.push(kept);
     }
 

@@ -17,6 +17,8 @@ use crate::table::NONE;
 pub struct RoundStats {
     /// Attempts that were placed, members of gangs counted one by one.
     pub placed: u32,
+    /// Attempts that were sent ahead to inherit slots.
+    pub prefilled: u32,
     /// Runs of jobs of one class.
     pub runs: u32,
     /// Classes that were found to fit nowhere.
@@ -34,7 +36,7 @@ pub(super) struct Turn {
 }
 
 impl Scheduler {
-    /// Fires due timers and places at most `limit` attempts, the members of a gang counting one by one but never parted.
+    /// Fires due timers and places or sends ahead at most `limit` attempts, the members of a gang counting one by one but never parted.
     ///
     /// Cost: per run of up to `run_max` jobs one search, O(workers ÷ 64) summaries and the blocks that these do not rule
     /// out; per woken class what its hints cost. With preemption and an urgent job that waits, one look at every
@@ -64,6 +66,7 @@ impl Scheduler {
         }
         if !stats.limited {
             self.reserve(&mut stats, effects);
+            self.prefill(limit, &mut stats, effects);
         }
         stats
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Scheduler;
 use super::ends::Ending;
 use super::record::{Attempt, Unit};
+use crate::effect::Start;
 use crate::fleet::dims::Dim;
 use crate::stored::{AttemptRow, GangEnd, GangRow, GpuShape, Incarnation, TokenRow, UnitRow, WorkerRow};
 use crate::table::NONE;
@@ -94,6 +95,8 @@ impl Scheduler {
             started_at: attempt.started.then_some(attempt.started_at),
             ending: attempt.ending,
             lost: attempt.state == AttemptState::Lost,
+            start: if attempt.ahead { Start::Inherit } else { Start::Now },
+            waiting: attempt.waiting,
         })
     }
 

@@ -1,6 +1,8 @@
 //! Whether the state agrees with itself: every cross reference and every counter against a recount (section 2.11). Owns the
 //! checks; for tests, fuzzing and doubt, since it reads everything.
 
+use std::collections::BTreeMap;
+
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 
@@ -107,7 +109,8 @@ impl Scheduler {
                 let attempt = self.attempts.get(slot).ok_or("a listed attempt is missing")?;
                 let request = self.requests.get(attempt.request).ok_or("an attempt has no request")?;
                 must(attempt.worker == number, "an attempt is listed by another worker")?;
-                for (dim, amount) in &request.need {
+                must(!(attempt.waiting && attempt.charged), "an attempt is charged for a slot that it waits for")?;
+                for (dim, amount) in request.need.iter().filter(|_| !attempt.waiting) {
                     taken[usize::from(*dim)] += i64::from(*amount);
                 }
                 let count = counts.get_mut(attempt.tenant as usize).ok_or("an attempt has no tenant")?;
@@ -120,10 +123,39 @@ impl Scheduler {
             }
             self.check_worker(number, &taken)?;
         }
+        self.check_feeds()?;
         must(listed == self.attempts.len(), "an attempt is listed by no worker")?;
         let mut preemptibles = Preemptibles::default();
         self.attempts.iter().for_each(|(slot, attempt)| preemptibles.insert(slot, attempt));
         must(preemptibles == self.preemptibles, "an attempt that may be preempted is not known, or another is")
+    }
+
+    /// Feeds list every attempt that holds a slot or waits for one, in the order in which these were sent.
+    fn check_feeds(&self) -> Result<(), Fault> {
+        let mut all: BTreeMap<u32, (u32, u32, Vec<u32>)> = BTreeMap::new();
+        for (number, worker) in self.workers.iter() {
+            let mut waiting = 0;
+            for slot in self.attempts_on(number) {
+                let Some(attempt) = self.attempts.get(slot) else { continue };
+                waiting += u32::from(attempt.waiting);
+                let known = all.entry(attempt.feed).or_default();
+                match (attempt.state == AttemptState::Lost, attempt.waiting) {
+                    (true, _) => known.1 += 1,
+                    (_, true) => known.2.push(slot),
+                    _ => known.0 += 1,
+                }
+            }
+            must(waiting == worker.waiting, "attempts of a worker that wait are miscounted")?;
+        }
+        all.remove(&NONE);
+        must(self.feeds.on || all.is_empty(), "there are feeds although none are kept")?;
+        for (number, feed) in self.feeds.iter() {
+            let known = all.remove(&number).ok_or("a feed is empty")?;
+            let listed = (feed.holding, feed.lost, feed.waiting.iter().copied().collect());
+            must(known == listed, "a feed is not what its attempts say")?;
+            must(feed.waiting.is_empty() || feed.holding > 0, "an attempt waits for a slot that nobody has")?;
+        }
+        must(all.is_empty(), "a feed is missing")
     }
 
     /// A reservation keeps one worker, and what is held for a job is charged to its tenant.

@@ -1,6 +1,8 @@
 //! A worker's stream opens: what it kept is told from what it lost, attempt by attempt. Owns the comparison; the fence
 //! judges each attempt.
 
+use std::collections::BTreeSet;
+
 use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job;
 use orlop_core::machine::verdict::Verdict;
@@ -10,52 +12,52 @@ use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 use crate::event::Kept;
 use crate::table::NONE;
+use crate::token::AttemptRef;
 
 impl Scheduler {
     /// Tells what a worker kept from what it lost.
     pub(super) fn sync(&mut self, number: u32, kept: &[Kept], effects: &mut Vec<Effect>) {
         let key = self.key_of(number);
-        let had = self.attempts_on(number);
-        let mut alive = Vec::new();
+        let kept_refs: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
+        // First who is gone: whoever inherited of them has a slot before it is asked whether it runs.
+        for slot in self.attempts_on(number) {
+            let is_kept = self.attempts.get(slot).is_some_and(|known| kept_refs.contains(&self.reference(known)));
+            if !is_kept {
+                self.vanish(slot, effects);
+            }
+        }
         for kept in kept {
             let judged = self.judge(kept.attempt, number, true);
             let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
             match judged {
                 Some(judged) if verdict == Verdict::Accepted => {
-                    alive.push(judged.slot);
-                    self.keep(judged.slot, effects);
+                    self.keep(judged.slot);
                     if kept.started {
                         self.started(kept.attempt, key, effects).unwrap_or_default();
                         continue;
                     }
+                    self.ask_again(judged.slot, effects);
                 }
-                Some(judged) if verdict == Verdict::Adopted && kept.started => {
-                    alive.push(judged.slot);
+                Some(_) if verdict == Verdict::Adopted && kept.started => {
                     self.started(kept.attempt, key, effects).unwrap_or_default();
                     continue;
                 }
                 // Given up before it started: another attempt may already be on its way.
-                Some(judged) if verdict == Verdict::Adopted => {
-                    alive.push(judged.slot);
+                Some(_) if verdict == Verdict::Adopted => {
                     self.kill(kept.attempt, key, effects);
                     effects.push(Effect::Verdict { attempt: kept.attempt, verdict: Verdict::Stale });
                     continue;
                 }
                 _ => {
-                    alive.extend(self.held_slot(number, kept));
                     self.kill(kept.attempt, key, effects);
                 }
             }
             effects.push(Effect::Verdict { attempt: kept.attempt, verdict });
         }
-        for slot in had.into_iter().filter(|slot| !alive.contains(slot)) {
-            self.vanish(slot, effects);
-        }
     }
 
     /// A worker that is back has its attempt still.
-    fn keep(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        let now = self.now;
+    fn keep(&mut self, slot: u32) {
         let Some(attempt) = self.attempts.get_mut(slot) else { return };
         let held = |guard| match guard {
             attempt::Guard::WasStarted => attempt.started,
@@ -65,24 +67,21 @@ impl Scheduler {
         if let Some(state) = machine::attempt(attempt.state, attempt::Event::Kept, held) {
             attempt.state = state;
         }
-        let attempt = *attempt;
+    }
+
+    /// What was to happen to an attempt that has not started: the worker may not have heard of it.
+    fn ask_again(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(attempt) = self.attempts.get(slot).copied() else { return };
         match attempt.ending {
             // Told by a server that is gone, perhaps in vain.
             Some(why) if !attempt.started && !attempt.revoking => self.tell_to_end(slot, why, effects),
+            _ if attempt.ahead && !attempt.started => self.revoke_ahead(slot, effects),
             // Whoever is suspect is not waited for: time runs again.
             _ if attempt.state == AttemptState::Assigned => {
-                self.timers.await_acceptance(now, slot, self.attempts.generation(slot));
+                self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));
             }
             _ => {}
         }
-    }
-
-    /// The slot of an attempt that was overtaken but still holds capacity here.
-    fn held_slot(&self, number: u32, kept: &Kept) -> Option<u32> {
-        let reference = kept.attempt;
-        self.attempts_on(number)
-            .into_iter()
-            .find(|slot| self.attempts.get(*slot).is_some_and(|attempt| self.reference(attempt) == reference))
     }
 
     /// A worker that is back has nothing of an attempt any more.

@@ -65,6 +65,7 @@ impl Scheduler {
             }
         }
         waiting.iter().for_each(|slot| self.enqueue(*slot));
+        self.list_feeds();
     }
 
     /// The number of a job's preferences; 0 = none.
@@ -109,7 +110,10 @@ impl Scheduler {
             let asked = request.map_or(0, |request| request.amount(dim));
             if total <= 0 { 0.0 } else { 1.0 - (f64::from(free) - f64::from(asked)) / f64::from(total) }
         };
-        let (attempts, slots) = (f64::from(worker.attempts), f64::from(self.table.total(SLOTS, place).max(1)));
+        let (attempts, slots) = (
+            f64::from(worker.attempts.saturating_sub(worker.waiting)),
+            f64::from(self.table.total(SLOTS, place).max(1)),
+        );
         let age = self.now.saturating_sub(worker.seen) as f64 / self.config.heartbeat_timeout.max(1) as f64;
         let recent = worker.losses.iter().filter(|at| at.saturating_add(600_000) > self.now).count().min(5);
         let health = (1.0 - 0.5 * age.min(1.0)) * (1.0 - 0.1 * recent as f64);

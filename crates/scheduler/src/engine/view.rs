@@ -21,6 +21,8 @@ pub struct JobView {
     pub attempt: u32,
     /// The worker of that attempt while anything is known of it.
     pub worker: Option<WorkerKey>,
+    /// That attempt was sent ahead and has no slot yet.
+    pub waiting: bool,
     /// Own failures that were retried.
     pub retries: u32,
     /// Infrastructure losses.
@@ -44,6 +46,8 @@ pub struct WorkerView {
     pub draining: bool,
     /// Attempts that hold its capacity.
     pub attempts: u32,
+    /// Attempts that were sent ahead and have no slot yet.
+    pub waiting: u32,
     /// Allocated share of cpu, 0 to 1; 0 without capacity.
     pub cpu: f64,
     /// Allocated share of memory.
@@ -105,9 +109,19 @@ impl Scheduler {
         };
         let whole = element.is_none() && job.array != NONE;
         let state = if whole && !life.state.is_terminal() { JobState::Running } else { life.state };
-        let worker = self.attempts.get(life.live).map(|attempt| self.key_of(attempt.worker));
+        let live = self.attempts.get(life.live);
+        let worker = live.map(|attempt| self.key_of(attempt.worker));
+        let waiting = live.is_some_and(|attempt| attempt.waiting);
         let retries = u32::from(life.retries);
-        Some(JobView { state, attempt: life.attempt, worker, retries, infra: life.infra, submitted: job.submitted })
+        Some(JobView {
+            state,
+            attempt: life.attempt,
+            worker,
+            waiting,
+            retries,
+            infra: life.infra,
+            submitted: job.submitted,
+        })
     }
 
     /// Whether an attempt holds capacity: it is not known to have ended. Cost: linear in attempts.
@@ -140,7 +154,8 @@ impl Scheduler {
             state: worker.state,
             cordoned: worker.cordoned,
             draining: worker.drain.is_some(),
-            attempts: worker.attempts,
+            attempts: worker.attempts.saturating_sub(worker.waiting),
+            waiting: worker.waiting,
             cpu: self.used(CPU, worker.place),
             memory: self.used(MEMORY, worker.place),
         })

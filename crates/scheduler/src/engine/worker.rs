@@ -230,7 +230,7 @@ impl Scheduler {
         &mut self,
         key: WorkerKey,
         capabilities: Arc<Capabilities>,
-        _effects: &mut Vec<Effect>,
+        effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
         let number = self.worker_at(key)?;
         if self.worker(number)?.state.is_terminal() {
@@ -243,6 +243,9 @@ impl Scheduler {
             self.fleet_changed = true;
             self.refresh_open(number);
             self.note_growth(number);
+            if !self.table.is_whole(place) {
+                self.revoke_waiting(number, effects);
+            }
         }
         let now = self.now;
         let worker = self.worker_mut(number)?;
@@ -279,6 +282,7 @@ impl Scheduler {
         if !pending {
             let to = self.worker_step(number, worker::Event::DrainRequested, &[])?;
             self.move_worker(number, to, WorkerReason::Drained, effects);
+            self.revoke_waiting(number, effects);
             self.empty_drain(number, effects);
         }
         self.arm(number);

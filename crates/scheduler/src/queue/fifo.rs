@@ -84,6 +84,11 @@ impl Fifo {
         }
     }
 
+    /// How many jobs wait.
+    pub(crate) fn len(&self) -> u64 {
+        (self.line.len() + self.back.len()).saturating_sub(self.dead) as u64
+    }
+
     /// Takes the head out.
     pub(crate) fn pop(&mut self, id: u64) {
         if self.line.front().is_some_and(|(first, _)| first.get() == id) {

@@ -37,6 +37,11 @@ impl Queue {
         None
     }
 
+    /// Jobs that wait, an array counting as one.
+    pub(crate) fn len(&self) -> u64 {
+        self.lists.iter().map(Fifo::len).sum()
+    }
+
     /// Takes the first job of a priority out, after `head` found it.
     pub(crate) fn pop(&mut self, (step, id): Key) {
         if let Some(list) = self.lists.get_mut(usize::from(step)) {

@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{attempts, division, preempting, rebuilding, snapshots, workers};
+use super::{attempts, division, preempting, prefilling, rebuilding, snapshots, workers};
 use crate::fault::Fault;
 use crate::testing::{Choices, Shape, World};
 
@@ -43,6 +43,24 @@ const RULES: &[fn()] = &[
     preempting::s2_7_a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted,
     preempting::s2_7_what_victims_held_is_kept_for_the_job_they_were_ended_for,
     preempting::s2_7_at_most_so_many_attempts_are_preempted_in_a_minute,
+    prefilling::s2_8_a_worker_is_fed_what_its_slots_will_do_within_the_horizon,
+    prefilling::s2_8_nothing_is_sent_ahead_of_who_is_not_known_to_be_fast,
+    prefilling::s2_8_window_is_zero_above_h,
+    prefilling::s2_8_without_results_the_expected_time_counts,
+    prefilling::s2_8_an_end_passes_the_slot_to_the_oldest_that_waits,
+    prefilling::s2_8_an_end_without_anybody_waiting_frees_the_slot,
+    prefilling::s2_8_an_unstarted_end_passes_the_slot_as_well,
+    prefilling::s2_8_a_start_before_its_inheritance_is_heard_of_is_counted,
+    prefilling::s2_8_a_quota_is_neither_exceeded_nor_in_the_way,
+    prefilling::s2_8_a_better_claim_that_the_slot_could_serve_goes_first,
+    prefilling::s2_8_more_urgent_work_takes_back_what_waits,
+    prefilling::s2_8_an_idle_worker_takes_what_waits_elsewhere_once_the_queue_is_empty,
+    prefilling::s2_8_a_drain_and_a_cancel_take_back_what_waits,
+    prefilling::s2_8_arrays_stay_within_their_window_and_gangs_are_not_sent_ahead,
+    prefilling::s2_8_a_lost_worker_loses_what_waits_and_a_late_start_is_adopted,
+    prefilling::s2_8_after_a_reconnect_what_has_not_started_is_taken_back,
+    prefilling::s2_8_failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_worker,
+    prefilling::s2_8_inherited_starts_are_charged_to_their_band,
     rebuilding::s5_4_after_a_restart_workers_are_unhealthy_and_what_returns_in_time_runs_on,
     rebuilding::s5_4_what_has_not_returned_in_reassign_after_is_lost_and_its_next_token_is_greater,
     rebuilding::s5_4_what_a_worker_no_longer_has_is_placed_again,

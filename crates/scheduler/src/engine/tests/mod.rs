@@ -13,6 +13,7 @@ mod gangs;
 mod laws;
 mod members;
 mod preempting;
+mod prefilling;
 mod rebuilding;
 mod reserving;
 mod snapshots;

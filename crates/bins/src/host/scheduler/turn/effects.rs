@@ -6,7 +6,7 @@ use orlop_core::machine::verdict::Verdict;
 use orlop_core::ports::fleet_store::{
     AttemptChange, AttemptEnd, AttemptId, NewAttempt, RangeChange, Record, StartMode,
 };
-use orlop_scheduler::effect::{Effect, Part, Reason};
+use orlop_scheduler::effect::{Effect, Part, Reason, Start};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
 use super::super::release::Release;
@@ -61,7 +61,10 @@ impl Core {
                     self.draft.release(Release::Ended(waiters));
                 }
             }
-            Effect::Assign { attempt, worker } => self.assign(attempt, worker, Mode::Now),
+            Effect::Assign { attempt, worker, start } => {
+                let mode = if start == Start::Inherit { Mode::Inherit } else { Mode::Now };
+                self.assign(attempt, worker, mode);
+            }
             Effect::Cancel { attempt, worker, why, grace_ms } => {
                 if let Some(out) = self.out(worker) {
                     out.cancel.push(CancelJob { attempt, reason: why.into(), grace_ms });

@@ -11,9 +11,9 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptRow as StoredAttempt, Documents as _, EntryFilter, FleetReads, JobKind, MAX_PAGE, Page,
-    RestoredJob, SpecHash, Tenant, Unit, Worker,
+    RestoredJob, SpecHash, StartMode, Tenant, Unit, Worker,
 };
-use orlop_scheduler::effect::CancelReason;
+use orlop_scheduler::effect::{CancelReason, Start};
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};
 use orlop_scheduler::stored::{
@@ -311,6 +311,7 @@ impl Reading<'_> {
 
     fn attempt(&self, spec: &Prepared, row: StoredAttempt, cancelling: bool) -> AttemptRow {
         let id = row.attempt.id;
+        let ahead = row.attempt.mode == StartMode::Inherit;
         let worker = Incarnation { id: row.attempt.worker, number: row.attempt.incarnation };
         // A worker has few kinds of devices: the first that would do is the one the attempt holds.
         let gpus = &spec.asks.resources.gpus;
@@ -338,6 +339,8 @@ impl Reading<'_> {
             started_at: row.started_at.map(|at| self.monotonic(at)),
             ending: cancelling.then_some(CancelReason::Request),
             lost: row.state == AttemptState::Lost,
+            start: if ahead { Start::Inherit } else { Start::Now },
+            waiting: ahead && row.started_at.is_none(),
         }
     }
 }
