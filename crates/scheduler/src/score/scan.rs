@@ -122,8 +122,10 @@ impl Search<'_> {
                     loose.push(u32::try_from(block).unwrap_or(NONE));
                 } else {
                     self.weigh(table, block, (*number, request), fits, found);
-                    if self.policy == Policy::FirstFit && found.last(self.run).is_some() {
-                        return;
+                    // All that follow are later; another kind of devices may still be there on an earlier one.
+                    let over = |last: Candidate| last.place as usize / BLOCK <= block;
+                    if self.policy == Policy::FirstFit && found.last(self.run).is_some_and(over) {
+                        break;
                     }
                 }
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::hardware::gpu::Vendor;
 use proptest::prelude::*;
 
 use super::rank;
@@ -10,7 +11,7 @@ use super::scan::{Candidate, Search, Shortlist};
 use crate::class::Classes;
 use crate::class::request::Requests;
 use crate::config::Policy;
-use crate::event::Capabilities;
+use crate::event::{Capabilities, GpuDevices};
 use crate::fleet::dims::Dims;
 use crate::fleet::kind::Kinds;
 use crate::fleet::table::Table;
@@ -25,14 +26,42 @@ struct Case {
     run: u32,
     seed: u64,
     picky: bool,
+    /// Devices of any kind that the class asks for, and of how many counters one; with them there are 16 dimensions.
+    gpus: u32,
+    counters: usize,
 }
+
+/// Counters that fill up the dimensions beside cpu, memory, slots and two kinds of devices.
+const COUNTERS: usize = 11;
 
 fn cases() -> impl Strategy<Value = Case> {
     let worker = (0..4_u8, 0..=8_u8, 0..=8_u8, prop::bool::weighted(0.9));
     let workers = prop::collection::vec(worker, 0..300);
-    (workers, 1..5000_u64, 0..9000_u64, 1..40_u32, any::<u64>(), any::<bool>()).prop_map(
-        |(workers, cpu_m, memory_mib, run, seed, picky)| Case { workers, cpu_m, memory_mib, run, seed, picky },
+    let asks = (1..5000_u64, 0..9000_u64, 0..3_u32, prop_oneof![Just(0), Just(0), 1..=COUNTERS]);
+    (workers, asks, 1..40_u32, any::<u64>(), any::<bool>()).prop_map(
+        |(workers, (cpu_m, memory_mib, gpus, counters), run, seed, picky)| Case {
+            workers,
+            cpu_m,
+            memory_mib,
+            run,
+            seed,
+            picky,
+            gpus,
+            counters,
+        },
     )
+}
+
+/// Devices of a worker: none, of one of two kinds, or of both.
+fn devices(at: u32) -> Vec<GpuDevices> {
+    let device = |model: &str, count| GpuDevices {
+        vendor: Vendor::Nvidia,
+        model: model.parse().unwrap(),
+        memory_bytes: 40 << 30,
+        count,
+    };
+    let (a, h) = (at % 4, at / 4 % 3);
+    [device("a100", a), device("h100", h)].into_iter().filter(|devices| devices.count > 0).collect()
 }
 
 struct Fleet {
@@ -44,7 +73,8 @@ struct Fleet {
 
 fn build(case: &Case) -> Fleet {
     let (mut dims, mut kinds, mut table) = (Dims::default(), Kinds::default(), Table::default());
-    table.widen(3);
+    let wide = case.gpus > 0 || case.counters > 0;
+    table.widen(if wide { 16 } else { 3 });
     for (at, (size, cpu, memory, open)) in (0_u32..).zip(&case.workers) {
         let size = u64::from(*size) + 1;
         let offer = Capabilities {
@@ -53,6 +83,8 @@ fn build(case: &Case) -> Fleet {
             max_jobs: 40,
             runtimes: [Runtime::Process].into(),
             labels: BTreeMap::from([("zone".to_owned(), (at % 3).to_string())]),
+            gpus: if wide { devices(at) } else { Vec::new() },
+            extras: (0..COUNTERS).filter(|_| wide).map(|n| (format!("x{n}"), u64::from(at % 5) + size)).collect(),
             ..Capabilities::default()
         };
         let total = dims.capacity(&offer).unwrap();
@@ -61,11 +93,17 @@ fn build(case: &Case) -> Fleet {
         table.set_open(place, true);
         let (cpu, memory) = (total[0] / 8 * i32::from(*cpu), total[1] / 8 * i32::from(*memory));
         table.charge(place, &[(0, cpu), (1, memory)], 1);
+        // Some of everything else is taken too, of each worker something else.
+        for dim in (3..dims.len()).filter(|dim| (at as usize + dim).is_multiple_of(3)) {
+            table.charge(place, &[(dim as u8, total[dim] / 2)], 1);
+        }
         table.set_open(place, *open);
     }
     let mut spec = JobSpec::new("t".parse().unwrap());
     spec.resources.cpu_m = case.cpu_m;
     spec.resources.memory_bytes = case.memory_mib << 20;
+    spec.resources.gpus.count = case.gpus;
+    spec.resources.extras = (0..case.counters).map(|n| (format!("x{n}"), 1)).collect();
     if case.picky {
         let (key, op) = ("zone".to_owned(), orlop_core::hardware::placement::Operator::NotIn);
         let values = ["1".to_owned()].into();
@@ -121,7 +159,8 @@ proptest! {
     #[test]
     fn s2_4_a_bound_is_never_above_a_score(case in cases()) {
         let fleet = build(&case);
-        let request = fleet.requests.get(0).unwrap();
+        // Nobody may have what is asked for.
+        let Some(request) = fleet.requests.get(0) else { return Ok(()) };
         let scale = rank::scale(&fleet.table);
         for policy in [Policy::BestFit, Policy::MostAllocated, Policy::Spread] {
             for (block, known) in fleet.table.blocks().iter().enumerate() {

@@ -43,7 +43,7 @@ impl World<'_> {
                 self.model.units.get(id).is_some_and(|unit| unit.state == JobState::Queued && unit.issued == *issued)
             });
         }
-        for (id, _) in &heads {
+        if let Some((id, _)) = heads.first() {
             let (why, kept) = (self.scheduler.explain(id.0), self.scheduler.reservations().collect::<Vec<_>>());
             let spec = self.model.spec(id.0);
             return Err(
