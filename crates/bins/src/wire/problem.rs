@@ -288,6 +288,12 @@ impl From<Problem> for tonic::Status {
     }
 }
 
+impl From<Box<Problem>> for tonic::Status {
+    fn from(problem: Box<Problem>) -> Self {
+        Self::from(*problem)
+    }
+}
+
 impl From<tonic::Status> for Problem {
     fn from(status: tonic::Status) -> Self {
         let details = RpcStatus::decode(status.details()).unwrap_or_default().details;

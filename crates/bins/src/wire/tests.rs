@@ -168,7 +168,7 @@ fn s4_frames_arrive_as_they_were_sent() {
     assert_eq!((worker_frame().entries(), server_frame().entries()), (9, 5));
 }
 
-fn registration() -> Registration {
+pub(super) fn registration() -> Registration {
     let gpu = GpuDevices {
         vendor: orlop_core::hardware::gpu::Vendor::Amd,
         model: orlop_core::hardware::gpu::ModelKey::new("mi300x").unwrap(),

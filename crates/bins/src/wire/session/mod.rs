@@ -12,7 +12,7 @@ mod server;
 mod slots;
 mod specs;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod window;
 
 pub use agent::{AgentSession, Receipt};

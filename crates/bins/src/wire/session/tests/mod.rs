@@ -13,7 +13,7 @@ use orlop_core::spec::job::JobSpec;
 use super::super::worker::{Limits, Registered};
 use super::*;
 
-pub(super) fn registered(session: u8, epoch: u64) -> Registered {
+pub(in super::super) fn registered(session: u8, epoch: u64) -> Registered {
     Registered {
         worker: "w".parse().unwrap(),
         incarnation: Incarnation::FIRST,

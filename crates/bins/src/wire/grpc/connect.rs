@@ -1,0 +1,165 @@
+//! Connections to a server. Owns addresses, pings, TLS and the refusal of plain text off this machine; never repeats an
+//! attempt to connect.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::Channel;
+use tonic::transport::Uri;
+
+use super::super::identity::{JoinToken, Trust, client_config};
+use super::super::problem::Code;
+use super::{PING, PING_TIMEOUT, Refusal, refusal};
+
+/// The port where none is named.
+const PORT: u16 = 7071;
+/// How long connecting may take, handshake included.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// What bytes go over.
+trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+type Wire = Box<dyn Bytes>;
+
+/// Where a server is: `http://127.0.0.1:7071` or `https://host:7071`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    uri: Uri,
+    host: String,
+    port: u16,
+    tls: bool,
+}
+
+impl FromStr for Endpoint {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        let wrong = |why: &str| refusal(Code::InvalidSpec, format!("`{text}` is no address of a server: {why}"));
+        let uri: Uri = text.parse().map_err(|_| wrong("use https://host:port, or http://127.0.0.1:port"))?;
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong("it begins with neither https:// nor http://")),
+        };
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if !tls && !local {
+            return Err(wrong("plain text is for this machine only; use https://"));
+        }
+        let port = uri.port_u16().unwrap_or(PORT);
+        // TLS is ours, so the transport above it hears of none.
+        let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let uri = format!("http://{shown}:{port}").parse().map_err(|_| wrong("use https://host:port"))?;
+        Ok(Self { uri, host, port, tls })
+    }
+}
+
+/// How to connect to a server: by what it is known, and what is shown to it.
+#[derive(Clone)]
+pub struct Connector {
+    endpoint: Endpoint,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+impl Connector {
+    /// To a server on this machine, without TLS.
+    ///
+    /// # Errors
+    /// The address asks for TLS.
+    pub fn plain(endpoint: Endpoint) -> Result<Self, Refusal> {
+        if endpoint.tls {
+            return Err(refusal(Code::InvalidSpec, "https:// needs a join token or the certificate of an authority"));
+        }
+        Ok(Self { endpoint, tls: None })
+    }
+
+    /// To a server that a join token names: its authority's certificate must have the token's fingerprint.
+    ///
+    /// # Errors
+    /// The address is not `https://`.
+    pub fn joining(endpoint: Endpoint, token: &JoinToken) -> Result<Self, Refusal> {
+        Self::over_tls(endpoint, &Trust::Fingerprint(token.authority()), None)
+    }
+
+    /// To a server of the fleet whose authority (DER) is known, with the worker's own certificate (DER) and key (PEM).
+    ///
+    /// # Errors
+    /// The address is not `https://`, or a certificate or key cannot be read.
+    pub fn fleet(endpoint: Endpoint, authority: &[u8], own: Option<(&[u8], &str)>) -> Result<Self, Refusal> {
+        Self::over_tls(endpoint, &Trust::Fleet(authority.to_vec()), own)
+    }
+
+    /// To a server with a certificate for its address by an outside authority (DER), with the worker's own certificate
+    /// (DER) and key (PEM).
+    ///
+    /// # Errors
+    /// The address is not `https://`, or a certificate or key cannot be read.
+    pub fn outside(endpoint: Endpoint, authority: &[u8], own: Option<(&[u8], &str)>) -> Result<Self, Refusal> {
+        Self::over_tls(endpoint, &Trust::Outside(authority.to_vec()), own)
+    }
+
+    fn over_tls(endpoint: Endpoint, trust: &Trust, own: Option<(&[u8], &str)>) -> Result<Self, Refusal> {
+        if !endpoint.tls {
+            return Err(refusal(Code::InvalidSpec, "a certificate is checked over https:// only"));
+        }
+        let wrong = |error: &dyn std::fmt::Display| refusal(Code::InvalidSpec, error.to_string());
+        let (config, name) = client_config(trust, own).map_err(|error| wrong(&error))?;
+        let name = match name {
+            Some(name) => name,
+            None => ServerName::try_from(endpoint.host.clone()).map_err(|error| wrong(&error))?,
+        };
+        Ok(Self { endpoint, tls: Some((TlsConnector::from(Arc::new(config)), name)) })
+    }
+
+    /// Connects. The connection is pinged every 10 s and given up when an answer takes 5 s.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or is not the one that is trusted.
+    pub async fn connect(&self) -> Result<Channel, Refusal> {
+        let endpoint = tonic::transport::Endpoint::from(self.endpoint.uri.clone())
+            .connect_timeout(CONNECT)
+            .http2_keep_alive_interval(PING)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true);
+        let (host, port) = (self.endpoint.host.clone(), self.endpoint.port);
+        let tls = self.tls.clone();
+        let connect = tower::service_fn(move |_: Uri| {
+            let (host, tls) = (host.clone(), tls.clone());
+            async move {
+                let stream = TcpStream::connect((host.as_str(), port)).await?;
+                stream.set_nodelay(true)?;
+                let wire: Wire = match tls {
+                    None => Box::new(stream),
+                    Some((tls, name)) => Box::new(tls.connect(name, stream).await?),
+                };
+                Ok::<_, io::Error>(TokioIo::new(wire))
+            }
+        });
+        let wrong = |error: tonic::transport::Error| {
+            let mut detail =
+                format!("connecting to {host}:{port}", host = self.endpoint.host, port = self.endpoint.port);
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                detail.push_str(&format!(": {error}"));
+                cause = error.source();
+            }
+            refusal(Code::StoreUnavailable, detail)
+        };
+        endpoint.connect_with_connector(connect).await.map_err(wrong)
+    }
+}

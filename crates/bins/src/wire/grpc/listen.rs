@@ -1,0 +1,121 @@
+//! Where a server takes calls. Owns the limits of connections and the refusal of plain text off this machine; never
+//! handles a call.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+
+use super::super::MESSAGE_MAX;
+use super::super::identity::ServerIdentity;
+use super::super::problem::Code;
+use super::super::proto::health::health_server::HealthServer;
+use super::super::proto::v1::worker_service_server::WorkerServiceServer;
+use super::health::HealthApi;
+use super::worker_server::{WorkerApi, WorkerHost};
+use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
+
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// What a server shows, and which authority signs the certificates of workers.
+#[derive(Clone, Debug)]
+pub struct TlsIdentity {
+    /// Its certificates and key.
+    pub server: ServerIdentity,
+    /// The certificate of the authority whose workers it takes, in PEM: the fleet's own or an outside one.
+    pub workers: String,
+}
+
+/// What is offered.
+#[derive(Clone)]
+pub struct Services {
+    /// To workers.
+    pub workers: Arc<dyn WorkerHost>,
+    /// Whether this server leads.
+    pub leads: watch::Receiver<bool>,
+}
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").field("leads", &*self.leads.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// Refuses an address off this machine without TLS.
+///
+/// # Errors
+/// The address is not a loopback one and `tls` is absent.
+pub fn check_address(address: SocketAddr, tls: Option<&TlsIdentity>) -> Result<(), Refusal> {
+    if address.ip().is_loopback() || tls.is_some() {
+        return Ok(());
+    }
+    let detail =
+        format!("{address} can be reached from outside; give the server TLS and tokens, or listen on 127.0.0.1");
+    Err(refusal(Code::Precondition, detail))
+}
+
+/// A server's socket.
+#[derive(Debug)]
+pub struct Listening {
+    incoming: TcpIncoming,
+    address: SocketAddr,
+    tls: Option<TlsIdentity>,
+}
+
+impl Listening {
+    /// Opens a socket; port 0 = the kernel chooses one.
+    ///
+    /// # Errors
+    /// The address is off this machine and there is no TLS, or it cannot be had.
+    pub async fn bind(address: SocketAddr, tls: Option<TlsIdentity>) -> Result<Self, Refusal> {
+        check_address(address, tls.as_ref())?;
+        let wrong = |error: io::Error| refusal(Code::Internal, format!("listening on {address}: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(wrong)?;
+        let address = listener.local_addr().map_err(wrong)?;
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        Ok(Self { incoming, address, tls })
+    }
+
+    /// The address, with the port that was chosen.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes calls until `shutdown` is done, then finishes those that are on.
+    ///
+    /// # Errors
+    /// The TLS identity cannot be used, or the socket fails.
+    pub async fn serve(self, services: Services, shutdown: impl Future<Output = ()>) -> Result<(), Refusal> {
+        let failed = |error: tonic::transport::Error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            refusal(Code::Internal, format!("serving gRPC: {error}{cause}"))
+        };
+        let mut server = Server::builder()
+            .timeout(DEADLINE)
+            .max_concurrent_streams(STREAMS)
+            .http2_keepalive_interval(Some(PING))
+            .http2_keepalive_timeout(Some(PING_TIMEOUT))
+            .http2_max_header_list_size(HEADERS);
+        if let Some(tls) = &self.tls {
+            let config = ServerTlsConfig::new()
+                .identity(Identity::from_pem(&tls.server.chain, &tls.server.key))
+                .client_ca_root(Certificate::from_pem(&tls.workers))
+                .client_auth_optional(true)
+                .timeout(HANDSHAKE);
+            server = server.tls_config(config).map_err(failed)?;
+        }
+        let workers = WorkerServiceServer::new(WorkerApi(services.workers))
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        let router = server.add_service(workers).add_service(HealthServer::new(HealthApi(services.leads)));
+        router.serve_with_incoming_shutdown(self.incoming, shutdown).await.map_err(failed)
+    }
+}

@@ -1,0 +1,88 @@
+//! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Owns limits of
+//! messages, connections and time, and who calls; never decides an answer.
+
+mod connect;
+mod health;
+mod listen;
+#[cfg(test)]
+mod tests;
+mod worker_client;
+mod worker_server;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tonic::Request;
+
+use super::identity::PeerCertificate;
+use super::problem::{Code, Problem};
+
+pub use connect::{Connector, Endpoint};
+pub use listen::{Listening, Services, TlsIdentity, check_address};
+pub use worker_client::{FrameSink, WorkerClient};
+pub use worker_server::{FramesIn, FramesOut, WorkerHost};
+
+/// An error of a call. Boxed, since it is rare and large.
+pub type Refusal = Box<Problem>;
+
+/// Between two pings of a connection.
+const PING: Duration = Duration::from_secs(10);
+/// How long a ping may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a call may take that says nothing itself.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long an agent may take for its first frame, and a server to answer it.
+const OPENING: Duration = Duration::from_secs(10);
+/// Streams of one connection.
+const STREAMS: u32 = 1024;
+/// Bytes of the headers of a call.
+const HEADERS: u32 = 16 << 10;
+
+/// Who calls, as far as the connection tells. `Debug` never shows the token.
+#[derive(Clone, Default)]
+pub struct Caller {
+    /// From where.
+    pub address: Option<SocketAddr>,
+    /// The bearer token, unchecked.
+    pub token: Option<String>,
+    /// The certificate, checked against the authority that the server trusts.
+    pub certificate: Option<PeerCertificate>,
+    /// The caller's id of the request.
+    pub request_id: Option<String>,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller")
+            .field("address", &self.address)
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("certificate", &self.certificate)
+            .field("request_id", &self.request_id)
+            .finish()
+    }
+}
+
+impl Caller {
+    fn of<T>(request: &Request<T>) -> Self {
+        let header = |name: &str| request.metadata().get(name).and_then(|value| value.to_str().ok());
+        let short = |text: &str| (text.len() <= 128).then(|| text.to_owned());
+        let certificate = request.peer_certs().and_then(|chain| chain.first().map(|der| der.to_vec()));
+        Self {
+            address: request.remote_addr(),
+            token: header("authorization").and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned),
+            certificate: certificate.map(PeerCertificate::new),
+            request_id: header("x-request-id").and_then(short),
+        }
+    }
+
+    /// Whether the call came over this machine's own interface.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.address.is_some_and(|address| address.ip().is_loopback())
+    }
+}
+
+fn refusal(code: Code, detail: impl Into<String>) -> Refusal {
+    Box::new(Problem::new(code, detail))
+}

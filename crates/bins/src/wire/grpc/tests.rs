@@ -1,0 +1,294 @@
+//! Real calls over loopback, in plain text and over TLS.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
+use orlop_core::time::Time;
+use orlop_scheduler::token::AttemptRef;
+use tokio::sync::{oneshot, watch};
+
+use super::super::frame::{Hello, ServerFrame, Welcome, WorkerFrame};
+use super::super::identity::{Authority, Csr, JoinToken, ServerIdentity};
+use super::super::session::tests::registered;
+use super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use super::super::tests::registration;
+use super::super::worker::{ProtocolRange, Registered, Registration};
+use super::*;
+
+/// Registers who shows the right token or certificate, and answers each frame with its number.
+#[derive(Default)]
+struct Echo {
+    callers: Mutex<Vec<Caller>>,
+    /// Fingerprints of certificates that are revoked.
+    revoked: Mutex<Vec<[u8; 32]>>,
+}
+
+impl Echo {
+    fn admit(&self, caller: &Caller, worker: &WorkerId) -> Result<(), Refusal> {
+        self.callers.lock().unwrap().push(caller.clone());
+        let Some(certificate) = &caller.certificate else { return Ok(()) };
+        if self.revoked.lock().unwrap().contains(&certificate.fingerprint()) {
+            return Err(refusal(Code::Unauthenticated, "the certificate is revoked"));
+        }
+        match certificate.is_of(worker) {
+            true => Ok(()),
+            false => Err(refusal(Code::Forbidden, "the certificate is of another worker")),
+        }
+    }
+}
+
+#[async_trait]
+impl WorkerHost for Echo {
+    async fn register(&self, caller: Caller, registration: Registration) -> Result<Registered, Refusal> {
+        self.admit(&caller, &registration.worker)?;
+        if registration.protocol.common(ProtocolRange::OURS).is_none() {
+            let detail = format!("this server speaks protocols {}", ProtocolRange::OURS);
+            return Err(refusal(Code::Precondition, detail));
+        }
+        Ok(registered(1, 1))
+    }
+
+    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
+        let welcome = ServerFrame { ack: first.ack, welcome: Some(Welcome::default()), ..ServerFrame::default() };
+        let echo = frames.map(|frame| frame.map(|frame| ServerFrame { ack: frame.seq, ..ServerFrame::default() }));
+        Ok(futures::stream::iter([Ok(welcome)]).chain(echo).boxed())
+    }
+
+    async fn heartbeat(&self, _: Caller, heartbeat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+        Ok(HeartbeatAnswer { epoch: heartbeat.epoch, lease_ms: 7, directive: None })
+    }
+
+    async fn worker_status(&self, _: Caller, _: WorkerId) -> Result<WorkerStatus, Refusal> {
+        Err(refusal(Code::NotFound, "there is no such worker"))
+    }
+
+    async fn place(&self, _: Caller, _: WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
+        Ok(AttemptRef { job, index: 0, member: 0, attempt: 1, epoch: Epoch(1) })
+    }
+}
+
+struct Served {
+    host: Arc<Echo>,
+    address: std::net::SocketAddr,
+    leads: watch::Sender<bool>,
+    stop: oneshot::Sender<()>,
+    done: tokio::task::JoinHandle<Result<(), Refusal>>,
+}
+
+impl Served {
+    async fn start(tls: Option<TlsIdentity>) -> Self {
+        let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), tls).await.unwrap();
+        let address = listening.address();
+        let (host, (leads, leading), (stop, stopped)) =
+            (Arc::new(Echo::default()), watch::channel(true), oneshot::channel());
+        let services = Services { workers: host.clone(), leads: leading };
+        let stopped = async { drop(stopped.await) };
+        let done = tokio::spawn(listening.serve(services, stopped));
+        Self { host, address, leads, stop, done }
+    }
+
+    fn endpoint(&self, scheme: &str) -> Endpoint {
+        format!("{scheme}://{}", self.address).parse().unwrap()
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.done.await.unwrap().unwrap();
+    }
+}
+
+fn now() -> Time {
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Time::from_millis(elapsed.as_millis() as i64)
+}
+
+fn hello() -> WorkerFrame {
+    let hello = Hello {
+        session: SessionId::from_bytes([1; 16]),
+        highest_epoch: Epoch(1),
+        last_server_seq: 0,
+        live: Vec::new(),
+        first_spooled: 1,
+        spooled: 0,
+    };
+    WorkerFrame { hello: Some(hello), ..WorkerFrame::default() }
+}
+
+#[tokio::test]
+async fn s4_frames_go_both_ways_in_plain_text_on_this_machine() {
+    let served = Served::start(None).await;
+    let channel = Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap();
+    let client = WorkerClient::new(channel, Some("secret-token")).unwrap();
+    assert_eq!(client.register(registration()).await.unwrap(), registered(1, 1));
+    let caller = served.host.callers.lock().unwrap().remove(0);
+    assert_eq!((caller.token.as_deref(), caller.is_local(), &caller.certificate), (Some("secret-token"), true, &None));
+    assert!(!format!("{caller:?} {client:?}").contains("secret-token"));
+
+    let (sink, mut frames) = client.stream(hello()).await.unwrap();
+    assert!(frames.next().await.unwrap().unwrap().welcome.is_some());
+    for seq in 1..=3 {
+        sink.send(WorkerFrame { seq, ..WorkerFrame::default() }).await.unwrap();
+        assert_eq!(frames.next().await.unwrap().unwrap().ack, seq);
+    }
+    drop(sink);
+    assert!(frames.next().await.is_none());
+
+    let beat = Heartbeat { session: SessionId::from_bytes([1; 16]), epoch: Epoch(3), status: None };
+    assert_eq!(client.heartbeat(beat).await.unwrap().lease_ms, 7);
+    assert_eq!(client.worker_status(&"w".parse().unwrap()).await.unwrap_err().code, Code::NotFound);
+    assert_eq!(client.place(&"w".parse().unwrap(), JobId::from_u64(5)).await.unwrap().job, JobId::from_u64(5));
+    drop((client, frames));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn s4_a_stream_begins_with_hello_and_nonsense_ends_it() {
+    let served = Served::start(None).await;
+    let channel = Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap();
+    let client = WorkerClient::new(channel, None).unwrap();
+    let refused = client.stream(WorkerFrame::default()).await.err().unwrap();
+    insta::assert_snapshot!(refused, @"hello is missing; a stream begins with it (invalid-spec)");
+    let (sink, mut frames) = client.stream(hello()).await.unwrap();
+    frames.next().await.unwrap().unwrap();
+    let attempt = AttemptRef { job: JobId::from_u64(1), index: 0, member: 0, attempt: 0, epoch: Epoch(1) };
+    sink.send(WorkerFrame { seq: 1, accepted: vec![attempt], ..WorkerFrame::default() }).await.unwrap();
+    let error = frames.next().await.unwrap().unwrap_err();
+    insta::assert_snapshot!(error, @"ref.attempt: is 0; attempts count from 1 (invalid-spec)");
+    assert!(WorkerClient::new(served_channel(&served).await, Some("a\nb")).is_err());
+    let old = Registration { protocol: ProtocolRange { min: 7, max: 9 }, ..registration() };
+    insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 1 to 1 (precondition)");
+}
+
+async fn served_channel(served: &Served) -> tonic::transport::Channel {
+    Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn s4_health_is_serving_on_the_leader_only() {
+    use super::super::proto::health::HealthCheckRequest;
+    use super::super::proto::health::health_client::HealthClient;
+    let served = Served::start(None).await;
+    let mut client = HealthClient::new(served_channel(&served).await);
+    let ask = |service: &str| HealthCheckRequest { service: service.to_owned() };
+    let serving = client.check(ask("orlop.v1.WorkerService")).await.unwrap().into_inner().status;
+    let mut watched = client.watch(ask("")).await.unwrap().into_inner();
+    assert_eq!((serving, watched.next().await.unwrap().unwrap().status), (1, 1));
+    served.leads.send(false).unwrap();
+    assert_eq!(watched.next().await.unwrap().unwrap().status, 2);
+    assert_eq!(client.check(ask("")).await.unwrap().into_inner().status, 2);
+    assert_eq!(client.check(ask("other")).await.unwrap_err().code(), tonic::Code::NotFound);
+    assert_eq!(client.watch(ask("other")).await.unwrap().into_inner().next().await.unwrap().unwrap().status, 3);
+}
+
+/// A fleet with its authority, and a server of it.
+async fn fleet() -> (Authority, Served) {
+    let (authority, _) = Authority::create(now()).unwrap();
+    let server = authority.server(&[], now()).unwrap();
+    let served = Served::start(Some(TlsIdentity { server, workers: authority.pem().to_owned() })).await;
+    (authority, served)
+}
+
+/// Registers over a connector; connecting and the first call are both allowed to fail.
+async fn join(connector: &Connector, worker: &str) -> Result<Registered, Refusal> {
+    let channel = connector.connect().await?;
+    let registration = Registration { worker: worker.parse().unwrap(), ..registration() };
+    WorkerClient::new(channel, None)?.register(registration).await
+}
+
+#[tokio::test]
+async fn s4_a_worker_joins_by_fingerprint_and_then_shows_its_certificate() {
+    let (authority, served) = fleet().await;
+    let token = JoinToken::new("t", [1; 32], authority.fingerprint()).unwrap();
+    let joining = Connector::joining(served.endpoint("https"), &token).unwrap();
+    join(&joining, "w-1").await.unwrap();
+    assert_eq!(served.host.callers.lock().unwrap()[0].certificate, None);
+
+    let csr = Csr::new().unwrap();
+    let certificate = authority.sign(&csr.request, &"w-1".parse().unwrap(), now()).unwrap();
+    let own = Some((certificate.as_slice(), csr.key.as_str()));
+    let mutual = Connector::fleet(served.endpoint("https"), authority.certificate(), own).unwrap();
+    join(&mutual, "w-1").await.unwrap();
+    assert_eq!(join(&mutual, "w-2").await.unwrap_err().code, Code::Forbidden, "another worker's certificate");
+    served.host.revoked.lock().unwrap().push(super::super::identity::fingerprint(&certificate));
+    assert_eq!(join(&mutual, "w-1").await.unwrap_err().code, Code::Unauthenticated, "a revoked certificate");
+}
+
+#[tokio::test]
+async fn s4_servers_that_are_not_the_fleets_are_refused() {
+    let (authority, served) = fleet().await;
+    let wrong = JoinToken::new("t", [1; 32], [0; 32]).unwrap();
+    let error = Connector::joining(served.endpoint("https"), &wrong).unwrap().connect().await.unwrap_err();
+    assert!(error.detail.contains("UnknownIssuer"), "{error}");
+    let (other, _) = Authority::create(now()).unwrap();
+    let strange = Connector::fleet(served.endpoint("https"), other.certificate(), None).unwrap();
+    assert!(strange.connect().await.is_err());
+    // An outside authority vouches for addresses, and this certificate names none.
+    let outside = Connector::outside(served.endpoint("https"), authority.certificate(), None).unwrap();
+    assert!(outside.connect().await.is_err());
+
+    // A worker that poses as the server, with its own good certificate.
+    let csr = Csr::new().unwrap();
+    let der = authority.sign(&csr.request, &super::super::identity::SERVER_NAME.parse().unwrap(), now()).unwrap();
+    let chain = format!("{}{}", in_pem(&der), authority.pem());
+    let server = ServerIdentity { chain, key: csr.key };
+    let posing = Served::start(Some(TlsIdentity { server, workers: authority.pem().to_owned() })).await;
+    let token = JoinToken::new("t", [1; 32], authority.fingerprint()).unwrap();
+    assert!(Connector::joining(posing.endpoint("https"), &token).unwrap().connect().await.is_err());
+}
+
+fn in_pem(der: &[u8]) -> String {
+    use base64::Engine;
+    let body = base64::engine::general_purpose::STANDARD.encode(der);
+    format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+}
+
+#[tokio::test]
+async fn s4_workers_with_a_bad_certificate_are_refused() {
+    let (authority, served) = fleet().await;
+    let csr = Csr::new().unwrap();
+    let worker: WorkerId = "w-1".parse().unwrap();
+    let with = |certificate: &[u8]| {
+        Connector::fleet(served.endpoint("https"), authority.certificate(), Some((certificate, &csr.key))).unwrap()
+    };
+    let days_ago = Time::from_millis(now().millis() - 2 * 86_400_000);
+    let expired = authority.sign(&csr.request, &worker, days_ago).unwrap();
+    assert!(join(&with(&expired), "w-1").await.is_err(), "expired");
+    let (other, _) = Authority::create(now()).unwrap();
+    let foreign = other.sign(&csr.request, &worker, now()).unwrap();
+    assert!(join(&with(&foreign), "w-1").await.is_err(), "of another authority");
+    let good = authority.sign(&csr.request, &worker, now()).unwrap();
+    assert!(join(&with(&good), "w-1").await.is_ok());
+}
+
+#[tokio::test]
+async fn s4_an_outside_authority_vouches_for_the_address() {
+    let (authority, _) = Authority::create(now()).unwrap();
+    let server = authority.server(&["127.0.0.1".to_owned()], now()).unwrap();
+    let served = Served::start(Some(TlsIdentity { server, workers: authority.pem().to_owned() })).await;
+    let outside = Connector::outside(served.endpoint("https"), authority.certificate(), None).unwrap();
+    join(&outside, "w-1").await.unwrap();
+}
+
+#[test]
+fn s9_plain_text_is_for_this_machine_only() {
+    let server = ServerIdentity { chain: String::new(), key: String::new() };
+    let tls = TlsIdentity { server, workers: String::new() };
+    for open in ["0.0.0.0:7071", "10.0.0.1:1", "[::]:7071"] {
+        assert!(check_address(open.parse().unwrap(), None).is_err(), "{open}");
+        assert!(check_address(open.parse().unwrap(), Some(&tls)).is_ok(), "{open}");
+    }
+    assert!(check_address("127.0.0.1:1".parse().unwrap(), None).is_ok());
+    assert!(check_address("[::1]:1".parse().unwrap(), None).is_ok());
+    insta::assert_snapshot!(check_address("0.0.0.0:7071".parse().unwrap(), None).unwrap_err(), @"0.0.0.0:7071 can be reached from outside; give the server TLS and tokens, or listen on 127.0.0.1 (precondition)");
+    let error = |text: &str| text.parse::<Endpoint>().unwrap_err();
+    insta::assert_snapshot!(error("http://example.com:7071"), @"`http://example.com:7071` is no address of a server: plain text is for this machine only; use https:// (invalid-spec)");
+    insta::assert_snapshot!(error("example.com"), @"`example.com` is no address of a server: it begins with neither https:// nor http:// (invalid-spec)");
+    for good in ["http://localhost:1", "http://[::1]:1", "http://127.3.2.1", "https://example.com"] {
+        assert!(good.parse::<Endpoint>().is_ok(), "{good}");
+    }
+    assert!(Connector::plain("https://example.com".parse().unwrap()).is_err());
+    let token = JoinToken::new("t", [1; 32], [2; 32]).unwrap();
+    assert!(Connector::joining("http://localhost".parse().unwrap(), &token).is_err());
+}

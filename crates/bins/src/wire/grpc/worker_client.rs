@@ -1,0 +1,144 @@
+//! What an agent calls at its server, in plain types. Owns the bounds of messages and the time for the first answer; never
+//! repeats a call.
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use orlop_core::id::{JobId, WorkerId};
+use orlop_scheduler::token::AttemptRef;
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+use tonic::{IntoRequest, Request};
+
+use super::super::MESSAGE_MAX;
+use super::super::frame::{ServerFrame, WorkerFrame};
+use super::super::problem::{Code, Problem};
+use super::super::proto::v1;
+use super::super::proto::v1::worker_service_client::WorkerServiceClient;
+use super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use super::super::worker::{Registered, Registration};
+use super::{DEADLINE, OPENING, Refusal, refusal};
+
+/// Frames that may wait for the connection.
+const WAITING: usize = 16;
+
+/// A connection of an agent, or of somebody who looks after workers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WorkerClient {
+    inner: WorkerServiceClient<Channel>,
+    token: Option<tonic::metadata::AsciiMetadataValue>,
+}
+
+/// Where an agent puts its frames of one stream. Dropped, it ends the stream.
+#[derive(Debug)]
+pub struct FrameSink(mpsc::Sender<v1::WorkerFrame>);
+
+impl FrameSink {
+    /// Sends a frame, once there is room for it.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub async fn send(&self, frame: WorkerFrame) -> Result<(), Refusal> {
+        let over = |_| refusal(Code::StoreUnavailable, "the stream to the server is over");
+        self.0.send(frame.into()).await.map_err(over)
+    }
+}
+
+fn plain(status: tonic::Status) -> Refusal {
+    Box::new(status.into())
+}
+
+fn read<A, B: TryFrom<A, Error = super::super::bound::WireError>>(message: A) -> Result<B, Refusal> {
+    B::try_from(message).map_err(|error| Box::new(Problem::from(error)))
+}
+
+impl WorkerClient {
+    /// A client over a connection, with a bearer token if it has one.
+    ///
+    /// # Errors
+    /// The token cannot stand in a header.
+    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Refusal> {
+        let inner = WorkerServiceClient::new(channel)
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        let header = token.map(|token| format!("Bearer {token}").parse()).transpose();
+        let mut token: Option<tonic::metadata::AsciiMetadataValue> =
+            header.map_err(|_| refusal(Code::Unauthenticated, "the token holds characters no header can carry"))?;
+        token.iter_mut().for_each(|token| token.set_sensitive(true));
+        Ok(Self { inner, token })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = self.open(message);
+        request.set_timeout(DEADLINE);
+        request
+    }
+
+    fn open<T>(&self, message: T) -> Request<T> {
+        let mut request = message.into_request();
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        request
+    }
+
+    /// Makes the worker known and opens a session.
+    ///
+    /// # Errors
+    /// The server refuses it, cannot be reached, or answers nonsense.
+    pub async fn register(&self, registration: Registration) -> Result<Registered, Refusal> {
+        let request = self.request(registration.into());
+        read(self.inner.clone().register_worker(request).await.map_err(plain)?.into_inner())
+    }
+
+    /// Opens the stream of a session with its first frame. The first frame that comes has a welcome, or the directive to
+    /// register again.
+    ///
+    /// # Errors
+    /// The server refuses it, cannot be reached, or says nothing for 10 s.
+    pub async fn stream(
+        &self,
+        hello: WorkerFrame,
+    ) -> Result<(FrameSink, BoxStream<'static, Result<ServerFrame, Refusal>>), Refusal> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let sink = FrameSink(sender);
+        sink.send(hello).await?;
+        let frames = futures::stream::unfold(receiver, |mut receiver| async {
+            let frame = receiver.recv().await?;
+            Some((frame, receiver))
+        });
+        let mut client = self.inner.clone();
+        let call = client.job_stream(self.open(frames));
+        let late = |_| refusal(Code::Deadline, "the server did not answer the hello in 10 s");
+        let answer = tokio::time::timeout(OPENING, call).await.map_err(late)?.map_err(plain)?.into_inner();
+        let frames = answer.map(|frame| read(frame.map_err(plain)?));
+        Ok((sink, frames.boxed()))
+    }
+
+    /// Shows that the agent lives while no stream is up.
+    ///
+    /// # Errors
+    /// The session is gone, or the server cannot be reached.
+    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+        let request = self.request(heartbeat.into());
+        read(self.inner.clone().heartbeat(request).await.map_err(plain)?.into_inner())
+    }
+
+    /// What a worker last said of itself.
+    ///
+    /// # Errors
+    /// There is no such worker, or the caller may not see it.
+    pub async fn worker_status(&self, worker: &WorkerId) -> Result<WorkerStatus, Refusal> {
+        let request = self.request(v1::GetWorkerStatusRequest { worker_id: worker.to_string() });
+        read(self.inner.clone().get_worker_status(request).await.map_err(plain)?.into_inner())
+    }
+
+    /// Places a queued job on a worker now; answers after the worker accepted it.
+    ///
+    /// # Errors
+    /// It does not fit there; the error explains why.
+    pub async fn place(&self, worker: &WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
+        let message = v1::AssignJobRequest { worker_id: worker.to_string(), job_id: job.as_u64() };
+        let accepted = self.inner.clone().assign_job(self.request(message)).await.map_err(plain)?.into_inner();
+        super::super::attempt::about(accepted.r#ref).map_err(|error| Box::new(Problem::from(error)))
+    }
+}

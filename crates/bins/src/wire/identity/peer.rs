@@ -1,0 +1,43 @@
+//! The certificate a caller showed, already checked against the authority by the transport. Owns whose it is; whether it
+//! was revoked is known by the store.
+
+use std::fmt;
+
+use orlop_core::id::WorkerId;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
+
+use super::{fingerprint, hex};
+
+/// A caller's certificate.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PeerCertificate(CertificateDer<'static>);
+
+impl PeerCertificate {
+    /// The certificate in DER.
+    #[must_use]
+    pub fn new(der: Vec<u8>) -> Self {
+        Self(CertificateDer::from(der))
+    }
+
+    /// Whether it speaks for this worker.
+    #[must_use]
+    pub fn is_of(&self, worker: &WorkerId) -> bool {
+        let name = ServerName::try_from(worker.as_str());
+        let parsed = ParsedCertificate::try_from(&self.0);
+        matches!((name, parsed), (Ok(name), Ok(parsed)) if verify_server_name(&parsed, &name).is_ok())
+    }
+
+    /// SHA-256, by which it can be revoked.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 32] {
+        fingerprint(&self.0)
+    }
+}
+
+impl fmt::Debug for PeerCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PeerCertificate({})", hex(&self.fingerprint()))
+    }
+}
