@@ -4,7 +4,7 @@
 use orlop_core::id::JobId;
 use orlop_core::machine::job::{self, JobState};
 
-use super::record::{Done, Unit};
+use super::record::{Done, Life, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{CancelReason, Effect, Part, Reason};
 use crate::error::EventError;
@@ -131,6 +131,13 @@ impl Scheduler {
         own
     }
 
+    /// Whether something of a job is assigned and has never started: if it comes back it has expired.
+    fn is_unstarted(&self, slot: u32) -> bool {
+        let Some(job) = self.jobs.get(slot) else { return false };
+        let unstarted = |life: &Life| life.state == JobState::Assigned && !life.started;
+        self.array_of(job).map_or(unstarted(&job.life), |array| array.active.values().any(unstarted))
+    }
+
     /// Fails what never started in time.
     pub(super) fn expire(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get(slot) else { return };
@@ -151,5 +158,8 @@ impl Scheduler {
         }
         // Elements that wait for another attempt do not expire.
         self.heed_failures(slot, effects);
+        if self.is_unstarted(slot) {
+            self.overdue.insert(slot);
+        }
     }
 }

@@ -40,7 +40,7 @@ mod view;
 mod wake;
 mod worker;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
@@ -135,6 +135,9 @@ pub struct Scheduler {
     past_members: BTreeMap<(u32, u32), Vec<u32>>,
     /// Final jobs, the oldest first, with their ids so that forgetting one need not wait for its record.
     finished: VecDeque<(u32, JobId)>,
+    /// Jobs of which something was assigned and had not started when they would have expired.
+    #[serde(default)]
+    overdue: BTreeSet<u32>,
 
     specs: Vec<Spec>,
     #[serde(with = "crate::table::stored::pairs")]
@@ -238,6 +241,7 @@ impl Scheduler {
             past: BTreeMap::new(),
             past_members: BTreeMap::new(),
             finished: VecDeque::new(),
+            overdue: BTreeSet::new(),
             specs: Vec::new(),
             spec_numbers: BTreeMap::new(),
             recent: Vec::new(),

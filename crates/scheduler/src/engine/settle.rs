@@ -43,6 +43,10 @@ impl Scheduler {
             _ if to.is_terminal() => self.finish(unit, life, reason, effects),
             _ => {}
         }
+        let waits = matches!(to, JobState::Queued | JobState::Backoff);
+        if waits && !life.started && self.overdue.contains(&unit.job) {
+            self.timers.set(self.now, Timer::Expire(unit.job, self.jobs.generation(unit.job)));
+        }
         match (from.holds_capacity(), to.holds_capacity()) {
             (true, false) => self.line_up(unit.job),
             (false, true) => self.step_aside(unit.job),
@@ -185,6 +189,7 @@ impl Scheduler {
         let Some(Job { array, .. }) = self.jobs.remove(slot) else { return };
         self.arrays.remove(array);
         self.gangs.remove(&slot);
+        self.overdue.remove(&slot);
         if self.past.is_empty() {
             return;
         }

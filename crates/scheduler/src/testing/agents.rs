@@ -99,8 +99,12 @@ impl World<'_> {
         }
         let newest = live.is_some() && unit.issued == attempt.attempt;
         let alone = self.model.spec(attempt.job)?.gang.is_none();
-        let given_up = matches!(unit.state, JobState::Queued | JobState::Backoff);
-        (newest && alone).then_some(if given_up { Verdict::Adopted } else { Verdict::Accepted })
+        let verdict = match unit.state {
+            JobState::Queued | JobState::Backoff => Verdict::Adopted,
+            state if state.is_terminal() => Verdict::Stale,
+            _ => Verdict::Accepted,
+        };
+        (newest && alone).then_some(verdict)
     }
 
     /// Applies a result; returns its answers, an unknown one if its worker is not known.

@@ -50,6 +50,20 @@ pub(super) fn s1_3_what_never_started_expires() {
 }
 
 #[test]
+pub(super) fn s1_3_what_comes_back_unstarted_after_its_time_expires() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    let gate = Gate { not_before: None, queue_timeout: Some(1000) };
+    bed.must(Event::Submit { job: id(1), spec: spec(100).into(), gate });
+    let attempt = bed.round()[0].0;
+    bed.wait(2000);
+    assert_eq!(bed.state(1), JobState::Assigned, "its start may be on the way");
+    bed.must(Event::Revoked { attempt, worker });
+    assert_eq!(bed.starts(), [0_u64; 0]);
+    assert_eq!((bed.state(1), bed.reason()), (JobState::Failed, Some(Reason::Expired)));
+}
+
+#[test]
 pub(super) fn s1_3_an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));

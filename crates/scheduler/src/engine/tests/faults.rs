@@ -11,6 +11,7 @@ const RULES: &[fn()] = &[
     attempts::s1_3_a_job_goes_from_submit_to_its_end,
     attempts::s1_3_the_gate_opens_at_not_before,
     attempts::s1_3_what_never_started_expires,
+    attempts::s1_3_what_comes_back_unstarted_after_its_time_expires,
     attempts::s1_3_an_assignment_that_nobody_accepts_is_revoked_and_counts_nothing,
     attempts::s1_3_retries_wait_and_prefer_another_worker,
     attempts::s1_3_only_listed_exit_codes_are_retried,
