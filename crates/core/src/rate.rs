@@ -1,8 +1,10 @@
 //! A token bucket: so many per second, with a burst. Owns the arithmetic; the time is an argument, in milliseconds of any
 //! clock that does not run backwards (one that does only delays).
 
+use serde::{Deserialize, Serialize};
+
 /// How many may pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// How many per second, on average.
     pub per_second: u64,
@@ -19,7 +21,7 @@ pub struct Rate {
 /// assert_eq!((bucket.take(&rate, 0, 2), bucket.take(&rate, 0, 1)), (Ok(()), Err(100)));
 /// assert_eq!(bucket.take(&rate, 100, 1), Ok(()));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// In thousandths, so that a millisecond adds a whole number.
     left_milli: u64,

@@ -1,7 +1,9 @@
 //! A tenant: settings, limits, what it uses, and its lanes. Owns admission at submit and the room that is left at placement
 //! (scheduler contract, section 1.2); never places.
 
+use orlop_core::hardware::gpu::ModelKey;
 use orlop_core::id::TenantName;
+use orlop_core::rate::{Bucket, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::class::request::Request;
@@ -62,6 +64,18 @@ impl Demand {
     }
 }
 
+/// A limit of placements, in the units of the dimension: millicores, Mi, devices, attempts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacementLimit<'a> {
+    pub(crate) what: Limit,
+    /// Of which GPUs, if it is one by kind.
+    pub(crate) model: Option<&'a ModelKey>,
+    pub(crate) most: u64,
+    pub(crate) used: u64,
+    /// What one attempt would add.
+    pub(crate) each: u64,
+}
+
 /// A tenant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tenant {
@@ -85,12 +99,12 @@ pub(crate) struct Tenant {
     pub(crate) stopped: bool,
     /// A worker names it.
     pub(crate) named: bool,
-    /// Submits that are left, in thousandths, and when that was worked out.
-    tokens: (u64, u64),
+    /// Submits that are left for now, once there is a limit.
+    submits: Option<Bucket>,
 }
 
 impl Tenant {
-    pub(crate) fn new(name: TenantName, now: u64) -> Self {
+    pub(crate) fn new(name: TenantName) -> Self {
         Self {
             name,
             settings: TenantSettings::default(),
@@ -104,7 +118,7 @@ impl Tenant {
             share: 0.0,
             stopped: false,
             named: false,
-            tokens: (u64::MAX, now),
+            submits: None,
         }
     }
 
@@ -157,24 +171,32 @@ impl Tenant {
 
     /// How many more attempts of a request its limits allow.
     pub(crate) fn room(&self, request: &Request, dims: &Dims) -> u64 {
-        let quota = &self.quota;
         let mut room = u64::MAX;
+        self.limits(request, dims, |limit| {
+            if let Some(more) = limit.most.saturating_sub(limit.used).checked_div(limit.each) {
+                room = room.min(more);
+            }
+        });
+        room
+    }
+
+    /// Tells every limit of placements with what is used of it and what one attempt of a request would add.
+    pub(crate) fn limits<'a>(&'a self, request: &Request, dims: &Dims, mut tell: impl FnMut(PlacementLimit<'a>)) {
+        let quota = &self.quota;
         if quota.max_running_jobs.or(quota.max_cpu_m).or(quota.max_memory_bytes).or(quota.max_gpus).is_none()
             && quota.max_gpus_by_kind.is_empty()
         {
-            return room;
+            return;
         }
-        let mut limit = |limit: Option<u64>, used: u64, each: u64| {
-            if let Some(limit) = limit
-                && let Some(more) = limit.saturating_sub(used).checked_div(each)
-            {
-                room = room.min(more);
+        let amount = |dim: usize| u64::try_from(request.amount(dim)).unwrap_or(0);
+        let mut limit = |what, model, most: Option<u64>, used, each| {
+            if let Some(most) = most {
+                tell(PlacementLimit { what, model, most, used, each });
             }
         };
-        let amount = |dim: usize| u64::try_from(request.amount(dim)).unwrap_or(0);
-        limit(quota.max_running_jobs, self.running, 1);
-        limit(quota.max_cpu_m, self.held[CPU], amount(CPU));
-        limit(quota.max_memory_bytes.map(mebi_down), self.held[MEMORY], amount(MEMORY));
+        limit(Limit::RunningJobs, None, quota.max_running_jobs, self.running, 1);
+        limit(Limit::Cpu, None, quota.max_cpu_m, self.held[CPU], amount(CPU));
+        limit(Limit::Memory, None, quota.max_memory_bytes.map(mebi_down), self.held[MEMORY], amount(MEMORY));
         if quota.max_gpus.is_some() || !quota.max_gpus_by_kind.is_empty() {
             let sum = |numbers: &mut dyn Iterator<Item = usize>| {
                 numbers.fold((0, 0), |(held, asked), dim| {
@@ -182,14 +204,13 @@ impl Tenant {
                 })
             };
             let (held, asked) = sum(&mut dims.gpus());
-            limit(quota.max_gpus, held, asked);
+            limit(Limit::Gpus, None, quota.max_gpus, held, asked);
             for (wanted, most) in &quota.max_gpus_by_kind {
                 let of_kind = |dim: &usize| matches!(dims.get(*dim), Some(Dim::Gpu { model, .. }) if model == wanted);
                 let (held, asked) = sum(&mut dims.gpus().filter(of_kind));
-                limit(Some(*most), held, asked);
+                limit(Limit::GpusByKind, Some(wanted), Some(*most), held, asked);
             }
         }
-        room
     }
 
     /// Judges a submit of `units` jobs or elements; nothing is charged.
@@ -261,16 +282,8 @@ impl Tenant {
     /// A token bucket: so many per second, at most two seconds' worth at once.
     fn rate(&mut self, now: u64, units: u64) -> Result<(), Refusal> {
         let Some(per_second) = self.quota.submit_per_second else { return Ok(()) };
-        let cap = per_second.saturating_mul(2000);
-        let (left, then) = self.tokens;
-        let left = left.saturating_add(now.saturating_sub(then).saturating_mul(per_second)).min(cap);
-        let cost = units.saturating_mul(1000);
-        if cost > left {
-            self.tokens = (left, now);
-            let retry_after_ms = (cost - left).checked_div(per_second).map_or(u64::MAX, |wait| wait.saturating_add(1));
-            return Err(Refusal::RateLimited { retry_after_ms });
-        }
-        self.tokens = (left - cost, now);
-        Ok(())
+        let rate = Rate { per_second, burst: per_second.saturating_mul(2) };
+        let bucket = self.submits.get_or_insert_with(|| Bucket::full(&rate, now));
+        bucket.take(&rate, now, units).map_err(|retry_after_ms| Refusal::RateLimited { retry_after_ms })
     }
 }

@@ -70,16 +70,17 @@ impl Scheduler {
         let birth = job::Event::Submitted;
         debug_assert!(job::MACHINE.step(None, birth, |_| true).is_ok_and(|state| state == JobState::Pending));
         let expires = gate.queue_timeout.map_or(u64::MAX, |wait| self.now.saturating_add(wait));
-        let record =
-            Job { id, spec, array, stamp: 0, queued: false, life: Life::new(JobState::Pending), submitted: self.now };
+        let opens = gate.not_before.filter(|at| *at > self.now);
+        let life = Life { due: opens.unwrap_or(0), ..Life::new(JobState::Pending) };
+        let record = Job { id, spec, array, stamp: 0, queued: false, life, submitted: self.now };
         let slot = self.jobs.insert(record).ok_or(EventError::Fatal("too many jobs"))?;
         self.ids.insert(id.as_u64(), slot);
         effects.push(Effect::Admitted { job: id, elements: u32::try_from(units).unwrap_or(u32::MAX) });
         if expires != u64::MAX {
             self.timers.set(expires, Timer::Expire(slot, self.jobs.generation(slot)));
         }
-        if gate.not_before.is_some_and(|at| at > self.now) {
-            self.timers.set(gate.not_before.unwrap_or(0), Timer::Gate(slot, self.jobs.generation(slot)));
+        if let Some(at) = opens {
+            self.timers.set(at, Timer::Gate(slot, self.jobs.generation(slot)));
             return Ok(());
         }
         self.open_gate(slot, effects);
@@ -168,7 +169,7 @@ impl Scheduler {
             return *number;
         }
         let number = u32::try_from(self.tenants.len()).unwrap_or(NONE);
-        self.tenants.push(Tenant::new(name.clone(), self.now));
+        self.tenants.push(Tenant::new(name.clone()));
         self.tenant_numbers.insert(name.clone(), number);
         number
     }

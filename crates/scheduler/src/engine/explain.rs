@@ -2,150 +2,26 @@
 //! numbers; decides nothing.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
 use super::Scheduler;
-use super::record::Worker;
+use super::explanation::{Demand, Explanation, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, WorkerFit};
+use super::record::{Job, Worker};
 use crate::class::Class;
 use crate::class::request::Request;
+use crate::effect::Limit;
 use crate::fleet::dims::{Dim, SLOTS};
 use crate::fleet::kind::Mismatch;
-use crate::job::{Band, Resources};
 use crate::table::NONE;
-use crate::token::WorkerKey;
+use crate::tenant::Tenant;
 
-/// Which filter turns a worker down, in the order they are asked (section 2.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Misfit {
-    /// It is not connected yet, drains or has left.
-    State,
-    /// It is unhealthy.
-    Health,
-    /// It is cordoned.
-    Cordon,
-    /// It is kept for another job.
-    Reserved,
-    /// It takes jobs of other tenants only.
-    Tenant,
-    /// A label condition does not hold.
-    Labels,
-    /// It lacks a feature.
-    Features,
-    /// It cannot run this kind of job.
-    Runtime,
-    /// Its whole capacity is too small.
-    NeverFits,
-    /// It has as many attempts as it may.
-    MaxJobs,
-    /// Its free capacity is too small.
-    Capacity,
-    /// A dimension of it is overdrawn since it shrank.
-    Overdrawn,
-}
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::State => "state",
-            Self::Health => "health",
-            Self::Cordon => "cordoned",
-            Self::Reserved => "reserved",
-            Self::Tenant => "tenant",
-            Self::Labels => "labels",
-            Self::Features => "features",
-            Self::Runtime => "runtime",
-            Self::NeverFits => "never fits",
-            Self::MaxJobs => "max jobs",
-            Self::Capacity => "capacity",
-            Self::Overdrawn => "overdrawn",
-        })
-    }
-}
-
-/// A dimension of which a worker has too little.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lacking {
-    /// Which: `cpu`, `memory`, `slots`, `gpu <vendor>/<model>`, or the counter's name.
-    pub dimension: String,
-    /// Its unit: `m` for cpu, `Mi` for memory, else nothing.
-    pub unit: &'static str,
-    /// What the job needs.
-    pub needs: i64,
-    /// What the worker has free.
-    pub free: i64,
-    /// What the worker has at all.
-    pub total: i64,
-}
-
-impl fmt::Display for Lacking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dimension, unit, needs, free, total } = self;
-        write!(f, "{dimension}: needs {needs}{unit}, free {free}{unit} of {total}{unit}")
-    }
-}
-
-/// What a worker says to a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerFit {
-    /// The worker.
-    pub worker: WorkerKey,
-    /// The first filter that turns it down; none = it fits.
-    pub misfit: Option<Misfit>,
-    /// Every dimension of which it has too little.
-    pub lacking: Vec<Lacking>,
-}
-
-/// Why a job is where it is.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Explanation {
-    /// Its state.
-    pub state: JobState,
-    /// Its band.
-    pub band: Band,
-    /// Dominant share of its tenant divided by weight.
-    pub tenant_share: f64,
-    /// How many tenants with waiting jobs in this band come before its own.
-    pub tenant_rank: usize,
-    /// How many jobs of its tenant, band and class come before it; counted up to 1000, and none if it does not wait.
-    pub position: Option<usize>,
-    /// The tenant's limits have no room for its class.
-    pub quota: bool,
-    /// Since when its class fits nowhere, in monotonic milliseconds.
-    pub blocked_since: Option<u64>,
-    /// What every worker says, in the order of their keys; those that left are not asked.
-    pub workers: Vec<WorkerFit>,
-    /// How many workers each filter turns down.
-    pub counts: BTreeMap<Misfit, usize>,
-    /// The worker that comes nearest: it lacks the least, measured against its own capacity.
-    pub nearest: Option<WorkerKey>,
-}
-
-impl Explanation {
-    /// Whether no registered worker could ever hold it.
-    #[must_use]
-    pub fn is_hopeless(&self) -> bool {
-        let never = |misfit: &Misfit| {
-            matches!(misfit, Misfit::Tenant | Misfit::Labels | Misfit::Features | Misfit::Runtime | Misfit::NeverFits)
-        };
-        self.workers.iter().all(|fit| fit.misfit.as_ref().is_some_and(never))
-    }
-}
-
-/// Demand of a class that no worker has room for, for a provisioner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
-    /// What one attempt asks.
-    pub resources: Resources,
-    /// Jobs, elements and gang members that wait.
-    pub waiting: u64,
-    /// Since when the class fits nowhere, in monotonic milliseconds.
-    pub since: u64,
+/// How much is missing, as the greatest part of a whole capacity.
+fn shortage(lacking: &[Lacking]) -> f64 {
+    let part = |lack: &Lacking| (lack.needs - lack.free) as f64 / lack.total.max(1) as f64;
+    lacking.iter().map(part).fold(0.0, f64::max)
 }
 
 impl Scheduler {
@@ -201,7 +77,6 @@ impl Scheduler {
         let class = self.classes.get(spec.class)?;
         let tenant = self.tenants.get(spec.tenant as usize)?;
         let band = spec.spec.priority.band();
-        let lane = tenant.lanes.get(band.index())?;
         let rank = self.tenants.iter().filter(|other| {
             let waits = other.lanes.get(band.index()).is_some_and(|lane| !lane.entries.is_empty());
             waits && other.share < tenant.share
@@ -216,24 +91,58 @@ impl Scheduler {
         for misfit in workers.iter().filter_map(|fit| fit.misfit) {
             *counts.entry(misfit).or_insert(0) += 1;
         }
-        let short = |fit: &WorkerFit| {
-            let share = |lack: &Lacking| (lack.needs - lack.free) as f64 / lack.total.max(1) as f64;
-            fit.lacking.iter().map(share).fold(0.0, f64::max)
-        };
         let capacity = workers.iter().filter(|fit| matches!(fit.misfit, Some(Misfit::Capacity | Misfit::MaxJobs)));
-        let nearest = capacity.min_by(|a, b| short(a).total_cmp(&short(b))).map(|fit| fit.worker);
+        let nearest =
+            capacity.min_by(|a, b| shortage(&a.lacking).total_cmp(&shortage(&b.lacking))).map(|fit| fit.worker);
         Some(Explanation {
             state: job.life.state,
             band,
             tenant_share: tenant.share,
             tenant_rank: rank.count(),
             position: job.queued.then(|| self.position(slot)),
-            quota: lane.entries.iter().any(|entry| entry.queue == spec.queue && entry.stopped),
+            obstacle: self.obstacle_of(job, tenant, class, u64::from(spec.members)),
+            reservation: self.reservations.iter().find(|kept| kept.job == slot).map(|kept| ReservedWorkers {
+                workers: kept.seats.iter().map(|seat| self.key_of(seat.worker)).collect(),
+                shadow: kept.shadow,
+            }),
             blocked_since: class.is_blocked().then_some(class.since),
             workers,
             counts,
             nearest,
         })
+    }
+
+    /// What keeps a job from being placed before any worker is asked.
+    fn obstacle_of(&self, job: &Job, tenant: &Tenant, class: &Class, members: u64) -> Option<Obstacle> {
+        match job.life.state {
+            JobState::Pending => return Some(Obstacle::NotBefore(job.life.due)),
+            JobState::Backoff => return Some(Obstacle::Backoff(job.life.due)),
+            JobState::Queued => {}
+            _ => return None,
+        }
+        if !tenant.runs() {
+            return Some(Obstacle::TenantPaused);
+        }
+        if let Some(array) = self.array_of(job).filter(|array| array.running >= array.max_parallel) {
+            return Some(Obstacle::Window(array.running));
+        }
+        let reached = |request: &Request| {
+            let mut list = Vec::new();
+            tenant.limits(request, &self.dims, |limit| {
+                let needs = limit.each.saturating_mul(members);
+                if limit.used.saturating_add(needs) > limit.most && needs > 0 {
+                    let unit = if limit.what == Limit::Memory { 1 << 20 } else { 1 };
+                    let [used, needs, most] =
+                        [limit.used, needs, limit.most].map(|amount: u64| amount.saturating_mul(unit));
+                    list.push(LimitReached { limit: limit.what, model: limit.model.cloned(), used, needs, most });
+                }
+            });
+            list
+        };
+        // It is stopped only if no alternative has room; then the one with the fewest limits in the way says most.
+        let alternatives = class.requests.iter().filter_map(|number| self.requests.get(*number)).map(reached);
+        let least = alternatives.min_by_key(Vec::len)?;
+        (!least.is_empty()).then_some(Obstacle::Quota(least))
     }
 
     /// How many jobs stand before one in its queue, up to 1000.
@@ -251,15 +160,19 @@ impl Scheduler {
 
     fn fit_of(&self, number: u32, worker: &Worker, class: &Class) -> WorkerFit {
         let place = worker.place;
-        let request = class.requests.first().and_then(|number| self.requests.get(*number));
-        let lacking = match request {
-            Some(request) if place != NONE => self.lacking(request, place, |free, _, amount| free < amount),
-            _ => Vec::new(),
+        let requests = || class.requests.iter().filter_map(|number| self.requests.get(*number));
+        let possible = |request: &&Request| self.lacking(request, place, |_, total, amount| total < amount).is_empty();
+        let never = place != NONE && !requests().any(|request| possible(&request));
+        // Of several alternatives that one speaks which lacks the least here, of those that could ever fit.
+        let candidates = requests().filter(|request| never || possible(request));
+        let lists = candidates.map(|request| self.lacking(request, place, |free, _, amount| free < amount));
+        let lacking = match place {
+            NONE => Vec::new(),
+            _ => lists.min_by(|a, b| shortage(a).total_cmp(&shortage(b))).unwrap_or_default(),
         };
         let kind = self.kinds.get(self.table.kind(place));
         let mismatch = kind
             .and_then(|kind| kind.mismatch(class.shape.domain.as_ref(), &class.shape.requires, class.shape.runtime));
-        let never = |request: &Request| !self.lacking(request, place, |_, total, amount| total < amount).is_empty();
         let misfit = if worker.state == WorkerState::Unhealthy {
             Some(Misfit::Health)
         } else if !worker.state.is_schedulable() || worker.drain.is_some() || place == NONE {
@@ -273,7 +186,7 @@ impl Scheduler {
                 Mismatch::Features => Misfit::Features,
                 Mismatch::Runtime => Misfit::Runtime,
             })
-        } else if request.is_none_or(never) {
+        } else if never {
             Some(Misfit::NeverFits)
         } else if class.fits(&self.table.spot(place), &self.requests) {
             None

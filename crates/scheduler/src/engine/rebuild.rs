@@ -172,13 +172,15 @@ impl Scheduler {
             }
             Body::Array(_) => return wrong(format!("job {}", row.job), "is a gang and an array"),
         };
+        let opens = (life.state == JobState::Pending).then(|| row.not_before.unwrap_or(self.now));
+        let life = Life { due: opens.unwrap_or(life.due), ..life };
         let record = Job { id: row.job, spec, array, stamp: 0, queued: false, life, submitted: row.submitted };
         let slot = self.jobs.insert(record).ok_or(EventError::Fatal("too many jobs"))?;
         self.ids.insert(row.job.as_u64(), slot);
         self.count_in(slot, tenant, &row.spec);
         let generation = self.jobs.generation(slot);
-        if life.state == JobState::Pending {
-            self.timers.set(row.not_before.unwrap_or(self.now), Timer::Gate(slot, generation));
+        if let Some(at) = opens {
+            self.timers.set(at, Timer::Gate(slot, generation));
         }
         if let Some(at) = row.expires.filter(|_| !life.state.is_terminal()) {
             self.timers.set(at, Timer::Expire(slot, generation));

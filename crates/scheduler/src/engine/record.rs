@@ -45,7 +45,7 @@ pub(super) struct Life {
     pub(super) live: u32,
     /// Worker that it should rather not get.
     pub(super) avoid: u32,
-    /// When its backoff ends.
+    /// When its backoff ends; while it is Pending, when its gate opens.
     pub(super) due: u64,
 }
 

@@ -8,6 +8,7 @@ use orlop_core::hardware::placement::{LabelExpr, Operator};
 use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::{Effect, Limit, Refusal};
+use crate::engine::{Misfit, Obstacle};
 use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices, OnExceed, Outcome, Quota};
 use crate::job::{GpuKind, JobSpec, Prefer};
 use crate::token::WorkerKey;
@@ -69,7 +70,9 @@ pub(super) fn s1_2_max_gpus_counts_gpus_of_all_kinds_that_are_held() {
     let sent = bed.round();
     assert_eq!(sent.iter().map(|(attempt, _)| attempt.job.counter()).collect::<Vec<_>>(), [1, 2, 4]);
     assert!(bed.effects.iter().any(|effect| matches!(effect, Effect::Quota { stopped: true, .. })));
-    assert!(bed.scheduler.explain(id(3)).unwrap().quota);
+    let why = bed.scheduler.explain(id(3)).unwrap();
+    let Some(Obstacle::Quota(limits)) = &why.obstacle else { panic!("{why:?}") };
+    insta::assert_snapshot!(limits[0], @"max_gpus: needs 1, 3 of 3 are used");
     bed.result(sent[0].0, worker, Outcome::Succeeded);
     assert_eq!(bed.starts(), [3]);
 }
@@ -242,4 +245,22 @@ pub(super) fn s1_1_preferences_add_up_and_never_filter_nor_outweigh_the_policy()
     let tight = bed.worker("w2", labelled(1000, &[]));
     bed.submit(1, prefers(&[("ssd", 100)]));
     assert_eq!(bed.round()[0].1, tight);
+}
+
+#[test]
+pub(super) fn s2_9_of_several_alternatives_the_one_that_lacks_least_speaks() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", machine(&[("a100", 1), ("h100", 8)]));
+    bed.submit(1, gpus(6, &[kind("h100")]));
+    assert_eq!(bed.starts(), [1]);
+    // Four a100 are more than there are at all, four h100 are not: the worker is busy, not useless.
+    bed.submit(2, gpus(4, &[kind("a100"), kind("h100")]));
+    bed.round();
+    let why = bed.scheduler.explain(id(2)).unwrap();
+    assert!(!why.is_hopeless());
+    assert_eq!((why.workers[0].misfit, why.nearest), (Some(Misfit::Capacity), Some(worker)));
+    let lacking: Vec<_> = why.workers[0].lacking.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(lacking.join("; "), @"gpu nvidia/h100: needs 4, free 2 of 8");
+    bed.submit(3, gpus(9, &[kind("a100"), kind("h100")]));
+    assert!(bed.scheduler.explain(id(3)).unwrap().is_hopeless());
 }

@@ -41,7 +41,7 @@ pub(super) fn s1_2_limits_of_submits() {
     for number in 2..6 {
         assert_eq!(refusal(&mut bed, number, spec(1)), None, "a burst of two seconds");
     }
-    assert_eq!(refusal(&mut bed, 6, spec(1)), Some(Refusal::RateLimited { retry_after_ms: 501 }));
+    assert_eq!(refusal(&mut bed, 6, spec(1)), Some(Refusal::RateLimited { retry_after_ms: 500 }));
     bed.now += 500;
     assert_eq!(refusal(&mut bed, 6, spec(1)), None);
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
-use crate::engine::Misfit;
-use crate::event::{ArraySpec, Event, Gate};
+use crate::engine::{Explanation, Misfit, Obstacle, ReservedWorkers};
+use crate::event::{ArraySpec, Event, Gate, Outcome, Quota, TenantSettings, TenantStatus};
 
 #[test]
 fn s2_9_every_worker_says_its_first_failing_filter_with_numbers() {
@@ -47,6 +47,73 @@ fn s2_9_what_no_registered_worker_could_hold_is_taken_and_called_hopeless() {
     let why = bed.scheduler.explain(id(1)).unwrap();
     assert!(why.is_hopeless());
     assert_eq!(why.counts, BTreeMap::from([(Misfit::Features, 1)]));
+}
+
+fn why(bed: &Bed, number: u64) -> Explanation {
+    bed.scheduler.explain(id(number)).unwrap()
+}
+
+#[test]
+fn s2_9_what_stands_before_the_question_of_workers_is_told_with_numbers() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(8000));
+    bed.must(Event::Submit {
+        job: id(1),
+        spec: spec(1000).into(),
+        gate: Gate { not_before: Some(500), queue_timeout: None },
+    });
+    assert_eq!(why(&bed, 1).obstacle, Some(Obstacle::NotBefore(500)));
+    // A failed attempt waits for its delay.
+    let mut again = spec(1000);
+    (again.retries, again.retry.jitter_milli) = (1, 0);
+    bed.submit(2, again);
+    let sent = bed.round();
+    assert_eq!(why(&bed, 2).obstacle, None, "it is assigned");
+    bed.result(sent[0].0, worker, Outcome::Failed { exit_code: Some(1) });
+    assert_eq!(why(&bed, 2).obstacle, Some(Obstacle::Backoff(bed.now + 1000)));
+    // An array at its window.
+    let array = ArraySpec { indices: vec![(0, 9)], max_parallel: Some(2), ..ArraySpec::default() };
+    bed.must(Event::SubmitArray { job: id(3), spec: spec(100).into(), gate: Gate::default(), array });
+    assert_eq!(why(&bed, 3).obstacle, None);
+    bed.round();
+    assert_eq!(why(&bed, 3).obstacle, Some(Obstacle::Window(2)));
+    // Limits: each that is in the way, in the units they were given in.
+    let quota = Quota { max_cpu_m: Some(700), max_memory_bytes: Some(2 << 30), ..Quota::unlimited() };
+    let tenant = spec(1).tenant;
+    bed.must(Event::QuotaChanged { tenant: tenant.clone(), quota });
+    bed.submit(4, spec(600));
+    bed.round();
+    let Some(Obstacle::Quota(limits)) = why(&bed, 4).obstacle else { panic!("{:?}", why(&bed, 4)) };
+    let limits: Vec<_> = limits.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(limits.join("\n"), @r"
+    max_cpu_m: needs 600, 200 of 700 are used
+    max_memory_bytes: needs 1073741824, 2147483648 of 2147483648 are used
+    ");
+    bed.must(Event::TenantChanged {
+        tenant,
+        settings: TenantSettings { status: TenantStatus::Paused, ..TenantSettings::default() },
+    });
+    assert_eq!(why(&bed, 4).obstacle, Some(Obstacle::TenantPaused));
+}
+
+#[test]
+fn s2_9_a_reservation_is_told_with_its_shadow_time() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    let mut long = spec(3000);
+    (long.timeout_ms, long.grace_ms) = (60_000, 0);
+    bed.submit(1, long);
+    let sent = bed.round();
+    bed.start(sent[0].0, worker);
+    let started = bed.now;
+    bed.submit(2, spec(4000));
+    bed.round();
+    assert_eq!(why(&bed, 2).reservation, None);
+    bed.wait(10_000);
+    bed.round();
+    let kept = ReservedWorkers { workers: vec![worker], shadow: Some(started + 60_000) };
+    assert_eq!(why(&bed, 2).reservation, Some(kept));
+    assert_eq!(why(&bed, 1).reservation, None);
 }
 
 #[test]

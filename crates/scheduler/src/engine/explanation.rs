@@ -1,0 +1,195 @@
+//! What an explanation says (section 2.9). Owns its values and their words; finds nothing out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use orlop_core::hardware::gpu::ModelKey;
+use orlop_core::machine::job::JobState;
+
+use crate::effect::Limit;
+use crate::job::{Band, Resources};
+use crate::token::WorkerKey;
+
+/// Which filter turns a worker down, in the order they are asked (section 2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Misfit {
+    /// It is not connected yet, drains or has left.
+    State,
+    /// It is unhealthy.
+    Health,
+    /// It is cordoned.
+    Cordon,
+    /// It is kept for another job.
+    Reserved,
+    /// It takes jobs of other tenants only.
+    Tenant,
+    /// A label condition does not hold.
+    Labels,
+    /// It lacks a feature.
+    Features,
+    /// It cannot run this kind of job.
+    Runtime,
+    /// Its whole capacity is too small.
+    NeverFits,
+    /// It has as many attempts as it may.
+    MaxJobs,
+    /// Its free capacity is too small.
+    Capacity,
+    /// A dimension of it is overdrawn since it shrank.
+    Overdrawn,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::State => "state",
+            Self::Health => "health",
+            Self::Cordon => "cordoned",
+            Self::Reserved => "reserved",
+            Self::Tenant => "tenant",
+            Self::Labels => "labels",
+            Self::Features => "features",
+            Self::Runtime => "runtime",
+            Self::NeverFits => "never fits",
+            Self::MaxJobs => "max jobs",
+            Self::Capacity => "capacity",
+            Self::Overdrawn => "overdrawn",
+        })
+    }
+}
+
+/// A dimension of which a worker has too little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// Which: `cpu`, `memory`, `slots`, `gpu <vendor>/<model>`, or the counter's name.
+    pub dimension: String,
+    /// Its unit: `m` for cpu, `Mi` for memory, else nothing.
+    pub unit: &'static str,
+    /// What the job needs.
+    pub needs: i64,
+    /// What the worker has free.
+    pub free: i64,
+    /// What the worker has at all.
+    pub total: i64,
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dimension, unit, needs, free, total } = self;
+        write!(f, "{dimension}: needs {needs}{unit}, free {free}{unit} of {total}{unit}")
+    }
+}
+
+/// What a worker says to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerFit {
+    /// The worker.
+    pub worker: WorkerKey,
+    /// The first filter that turns it down; none = it fits.
+    pub misfit: Option<Misfit>,
+    /// Every dimension of which it has too little.
+    pub lacking: Vec<Lacking>,
+}
+
+/// A limit of the tenant's that has no room for one more attempt (of a gang: for all its members).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitReached {
+    /// Which.
+    pub limit: Limit,
+    /// Of which GPUs, if it is `max_gpus_by_kind`.
+    pub model: Option<ModelKey>,
+    /// What is used, in the unit of the limit: millicores, bytes, devices, attempts.
+    pub used: u64,
+    /// What it needs.
+    pub needs: u64,
+    /// The limit.
+    pub most: u64,
+}
+
+impl fmt::Display for LimitReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, model, used, needs, most } = self;
+        write!(f, "{limit}")?;
+        if let Some(model) = model {
+            write!(f, "[{model}]")?;
+        }
+        write!(f, ": needs {needs}, {used} of {most} are used")
+    }
+}
+
+/// What keeps a job that has not ended from being placed at all, before any worker is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// It may not start before, in monotonic milliseconds.
+    NotBefore(u64),
+    /// It failed, and its next attempt waits until then, in monotonic milliseconds.
+    Backoff(u64),
+    /// Its tenant is paused.
+    TenantPaused,
+    /// So many of its elements hold capacity, which is `max_parallel`.
+    Window(u32),
+    /// Limits of its tenant, all that are in the way.
+    Quota(Vec<LimitReached>),
+}
+
+/// Workers that are kept for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReservedWorkers {
+    /// The workers; of a gang, several.
+    pub workers: Vec<WorkerKey>,
+    /// When they are free at the latest by the declared limits of what runs there, in monotonic milliseconds; absent =
+    /// nobody knows.
+    pub shadow: Option<u64>,
+}
+
+/// Why a job is where it is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Its state.
+    pub state: JobState,
+    /// Its band.
+    pub band: Band,
+    /// Dominant share of its tenant divided by weight.
+    pub tenant_share: f64,
+    /// How many tenants with waiting jobs in this band come before its own.
+    pub tenant_rank: usize,
+    /// How many jobs of its tenant, band and class come before it; counted up to 1000, and none if it does not wait.
+    pub position: Option<usize>,
+    /// What stands before the question of workers; absent = nothing does, or it does not wait.
+    pub obstacle: Option<Obstacle>,
+    /// What is kept for it.
+    pub reservation: Option<ReservedWorkers>,
+    /// Since when its class fits nowhere, in monotonic milliseconds.
+    pub blocked_since: Option<u64>,
+    /// What every worker says, in the order of their keys; those that left are not asked.
+    pub workers: Vec<WorkerFit>,
+    /// How many workers each filter turns down.
+    pub counts: BTreeMap<Misfit, usize>,
+    /// The worker that comes nearest: it lacks the least, measured against its own capacity.
+    pub nearest: Option<WorkerKey>,
+}
+
+impl Explanation {
+    /// Whether no registered worker could ever hold it.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        let never = |misfit: &Misfit| {
+            matches!(misfit, Misfit::Tenant | Misfit::Labels | Misfit::Features | Misfit::Runtime | Misfit::NeverFits)
+        };
+        self.workers.iter().all(|fit| fit.misfit.as_ref().is_some_and(never))
+    }
+}
+
+/// Demand of a class that no worker has room for, for a provisioner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// What one attempt asks.
+    pub resources: Resources,
+    /// Jobs, elements and gang members that wait.
+    pub waiting: u64,
+    /// Since when the class fits nowhere, in monotonic milliseconds.
+    pub since: u64,
+}
