@@ -14,7 +14,11 @@ pub mod download;
 pub mod durable;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "fleet")]
+pub mod logs;
 #[cfg(feature = "local")]
 pub mod runtime;
+#[cfg(feature = "fleet")]
+pub mod secret;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

@@ -2,5 +2,7 @@
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod fleet;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

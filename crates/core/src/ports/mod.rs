@@ -5,4 +5,5 @@ pub mod artifact;
 pub mod bus;
 pub mod fleet_store;
 pub mod journal;
+pub mod secret;
 pub mod substrate;

@@ -2,3 +2,5 @@
 
 pub(super) mod batch;
 pub(super) mod column;
+pub(super) mod request;
+pub(super) mod walk;

@@ -83,11 +83,8 @@ impl Spans {
         changes: &[RangeChange],
         elements: impl IntoIterator<Item = ElementRow>,
     ) -> Self {
-        let mut never = Paint::new(indices);
-        changes.iter().zip(1..).for_each(|(change, number)| never.over(change.first, change.last, Some(number)));
         let mut spans = Self::default();
         for row in elements {
-            never.over(row.index, row.index, None);
             if row.unit.state.is_terminal() {
                 let ElementRow { index, unit } = row;
                 let Unit { state, attempt, epoch, answered, .. } = unit;
@@ -96,19 +93,35 @@ impl Spans {
                 spans.live.push(row);
             }
         }
+        Self::join(indices, changes, spans.done, spans.live)
+    }
+
+    /// The same, of elements that are final as spans and the others as rows, both in order.
+    #[must_use]
+    pub fn join(
+        indices: &[(u32, u32)],
+        changes: &[RangeChange],
+        done: Vec<ElementSpan>,
+        live: Vec<ElementRow>,
+    ) -> Self {
+        let mut never = Paint::new(indices);
+        changes.iter().zip(1..).for_each(|(change, number)| never.over(change.first, change.last, Some(number)));
+        done.iter().for_each(|span| never.over(span.first, span.last, None));
+        live.iter().for_each(|row| never.over(row.index, row.index, None));
+        let mut spans = Self { live, ..Self::default() };
+        let mut all = done;
         for (first, last, number) in never.parts() {
             let change = number.checked_sub(1).and_then(|number| changes.get(number));
             match change.map(|change| change.state).filter(|state| state.is_terminal()) {
                 Some(state) => {
                     let epoch = Epoch(0);
-                    spans.done.push(ElementSpan { first, last, state, attempt: 0, epoch, answered: false });
+                    all.push(ElementSpan { first, last, state, attempt: 0, epoch, answered: false });
                 }
                 None => spans.waiting.push((first, last)),
             }
         }
-        spans.done.sort_unstable_by_key(|span| span.first);
-        let done = std::mem::take(&mut spans.done);
-        done.into_iter().for_each(|span| spans.finish(span));
+        all.sort_unstable_by_key(|span| span.first);
+        all.into_iter().for_each(|span| spans.finish(span));
         spans
     }
 

@@ -4,7 +4,7 @@ use orlop_core::id::{JobId, TenantName};
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptId, AttemptRow, AuditEntry, AuditFilter, ElementFilter, ElementRow, Entry, EntryFilter,
-    IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page, Paged, Spans,
+    IdempotencyKey, IdempotencyRecord, JobFilter, JobRow, Kind, Order, OutboxEvent, OutboxRow, Page, Paged,
 };
 use orlop_core::time::Time;
 use rusqlite::types::Value;
@@ -13,6 +13,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use super::read;
 use super::trouble::Trouble;
 use crate::store::fleet::column::{above, integer, natural};
+use crate::store::fleet::walk::{PART, Walk};
 
 /// Conditions of a statement with their values.
 #[derive(Debug, Default)]
@@ -123,32 +124,18 @@ pub(super) fn elements(
     while let Some(row) = rows.next()? {
         changes.push(read::range(row)?);
     }
-    let passes = |row: &ElementRow| filter.states.is_empty() || filter.states.contains(&row.unit.state);
-    let after = page.after.map_or(-1, i64::from);
-    let mut statement = connection.prepare_cached(&format!("{} AND idx > ?2 ORDER BY idx", read::select_elements()))?;
-    let mut rows = statement.query([id, after])?;
-    let mut next_row = rows.next()?.map(read::element).transpose()?;
-    let mut found = Vec::new();
-    for (first, last, unit) in Spans::never_assigned(&job.job.indices, &changes) {
-        let mut index = i64::from(first).max(after + 1);
-        while index <= i64::from(last) && found.len() <= page.size() {
-            let own = next_row.as_ref().map(|row| i64::from(row.index));
-            let row = if own == Some(index) {
-                let own = next_row.take();
-                next_row = rows.next()?.map(read::element).transpose()?;
-                own
-            } else if filter.states.is_empty() || filter.states.contains(&unit.state) {
-                u32::try_from(index).ok().map(|index| ElementRow { index, unit: unit.clone() })
-            } else {
-                // None of this part passes: on to the next row of its own, or past the part.
-                index = own.map_or(i64::from(last) + 1, |own| own.min(i64::from(last) + 1));
-                continue;
-            };
-            found.extend(row.filter(passes));
-            index += 1;
+    let mut walk = Walk::new(job, &changes, filter, page);
+    let select = format!("{} AND idx >= ?2 ORDER BY idx LIMIT {PART}", read::select_elements());
+    let mut statement = connection.prepare_cached(&select)?;
+    while let Some(from) = walk.wants() {
+        let mut rows = statement.query([id, from])?;
+        let mut part = Vec::new();
+        while let Some(row) = rows.next()? {
+            part.push(read::element(row)?);
         }
+        walk.feed(part);
     }
-    Ok(Paged::cut(found, page.size(), |row| row.index))
+    Ok(walk.finish())
 }
 
 pub(super) fn attempts(

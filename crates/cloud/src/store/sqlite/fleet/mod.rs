@@ -34,13 +34,11 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::open::Durability;
 use self::open::Writer;
 use self::readers::Readers;
-use self::worker::{Counters, Request};
+use self::worker::Counters;
+use crate::store::fleet::request::{Commit, QUEUE, Request};
 
 #[cfg(doc)]
 use orlop_core::ports::fleet_store::FleetReads;
-
-/// Requests that may wait for the thread before callers wait to hand theirs over.
-const QUEUE: usize = 256;
 
 /// The fleet's store in one SQLite file.
 ///
@@ -172,7 +170,7 @@ impl FleetStore for SqliteFleet {
     }
 
     async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
-        self.ask(|answer| Request::Commit(epoch, turns, answer)).await
+        self.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
     }
 
     async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {

@@ -8,7 +8,7 @@ use orlop_core::ports::fleet_store::{
     AttemptDetail, AttemptId, AttemptRow, ElementRow, JobKind, JobRow, Kind, NewSpec, Page, RestorePage, RestoredJob,
     Retained, Retention, Spans, SpecHash,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::read;
 use super::trouble::Trouble;
@@ -52,6 +52,7 @@ pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<Res
     );
     let mut statement = connection.prepare_cached(&statement)?;
     let mut rows = statement.query([page.after.map_or(-1, |after| integer(after.as_u64()))])?;
+    let mut attempts = Attempts::prepare(connection)?;
     let mut jobs = Vec::new();
     let mut more = false;
     while let Some(row) = rows.next()? {
@@ -59,7 +60,7 @@ pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<Res
             more = true;
             break;
         }
-        jobs.push(restored(connection, read::job(row)?)?);
+        jobs.push(restored(connection, &mut attempts, read::job(row)?)?);
     }
     let hashes: BTreeSet<SpecHash> = jobs.iter().map(|job: &RestoredJob| job.row.job.spec).collect();
     let specs = hashes.iter().filter_map(|hash| spec(connection, hash).transpose()).collect::<Result<_, _>>()?;
@@ -67,18 +68,17 @@ pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<Res
     Ok(RestorePage { jobs, specs, next })
 }
 
-fn restored(connection: &Connection, row: JobRow) -> Result<RestoredJob, Trouble> {
-    let mut elements = Spans::default();
-    let mut attempts = Vec::new();
-    if row.job.kind == JobKind::Array {
-        elements = spans(connection, &row)?;
-        for element in &elements.live {
-            open_attempts(connection, row.job.id, Some(element.index), &mut attempts)?;
-        }
-    } else {
-        open_attempts(connection, row.job.id, None, &mut attempts)?;
+fn restored(connection: &Connection, attempts: &mut Attempts<'_>, row: JobRow) -> Result<RestoredJob, Trouble> {
+    let mut found = Vec::new();
+    if row.job.kind != JobKind::Array {
+        attempts.open(row.job.id, None, &mut found)?;
+        return Ok(RestoredJob { row, elements: Spans::default(), attempts: found });
     }
-    Ok(RestoredJob { row, elements, attempts })
+    let elements = spans(connection, &row)?;
+    for element in &elements.live {
+        attempts.open(row.job.id, Some(element.index), &mut found)?;
+    }
+    Ok(RestoredJob { row, elements, attempts: found })
 }
 
 fn spans(connection: &Connection, job: &JobRow) -> Result<Spans, Trouble> {
@@ -104,23 +104,36 @@ fn spans(connection: &Connection, job: &JobRow) -> Result<Spans, Trouble> {
     failure.map_or(Ok(spans), Err)
 }
 
-fn open_attempts(
-    connection: &Connection,
-    job: JobId,
-    index: Option<u32>,
-    found: &mut Vec<AttemptRow>,
-) -> Result<(), Trouble> {
-    let index_is = if index.is_some() { "AND idx = ?2" } else { "AND ?2 IS NULL" };
-    let mut statement = connection
-        .prepare_cached(&format!("{} {index_is} ORDER BY idx, attempt, member, epoch", read::select_attempts()))?;
-    let mut rows = statement.query(params![integer(job.as_u64()), index])?;
-    while let Some(row) = rows.next()? {
-        let attempt = read::attempt(row)?;
-        if attempt.is_open() {
-            found.push(attempt);
-        }
+/// The statements that find attempts, prepared once for many jobs.
+struct Attempts<'a> {
+    of_job: CachedStatement<'a>,
+    of_element: CachedStatement<'a>,
+}
+
+impl<'a> Attempts<'a> {
+    fn prepare(connection: &'a Connection) -> Result<Self, Trouble> {
+        let order = "ORDER BY idx, attempt, member, epoch";
+        Ok(Self {
+            of_job: connection.prepare_cached(&format!("{} {order}", read::select_attempts()))?,
+            of_element: connection.prepare_cached(&format!("{} AND idx = ?2 {order}", read::select_attempts()))?,
+        })
     }
-    Ok(())
+
+    /// Adds the attempts of a job or an element that a server has to know.
+    fn open(&mut self, job: JobId, index: Option<u32>, found: &mut Vec<AttemptRow>) -> Result<(), Trouble> {
+        let id = integer(job.as_u64());
+        let mut rows = match index {
+            Some(index) => self.of_element.query(params![id, index])?,
+            None => self.of_job.query([id])?,
+        };
+        while let Some(row) = rows.next()? {
+            let attempt = read::attempt(row)?;
+            if attempt.is_open() {
+                found.push(attempt);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Forgets what is old.

@@ -4,34 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use orlop_core::error::PortError;
 use orlop_core::id::Epoch;
-use orlop_core::ports::fleet_store::{Holder, Retained, Retention, Turn};
 use rusqlite::{Connection, TransactionBehavior};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::open::Writer;
 use super::trouble::Trouble;
 use super::write_jobs::SpecNumbers;
 use super::{restore, write_attempts, write_jobs, write_rest};
 use crate::store::fleet::batch::Batch;
-
-/// Records committed together at most, so that the first commit does not wait for ever.
-const GROUP: usize = 65_536;
-
-/// Where an answer goes. A caller that went away no longer wants it.
-type Answer<T> = oneshot::Sender<Result<T, PortError>>;
-
-/// A call under way.
-#[derive(Debug)]
-pub(super) enum Request {
-    Commit(Epoch, Vec<Turn>, Answer<()>),
-    Acquire(Holder, Answer<Epoch>),
-    Renew(Epoch, Answer<()>),
-    Release(Epoch, Answer<()>),
-    Confirm(Epoch, Vec<u64>, Answer<()>),
-    Retain(Epoch, Retention, Answer<Retained>),
-}
+use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
 
 /// What the thread counts for its owner.
 #[derive(Debug, Default)]
@@ -45,19 +27,9 @@ pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: 
     let mut next = inbox.blocking_recv();
     while let Some(request) = next.take() {
         match request {
-            Request::Commit(epoch, turns, answer) => {
-                let mut size = records(&turns);
-                let mut group = vec![(epoch, turns, answer)];
-                while size < GROUP && next.is_none() {
-                    match inbox.try_recv() {
-                        Ok(Request::Commit(epoch, turns, answer)) => {
-                            size += records(&turns);
-                            group.push((epoch, turns, answer));
-                        }
-                        Ok(other) => next = Some(other),
-                        Err(_) => break,
-                    }
-                }
+            Request::Commit(commit) => {
+                let (group, other) = gather(commit, &mut inbox);
+                next = other;
                 work.commit_group(group);
             }
             Request::Acquire(holder, answer) => {
@@ -82,10 +54,6 @@ pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: 
     }
 }
 
-fn records(turns: &[Turn]) -> usize {
-    turns.iter().map(|turn| turn.records.len()).sum()
-}
-
 struct Work {
     writer: Writer,
     specs: SpecNumbers,
@@ -94,18 +62,14 @@ struct Work {
 
 impl Work {
     /// Commits calls together; when that is refused, one by one, so that a bad one does not touch the others.
-    fn commit_group(&mut self, group: Vec<(Epoch, Vec<Turn>, Answer<()>)>) {
-        let one_epoch = group.windows(2).all(|pair| matches!(pair, [(a, ..), (b, ..)] if a == b));
-        if group.len() > 1 && one_epoch {
-            let epoch = group.first().map_or(Epoch(0), |(epoch, ..)| *epoch);
-            let together = group.iter().flat_map(|(_, turns, _)| turns.iter().cloned());
-            let written = Batch::of(together).map_err(Trouble::from).and_then(|batch| self.commit(epoch, &batch));
-            if written.is_ok() {
-                group.into_iter().for_each(|(.., answer)| drop(answer.send(Ok(()))));
-                return;
-            }
+    fn commit_group(&mut self, group: Vec<Commit>) {
+        if let Some((epoch, batch)) = together(&group)
+            && self.commit(epoch, &batch).is_ok()
+        {
+            group.into_iter().for_each(|commit| drop(commit.answer.send(Ok(()))));
+            return;
         }
-        for (epoch, turns, answer) in group {
+        for Commit { epoch, turns, answer } in group {
             let written = Batch::of(turns).map_err(Trouble::from).and_then(|batch| self.commit(epoch, &batch));
             drop(answer.send(written.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
         }

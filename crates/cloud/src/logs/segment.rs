@@ -1,0 +1,202 @@
+//! One file of records. Owns appending, cutting off a torn end, sealing, and reading the records of one attempt.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use orlop_core::time::Time;
+
+use super::index::{Extent, Index};
+use super::record::{FRAME, HEAD, body_len, decode, encode, head};
+use super::{Chunk, LogKey, LogStream};
+use crate::durable::sync_directory;
+
+/// Bytes gathered before they are written.
+const BUFFER: usize = 256 << 10;
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    path: PathBuf,
+    index: Index,
+    /// Of the segment that is written to.
+    file: Option<File>,
+    /// Records that are not in the file yet.
+    buffer: Vec<u8>,
+}
+
+fn file_of(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:012}.log"))
+}
+
+impl Segment {
+    /// A new, empty file.
+    pub(super) fn create(folder: &Path, number: u64) -> io::Result<Self> {
+        let path = file_of(folder, number);
+        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        sync_directory(folder)?;
+        Ok(Self { path, index: Index::default(), file: Some(file), buffer: Vec::new() })
+    }
+
+    /// A file that is there. Its index is read, or made by walking over the records; a torn end is cut off.
+    pub(super) fn open(folder: &Path, number: u64, active: bool) -> io::Result<Self> {
+        let path = file_of(folder, number);
+        let len = fs::metadata(&path)?.len();
+        let stored = fs::read_to_string(path.with_extension("idx")).ok().and_then(|text| Index::load(&text));
+        let index = match stored.filter(|index| !active && index.len == len) {
+            Some(index) => index,
+            None => walk(&path)?,
+        };
+        if index.len < len {
+            tracing::warn!(path = %path.display(), bytes = len - index.len, "cutting off the torn end of a log");
+            OpenOptions::new().write(true).open(&path)?.set_len(index.len)?;
+        }
+        let file = if active { Some(OpenOptions::new().append(true).open(&path)?) } else { None };
+        Ok(Self { path, index, file, buffer: Vec::new() })
+    }
+
+    pub(super) fn delete(folder: &Path, number: u64) -> io::Result<()> {
+        let path = file_of(folder, number);
+        match fs::remove_file(path.with_extension("idx")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.index.len
+    }
+
+    pub(super) fn newest(&self) -> Time {
+        self.index.newest
+    }
+
+    pub(super) fn extent(&self, key: &LogKey) -> Option<Extent> {
+        self.index.extents.get(key).copied()
+    }
+
+    pub(super) fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
+        let before = self.buffer.len();
+        encode(chunk, &mut self.buffer);
+        let size = (self.buffer.len() - before) as u64;
+        self.index.add(chunk, chunk.data.len() as u64, size);
+        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// Hands what is gathered to the system. On failure the file ends where it ended before, and so does the index.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let Some(file) = &mut self.file else { return Err(io::Error::other("the segment is sealed")) };
+        let written = file.write_all(&self.buffer);
+        let gathered = self.buffer.len() as u64;
+        self.buffer.clear();
+        if let Err(error) = written {
+            let end = self.index.len - gathered;
+            // Half a record is cut off now, or when the store is opened.
+            drop(file.set_len(end));
+            self.index = walk(&self.path)?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    }
+
+    /// Writes the index beside the file, which is not written to any more.
+    pub(super) fn seal(&mut self) -> io::Result<()> {
+        self.sync()?;
+        self.index.store(&self.path.with_extension("idx"))?;
+        self.file = None;
+        Ok(())
+    }
+
+    /// Where records of an attempt above a position are.
+    pub(super) fn part(&self, key: &LogKey, after: u64) -> Option<Part> {
+        let extent = self.extent(key).filter(|extent| extent.last_seq > after)?;
+        Some(Part { path: self.path.clone(), extent })
+    }
+}
+
+/// Makes the index of a file by its records, up to the first that is not whole.
+fn walk(path: &Path) -> io::Result<Index> {
+    let mut reader = BufReader::with_capacity(BUFFER, File::open(path)?);
+    let mut index = Index::default();
+    let mut body = Vec::new();
+    loop {
+        let mut frame = [0; FRAME];
+        let Some(len) = whole(reader.read_exact(&mut frame))?.and_then(|()| body_len(&frame)) else { break };
+        body.resize(len, 0);
+        let Some(chunk) = whole(reader.read_exact(&mut body))?.and_then(|()| decode(&frame, &body)) else { break };
+        index.add(&chunk, chunk.data.len() as u64, (FRAME + len) as u64);
+    }
+    Ok(index)
+}
+
+/// None for the end of the file.
+fn whole(read: io::Result<()>) -> io::Result<Option<()>> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Records of one attempt in one file.
+#[derive(Debug)]
+pub(super) struct Part {
+    path: PathBuf,
+    extent: Extent,
+}
+
+impl Part {
+    /// Reads chunks until there is no room for more; `room` is 0 then.
+    pub(super) fn read(
+        &self,
+        key: &LogKey,
+        stream: Option<LogStream>,
+        after: u64,
+        room: &mut usize,
+        found: &mut Vec<Chunk>,
+    ) -> io::Result<()> {
+        let mut reader = BufReader::with_capacity(64 << 10, File::open(&self.path)?);
+        reader.seek(SeekFrom::Start(self.extent.from))?;
+        let mut at = self.extent.from;
+        while at < self.extent.to {
+            let mut start = [0; FRAME + HEAD];
+            reader.read_exact(&mut start)?;
+            let (frame, first) = start.split_at(FRAME);
+            let len = body_len(frame).ok_or_else(|| self.damaged(at))?;
+            let told = head(first).ok_or_else(|| self.damaged(at))?;
+            at += (FRAME + len) as u64;
+            if told.key != *key || told.seq <= after || stream.is_some_and(|stream| stream != told.stream) {
+                reader.seek_relative(i64::try_from(len - HEAD).unwrap_or(0))?;
+                continue;
+            }
+            let mut body = first.to_vec();
+            body.resize(len, 0);
+            if let Some(data) = body.get_mut(HEAD..) {
+                reader.read_exact(data)?;
+            }
+            let chunk = decode(frame, &body).ok_or_else(|| self.damaged(at))?;
+            let size = chunk.data.len() + HEAD;
+            found.push(chunk);
+            *room = room.saturating_sub(size);
+            if *room == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, at: u64) -> io::Error {
+        let message = format!("the log file {} is damaged near byte {at}", self.path.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    }
+}

@@ -1,0 +1,118 @@
+//! A connection that comes back: opened when it is needed, with the statements prepared on it. Owns reconnecting; retries no
+//! statement.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use orlop_core::error::{Class, PortError};
+use tokio::sync::Mutex;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+
+use super::error::classify;
+use super::schema;
+
+/// A value of a statement.
+pub(super) type Param = Box<dyn ToSql + Sync + Send>;
+
+/// A live connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client: Client,
+    statements: Mutex<HashMap<String, Statement>>,
+}
+
+/// Statements kept prepared; more are forgotten together.
+const STATEMENTS: usize = 256;
+
+impl Session {
+    async fn statement(&self, text: &str) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.statements.lock().await.get(text) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(text).await?;
+        let mut statements = self.statements.lock().await;
+        if statements.len() >= STATEMENTS {
+            statements.clear();
+        }
+        statements.insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// Prepares statements, those that are not yet.
+    pub(super) async fn prepare(&self, text: &str) -> Result<Statement, PortError> {
+        self.statement(text).await.map_err(|error| classify("preparing a statement of", &error))
+    }
+
+    /// Rows of a statement.
+    pub(super) async fn query(&self, text: &str, params: &[Param]) -> Result<Vec<Row>, PortError> {
+        let failed = |error: tokio_postgres::Error| classify("reading", &error);
+        let statement = self.statement(text).await.map_err(failed)?;
+        self.client.query(&statement, &borrowed(params)).await.map_err(failed)
+    }
+
+    /// Carries a statement out and gives the number of rows it touched.
+    pub(super) async fn execute(&self, text: &str, params: &[Param]) -> Result<u64, PortError> {
+        let failed = |error: tokio_postgres::Error| classify("writing", &error);
+        let statement = self.statement(text).await.map_err(failed)?;
+        self.client.execute(&statement, &borrowed(params)).await.map_err(failed)
+    }
+}
+
+/// Values as the client takes them.
+pub(super) fn borrowed(params: &[Param]) -> Vec<&(dyn ToSql + Sync)> {
+    params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect()
+}
+
+/// A place for one connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    config: Config,
+    schema: String,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl Connection {
+    pub(super) fn new(config: Config, schema: String) -> Self {
+        Self { config, schema, session: Mutex::new(None) }
+    }
+
+    /// The connection, opened anew when there is none that lives.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, PortError> {
+        let mut place = self.session.lock().await;
+        if let Some(session) = place.as_ref().filter(|session| !session.client.is_closed()) {
+            return Ok(Arc::clone(session));
+        }
+        let session = Arc::new(self.open().await?);
+        *place = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    async fn open(&self) -> Result<Session, PortError> {
+        let failed = |error: tokio_postgres::Error| classify("connecting to", &error);
+        let (mut client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+        tokio::spawn(async move {
+            // Whoever waits for an answer is told by the client itself.
+            if let Err(error) = connection.await {
+                tracing::warn!(%error, "a connection to the fleet store broke");
+            }
+        });
+        // The name was checked when the store was opened.
+        client.batch_execute(&format!("SET search_path TO {}", self.schema)).await.map_err(failed)?;
+        schema::migrate(&mut client, &self.schema).await?;
+        Ok(Session { client, statements: Mutex::default() })
+    }
+}
+
+/// Checks the name of a schema, which cannot be a parameter.
+pub(super) fn schema_name(name: &str) -> Result<String, PortError> {
+    let good = !name.is_empty()
+        && name.len() <= 63
+        && !name.starts_with(|ch: char| ch.is_ascii_digit())
+        && name.chars().all(|ch| ch.is_ascii_lowercase() || ch.is_ascii_digit() || ch == '_');
+    if good {
+        return Ok(name.to_owned());
+    }
+    let message = format!("`{name}` is no name of a schema; use lower case letters, digits and `_`, no digit first");
+    Err(PortError::new(Class::Invalid, message))
+}

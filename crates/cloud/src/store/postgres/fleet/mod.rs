@@ -1,0 +1,199 @@
+//! The fleet's store in PostgreSQL (ports [`FleetStore`] and [`FleetReads`]), which several servers share while one leads.
+//! Owns leadership by a row of the database with a term, and durability as the database gives it. Decides nothing about jobs.
+//!
+//! One task owns the writing connection; the statements of a commit travel together, many rows each. Reads have connections
+//! of their own. A broken connection is opened again by the next call.
+
+mod columns;
+mod connection;
+mod error;
+mod lists;
+mod read;
+mod restore;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod worker;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, Turn};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+use self::connection::{Connection, Session, schema_name};
+use crate::store::fleet::request::{Commit, QUEUE, Request};
+
+#[cfg(doc)]
+use orlop_core::ports::fleet_store::FleetReads;
+
+/// Connections that read.
+const READERS: usize = 3;
+
+/// How the store is reached.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct PostgresOptions {
+    /// A URL or words such as `host=/run/postgresql dbname=orlop user=orlop`.
+    pub url: String,
+    /// Schema that holds the tables; it is made when it is not there.
+    pub schema: String,
+    /// How long leadership lasts without being renewed.
+    pub term: Duration,
+}
+
+impl PostgresOptions {
+    /// The store at a URL, in the schema `orlop`, with terms of 10 seconds.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), schema: "orlop".to_owned(), term: Duration::from_secs(10) }
+    }
+
+    /// The same in another schema.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// The same with another term.
+    #[must_use]
+    pub fn term(mut self, term: Duration) -> Self {
+        self.term = term;
+        self
+    }
+}
+
+impl fmt::Debug for PostgresOptions {
+    /// Without the URL, which can hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("schema", &self.schema)
+            .field("term", &self.term)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The fleet's store in PostgreSQL.
+///
+/// A call whose future is dropped may still be carried out.
+pub struct PostgresFleet {
+    schema: String,
+    requests: mpsc::Sender<Request>,
+    readers: Vec<Connection>,
+    turn: AtomicUsize,
+    worker: JoinHandle<()>,
+}
+
+impl fmt::Debug for PostgresFleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresFleet").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl PostgresFleet {
+    /// Connects, and makes the schema or brings it up to date.
+    ///
+    /// # Errors
+    /// Invalid when the URL or the schema's name is none; Transient when the database cannot be reached; Denied without
+    /// rights; Fatal when the schema is of a newer version.
+    pub async fn open(options: PostgresOptions) -> Result<Self, PortError> {
+        let mut config: Config = options.url.parse().map_err(|error: tokio_postgres::Error| {
+            // The text itself can hold a password.
+            PortError::new(Class::Invalid, format!("the URL of the fleet store cannot be read: {error}"))
+        })?;
+        if config.get_ssl_mode() == SslMode::Require {
+            let message = "the URL of the fleet store demands TLS, which this Orlop does not speak to PostgreSQL; use a \
+                           socket, loopback or a tunnel";
+            return Err(PortError::new(Class::Invalid, message));
+        }
+        config
+            .application_name("orlop")
+            .connect_timeout(Duration::from_secs(5))
+            .keepalives_idle(Duration::from_secs(5));
+        let schema = schema_name(&options.schema)?;
+        let connection = || Connection::new(config.clone(), schema.clone());
+        let writer = connection();
+        writer.session().await?;
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let worker = tokio::spawn(worker::run(writer, inbox, options.term));
+        let readers = (0..READERS).map(|_| connection()).collect();
+        Ok(Self { schema, requests, readers, turn: AtomicUsize::new(0), worker })
+    }
+
+    /// A connection that reads, each in its turn.
+    async fn reader(&self) -> Result<Arc<Session>, PortError> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.readers.len().max(1);
+        let reader = self.readers.get(turn).ok_or_else(stopped)?;
+        reader.session().await
+    }
+
+    /// Waits for calls under way and ends the connections.
+    pub async fn close(self) {
+        let Self { requests, worker, .. } = self;
+        drop(requests);
+        if let Err(error) = worker.await {
+            tracing::error!(%error, "the task of the fleet store panicked");
+        }
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> Request,
+    ) -> Result<T, PortError> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+}
+
+fn stopped() -> PortError {
+    PortError::new(
+        Class::Fatal,
+        "the task of the fleet store has stopped; see the log for why, and open the store again",
+    )
+}
+
+#[async_trait]
+impl FleetStore for PostgresFleet {
+    async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError> {
+        let holder = holder.clone();
+        self.ask(|answer| Request::Acquire(holder, answer)).await
+    }
+
+    async fn renew(&self, epoch: Epoch) -> Result<(), PortError> {
+        self.ask(|answer| Request::Renew(epoch, answer)).await
+    }
+
+    async fn release(&self, epoch: Epoch) -> Result<(), PortError> {
+        self.ask(|answer| Request::Release(epoch, answer)).await
+    }
+
+    async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
+        self.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
+    }
+
+    async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {
+        let session = self.reader().await?;
+        restore::restore(&session, page).await
+    }
+
+    async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError> {
+        let ids = ids.to_vec();
+        self.ask(|answer| Request::Confirm(epoch, ids, answer)).await
+    }
+
+    async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
+        let policy = *policy;
+        self.ask(|answer| Request::Retain(epoch, policy, answer)).await
+    }
+}

@@ -1,0 +1,120 @@
+//! The PostgreSQL store under the conformance suite, and leadership with terms. Needs a database in `ORLOP_TEST_POSTGRES`,
+//! which `scripts/with-postgres` provides; says `skipped: …` where there is none.
+
+use orlop_core::ports::fleet_store::{FENCED, FleetReads as _, HELD, NewSpec, Record};
+use orlop_core::testing::fleet_store_suite;
+
+use super::*;
+
+/// The database for tests, if there is one.
+fn url() -> Option<String> {
+    let url = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
+    if url.is_none() {
+        println!("skipped: no PostgreSQL in ORLOP_TEST_POSTGRES; scripts/with-postgres provides one");
+    }
+    url
+}
+
+/// A schema of this run and test.
+fn schema(name: &str) -> String {
+    format!("t{}_{name}", std::process::id())
+}
+
+fn holder(name: &str) -> Holder {
+    Holder { name: name.to_owned(), url: format!("http://{name}:7070") }
+}
+
+fn turns() -> Vec<Turn> {
+    vec![Turn::new(vec![Record::Spec(Box::new(NewSpec::new("{}")))])]
+}
+
+#[tokio::test]
+async fn the_store_passes_the_suite() {
+    let Some(url) = url() else { return };
+    let passed = fleet_store_suite(async |number| {
+        let options = PostgresOptions::new(&url).schema(schema(&format!("suite_{number}")));
+        PostgresFleet::open(options).await.unwrap_or_else(|error| panic!("{}", error.chain()))
+    });
+    let passed = passed.await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(passed.len() >= 50, "{} checks", passed.len());
+}
+
+#[tokio::test]
+async fn a_leader_is_followed_when_its_term_is_over_and_fenced_from_then_on() {
+    let Some(url) = url() else { return };
+    let options = PostgresOptions::new(&url).schema(schema("terms")).term(Duration::from_millis(400));
+    let first = PostgresFleet::open(options.clone()).await.unwrap();
+    let second = PostgresFleet::open(options).await.unwrap();
+    let epoch = first.acquire(&holder("a")).await.unwrap();
+    let error = second.acquire(&holder("b")).await.unwrap_err();
+    assert_eq!((error.class, error.reason), (Class::Conflict, Some(HELD)));
+    assert!(error.retry_after.unwrap() <= Duration::from_millis(400));
+    assert!(error.message.contains("`a` at http://a:7070 leads in epoch 1"), "{error}");
+    first.renew(epoch).await.unwrap();
+    first.commit(epoch, turns()).await.unwrap();
+    let next = loop {
+        match second.acquire(&holder("b")).await {
+            Ok(epoch) => break epoch,
+            Err(error) => tokio::time::sleep(error.retry_after.unwrap() + Duration::from_millis(1)).await,
+        }
+    };
+    assert_eq!(next, epoch.next());
+    assert_eq!(first.commit(epoch, turns()).await.unwrap_err().reason, Some(FENCED));
+    assert_eq!(first.renew(epoch).await.unwrap_err().reason, Some(FENCED));
+    second.commit(next, turns()).await.unwrap();
+    assert_eq!(first.leader().await.unwrap().unwrap().holder, "b");
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_opened_again() {
+    let Some(url) = url() else { return };
+    let schema = schema("broken");
+    let store = PostgresFleet::open(PostgresOptions::new(&url).schema(&schema)).await.unwrap();
+    let epoch = store.acquire(&holder("a")).await.unwrap();
+    let (killer, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity, pg_namespace
+                  WHERE application_name = 'orlop' AND query LIKE '%epoch%' AND pid <> pg_backend_pid() AND nspname = $1";
+    killer.query(others, &[&schema]).await.unwrap();
+    // One call may still meet the broken connection.
+    let mut results = Vec::new();
+    for _ in 0..50 {
+        results.push(store.commit(epoch, turns()).await.map_err(|error| error.class));
+        if results.last() == Some(&Ok(())) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(results.last(), Some(&Ok(())), "{results:?}");
+    assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(Class::Transient))), "{results:?}");
+    drop(killer);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let Some(url) = url() else { return };
+    let options = PostgresOptions::new(&url).schema(schema("newer"));
+    PostgresFleet::open(options.clone()).await.unwrap().close().await;
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("UPDATE {}.meta SET value = '99'", options.schema)).await.unwrap();
+    let error = PostgresFleet::open(options).await.unwrap_err();
+    assert_eq!(error.class, Class::Fatal);
+    assert!(error.message.ends_with("it knows 1 to 1; use a newer Orlop"), "{error}");
+}
+
+#[tokio::test]
+async fn a_place_without_a_database_is_transient_and_keeps_the_password() {
+    let error = PostgresFleet::open(PostgresOptions::new("postgres://u:hush@127.0.0.1:1/db")).await.unwrap_err();
+    assert_eq!(error.class, Class::Transient, "{}", error.chain());
+    assert!(!error.chain().contains("hush"));
+    let error = PostgresFleet::open(PostgresOptions::new("postgres://u:hush@[::1/db")).await.unwrap_err();
+    assert_eq!(error.class, Class::Invalid);
+    assert!(!error.chain().contains("hush"));
+    assert!(!format!("{:?}", PostgresOptions::new("postgres://u:hush@h/db")).contains("hush"));
+    let error = PostgresFleet::open(PostgresOptions::new("postgres://h/db?sslmode=require")).await.unwrap_err();
+    assert_eq!(error.class, Class::Invalid);
+    let options = PostgresOptions::new("postgres://h/db").schema("a; DROP TABLE jobs");
+    assert_eq!(PostgresFleet::open(options).await.unwrap_err().class, Class::Invalid);
+}

@@ -1,0 +1,3 @@
+//! Stores in PostgreSQL, one folder a port.
+
+pub mod fleet;
