@@ -50,6 +50,8 @@ pub struct Config {
     pub heartbeat_timeout: u64,
     /// Silence after which the attempts of a worker are lost.
     pub reassign_after: u64,
+    /// How long workers let attempts run without an answer to their heartbeats.
+    pub lease: u64,
     /// Silence after which a worker has failed.
     pub fail_after: u64,
     /// How long a declared worker may take to register.
@@ -91,6 +93,7 @@ impl Default for Config {
             accept_timeout: 10_000,
             heartbeat_timeout: 15_000,
             reassign_after: 30_000,
+            lease: 20_000,
             fail_after: 300_000,
             create_timeout: 600_000,
             register_timeout: 30_000,
@@ -120,6 +123,9 @@ pub struct ConfigError {
     pub allowed: &'static str,
 }
 
+/// How long a worker may take to end an attempt whose lease is over, in milliseconds (section 7.2).
+const KILL: u64 = 5000;
+
 impl Config {
     /// Checks what the scheduler relies on.
     ///
@@ -133,6 +139,11 @@ impl Config {
             (self.prefill_max <= 65_536, "prefill_max", "at most 65536"),
             (self.heartbeat_timeout > 0, "heartbeat_timeout", "above 0"),
             (self.reassign_after >= self.heartbeat_timeout, "reassign_after", "at least heartbeat_timeout"),
+            (
+                self.reassign_after.saturating_mul(10) >= self.lease.saturating_add(KILL).saturating_mul(11),
+                "reassign_after",
+                "at least 1.1 times lease and 5 s together",
+            ),
             (self.fail_after >= self.reassign_after, "fail_after", "at least reassign_after"),
             (
                 self.probation_min > 0 && self.probation_max >= self.probation_min,
@@ -160,6 +171,9 @@ mod tests {
         insta::assert_snapshot!(wrong.check().unwrap_err(), @"configuration: `band_share` must be 0 to 1 each and together");
         let wrong = Config { band_share: [f64::NAN, 0.0, 0.0], ..config.clone() };
         assert_eq!(wrong.check().unwrap_err().key, "band_share");
+        let wrong = Config { reassign_after: 27_499, ..config.clone() };
+        insta::assert_snapshot!(wrong.check().unwrap_err(), @"configuration: `reassign_after` must be at least 1.1 times lease and 5 s together");
+        assert_eq!(Config { reassign_after: 27_500, ..config.clone() }.check(), Ok(()));
         assert_eq!(config.prefill_max, 1024);
         assert_eq!(Config { prefill_max: 65_537, ..config.clone() }.check().unwrap_err().key, "prefill_max");
         assert_eq!(Config { fail_after: 1, ..config }.check().unwrap_err().key, "fail_after");

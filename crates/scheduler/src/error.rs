@@ -5,8 +5,38 @@ use orlop_core::id::JobId;
 use orlop_core::machine::{Rejected, job, worker};
 
 use crate::config::ConfigError;
+use crate::engine::{Lacking, Misfit};
 use crate::job::SpecError;
 use crate::token::WorkerKey;
+
+/// Why a job was not placed on the worker that was named.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAssigned {
+    /// It does not wait.
+    #[error("it is {0}, only a queued job can be placed")]
+    State(job::JobState),
+    /// No single worker takes it.
+    #[error("it is a gang, whose members are placed together")]
+    Gang,
+    /// Its array runs as many elements at once as it may.
+    #[error("its array runs as many elements as `max_parallel` allows")]
+    Window,
+    /// Its tenant's jobs do not start.
+    #[error("its tenant is paused")]
+    Paused,
+    /// Its tenant's limits have no room for it.
+    #[error("quota: its tenant's limits have no room for it")]
+    Limits,
+    /// The worker does not take it.
+    #[error("{misfit}{}", lacking.iter().map(|lacking| format!("; {lacking}")).collect::<String>())]
+    Worker {
+        /// The first filter that turns it down.
+        misfit: Misfit,
+        /// Every dimension of which the worker has too little.
+        lacking: Vec<Lacking>,
+    },
+}
 
 /// An event that was not taken. Nothing has changed, unless the class is Fatal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +107,16 @@ pub enum EventError {
         /// What it would take.
         source: Box<Rejected<worker::WorkerState, worker::Event>>,
     },
+    /// A worker does not take the job that was to be placed on it.
+    #[error("job {job} cannot be placed on worker {worker}: {why}")]
+    NotAssigned {
+        /// The job.
+        job: JobId,
+        /// The worker.
+        worker: WorkerKey,
+        /// Why not.
+        why: Box<NotAssigned>,
+    },
     /// Rows of a store contradict each other.
     #[error("the store contradicts itself: {what} {problem}; nothing was started, restore the store from a backup")]
     Stored {
@@ -99,7 +139,7 @@ impl EventError {
             Self::DuplicateJob(_) | Self::DuplicateWorker(_) => Class::Exists,
             Self::Spec { .. } | Self::Array { .. } | Self::Weight { .. } | Self::Config(_) => Class::Invalid,
             Self::Dimensions { .. } => Class::Capacity,
-            Self::Job { .. } | Self::Worker { .. } => Class::Conflict,
+            Self::Job { .. } | Self::Worker { .. } | Self::NotAssigned { .. } => Class::Conflict,
             Self::Stored { .. } | Self::Fatal(_) => Class::Fatal,
         }
     }

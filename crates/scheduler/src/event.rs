@@ -252,6 +252,14 @@ pub enum Event {
         /// Inclusive range of elements; absent = all of it.
         elements: Option<(u32, u32)>,
     },
+    /// An operator places a queued job, of an array its next element, on a worker now: filters and limits hold, policy and
+    /// order do not.
+    AssignJob {
+        /// The job.
+        job: JobId,
+        /// The worker.
+        worker: WorkerKey,
+    },
     /// An operator created or changed a tenant.
     TenantChanged {
         /// The tenant.

@@ -73,11 +73,17 @@ pub enum Fault {
     JumpQueue,
     /// What was sent ahead is never taken back.
     KeepPrefilled,
+    /// Operators place jobs where these do not fit.
+    AssignAnywhere,
+    /// Every job enters workers that drain.
+    EverybodyIsUrgent,
+    /// What must never overlap is given up as soon as its worker leaves.
+    HastyOverlap,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::NoFence,
         Self::ForgetAnswers,
         Self::SameToken,
@@ -112,6 +118,9 @@ impl Fault {
         Self::NoHorizon,
         Self::JumpQueue,
         Self::KeepPrefilled,
+        Self::AssignAnywhere,
+        Self::EverybodyIsUrgent,
+        Self::HastyOverlap,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

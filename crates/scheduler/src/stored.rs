@@ -161,7 +161,7 @@ pub struct UnitRow {
 }
 
 /// A token that is not its unit's newest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRow {
     /// Number of the attempt.
     pub attempt: u32,
@@ -169,6 +169,8 @@ pub struct TokenRow {
     pub epoch: Epoch,
     /// It has an accepted result.
     pub answered: bool,
+    /// Of a gang, the members that have one, ascending.
+    pub members: Vec<u32>,
 }
 
 /// How far the members of a gang have come.

@@ -10,6 +10,7 @@ use super::record::{Attempt, Life, Unit};
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason, WorkerReason};
 use crate::fault::{Fault, fault};
+use crate::job::Overlap;
 use crate::table::NONE;
 
 /// How an end looks to the unit.
@@ -206,6 +207,17 @@ impl Scheduler {
             life.live = slot;
             self.set_life(attempt.unit, life);
         }
+    }
+
+    /// Whether a job that never has two attempts at once must wait: the lease of this one may not be over (section 7.2).
+    pub(super) fn must_wait(&self, slot: u32) -> bool {
+        let Some(attempt) = self.attempts.get(slot) else { return false };
+        let forbids = self.spec_of(attempt.unit.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
+        let seen = self.workers.get(attempt.worker).map_or(0, |worker| worker.seen);
+        forbids
+            && attempt.state != AttemptState::Lost
+            && seen.saturating_add(self.config.reassign_after) > self.now
+            && !fault(Fault::HastyOverlap)
     }
 
     /// The attempt of a terminal worker: it is lost, and nothing of the worker is held any more.

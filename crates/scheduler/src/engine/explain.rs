@@ -158,7 +158,7 @@ impl Scheduler {
         before.take(1000).count()
     }
 
-    fn fit_of(&self, number: u32, worker: &Worker, class: &Class) -> WorkerFit {
+    pub(super) fn fit_of(&self, number: u32, worker: &Worker, class: &Class) -> WorkerFit {
         let place = worker.place;
         let requests = || class.requests.iter().filter_map(|number| self.requests.get(*number));
         let possible = |request: &&Request| self.lacking(request, place, |_, total, amount| total < amount).is_empty();

@@ -135,13 +135,19 @@ impl Scheduler {
         match worker.state {
             WorkerState::Creating => worker.since.saturating_add(config.create_timeout),
             WorkerState::Registering => worker.since.saturating_add(config.register_timeout),
-            WorkerState::Available | WorkerState::Running => worker.seen.saturating_add(config.heartbeat_timeout),
-            WorkerState::Draining => worker.seen.saturating_add(config.heartbeat_timeout).min(drain),
+            WorkerState::Available => worker.seen.saturating_add(config.heartbeat_timeout),
+            WorkerState::Running | WorkerState::Draining => {
+                worker.seen.saturating_add(config.heartbeat_timeout).min(drain)
+            }
             WorkerState::Unhealthy => {
                 let wait = if worker.reassigned { config.fail_after } else { config.reassign_after };
                 let silence = worker.seen.saturating_add(wait);
                 let waits = worker.connected && !worker.bad && worker.probation > self.now;
                 if waits { silence.min(worker.probation) } else { silence }
+            }
+            // What must not overlap is given up only now.
+            WorkerState::Failed | WorkerState::Terminated if worker.attempts > 0 => {
+                worker.seen.saturating_add(config.reassign_after)
             }
             WorkerState::Failed | WorkerState::Terminated => u64::MAX,
         }
@@ -183,7 +189,10 @@ impl Scheduler {
             {
                 self.lost_sight(number, (worker::Event::HeartbeatTimeout, WorkerReason::Silent), effects);
             }
-            WorkerState::Draining if drain => self.drain_deadline(number, effects),
+            WorkerState::Running | WorkerState::Draining if drain => self.drain_deadline(number, effects),
+            WorkerState::Failed | WorkerState::Terminated if silent(config.reassign_after) => {
+                self.attempts_on(number).into_iter().for_each(|slot| self.abandon(slot, effects));
+            }
             WorkerState::Unhealthy if silent(config.fail_after) => {
                 self.end_worker(number, (worker::Event::FailDue, WorkerReason::Silent), effects);
             }

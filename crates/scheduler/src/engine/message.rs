@@ -5,6 +5,7 @@ use orlop_core::machine::attempt::{self, AttemptState};
 use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::verdict::{TokenFacts, Verdict};
 
+use super::assign::Target;
 use super::ends::Ending;
 use super::record::{Attempt, Life, Unit};
 use super::{Scheduler, machine};
@@ -50,7 +51,7 @@ impl Scheduler {
             },
             current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
             lost_newest: newest && life.lost,
-            admissible: !starts || self.may_adopt(unit.job, live),
+            admissible: !starts || self.may_adopt(unit.job, live, worker),
         };
         Some(Judged { verdict: facts.judge(), unit, life, slot })
     }
@@ -83,15 +84,41 @@ impl Scheduler {
         members.and_then(|members| members.slots.iter().copied().find(is_it)).unwrap_or(NONE)
     }
 
-    /// Whether the tenant's limits let a lost attempt run on.
-    fn may_adopt(&self, job: u32, attempt: Option<&Attempt>) -> bool {
-        let tenant = self.tenants.get(self.tenant_of(job) as usize);
-        match (tenant, attempt) {
-            (Some(tenant), Some(attempt)) => {
-                self.requests.get(attempt.request).is_some_and(|request| tenant.room(request, &self.dims) > 0)
-            }
-            _ => false,
+    /// Whether the tenant's limits let a lost attempt run on, and if its incarnation of the worker has left, whether the
+    /// next one has room for it.
+    fn may_adopt(&self, job: u32, attempt: Option<&Attempt>, worker: u32) -> bool {
+        let Some(tenant) = self.tenants.get(self.tenant_of(job) as usize) else { return false };
+        let request = match attempt {
+            Some(attempt) => Some(attempt.request),
+            None => self.room_for(job, worker),
+        };
+        request
+            .and_then(|request| self.requests.get(request))
+            .is_some_and(|request| tenant.room(request, &self.dims) > 0)
+    }
+
+    /// The request vector of a job that a connected worker has room for.
+    fn room_for(&self, job: u32, worker: u32) -> Option<u32> {
+        let class = self.classes.get(self.class_of(job))?;
+        let place = self.workers.get(worker).filter(|worker| !worker.state.is_terminal())?.place;
+        let hosts =
+            |number: &u32| self.requests.get(*number).is_some_and(|request| self.table.hosts(place, &request.need) > 0);
+        class.requests.iter().copied().find(|number| place != NONE && hosts(number))
+    }
+
+    /// The record of a lost attempt; if that went with its incarnation of the worker, a new one on the next.
+    fn adopted_slot(&mut self, judged: &Judged, worker: u32) -> u32 {
+        if self.attempts.get(judged.slot).is_some() {
+            return judged.slot;
         }
+        let Some(request) = self.room_for(judged.unit.job, worker) else { return NONE };
+        let place = self.workers.get(worker).map_or(NONE, |worker| worker.place);
+        if let Some(request) = self.requests.get(request) {
+            self.table.charge(place, &request.need, 1);
+        }
+        let target = Target { worker, request, tenant: self.tenant_of(judged.unit.job) };
+        let attempt = Attempt::new(judged.unit, (0, judged.life.attempt, judged.life.epoch), target, self.now);
+        self.list_attempt(Attempt { state: AttemptState::Lost, charged: false, ..attempt })
     }
 
     fn answer(attempt: AttemptRef, verdict: Verdict, effects: &mut Vec<Effect>) {
@@ -172,8 +199,8 @@ impl Scheduler {
 
     /// Late adoption: live work that was given up is kept.
     fn adopt_running(&mut self, judged: &Judged, worker: u32, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        let Some(attempt) = self.attempts.get_mut(judged.slot).filter(|attempt| attempt.worker == worker) else {
+        let (now, slot) = (self.now, self.adopted_slot(judged, worker));
+        let Some(attempt) = self.attempts.get_mut(slot).filter(|attempt| attempt.worker == worker) else {
             return;
         };
         let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| true) else { return };
@@ -186,9 +213,9 @@ impl Scheduler {
         let (request, tenant, waiting) = (attempt.request, attempt.tenant, attempt.waiting);
         attempt.charged = true;
         if waiting {
-            self.take_slot(judged.slot, effects);
+            self.take_slot(slot, effects);
         } else if self.feeds.on {
-            self.regain_slot(judged.slot);
+            self.regain_slot(slot);
         }
         if !waiting
             && let (Some(request), Some(tenant)) = (self.requests.get(request), self.tenants.get_mut(tenant as usize))
@@ -197,7 +224,7 @@ impl Scheduler {
         }
         self.weigh_tenant(tenant);
         let mut life = judged.life;
-        (life.lost, life.live, life.started) = (false, judged.slot, true);
+        (life.lost, life.live, life.started) = (false, slot, true);
         if let Some(to) = machine::job(life.state, job::Event::Started, |guard| guard == job::Guard::NewestMayRun) {
             self.follow(judged.unit, life, to, Reason::Adopted, effects);
         }

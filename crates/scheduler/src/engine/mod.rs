@@ -6,6 +6,7 @@ mod admit;
 mod assign;
 mod backfill;
 mod cancel;
+mod direct;
 mod dot;
 mod ends;
 mod epoch;
@@ -185,6 +186,9 @@ pub struct Scheduler {
     /// Places that grew since the last round.
     grew: Vec<u32>,
     timers: Timers,
+    /// Workers with a pending drain.
+    #[serde(default)]
+    leaving: BTreeSet<u32>,
     #[serde(default)]
     feeds: Feeds,
     reservations: Vec<Reservation>,
@@ -270,6 +274,7 @@ impl Scheduler {
             grown: None,
             grew: Vec::new(),
             timers: Timers::default(),
+            leaving: BTreeSet::new(),
             feeds: Feeds::default(),
             reservations: Vec::new(),
             reserve_due: false,
@@ -314,6 +319,7 @@ impl Scheduler {
             Event::Connected { worker, kept } => self.connected(worker, &kept, effects),
             Event::Updated { worker, capabilities } => self.updated(worker, capabilities, effects),
             Event::ConnectionLost { worker } => self.connection_lost(worker, effects),
+            Event::AssignJob { job, worker } => self.assign_job(job, worker, effects),
             Event::RoundTrip { worker, micros } => self.round_trip(worker, micros),
             Event::TurnTime { micros } => {
                 self.turn_time(micros);

@@ -20,7 +20,7 @@ use crate::error::EventError;
 use crate::event::{Capabilities, DrainOrder, GpuDevices};
 use crate::fault::{Fault, fault};
 use crate::fleet::dims::Dim;
-use crate::job::JobSpec;
+use crate::job::{JobSpec, Overlap};
 use crate::stored::{ArrayRow, AttemptRow, Body, GpuShape, Incarnation, JobRow, Stored, UnitRow, WorkerRow};
 use crate::table::NONE;
 
@@ -117,6 +117,9 @@ impl Scheduler {
         };
         let number = self.workers.insert(record).ok_or(EventError::Fatal("too many workers"))?;
         self.worker_ids.insert(id, number);
+        if drain.is_some() && !state.is_terminal() {
+            self.leaving.insert(number);
+        }
         if state.is_terminal() {
             self.gone.push_back(number);
             return Ok(number);
@@ -208,6 +211,9 @@ impl Scheduler {
             .collect();
         if !past.is_empty() {
             self.past.insert(unit, past);
+        }
+        for token in row.earlier.iter().filter(|token| !token.members.is_empty()) {
+            self.past_members.insert((unit.job, token.attempt), token.members.clone());
         }
         let size = self.spec_of(unit.job).map_or(1, JobSpec::members);
         if size > 1 && row.attempt > 0 {
@@ -328,10 +334,12 @@ impl Scheduler {
         let name = format!("attempt {}", row.attempt);
         let worker = workers.get(&row.worker).copied().unwrap_or(NONE);
         let place = self.workers.get(worker).map_or(NONE, |worker| worker.place);
-        if place == NONE {
+        let Some(slot) = self.ids.get(row.attempt.job.as_u64()) else { return wrong(name, "belongs to no job") };
+        let left = self.workers.get(worker).is_some_and(|worker| worker.state.is_terminal());
+        let waits = left && self.spec_of(slot).is_some_and(|spec| spec.overlap == Overlap::Forbid);
+        if place == NONE && !waits {
             return wrong(name, "is on a worker that is not there");
         }
-        let Some(slot) = self.ids.get(row.attempt.job.as_u64()) else { return wrong(name, "belongs to no job") };
         let unit = Unit { job: slot, index: row.attempt.index };
         let (Some(mut life), Some(request)) = (self.life(unit), self.request_of(slot, row.gpu.as_ref())) else {
             return wrong(name, "belongs to no element, or holds what its job does not ask for");
@@ -358,6 +366,9 @@ impl Scheduler {
             ..Attempt::new(unit, token, Target { worker, request, tenant }, row.assigned_at)
         };
         let number = self.list_attempt(attempt);
+        if waits {
+            self.arm(worker);
+        }
         if let Some(vector) = self.requests.get(request) {
             if !row.waiting && !fault(Fault::RebuiltCapacity) {
                 self.table.charge(place, &vector.need, 1);

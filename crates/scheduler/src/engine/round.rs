@@ -56,6 +56,9 @@ impl Scheduler {
             self.wake_grown(effects);
         }
         self.place(limit, &mut stats, effects);
+        if !stats.limited {
+            self.enter_draining(limit, &mut stats, effects);
+        }
         if !stats.limited && self.preempt(effects) {
             self.wake_grown(effects);
             self.place(limit, &mut stats, effects);

@@ -35,6 +35,7 @@ impl Scheduler {
             attempt: past.attempt,
             epoch: self.epoch_at(past.epoch),
             answered: past.answered,
+            members: self.past_members.get(&(unit.job, past.attempt)).cloned().unwrap_or_default(),
         });
         let gang = self.gangs.get(&unit.job).map(|members| GangRow {
             answered: members.answered.clone(),

@@ -12,6 +12,7 @@ use super::order::valid;
 use super::preemptible::Preemptibles;
 use super::record::{Life, Unit};
 use crate::fleet::MAX_DIMS;
+use crate::job::Overlap;
 use crate::queue::Fifo;
 use crate::table::NONE;
 
@@ -102,7 +103,12 @@ impl Scheduler {
         for (number, worker) in self.workers.iter() {
             let slots = self.attempts_on(number);
             must(slots.len() == worker.attempts as usize, "a worker's attempts are miscounted")?;
-            must(slots.is_empty() || !worker.state.is_terminal(), "a worker that left has attempts")?;
+            let waits = |slot: &u32| {
+                let attempt = self.attempts.get(*slot).and_then(|attempt| self.spec_of(attempt.unit.job));
+                attempt.is_some_and(|spec| spec.overlap == Overlap::Forbid)
+            };
+            let left = worker.state.is_terminal() && !slots.iter().all(waits);
+            must(!left, "a worker that left has attempts")?;
             listed += slots.len();
             let mut taken = [0_i64; MAX_DIMS];
             for slot in slots {

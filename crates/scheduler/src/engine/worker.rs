@@ -103,8 +103,11 @@ impl Scheduler {
 
     /// A worker has left for good: its attempts are lost, its row goes.
     fn depart(&mut self, number: u32, effects: &mut Vec<Effect>) {
+        self.leaving.remove(&number);
         for slot in self.attempts_on(number) {
-            self.abandon(slot, effects);
+            if !self.must_wait(slot) {
+                self.abandon(slot, effects);
+            }
         }
         let Some(worker) = self.workers.get_mut(number) else { return };
         let place = std::mem::replace(&mut worker.place, NONE);
@@ -117,9 +120,14 @@ impl Scheduler {
         if let Some(job) = self.reservations.iter().find(|kept| kept.seat(number).is_some()).map(|kept| kept.job) {
             self.unreserve(job, effects);
         }
+        self.arm(number);
         self.gone.push_back(number);
         while self.gone.len() > self.config.workers_kept as usize {
             let Some(oldest) = self.gone.pop_front() else { break };
+            if self.workers.get(oldest).is_some_and(|worker| worker.attempts > 0) {
+                self.gone.push_back(oldest);
+                break;
+            }
             if let Some(worker) = self.workers.remove(oldest)
                 && self.worker_ids.get(&worker.id) == Some(&oldest)
             {
@@ -279,6 +287,7 @@ impl Scheduler {
         let worker = self.worker_mut(number)?;
         let shutdown = order.host_shutdown || worker.drain.is_some_and(|known| known.host_shutdown);
         worker.drain = Some(DrainOrder { host_shutdown: shutdown, ..order });
+        self.leaving.insert(number);
         if !pending {
             let to = self.worker_step(number, worker::Event::DrainRequested, &[])?;
             self.move_worker(number, to, WorkerReason::Drained, effects);
@@ -309,6 +318,7 @@ impl Scheduler {
             let held: &[worker::Guard] = if shutdown { &[] } else { &[guard] };
             let to = self.worker_step(number, worker::Event::DrainWithdrawn, held)?;
             self.worker_mut(number)?.drain = None;
+            self.leaving.remove(&number);
             self.move_worker(number, to, WorkerReason::Plain, effects);
             return Ok(());
         }
@@ -316,6 +326,7 @@ impl Scheduler {
             return Err(self.not_taken(number, worker::Event::DrainWithdrawn));
         }
         self.worker_mut(number)?.drain = None;
+        self.leaving.remove(&number);
         self.refresh_open(number);
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::round::RoundStats;
 use crate::class::request::Request;
 use crate::effect::Effect;
 use crate::fault::{Fault, fault};
-use crate::job::{Band, Priority};
+use crate::job::{Band, Overlap, Priority};
 use crate::queue::Key;
 use crate::table::NONE;
 
@@ -233,7 +233,9 @@ impl Scheduler {
         while sent < most {
             let Some((key, entry)) = self.head(claim.queue) else { break };
             let avoids = self.life(self.peek(entry.job)).is_some_and(|life| life.avoid == worker);
-            if avoids || bound.is_some_and(|bound| key > bound) {
+            // Nobody may tell when an attempt that waits is surely not running: it may not be repeated by then.
+            let forbids = self.spec_of(entry.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
+            if avoids || forbids || bound.is_some_and(|bound| key > bound) {
                 break;
             }
             let Some(unit) = self.take(claim.queue) else { break };

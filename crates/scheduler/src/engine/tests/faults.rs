@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use super::laws::shape;
-use super::{attempts, division, preempting, prefilling, rebuilding, snapshots, workers};
+use super::{attempts, directing, division, preempting, prefilling, rebuilding, snapshots, workers};
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
 
@@ -21,6 +21,13 @@ const RULES: &[fn()] = &[
     attempts::s1_4_the_fence_judges_in_order,
     attempts::s1_4_an_overtaken_attempt_that_runs_is_killed,
     attempts::s2_1_ids_are_taken_once_and_time_never_runs_back,
+    directing::s4_an_operator_places_a_job_past_policy_and_order,
+    directing::s4_filters_and_limits_hold_for_operators_as_well,
+    directing::s1_5_an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else,
+    directing::s1_5_the_deadline_of_a_drain_holds_for_urgent_jobs_as_well,
+    directing::s7_2_two_attempts_never_overlap_where_that_is_forbidden_whatever_ended_the_worker,
+    directing::s7_2_a_result_that_comes_meanwhile_ends_the_wait,
+    directing::s1_4_live_work_of_an_incarnation_that_left_is_adopted_on_the_next,
     division::s1_2_limits_of_submits,
     division::s1_2_what_can_never_be_placed_is_refused_at_submit,
     division::s1_2_deny_refuses_what_would_only_wait,

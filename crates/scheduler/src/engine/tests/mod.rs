@@ -4,6 +4,7 @@ mod attempts;
 mod bed;
 mod crowding;
 mod devices;
+mod directing;
 mod division;
 mod explaining;
 mod extremes;
