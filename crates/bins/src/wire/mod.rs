@@ -2,8 +2,8 @@
 //! (scheduler contract, chapter 4). Owns the messages with their bounds and the errors of calls. Never decides where a
 //! job runs, and never keeps anything.
 //!
-//! Generated types stay inside: [`attempt`], [`result`], [`worker`], [`status`] and [`frame`] have the plain ones, [`grpc`]
-//! the services and callers in these, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
+//! Generated types stay inside: [`attempt`], [`result`], [`worker`], [`status`], [`frame`], [`job`] and [`query`] have the plain
+//! ones, [`grpc`] the services and callers in these, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
 
 pub mod attempt;
 pub mod bound;
@@ -11,8 +11,10 @@ pub mod demand;
 pub mod frame;
 pub mod grpc;
 pub mod identity;
+pub mod job;
 pub mod problem;
 mod proto;
+pub mod query;
 pub mod result;
 pub mod session;
 mod spec;

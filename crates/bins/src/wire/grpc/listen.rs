@@ -16,8 +16,10 @@ use super::super::MESSAGE_MAX;
 use super::super::identity::ServerIdentity;
 use super::super::problem::Code;
 use super::super::proto::health::health_server::HealthServer;
+use super::super::proto::v1::job_service_server::JobServiceServer;
 use super::super::proto::v1::worker_service_server::WorkerServiceServer;
 use super::health::HealthApi;
+use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
 
@@ -38,6 +40,8 @@ pub struct TlsIdentity {
 pub struct Services {
     /// To workers.
     pub workers: Arc<dyn WorkerHost>,
+    /// To clients.
+    pub jobs: Option<Arc<dyn JobHost>>,
     /// Whether this server leads.
     pub leads: watch::Receiver<bool>,
 }
@@ -115,7 +119,15 @@ impl Listening {
         let workers = WorkerServiceServer::new(WorkerApi(services.workers))
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
-        let router = server.add_service(workers).add_service(HealthServer::new(HealthApi(services.leads)));
+        let jobs = services.jobs.map(|jobs| {
+            JobServiceServer::new(JobApi(jobs))
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX)
+        });
+        let router = server
+            .add_service(workers)
+            .add_optional_service(jobs)
+            .add_service(HealthServer::new(HealthApi(services.leads)));
         router.serve_with_incoming_shutdown(self.incoming, shutdown).await.map_err(failed)
     }
 }

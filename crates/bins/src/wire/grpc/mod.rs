@@ -1,8 +1,11 @@
 //! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Owns limits of
 //! messages, connections and time, and who calls; never decides an answer.
 
+mod call;
 mod connect;
 mod health;
+mod job_client;
+mod job_server;
 mod listen;
 #[cfg(test)]
 mod tests;
@@ -19,6 +22,8 @@ use super::identity::PeerCertificate;
 use super::problem::{Code, Problem};
 
 pub use connect::{Connector, Endpoint};
+pub use job_client::JobClient;
+pub use job_server::{Answers, JobHost};
 pub use listen::{Listening, Services, TlsIdentity, check_address};
 pub use worker_client::{FrameSink, WorkerClient};
 pub use worker_server::{FramesIn, FramesOut, WorkerHost};

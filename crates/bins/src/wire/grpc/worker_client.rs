@@ -6,8 +6,8 @@ use futures::stream::BoxStream;
 use orlop_core::id::{JobId, WorkerId};
 use orlop_scheduler::token::AttemptRef;
 use tokio::sync::mpsc;
+use tonic::Request;
 use tonic::transport::Channel;
-use tonic::{IntoRequest, Request};
 
 use super::super::MESSAGE_MAX;
 use super::super::frame::{ServerFrame, WorkerFrame};
@@ -16,7 +16,8 @@ use super::super::proto::v1;
 use super::super::proto::v1::worker_service_client::WorkerServiceClient;
 use super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
 use super::super::worker::{Registered, Registration};
-use super::{DEADLINE, OPENING, Refusal, refusal};
+use super::call::{Bearer, plain, read};
+use super::{OPENING, Refusal, refusal};
 
 /// Frames that may wait for the connection.
 const WAITING: usize = 16;
@@ -25,7 +26,7 @@ const WAITING: usize = 16;
 #[derive(Clone, Debug)]
 pub struct WorkerClient {
     inner: WorkerServiceClient<Channel>,
-    token: Option<tonic::metadata::AsciiMetadataValue>,
+    bearer: Bearer,
 }
 
 /// Where an agent puts its frames of one stream. Dropped, it ends the stream.
@@ -43,14 +44,6 @@ impl FrameSink {
     }
 }
 
-fn plain(status: tonic::Status) -> Refusal {
-    Box::new(status.into())
-}
-
-fn read<A, B: TryFrom<A, Error = super::super::bound::WireError>>(message: A) -> Result<B, Refusal> {
-    B::try_from(message).map_err(|error| Box::new(Problem::from(error)))
-}
-
 impl WorkerClient {
     /// A client over a connection, with a bearer token if it has one.
     ///
@@ -60,25 +53,11 @@ impl WorkerClient {
         let inner = WorkerServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
-        let header = token.map(|token| format!("Bearer {token}").parse()).transpose();
-        let mut token: Option<tonic::metadata::AsciiMetadataValue> =
-            header.map_err(|_| refusal(Code::Unauthenticated, "the token holds characters no header can carry"))?;
-        token.iter_mut().for_each(|token| token.set_sensitive(true));
-        Ok(Self { inner, token })
+        Ok(Self { inner, bearer: Bearer::new(token)? })
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = self.open(message);
-        request.set_timeout(DEADLINE);
-        request
-    }
-
-    fn open<T>(&self, message: T) -> Request<T> {
-        let mut request = message.into_request();
-        if let Some(token) = &self.token {
-            request.metadata_mut().insert("authorization", token.clone());
-        }
-        request
+        self.bearer.unary(message)
     }
 
     /// Makes the worker known and opens a session.
@@ -107,7 +86,7 @@ impl WorkerClient {
             Some((frame, receiver))
         });
         let mut client = self.inner.clone();
-        let call = client.job_stream(self.open(frames));
+        let call = client.job_stream(self.bearer.stream(frames));
         let late = |_| refusal(Code::Deadline, "the server did not answer the hello in 10 s");
         let answer = tokio::time::timeout(OPENING, call).await.map_err(late)?.map_err(plain)?.into_inner();
         let frames = answer.map(|frame| read(frame.map_err(plain)?));

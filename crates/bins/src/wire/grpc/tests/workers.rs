@@ -1,4 +1,4 @@
-//! Real calls over loopback, in plain text and over TLS.
+//! What workers call, in plain text and over TLS.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,12 +9,12 @@ use orlop_core::time::Time;
 use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
 
-use super::super::frame::{Hello, ServerFrame, Welcome, WorkerFrame};
-use super::super::identity::{Authority, Csr, JoinToken, ServerIdentity};
-use super::super::session::tests::registered;
-use super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
-use super::super::tests::registration;
-use super::super::worker::{ProtocolRange, Registered, Registration};
+use super::super::super::frame::{Hello, ServerFrame, Welcome, WorkerFrame};
+use super::super::super::identity::{Csr, JoinToken};
+use super::super::super::session::tests::registered;
+use super::super::super::status::{Heartbeat, HeartbeatAnswer, WorkerStatus};
+use super::super::super::tests::registration;
+use super::super::super::worker::{ProtocolRange, Registered, Registration};
 use super::*;
 
 /// Registers who shows the right token or certificate, and answers each frame with its number.
@@ -69,7 +69,7 @@ impl WorkerHost for Echo {
     }
 }
 
-struct Served {
+pub(super) struct Served {
     host: Arc<Echo>,
     address: std::net::SocketAddr,
     leads: watch::Sender<bool>,
@@ -78,12 +78,12 @@ struct Served {
 }
 
 impl Served {
-    async fn start(tls: Option<TlsIdentity>) -> Self {
+    pub(super) async fn start(tls: Option<TlsIdentity>) -> Self {
         let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), tls).await.unwrap();
         let address = listening.address();
         let (host, (leads, leading), (stop, stopped)) =
             (Arc::new(Echo::default()), watch::channel(true), oneshot::channel());
-        let services = Services { workers: host.clone(), leads: leading };
+        let services = Services { workers: host.clone(), jobs: Some(Arc::new(super::jobs::Desk)), leads: leading };
         let stopped = async { drop(stopped.await) };
         let done = tokio::spawn(listening.serve(services, stopped));
         Self { host, address, leads, stop, done }
@@ -161,14 +161,14 @@ async fn s4_a_stream_begins_with_hello_and_nonsense_ends_it() {
     insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 1 to 1 (precondition)");
 }
 
-async fn served_channel(served: &Served) -> tonic::transport::Channel {
+pub(super) async fn served_channel(served: &Served) -> tonic::transport::Channel {
     Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap()
 }
 
 #[tokio::test]
 async fn s4_health_is_serving_on_the_leader_only() {
-    use super::super::proto::health::HealthCheckRequest;
-    use super::super::proto::health::health_client::HealthClient;
+    use super::super::super::proto::health::HealthCheckRequest;
+    use super::super::super::proto::health::health_client::HealthClient;
     let served = Served::start(None).await;
     let mut client = HealthClient::new(served_channel(&served).await);
     let ask = |service: &str| HealthCheckRequest { service: service.to_owned() };
@@ -211,7 +211,7 @@ async fn s4_a_worker_joins_by_fingerprint_and_then_shows_its_certificate() {
     let mutual = Connector::fleet(served.endpoint("https"), authority.certificate(), own).unwrap();
     join(&mutual, "w-1").await.unwrap();
     assert_eq!(join(&mutual, "w-2").await.unwrap_err().code, Code::Forbidden, "another worker's certificate");
-    served.host.revoked.lock().unwrap().push(super::super::identity::fingerprint(&certificate));
+    served.host.revoked.lock().unwrap().push(super::super::super::identity::fingerprint(&certificate));
     assert_eq!(join(&mutual, "w-1").await.unwrap_err().code, Code::Unauthenticated, "a revoked certificate");
 }
 
@@ -230,7 +230,8 @@ async fn s4_servers_that_are_not_the_fleets_are_refused() {
 
     // A worker that poses as the server, with its own good certificate.
     let csr = Csr::new().unwrap();
-    let der = authority.sign(&csr.request, &super::super::identity::SERVER_NAME.parse().unwrap(), now()).unwrap();
+    let der =
+        authority.sign(&csr.request, &super::super::super::identity::SERVER_NAME.parse().unwrap(), now()).unwrap();
     let chain = format!("{}{}", in_pem(&der), authority.pem());
     let server = ServerIdentity { chain, key: csr.key };
     let posing = Served::start(Some(TlsIdentity { server, workers: authority.pem().to_owned() })).await;

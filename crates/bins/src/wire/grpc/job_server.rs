@@ -1,0 +1,189 @@
+//! The service that clients call, for a server that knows only plain types. Owns reading and bounds of messages, and the
+//! order of acknowledgements of a stream of submits; never answers by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use orlop_core::id::JobId;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::super::bound::{WireError, at_most};
+use super::super::job::{JobView, KEY_MAX, Submission, SubmitAnswer};
+use super::super::problem::Problem;
+use super::super::proto::v1;
+use super::super::proto::v1::job_service_server::JobService;
+use super::super::query::{
+    CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, WAIT_MAX, Watching,
+};
+use super::{Caller, Refusal};
+
+/// Batches of one stream of submits that are under way at once.
+const BATCHES: usize = 8;
+
+/// Answers that come one after the other. An error is the last item.
+pub type Answers<T> = BoxStream<'static, Result<T, Refusal>>;
+
+/// What a server does for clients. The caller is not authorised yet: that is the first thing each of these does.
+#[async_trait]
+pub trait JobHost: Send + Sync + 'static {
+    /// Takes all of the jobs or none; answers once they are committed.
+    ///
+    /// # Errors
+    /// None was taken.
+    async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal>;
+
+    /// A job or an element; with `wait` answers when it has ended, or after so long.
+    ///
+    /// # Errors
+    /// There is none that the caller may see.
+    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal>;
+
+    /// A page of jobs.
+    ///
+    /// # Errors
+    /// The cursor is none of this server.
+    async fn jobs(&self, caller: Caller, query: JobQuery) -> Result<JobPage, Refusal>;
+
+    /// Cancels jobs.
+    ///
+    /// # Errors
+    /// One of them is none that the caller may cancel.
+    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal>;
+
+    /// Submits a job again that has ended.
+    ///
+    /// # Errors
+    /// It has not ended, or nothing of it was unsuccessful.
+    async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal>;
+
+    /// Why a job is where it is.
+    ///
+    /// # Errors
+    /// There is none that the caller may see.
+    async fn explain(&self, caller: Caller, job: JobId, index: Option<u32>) -> Result<Explained, Refusal>;
+
+    /// Events of jobs as they happen.
+    ///
+    /// # Errors
+    /// One of them is none that the caller may see.
+    async fn watch(&self, caller: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal>;
+
+    /// A log, and what comes later if that is asked for.
+    ///
+    /// # Errors
+    /// There is none that the caller may see.
+    async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal>;
+}
+
+/// The service over a host.
+pub(super) struct JobApi(pub(super) Arc<dyn JobHost>);
+
+fn bad(error: WireError) -> Status {
+    Problem::from(error).into()
+}
+
+fn plain<A, B: From<A> + 'static>(answers: Answers<A>) -> BoxStream<'static, Result<B, Status>>
+where
+    A: 'static,
+{
+    answers.map(|answer| answer.map(B::from).map_err(Status::from)).boxed()
+}
+
+/// Takes one batch of a stream and says what became of it.
+async fn batch(
+    host: Arc<dyn JobHost>,
+    caller: Caller,
+    (number, request): (u64, Result<v1::SubmitRequest, Status>),
+) -> Result<v1::SubmitAck, Status> {
+    let answer = match Submission::try_from(request?) {
+        Ok(submission) => host.submit(caller, submission).await,
+        Err(refused) => Err(refused),
+    };
+    let ack = v1::SubmitAck { batch: number, ..v1::SubmitAck::default() };
+    Ok(match answer {
+        Ok(answer) => v1::SubmitAck { accepted: Some(answer.into()), ..ack },
+        Err(problem) => v1::SubmitAck { refused: Some((*problem).into()), ..ack },
+    })
+}
+
+#[tonic::async_trait]
+impl JobService for JobApi {
+    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Result<Response<v1::SubmitResponse>, Status> {
+        let caller = Caller::of(&request);
+        let submission = Submission::try_from(request.into_inner())?;
+        Ok(Response::new(self.0.submit(caller, submission).await?.into()))
+    }
+
+    type SubmitStreamStream = BoxStream<'static, Result<v1::SubmitAck, Status>>;
+
+    async fn submit_stream(
+        &self,
+        request: Request<Streaming<v1::SubmitRequest>>,
+    ) -> Result<Response<Self::SubmitStreamStream>, Status> {
+        let (caller, host) = (Caller::of(&request), Arc::clone(&self.0));
+        let numbered = futures::stream::iter(1..).zip(request.into_inner());
+        let acks = numbered.map(move |next| batch(Arc::clone(&host), caller.clone(), next)).buffered(BATCHES);
+        Ok(Response::new(acks.boxed()))
+    }
+
+    async fn get(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(&request);
+        let v1::GetJobRequest { job_id, index, wait_ms } = request.into_inner();
+        let wait = Duration::from_millis(wait_ms).min(WAIT_MAX);
+        Ok(Response::new(self.0.job(caller, JobId::from_u64(job_id), index, wait).await?.into()))
+    }
+
+    async fn list(&self, request: Request<v1::ListJobsRequest>) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let caller = Caller::of(&request);
+        let query = request.into_inner().try_into().map_err(bad)?;
+        Ok(Response::new(self.0.jobs(caller, query).await?.into()))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<v1::CancelJobsRequest>,
+    ) -> Result<Response<v1::CancelJobsResponse>, Status> {
+        let caller = Caller::of(&request);
+        let what = request.into_inner().try_into().map_err(bad)?;
+        let CancelAnswer { cancelled, ended } = self.0.cancel(caller, what).await?;
+        Ok(Response::new(v1::CancelJobsResponse { cancelled, ended }))
+    }
+
+    async fn retry(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::RetryJobResponse>, Status> {
+        let caller = Caller::of(&request);
+        let v1::RetryJobRequest { job_id, idempotency_key: key } = request.into_inner();
+        at_most("idempotency_key", key.len(), KEY_MAX).map_err(bad)?;
+        let key = (!key.is_empty()).then_some(key);
+        let again = self.0.retry(caller, JobId::from_u64(job_id), key).await?;
+        Ok(Response::new(v1::RetryJobResponse { job_id: again.as_u64() }))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainJobRequest>,
+    ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        let caller = Caller::of(&request);
+        let v1::ExplainJobRequest { job_id, index } = request.into_inner();
+        let Explained { summary, json } = self.0.explain(caller, JobId::from_u64(job_id), index).await?;
+        Ok(Response::new(v1::ExplainJobResponse { summary, json }))
+    }
+
+    type WatchStream = BoxStream<'static, Result<v1::JobEvent, Status>>;
+
+    async fn watch(&self, request: Request<v1::WatchJobsRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let caller = Caller::of(&request);
+        let watching = request.into_inner().try_into().map_err(bad)?;
+        Ok(Response::new(plain(self.0.watch(caller, watching).await?)))
+    }
+
+    type LogsStream = BoxStream<'static, Result<v1::LogsResponse, Status>>;
+
+    async fn logs(&self, request: Request<v1::LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        let caller = Caller::of(&request);
+        let query = request.into_inner().try_into().map_err(bad)?;
+        Ok(Response::new(plain(self.0.logs(caller, query).await?)))
+    }
+}

@@ -1,0 +1,215 @@
+//! What clients call.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::machine::job::JobState;
+use orlop_core::spec::job::JobSpec;
+use orlop_core::time::Time;
+use orlop_scheduler::token::AttemptRef;
+
+use super::super::super::job::{BATCH_MAX, JobView, Submission, SubmitAnswer};
+use super::super::super::problem::QuotaUse;
+use super::super::super::query::*;
+use super::super::super::result::{LogChunk, LogStream};
+use super::workers::{Served, served_channel};
+use super::*;
+
+/// Answers every question with what it was asked.
+pub(super) struct Desk;
+
+fn view(job: u64, name: &str) -> JobView {
+    JobView {
+        job: JobId::from_u64(job),
+        index: Some(3),
+        tenant: "t".into(),
+        name: name.into(),
+        labels: [("a".to_owned(), "b".to_owned())].into(),
+        state: JobState::TimedOut,
+        reason: "timeout".into(),
+        priority: 5,
+        count: 9,
+        counts: vec![(JobState::Completed, 8), (JobState::Failed, 1)],
+        attempt: 2,
+        retries: 1,
+        worker: "w-1".into(),
+        exit_code: Some(-1),
+        submitted_at: Some(Time::from_millis(1)),
+        queued_at: Some(Time::from_millis(2)),
+        started_at: Some(Time::from_millis(3)),
+        finished_at: None,
+        retry_of: Some(JobId::from_u64(1)),
+        correlation_id: "c".into(),
+        outputs: [("k".to_owned(), "v".to_owned())].into(),
+        revision: 7,
+    }
+}
+
+fn chunk(query: &LogQuery) -> LogChunk {
+    let attempt = query.attempt.unwrap_or(1);
+    let attempt = AttemptRef { job: query.job, index: query.index.unwrap_or(0), member: 0, attempt, epoch: Epoch(1) };
+    let stream = query.stream.unwrap_or(LogStream::Stdout);
+    LogChunk { attempt, stream, seq: query.since_seq, time: query.since, data: Bytes::from_static(b"x"), gap: None }
+}
+
+#[async_trait]
+impl JobHost for Desk {
+    async fn submit(&self, _: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
+        if submission.jobs.iter().any(|job| job.name == "full") {
+            let quota = Some(QuotaUse { name: "max_pending_jobs".into(), limit: 1, used: 2 });
+            return Err(Box::new(Problem { quota, ..Problem::new(Code::QuotaExceeded, "too many wait").after(10) }));
+        }
+        // The first takes longer than those behind it.
+        if submission.jobs.iter().any(|job| job.name == "slow") {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let jobs = submission.jobs.iter().map(|job| JobId::from_u64(u64::from(job.priority))).collect();
+        Ok(SubmitAnswer { jobs, replay: submission.key.is_some(), warnings: vec!["w".into()] })
+    }
+
+    async fn job(&self, _: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
+        Ok(JobView { index, ..view(job.as_u64(), &format!("{wait:?}")) })
+    }
+
+    async fn jobs(&self, _: Caller, query: JobQuery) -> Result<JobPage, Refusal> {
+        let item = view(u64::from(query.limit), &format!("{:?}", query.filter));
+        Ok(JobPage { items: vec![item], next_cursor: query.cursor })
+    }
+
+    async fn cancel(&self, _: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal> {
+        Ok(match what {
+            Cancellation::Jobs(jobs) => CancelAnswer { cancelled: jobs.len() as u64, ended: 0 },
+            Cancellation::Elements(_, indices) => CancelAnswer { cancelled: 0, ended: indices.count() },
+            Cancellation::Filter(filter) => CancelAnswer { cancelled: 99, ended: filter.states.len() as u64 },
+        })
+    }
+
+    async fn retry(&self, _: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal> {
+        match key {
+            Some(_) => Ok(JobId::from_u64(job.as_u64() + 1)),
+            None => Err(refusal(Code::Conflict, "it has not ended")),
+        }
+    }
+
+    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
+        Ok(Explained { summary: job.to_string(), json: caller.token.unwrap_or_default() })
+    }
+
+    async fn watch(&self, _: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal> {
+        let after = watching.after;
+        let event = move |job: JobId| {
+            Ok(JobEvent { id: after + 1, time: None, job: view(job.as_u64(), ""), lagged: watching.until_ended })
+        };
+        let ended = Err(refusal(Code::NotLeader, "another server leads"));
+        Ok(futures::stream::iter(watching.jobs).map(event).chain(futures::stream::iter([ended])).boxed())
+    }
+
+    async fn logs(&self, _: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal> {
+        let page = LogPage { chunks: vec![chunk(&query)], end: !query.follow };
+        Ok(futures::stream::iter([Ok(page)]).boxed())
+    }
+}
+
+async fn client() -> (Served, JobClient) {
+    let served = Served::start(None).await;
+    let client = JobClient::new(served_channel(&served).await, Some("token")).unwrap();
+    (served, client)
+}
+
+fn named(name: &str, priority: u8) -> Submission {
+    let job = JobSpec { name: name.into(), command: vec!["a".into()], priority, ..JobSpec::default() };
+    Submission { jobs: vec![job], key: None }
+}
+
+#[tokio::test]
+async fn s4_submits_are_checked_in_full_before_the_server_hears_of_them() {
+    let (_served, client) = client().await;
+    let keyed = Submission { key: Some("k".into()), ..named("a", 4) };
+    let answer = client.submit(keyed).await.unwrap();
+    assert_eq!((answer.jobs, answer.replay, answer.warnings), (vec![JobId::from_u64(4)], true, vec!["w".to_owned()]));
+    let mut wrong = named("a", 77);
+    wrong.jobs.push(JobSpec::default());
+    wrong.jobs.push(JobSpec { name: "x".repeat(200), ..named("a", 1).jobs.remove(0) });
+    let problem = client.submit(wrong).await.unwrap_err();
+    let shown: Vec<String> = problem.errors.iter().map(|error| format!("{}: {}", error.path, error.message)).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r"
+    jobs[0].priority: is 77; use 0 to 9
+    jobs[1].command: is missing; use a command or a script
+    jobs[2].name: has 200 bytes; at most 128 are allowed
+    ");
+    let problem = client.submit(named("full", 1)).await.unwrap_err();
+    assert_eq!((problem.code, problem.retry_after_ms, problem.quota.unwrap().used), (Code::QuotaExceeded, Some(10), 2));
+    let none = Submission { jobs: Vec::new(), key: None };
+    insta::assert_snapshot!(client.submit(none).await.unwrap_err(), @"jobs: is empty; submit one or more (invalid-spec)");
+    let many = Submission { jobs: vec![named("", 1).jobs.remove(0); BATCH_MAX + 1], key: None };
+    insta::assert_snapshot!(client.submit(many).await.unwrap_err(), @"10001 jobs are too many for one submit; use at most 10000 (too-large)");
+    let long = Submission { key: Some("k".repeat(129)), ..named("a", 1) };
+    insta::assert_snapshot!(client.submit(long).await.unwrap_err(), @"idempotency_key: is 129 long; use at most 128 (invalid-spec)");
+}
+
+#[tokio::test]
+async fn s4_batches_of_a_stream_are_acknowledged_in_their_order() {
+    let (_served, client) = client().await;
+    let batches = [named("slow", 1), named("a", 2), named("full", 3), named("a", 99), named("a", 4)];
+    let acks = client.submit_stream(futures::stream::iter(batches).boxed()).await.unwrap();
+    let acks: Vec<_> =
+        acks.map(|ack| ack.map(|ack| ack.jobs[0].as_u64()).map_err(|problem| problem.code)).collect().await;
+    assert_eq!(acks, [Ok(1), Ok(2), Err(Code::QuotaExceeded), Err(Code::InvalidSpec), Ok(4)]);
+}
+
+#[tokio::test]
+async fn s4_questions_and_answers_arrive_as_they_were_sent() {
+    let (_served, client) = client().await;
+    let job = JobId::from_u64(5);
+    let seen = client.job(job, Some(3), Duration::from_secs(99)).await.unwrap();
+    assert_eq!(seen, view(5, "25s"));
+    let filter = JobFilter {
+        states: vec![JobState::Queued],
+        tenant: Some("t".into()),
+        labels: [("a".to_owned(), "b".to_owned())].into(),
+        since: Some(Time::from_millis(9)),
+    };
+    let query = JobQuery { filter: filter.clone(), limit: 7, cursor: "c".into() };
+    let page = client.jobs(query.clone()).await.unwrap();
+    assert_eq!(page, JobPage { items: vec![view(7, &format!("{filter:?}"))], next_cursor: "c".into() });
+    assert_eq!(client.jobs(JobQuery::default()).await.unwrap().items[0].job, JobId::from_u64(100));
+    assert_eq!(client.jobs(JobQuery { limit: 1001, ..query }).await.unwrap_err().code, Code::InvalidSpec);
+
+    let cancel = async |what| client.cancel(what).await.map(|answer| (answer.cancelled, answer.ended));
+    assert_eq!(cancel(Cancellation::Jobs(vec![job, job])).await.unwrap(), (2, 0));
+    assert_eq!(cancel(Cancellation::Elements(job, "0-9".parse().unwrap())).await.unwrap(), (0, 10));
+    assert_eq!(cancel(Cancellation::Filter(filter)).await.unwrap(), (99, 1));
+    insta::assert_snapshot!(cancel(Cancellation::Jobs(Vec::new())).await.unwrap_err(), @"job_ids: needs jobs, one job with indices, or a filter in their place (invalid-spec)");
+
+    assert_eq!(client.retry(job, Some("k".into())).await.unwrap(), JobId::from_u64(6));
+    assert_eq!(client.retry(job, None).await.unwrap_err().code, Code::Conflict);
+    let explained = client.explain(job, None).await.unwrap();
+    assert_eq!((explained.summary, explained.json.as_str()), (job.to_string(), "token"));
+}
+
+#[tokio::test]
+async fn s4_events_and_logs_come_until_they_end() {
+    let (_served, client) = client().await;
+    let jobs = vec![JobId::from_u64(1), JobId::from_u64(2)];
+    let watching = Watching { jobs, after: 4, until_ended: true, ..Watching::default() };
+    let events: Vec<_> = client.watch(watching).await.unwrap().collect().await;
+    let event = |job| JobEvent { id: 5, time: None, job: view(job, ""), lagged: true };
+    assert_eq!((events.len(), events[1].as_ref().unwrap()), (3, &event(2)));
+    assert_eq!(events[2].as_ref().unwrap_err().code, Code::NotLeader);
+    let query = LogQuery {
+        job: JobId::from_u64(1),
+        index: Some(2),
+        attempt: Some(3),
+        stream: Some(LogStream::System),
+        follow: false,
+        since_seq: 4,
+        since: Some(Time::from_millis(5)),
+    };
+    let pages: Vec<LogPage> = client.logs(query.clone()).await.unwrap().map(Result::unwrap).collect().await;
+    assert_eq!(pages, [LogPage { chunks: vec![chunk(&query)], end: true }]);
+}

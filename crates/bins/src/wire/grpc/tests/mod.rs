@@ -1,0 +1,7 @@
+//! Real calls over loopback: workers in plain text and over TLS, and clients.
+
+mod jobs;
+mod workers;
+
+use super::super::identity::{Authority, ServerIdentity};
+use super::*;
