@@ -20,5 +20,7 @@ pub mod logs;
 pub mod runtime;
 #[cfg(feature = "fleet")]
 pub mod secret;
+#[cfg(feature = "local")]
+pub mod spool;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

@@ -3,6 +3,7 @@
 mod depends;
 mod engine_events;
 mod job_spec;
+mod journal;
 mod jsonpath;
 mod manifest;
 mod packing;
@@ -14,6 +15,7 @@ mod when;
 pub use depends::depends;
 pub use engine_events::engine_events;
 pub use job_spec::job_spec;
+pub use journal::journal;
 pub use jsonpath::jsonpath;
 pub use manifest::{jobflow_yaml, pipeline};
 pub use packing::packing;
@@ -31,6 +33,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("engine_events", engine_events),
     ("job_spec", job_spec),
     ("jobflow_yaml", jobflow_yaml),
+    ("journal", journal),
     ("jsonpath", jsonpath),
     ("packing", packing),
     ("parameters", parameters),

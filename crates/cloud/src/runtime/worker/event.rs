@@ -150,6 +150,15 @@ impl AttemptEnd {
             tail: Vec::new(),
         }
     }
+
+    /// The end of an attempt that could not be started: one word for programs, and for people what is said in its log.
+    #[must_use]
+    pub fn start_failed(word: &str, message: &str, at: Time) -> (Self, LogChunk) {
+        let data = format!("{message}\n").into_bytes();
+        let end = Self::without_run(Outcome::StartFailed, word, at);
+        let log = LogTotals { bytes: data.len() as u64, last_seq: 1, ..LogTotals::default() };
+        (Self { log, ..end }, LogChunk { stream: LogStream::System, seq: 1, time: at, data, gap: None })
+    }
 }
 
 /// Whether there is room for more output.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::noop::NoopRuntime;
-use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, Outcome, WorkSpec};
+use orlop_cloud::runtime::worker::{AttemptPlan, Cause, JobRuntime, LogStream, Outcome, WorkSpec};
 
 use super::recorder::Recorder;
 use super::{Machine, fresh};
@@ -75,8 +75,8 @@ fn both_streams_come_as_written(subject: &Subject<'_>) {
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
     let expected = [b"a\xff\x00b".as_slice(), format!("{} 1\n", id.job).as_bytes()].concat();
-    assert_eq!(story.bytes(orlop_cloud::runtime::worker::LogStream::Stdout), expected);
-    assert_eq!(story.bytes(orlop_cloud::runtime::worker::LogStream::Stderr), b"err");
+    assert_eq!(story.bytes(LogStream::Stdout), expected);
+    assert_eq!(story.bytes(LogStream::Stderr), b"err");
     assert_eq!(end.log.bytes, expected.len() as u64 + 3);
 }
 
@@ -118,7 +118,9 @@ fn cannot_start(subject: &Subject<'_>) {
     subject.runtime.start(plan);
     let (story, end) = subject.told.ended(id);
     assert_eq!(end.outcome, Outcome::StartFailed, "{end:?}");
-    assert!(end.reason.contains("no-such-program-anywhere"), "{}", end.reason);
+    assert_eq!(end.reason, "command");
+    let said = String::from_utf8(story.bytes(LogStream::System)).unwrap();
+    assert!(said.contains("no-such-program-anywhere"), "{said}");
     assert!(story.started.is_none());
 }
 

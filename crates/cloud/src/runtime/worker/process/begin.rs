@@ -27,7 +27,7 @@ pub(super) enum Refused {
     #[error("its directory cannot be made: {0}")]
     Directory(io::Error),
     /// A secret.
-    #[error("secret: its secrets cannot be written: {0}")]
+    #[error("its secrets cannot be written: {0}")]
     Secret(io::Error),
     /// Its working directory.
     #[error("the working directory `{0}` is not below the attempt's own")]
@@ -39,8 +39,21 @@ pub(super) enum Refused {
     #[error("no command is given; without an image there is nothing to run")]
     Empty,
     /// The command.
-    #[error("command: `{0}` {1}")]
+    #[error("command `{0}` {1}")]
     Command(String, String),
+}
+
+impl Refused {
+    /// The same in one word, for programs.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Directory(_) => "directory",
+            Self::Secret(_) => "secret",
+            Self::WorkingDir(_) => "working_dir",
+            Self::Bytes(_) => "bytes",
+            Self::Empty | Self::Command(..) => "command",
+        }
+    }
 }
 
 /// Starts an attempt.

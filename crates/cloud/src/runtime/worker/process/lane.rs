@@ -18,7 +18,7 @@ use super::shared::{Shared, clear};
 use super::spawn::Spawner;
 use crate::runtime::logs::now;
 use crate::runtime::worker::attempt::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Outcome, Room};
+use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Room};
 use crate::runtime::worker::plan::{AttemptPlan, OnFull};
 
 /// Bytes read at once.
@@ -180,7 +180,9 @@ impl Lane {
             Err(refused) => {
                 self.told = true;
                 self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
-                let end = AttemptEnd::without_run(Outcome::StartFailed, refused.to_string(), now());
+                let (end, said) = AttemptEnd::start_failed(refused.word(), &refused.to_string(), now());
+                // There may be no room: why it did not start is told all the same.
+                let _ = self.shared.events.log(id, said);
                 self.shared.events.ended(id, end);
             }
         }

@@ -1,0 +1,401 @@
+//! How entries of the spool look as bytes. Owns both directions; the decoder takes any bytes and never more memory than
+//! they have. Whether bytes are whole is the segment's to know.
+//!
+//! An entry is a kind, its number, the attempt (28 bytes) and what the kind needs. Numbers are LEB128, times and lengths
+//! too; texts and bytes stand after their length.
+
+use std::collections::BTreeMap;
+
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::time::Time;
+
+use super::EntryNo;
+use crate::runtime::worker::AttemptId;
+use crate::runtime::worker::event::{AttemptEnd, Gap, LogChunk, LogStream, LogTotals, Outcome, Started, Usage};
+
+/// What an entry says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// An attempt was taken on; the bytes are the agent's own.
+    Accepted(EntryNo, AttemptId, Vec<u8>),
+    /// An attempt was not taken on, for this reason.
+    Rejected(EntryNo, AttemptId, String),
+    /// It was given back before it started.
+    Revoked(EntryNo, AttemptId),
+    /// Its process or container runs.
+    Started(EntryNo, AttemptId, Started),
+    /// It ended.
+    Ended(EntryNo, AttemptId, Box<AttemptEnd>),
+    /// It wrote something.
+    Log(EntryNo, AttemptId, LogChunk),
+    /// Output before this entry is gone.
+    Gap(EntryNo, AttemptId, Gap),
+    /// These entries are no longer needed: acknowledged, or given up.
+    Released(Vec<EntryNo>),
+}
+
+const ACCEPTED: u8 = 1;
+const REJECTED: u8 = 2;
+const REVOKED: u8 = 3;
+const STARTED: u8 = 4;
+const ENDED: u8 = 5;
+const LOG: u8 = 6;
+const GAP: u8 = 7;
+const RELEASED: u8 = 8;
+
+/// Appends an entry.
+pub fn encode(entry: &Entry, out: &mut Vec<u8>) {
+    match entry {
+        Entry::Accepted(no, id, body) => {
+            head(ACCEPTED, *no, id, out);
+            bytes(body, out);
+        }
+        Entry::Rejected(no, id, reason) => {
+            head(REJECTED, *no, id, out);
+            bytes(reason.as_bytes(), out);
+        }
+        Entry::Revoked(no, id) => head(REVOKED, *no, id, out),
+        Entry::Started(no, id, started) => {
+            head(STARTED, *no, id, out);
+            time(started.at, out);
+            bytes(started.handle.as_bytes(), out);
+        }
+        Entry::Ended(no, id, end) => {
+            head(ENDED, *no, id, out);
+            ended(end, out);
+        }
+        Entry::Log(no, id, chunk) => log(*no, id, chunk, out),
+        Entry::Gap(no, id, gap) => {
+            head(GAP, *no, id, out);
+            number(gap.chunks, out);
+            number(gap.bytes, out);
+        }
+        Entry::Released(all) => {
+            out.push(RELEASED);
+            number(all.len() as u64, out);
+            // Mostly neighbours: differences are short.
+            let mut before = 0;
+            for no in all {
+                number(no.0.wrapping_sub(before), out);
+                before = no.0;
+            }
+        }
+    }
+}
+
+/// Appends an entry for a chunk of output.
+pub(super) fn log(no: EntryNo, id: &AttemptId, chunk: &LogChunk, out: &mut Vec<u8>) {
+    head(LOG, no, id, out);
+    out.push(match chunk.stream {
+        LogStream::Stdout => 0,
+        LogStream::Stderr => 1,
+        LogStream::System => 2,
+    });
+    number(chunk.seq, out);
+    time(chunk.time, out);
+    let gap = chunk.gap.unwrap_or_default();
+    number(gap.chunks, out);
+    number(gap.bytes, out);
+    bytes(&chunk.data, out);
+}
+
+fn head(kind: u8, no: EntryNo, id: &AttemptId, out: &mut Vec<u8>) {
+    out.push(kind);
+    number(no.0, out);
+    out.extend_from_slice(&id.job.as_u64().to_le_bytes());
+    for part in [id.index, id.member, id.attempt] {
+        out.extend_from_slice(&part.to_le_bytes());
+    }
+    out.extend_from_slice(&id.epoch.0.to_le_bytes());
+}
+
+fn ended(end: &AttemptEnd, out: &mut Vec<u8>) {
+    out.push(match end.outcome {
+        Outcome::Succeeded => 0,
+        Outcome::Failed => 1,
+        Outcome::TimedOut => 2,
+        Outcome::Cancelled => 3,
+        Outcome::Preempted => 4,
+        Outcome::StartFailed => 5,
+        Outcome::Lost => 6,
+    });
+    for value in [end.exit_code, end.signal] {
+        out.push(u8::from(value.is_some()));
+        out.extend_from_slice(&value.unwrap_or_default().to_le_bytes());
+    }
+    bytes(end.reason.as_bytes(), out);
+    out.push(u8::from(end.started_at.is_some()));
+    time(end.started_at.unwrap_or_default(), out);
+    time(end.finished_at, out);
+    let (usage, log) = (end.usage, end.log);
+    for value in [usage.cpu_ms, usage.max_rss, usage.io_read, usage.io_write] {
+        number(value, out);
+    }
+    for value in [log.bytes, log.dropped_bytes, log.dropped_chunks, log.last_seq] {
+        number(value, out);
+    }
+    number(end.outputs.len() as u64, out);
+    for (name, value) in &end.outputs {
+        bytes(name.as_bytes(), out);
+        bytes(value.as_bytes(), out);
+    }
+    bytes(&end.tail, out);
+}
+
+fn number(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn time(at: Time, out: &mut Vec<u8>) {
+    let millis = at.millis();
+    // Zigzag: times before the epoch are short as well.
+    number(((millis << 1) ^ (millis >> 63)) as u64, out);
+}
+
+fn bytes(value: &[u8], out: &mut Vec<u8>) {
+    number(value.len() as u64, out);
+    out.extend_from_slice(value);
+}
+
+/// Reads one entry; none when the bytes are none, or more than one.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<Entry> {
+    let mut reader = Reader(bytes);
+    let entry = reader.entry()?;
+    reader.0.is_empty().then_some(entry)
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if shift == 63 && part > 1 {
+                return None;
+            }
+            value |= part << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn time(&mut self) -> Option<Time> {
+        let zigzag = self.number()?;
+        Some(Time::from_millis((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)))
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let len = usize::try_from(self.number()?).ok()?;
+        Some(self.take(len)?.to_vec())
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?).ok()
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn id(&mut self) -> Option<AttemptId> {
+        Some(AttemptId {
+            job: JobId::from_u64(u64::from_le_bytes(self.fixed()?)),
+            index: u32::from_le_bytes(self.fixed()?),
+            member: u32::from_le_bytes(self.fixed()?),
+            attempt: u32::from_le_bytes(self.fixed()?),
+            epoch: Epoch(u64::from_le_bytes(self.fixed()?)),
+        })
+    }
+
+    fn entry(&mut self) -> Option<Entry> {
+        let kind = self.byte()?;
+        if kind == RELEASED {
+            return self.released();
+        }
+        let (no, id) = (EntryNo(self.number()?), self.id()?);
+        Some(match kind {
+            ACCEPTED => Entry::Accepted(no, id, self.bytes()?),
+            REJECTED => Entry::Rejected(no, id, self.text()?),
+            REVOKED => Entry::Revoked(no, id),
+            STARTED => {
+                let at = self.time()?;
+                Entry::Started(no, id, Started { handle: self.text()?, at })
+            }
+            ENDED => Entry::Ended(no, id, Box::new(self.ended()?)),
+            LOG => Entry::Log(no, id, self.log()?),
+            GAP => Entry::Gap(no, id, Gap { chunks: self.number()?, bytes: self.number()? }),
+            _ => return None,
+        })
+    }
+
+    fn released(&mut self) -> Option<Entry> {
+        let count = self.number()?;
+        // Every number has a byte at least, so a count that lies costs nothing.
+        if count > self.0.len() as u64 {
+            return None;
+        }
+        let mut before = 0_u64;
+        let mut all = Vec::with_capacity(usize::try_from(count).ok()?);
+        for _ in 0..count {
+            before = before.wrapping_add(self.number()?);
+            all.push(EntryNo(before));
+        }
+        Some(Entry::Released(all))
+    }
+
+    fn log(&mut self) -> Option<LogChunk> {
+        let stream = match self.byte()? {
+            0 => LogStream::Stdout,
+            1 => LogStream::Stderr,
+            2 => LogStream::System,
+            _ => return None,
+        };
+        let (seq, time) = (self.number()?, self.time()?);
+        let gap = Gap { chunks: self.number()?, bytes: self.number()? };
+        let gap = (gap != Gap::default()).then_some(gap);
+        Some(LogChunk { stream, seq, time, data: self.bytes()?, gap })
+    }
+
+    fn ended(&mut self) -> Option<AttemptEnd> {
+        let outcome = match self.byte()? {
+            0 => Outcome::Succeeded,
+            1 => Outcome::Failed,
+            2 => Outcome::TimedOut,
+            3 => Outcome::Cancelled,
+            4 => Outcome::Preempted,
+            5 => Outcome::StartFailed,
+            6 => Outcome::Lost,
+            _ => return None,
+        };
+        let mut code = || {
+            let there = self.flag()?;
+            let value = i32::from_le_bytes(self.fixed()?);
+            Some(there.then_some(value))
+        };
+        let (exit_code, signal) = (code()?, code()?);
+        let reason = self.text()?;
+        let has_started = self.flag()?;
+        let started_at = self.time()?;
+        let finished_at = self.time()?;
+        let usage = Usage {
+            cpu_ms: self.number()?,
+            max_rss: self.number()?,
+            io_read: self.number()?,
+            io_write: self.number()?,
+        };
+        let log = LogTotals {
+            bytes: self.number()?,
+            dropped_bytes: self.number()?,
+            dropped_chunks: self.number()?,
+            last_seq: self.number()?,
+        };
+        let mut outputs = BTreeMap::new();
+        for _ in 0..self.number()? {
+            let name = self.text()?;
+            outputs.insert(name, self.text()?);
+        }
+        let started_at = has_started.then_some(started_at);
+        let tail = self.bytes()?;
+        Some(AttemptEnd { outcome, exit_code, signal, reason, started_at, finished_at, usage, outputs, log, tail })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id() -> AttemptId {
+        AttemptId { job: JobId::from_u64(u64::MAX), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
+    }
+
+    fn end() -> AttemptEnd {
+        AttemptEnd {
+            outcome: Outcome::Failed,
+            exit_code: Some(-1),
+            signal: None,
+            reason: "oom".to_owned(),
+            started_at: Some(Time::from_millis(-5)),
+            finished_at: Time::from_millis(1_700_000_000_000),
+            usage: Usage { cpu_ms: 1, max_rss: 2, io_read: 3, io_write: u64::MAX },
+            outputs: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+            log: LogTotals { bytes: 9, dropped_bytes: 8, dropped_chunks: 7, last_seq: 6 },
+            tail: vec![0xff, 0],
+        }
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        let chunk = LogChunk {
+            stream: LogStream::Stderr,
+            seq: 300,
+            time: Time::from_millis(5),
+            data: vec![0, 0xff],
+            gap: Some(Gap { chunks: 1, bytes: 2 }),
+        };
+        let no = EntryNo(1 << 40);
+        let all = [
+            Entry::Accepted(no, id(), vec![1, 2]),
+            Entry::Rejected(no, id(), "full".to_owned()),
+            Entry::Revoked(no, id()),
+            Entry::Started(no, id(), Started { handle: "7@8".to_owned(), at: Time::EPOCH }),
+            Entry::Ended(no, id(), Box::new(end())),
+            Entry::Log(no, id(), chunk),
+            Entry::Gap(no, id(), Gap { chunks: 3, bytes: 4 }),
+            Entry::Released(vec![EntryNo(7), EntryNo(8), EntryNo(u64::MAX), EntryNo(0)]),
+        ];
+        for entry in all {
+            let mut bytes = Vec::new();
+            encode(&entry, &mut bytes);
+            assert_eq!(decode(&bytes).as_ref(), Some(&entry));
+            for cut in 0..bytes.len() {
+                assert_eq!(decode(&bytes[..cut]), None, "{entry:?} cut at {cut}");
+            }
+            bytes.push(0);
+            assert_eq!(decode(&bytes), None, "more than one entry");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn s9_no_bytes_harm_the_decoder_and_what_it_reads_it_can_write(
+            kind in 0_u8..10,
+            rest in proptest::collection::vec(any::<u8>(), 0..120),
+        ) {
+            let bytes: Vec<u8> = std::iter::once(kind).chain(rest).collect();
+            if let Some(entry) = decode(&bytes) {
+                let mut again = Vec::new();
+                encode(&entry, &mut again);
+                prop_assert_eq!(decode(&again), Some(entry));
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The spool of a worker: what is to reach the server stands on disk first. Owns order, acknowledgement and bounds of
+//! acceptances, starts, ends and output; never talks to a server and never judges an attempt.
+//!
+//! Two journals, so that output in plenty holds nothing else: control entries (`c*.seg`), which are never dropped and
+//! have room set aside for a full disk, and output (`l*.seg`), of which beyond a bound the oldest of the attempt with
+//! the most goes and leaves a gap. An entry that is acknowledged is released, a segment without needed entries removed.
+//!
+//! What an attempt was accepted with and how it started stay until its end is acknowledged, so that an agent that starts
+//! again knows what its predecessor ran.
+
+pub mod codec;
+mod journal;
+mod outlog;
+mod recover;
+mod reserve;
+pub mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::codec::Entry;
+use self::journal::{Journal, Spot};
+use self::outlog::OutLog;
+pub use self::recover::Recovered;
+use self::reserve::Reserve;
+use crate::runtime::worker::AttemptId;
+use crate::runtime::worker::event::{AttemptEnd, LogChunk, Room, Started};
+
+/// Number of an entry, growing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryNo(pub u64);
+
+/// Bounds and durability of a spool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SpoolOptions {
+    /// Its directory; made if it is not there.
+    pub dir: PathBuf,
+    /// Whether a flush survives the host, not only the agent.
+    pub fsync: bool,
+    /// Bytes of output kept.
+    pub logs: u64,
+    /// Bytes set aside for control entries.
+    pub reserve: u64,
+    /// Bytes of a segment.
+    pub segment: u64,
+}
+
+impl SpoolOptions {
+    /// The usual bounds: 1 GiB of output, 64 MiB set aside, segments of 16 MiB, no fsync.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), fsync: false, logs: 1 << 30, reserve: 64 << 20, segment: 16 << 20 }
+    }
+}
+
+/// What is to be told of an attempt besides its output.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// It was taken on.
+    Accepted,
+    /// It was not, for this reason.
+    Rejected(String),
+    /// It was given back before it started.
+    Revoked,
+    /// It runs.
+    Started(Started),
+    /// It ended.
+    Ended(Arc<AttemptEnd>),
+}
+
+/// How much is in a spool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpoolStats {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Ends that are not acknowledged.
+    pub results: u64,
+    /// Bytes of output that were given up.
+    pub dropped: u64,
+}
+
+/// What is remembered of an attempt until its end is acknowledged.
+#[derive(Debug, Default)]
+struct Known {
+    body: Arc<[u8]>,
+    accepted: Option<(EntryNo, Spot)>,
+    started: Option<(EntryNo, Spot, Started)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    id: AttemptId,
+    item: Item,
+    spot: Spot,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Spool {
+    options: SpoolOptions,
+    control: Journal,
+    next: u64,
+    known: BTreeMap<AttemptId, Known>,
+    pending: BTreeMap<EntryNo, Pending>,
+    /// The last control entry that was handed out.
+    handed: EntryNo,
+    results: u64,
+    released: Vec<EntryNo>,
+    out: OutLog,
+    reserve: Reserve,
+    buffer: Vec<u8>,
+}
+
+impl Spool {
+    /// Opens a spool and what an earlier agent left in it.
+    ///
+    /// # Errors
+    /// Those of the file system. A torn end of a journal is none: it is cut off.
+    pub fn open(options: SpoolOptions) -> io::Result<(Self, Vec<Recovered>)> {
+        recover::open(options)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.options.dir
+    }
+
+    fn number(&mut self) -> EntryNo {
+        self.next += 1;
+        EntryNo(self.next)
+    }
+
+    fn append(&mut self, entry: &Entry, needed: bool) -> io::Result<Spot> {
+        self.buffer.clear();
+        codec::encode(entry, &mut self.buffer);
+        let Self { control, buffer, reserve, .. } = self;
+        match control.append(buffer, needed) {
+            // It is the segment before that cannot be written, or the next that cannot be made.
+            Err(error) if reserve.give(&error) => control.append(buffer, needed),
+            appended => appended,
+        }
+    }
+
+    fn pend(&mut self, no: EntryNo, id: AttemptId, item: Item, spot: Spot) {
+        self.results += u64::from(matches!(item, Item::Ended(_)));
+        self.pending.insert(no, Pending { id, item, spot });
+    }
+
+    /// An attempt is taken on; `body` is what an agent that starts later needs to know of it. With `keep` its output is
+    /// never dropped: it is told [`Room::Full`] instead.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn accepted(&mut self, id: AttemptId, body: &[u8], keep: bool) -> io::Result<()> {
+        let no = self.number();
+        let spot = self.append(&Entry::Accepted(no, id, body.to_vec()), true)?;
+        if keep {
+            self.out.keep(id);
+        }
+        self.known.insert(id, Known { body: body.into(), accepted: Some((no, spot)), started: None });
+        self.pend(no, id, Item::Accepted, spot);
+        Ok(())
+    }
+
+    /// An attempt is not taken on.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn rejected(&mut self, id: AttemptId, reason: &str) -> io::Result<()> {
+        let no = self.number();
+        let spot = self.append(&Entry::Rejected(no, id, reason.to_owned()), true)?;
+        self.pend(no, id, Item::Rejected(reason.to_owned()), spot);
+        Ok(())
+    }
+
+    /// An attempt is given back before it started.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn revoked(&mut self, id: AttemptId) -> io::Result<()> {
+        let no = self.number();
+        let spot = self.append(&Entry::Revoked(no, id), true)?;
+        self.pend(no, id, Item::Revoked, spot);
+        Ok(())
+    }
+
+    /// An attempt runs.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn started(&mut self, id: AttemptId, started: Started) -> io::Result<()> {
+        let no = self.number();
+        let spot = self.append(&Entry::Started(no, id, started.clone()), true)?;
+        self.known.entry(id).or_default().started = Some((no, spot, started.clone()));
+        self.pend(no, id, Item::Started(started), spot);
+        Ok(())
+    }
+
+    /// An attempt ended. What its output lost on the way through the spool is added to the end's count. Its acceptance
+    /// and start need not be told any more if they were not yet: an end implies both.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn ended(&mut self, id: AttemptId, mut end: AttemptEnd) -> io::Result<()> {
+        let lost = self.out.end(&id);
+        end.log.dropped_bytes += lost.bytes;
+        end.log.dropped_chunks += lost.chunks;
+        let no = self.number();
+        let entry = Entry::Ended(no, id, Box::new(end));
+        let spot = self.append(&entry, true)?;
+        let Entry::Ended(_, _, end) = entry else { return Ok(()) };
+        if let Some(known) = self.known.get(&id) {
+            let implied = [known.accepted.map(|(no, _)| no), known.started.as_ref().map(|(no, ..)| *no)];
+            for no in implied.into_iter().flatten().filter(|no| *no > self.handed) {
+                self.pending.remove(&no);
+            }
+        }
+        self.pend(no, id, Item::Ended(Arc::from(end)), spot);
+        Ok(())
+    }
+
+    /// An attempt wrote something.
+    pub fn log(&mut self, id: AttemptId, chunk: LogChunk) -> Room {
+        let no = self.number();
+        self.out.push(no, id, chunk)
+    }
+
+    /// Writes what waits: only what was written is handed out.
+    ///
+    /// # Errors
+    /// When control entries cannot be written, not even into the room set aside; they wait on. Output that cannot be
+    /// written is dropped and counted, which is no error.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if !self.released.is_empty() {
+            let released = std::mem::take(&mut self.released);
+            self.append(&Entry::Released(released), false)?;
+        }
+        if self.control.waiting() > 0 {
+            if let Err(error) = self.control.write() {
+                if !self.reserve.give(&error) {
+                    return Err(error);
+                }
+                self.control.write()?;
+            }
+            if self.options.fsync {
+                self.control.sync()?;
+            }
+        }
+        self.out.flush(self.reserve.is_given());
+        self.reserve.take_back();
+        self.shift()
+    }
+
+    /// Copies what is needed of the oldest control segment behind the rest when there are many, and removes it.
+    fn shift(&mut self) -> io::Result<()> {
+        let Some(oldest) = self.control.oldest_beyond(self.options.reserve) else { return Ok(()) };
+        let entries: Vec<Entry> = self.needed_in(oldest);
+        for entry in entries {
+            self.buffer.clear();
+            codec::encode(&entry, &mut self.buffer);
+            let Self { control, buffer, .. } = self;
+            let spot = control.append(buffer, true)?;
+            self.moved(&entry, spot);
+        }
+        self.control.write()?;
+        self.control.clear()
+    }
+
+    fn needed_in(&self, segment: u64) -> Vec<Entry> {
+        let known = self.known.iter().flat_map(|(id, known)| {
+            let accepted = known.accepted.filter(|(_, spot)| spot.segment == segment);
+            let started = known.started.as_ref().filter(|(_, spot, _)| spot.segment == segment);
+            let accepted = accepted.map(|(no, _)| Entry::Accepted(no, *id, known.body.to_vec()));
+            accepted.into_iter().chain(started.map(|(no, _, started)| Entry::Started(*no, *id, started.clone())))
+        });
+        let pending = self.pending.iter().filter(|(_, pending)| pending.spot.segment == segment);
+        let pending = pending.filter_map(|(no, pending)| match &pending.item {
+            Item::Accepted | Item::Started(_) => None,
+            Item::Rejected(reason) => Some(Entry::Rejected(*no, pending.id, reason.clone())),
+            Item::Revoked => Some(Entry::Revoked(*no, pending.id)),
+            Item::Ended(end) => Some(Entry::Ended(*no, pending.id, Box::new((**end).clone()))),
+        });
+        known.chain(pending).collect()
+    }
+
+    fn moved(&mut self, entry: &Entry, to: Spot) {
+        let (no, id) = match entry {
+            Entry::Accepted(no, id, _) | Entry::Started(no, id, _) => (no, id),
+            Entry::Rejected(no, id, _) | Entry::Revoked(no, id) | Entry::Ended(no, id, _) => (no, id),
+            Entry::Log(..) | Entry::Gap(..) | Entry::Released(_) => return,
+        };
+        let mut before = self.pending.get_mut(no).map(|pending| std::mem::replace(&mut pending.spot, to));
+        if let Some(known) = self.known.get_mut(id) {
+            match entry {
+                Entry::Accepted(..) => {
+                    before = before.or(known.accepted.map(|(_, spot)| spot));
+                    known.accepted = Some((*no, to));
+                }
+                Entry::Started(..) => {
+                    if let Some((_, spot, _)) = &mut known.started {
+                        before = before.or(Some(*spot));
+                        *spot = to;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(before) = before {
+            self.control.release(before);
+        }
+    }
+
+    /// The next control entries that are written and were not handed out yet, at most `max`, oldest first.
+    pub fn next_items(&mut self, max: usize) -> Vec<(EntryNo, AttemptId, Item)> {
+        let range = self.pending.range((Excluded(self.handed), Unbounded));
+        let items: Vec<_> = range.take(max).map(|(no, pending)| (*no, pending.id, pending.item.clone())).collect();
+        if let Some((no, ..)) = items.last() {
+            self.handed = *no;
+        }
+        items
+    }
+
+    /// The next chunks of output that are written and were not handed out yet, oldest first, as long as they have at
+    /// most `bytes` in all and are at most `max`.
+    pub fn next_chunks(&mut self, max: usize, bytes: u64) -> Vec<(EntryNo, AttemptId, LogChunk)> {
+        self.out.next(max, bytes)
+    }
+
+    /// Whether [`Spool::next_items`] or [`Spool::next_chunks`] has something.
+    #[must_use]
+    pub fn has_more(&self) -> (bool, bool) {
+        let items = self.pending.range((Excluded(self.handed), Unbounded)).next().is_some();
+        (items, self.out.has_more())
+    }
+
+    /// A new session: what is not acknowledged is handed out again.
+    pub fn rewind(&mut self) {
+        self.handed = EntryNo(0);
+        self.out.rewind();
+    }
+
+    /// The server has it. With the end of an attempt all of it goes.
+    pub fn release(&mut self, no: EntryNo) {
+        if self.out.release(no) {
+            return;
+        }
+        let Some(pending) = self.pending.remove(&no) else { return };
+        match pending.item {
+            // An agent that starts later needs them.
+            Item::Accepted | Item::Started(_) => {}
+            Item::Rejected(_) | Item::Revoked | Item::Ended(_) => {
+                self.results -= u64::from(matches!(pending.item, Item::Ended(_)));
+                self.control.release(pending.spot);
+                self.released.push(no);
+                self.forget(&pending.id);
+            }
+        }
+    }
+
+    /// Nothing of an attempt is needed: the server wants to hear no more of it.
+    pub fn discard(&mut self, id: &AttemptId) {
+        let all: Vec<EntryNo> =
+            self.pending.iter().filter(|(_, pending)| pending.id == *id).map(|(no, _)| *no).collect();
+        for no in all {
+            self.release(no);
+        }
+        self.forget(id);
+        self.out.discard(id);
+    }
+
+    fn forget(&mut self, id: &AttemptId) {
+        let Some(known) = self.known.remove(id) else { return };
+        let spots = [known.accepted, known.started.map(|(no, spot, _)| (no, spot))];
+        for (no, spot) in spots.into_iter().flatten() {
+            self.pending.remove(&no);
+            self.control.release(spot);
+            self.released.push(no);
+        }
+    }
+
+    /// Attempts that were told [`Room::Full`] and for which there is room again.
+    pub fn take_relieved(&mut self) -> Vec<AttemptId> {
+        self.out.take_relieved()
+    }
+
+    /// How much is in it.
+    #[must_use]
+    pub fn stats(&self) -> SpoolStats {
+        let bytes = self.control.bytes() + self.out.bytes();
+        SpoolStats { bytes, results: self.results, dropped: self.out.dropped() }
+    }
+
+    /// Number of the last chunk of an attempt that was ever put in; 0 when there is none, or its end is acknowledged.
+    #[must_use]
+    pub fn last_seq(&self, id: &AttemptId) -> u64 {
+        self.out.last_seq(id)
+    }
+}

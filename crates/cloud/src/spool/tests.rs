@@ -1,0 +1,357 @@
+//! Tests of the spool as a whole: order, acknowledgement, restarts, bounds and a full disk.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::time::Time;
+use proptest::prelude::*;
+
+use super::*;
+use crate::runtime::worker::event::{Gap, LogStream, Outcome};
+
+fn id(job: u64) -> AttemptId {
+    AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+}
+
+fn chunk(seq: u64, data: &[u8]) -> LogChunk {
+    LogChunk { stream: LogStream::Stdout, seq, time: Time::EPOCH, data: data.to_vec(), gap: None }
+}
+
+fn end() -> AttemptEnd {
+    AttemptEnd::without_run(Outcome::Succeeded, "", Time::EPOCH)
+}
+
+fn started() -> Started {
+    Started { handle: "7@8".to_owned(), at: Time::EPOCH }
+}
+
+fn open(dir: &Path) -> (Spool, Vec<Recovered>) {
+    Spool::open(SpoolOptions { reserve: 1 << 20, ..SpoolOptions::new(dir) }).unwrap()
+}
+
+fn small(dir: &Path, logs: u64) -> Spool {
+    Spool::open(SpoolOptions { reserve: 1 << 16, logs, segment: 4096, ..SpoolOptions::new(dir) }).unwrap().0
+}
+
+#[test]
+fn s6_a_result_is_kept_until_acknowledged_also_over_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut spool, found) = open(dir.path());
+    assert!(found.is_empty());
+    spool.accepted(id(1), b"plan", false).unwrap();
+    spool.started(id(1), started()).unwrap();
+    spool.flush().unwrap();
+    let items = spool.next_items(10);
+    assert_eq!(
+        items.iter().map(|(.., item)| item.clone()).collect::<Vec<_>>(),
+        [Item::Accepted, Item::Started(started())]
+    );
+    items.iter().for_each(|(no, ..)| spool.release(*no));
+    spool.ended(id(1), end()).unwrap();
+    spool.flush().unwrap();
+    drop(spool);
+    for _ in 0..3 {
+        // Handed out again and again, by every agent that starts, until it is acknowledged.
+        let (mut spool, found) = open(dir.path());
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].id, &*found[0].body, found[0].ended), (id(1), &b"plan"[..], true));
+        assert_eq!(found[0].started, Some(started()));
+        assert_eq!(spool.stats().results, 1);
+        let items = spool.next_items(10);
+        assert_eq!(items.iter().map(|(.., item)| item.clone()).collect::<Vec<_>>(), [Item::Ended(Arc::new(end()))]);
+        assert!(spool.next_items(10).is_empty());
+        spool.rewind();
+        assert_eq!(spool.next_items(10), items);
+    }
+    let (mut spool, _) = open(dir.path());
+    let items = spool.next_items(10);
+    spool.release(items[0].0);
+    spool.flush().unwrap();
+    assert_eq!(spool.stats().results, 0);
+    drop(spool);
+    let (mut spool, found) = open(dir.path());
+    assert!(found.is_empty() && spool.next_items(10).is_empty());
+    // Numbers go on: none is used twice.
+    spool.rejected(id(2), "full").unwrap();
+    spool.flush().unwrap();
+    assert!(spool.next_items(1)[0].0 > items[0].0);
+}
+
+#[test]
+fn s6_an_end_that_is_not_told_yet_implies_start_and_acceptance() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut spool, _) = open(dir.path());
+    spool.accepted(id(1), b"", false).unwrap();
+    spool.started(id(1), started()).unwrap();
+    spool.ended(id(1), end()).unwrap();
+    spool.flush().unwrap();
+    let items = spool.next_items(10);
+    assert_eq!(items.len(), 1);
+    assert!(matches!(items[0].2, Item::Ended(_)));
+}
+
+#[test]
+fn s6_a_torn_tail_is_cut_and_the_rest_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut spool, _) = open(dir.path());
+    for job in 1..=3 {
+        spool.accepted(id(job), b"", false).unwrap();
+        spool.ended(id(job), end()).unwrap();
+    }
+    spool.flush().unwrap();
+    drop(spool);
+    let last = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let last = last.filter(|path| path.to_str().unwrap().contains("/c")).max().unwrap();
+    let bytes = fs::read(&last).unwrap();
+    fs::write(&last, &bytes[..bytes.len() - 3]).unwrap();
+    let (spool, found) = open(dir.path());
+    assert_eq!(found.iter().filter(|known| known.ended).count(), 2);
+    assert_eq!((found.len(), spool.stats().results), (3, 2));
+}
+
+#[test]
+fn s6_output_is_handed_out_in_order_within_a_credit_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut spool, _) = open(dir.path());
+    for seq in 1..=4 {
+        let _ = spool.log(id(1), chunk(seq, &[b'x'; 100]));
+    }
+    spool.flush().unwrap();
+    let first = spool.next_chunks(10, 250);
+    assert_eq!(first.iter().map(|(_, _, chunk)| chunk.seq).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(spool.next_chunks(1, 1000).len(), 1);
+    assert_eq!(spool.next_chunks(10, 1000).len(), 1);
+    assert!(!spool.has_more().1);
+    spool.release(first[0].0);
+    spool.flush().unwrap();
+    drop(spool);
+    let (mut spool, _) = open(dir.path());
+    let again: Vec<u64> = spool.next_chunks(10, 1000).iter().map(|(_, _, chunk)| chunk.seq).collect();
+    assert_eq!(again, [2, 3, 4], "what was acknowledged does not come again");
+    assert_eq!(spool.last_seq(&id(1)), 4);
+}
+
+#[test]
+fn s6_beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = small(dir.path(), 20_000);
+    let _ = spool.log(id(1), chunk(1, b"small"));
+    for seq in 1..=40 {
+        assert_eq!(spool.log(id(2), chunk(seq, &[b'x'; 1000])), Room::Free);
+    }
+    spool.flush().unwrap();
+    let told = spool.next_chunks(100, 1 << 20);
+    assert_eq!(told[0].2, chunk(1, b"small"), "the small one is not touched");
+    let large: Vec<&LogChunk> = told.iter().filter(|(_, of, _)| *of == id(2)).map(|(_, _, chunk)| chunk).collect();
+    let gone = 40 - large.len() as u64;
+    assert!(gone > 20, "{gone}");
+    assert_eq!(large[0].gap, Some(Gap { chunks: gone, bytes: gone * 1000 }));
+    assert_eq!(large[0].seq, gone + 1);
+    assert!(large[1..].iter().all(|chunk| chunk.gap.is_none()));
+    assert_eq!(spool.stats().dropped, gone * 1000);
+    // The end tells of it, and so does whoever opens the spool next.
+    spool.ended(id(2), end()).unwrap();
+    spool.flush().unwrap();
+    let Item::Ended(end) = &spool.next_items(1)[0].2 else { panic!("an end") };
+    assert_eq!((end.log.dropped_chunks, end.log.dropped_bytes), (gone, gone * 1000));
+    drop(spool);
+    let mut spool = small(dir.path(), 20_000);
+    let again = spool.next_chunks(100, 1 << 20);
+    assert_eq!(again.len(), told.len());
+    assert_eq!(again[1].2.gap, Some(Gap { chunks: gone, bytes: gone * 1000 }));
+}
+
+#[test]
+fn s6_disk_use_stays_bounded_though_every_segment_holds_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = small(dir.path(), 40_000);
+    for seq in 1..=400 {
+        let _ = spool.log(id(2), chunk(seq, &[b'x'; 1000]));
+        if seq % 10 == 0 {
+            let _ = spool.log(id(1), chunk(seq / 10, b"small"));
+        }
+        spool.flush().unwrap();
+        assert!(spool.stats().bytes < 100_000, "{}", spool.stats().bytes);
+    }
+    drop(spool);
+    let mut spool = small(dir.path(), 40_000);
+    let told = spool.next_chunks(1000, 1 << 20);
+    let seqs: Vec<u64> = told.iter().filter(|(_, of, _)| *of == id(1)).map(|(_, _, chunk)| chunk.seq).collect();
+    assert_eq!(seqs, (1..=40).collect::<Vec<_>>(), "of the small attempt nothing is lost");
+}
+
+#[test]
+fn s6_who_may_not_lose_output_is_told_to_wait_and_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = small(dir.path(), 20_000);
+    spool.accepted(id(1), b"", true).unwrap();
+    let mut seq = 0;
+    while spool.log(id(1), chunk(seq + 1, &[b'x'; 1000])) == Room::Free {
+        seq += 1;
+    }
+    spool.flush().unwrap();
+    assert!(spool.take_relieved().is_empty());
+    let told = spool.next_chunks(100, 1 << 20);
+    assert!(told.iter().all(|(_, _, chunk)| chunk.gap.is_none()));
+    for (no, ..) in &told[..8] {
+        spool.release(*no);
+    }
+    assert_eq!(spool.take_relieved(), [id(1)]);
+    assert!(spool.take_relieved().is_empty());
+}
+
+#[test]
+fn s6_control_segments_do_not_pile_up_behind_a_long_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = small(dir.path(), 20_000);
+    spool.accepted(id(1), &[7; 100], false).unwrap();
+    spool.started(id(1), started()).unwrap();
+    spool.rejected(id(3), "full").unwrap();
+    for job in 100..3000 {
+        spool.accepted(id(job), &[0; 50], false).unwrap();
+        spool.ended(id(job), end()).unwrap();
+        spool.flush().unwrap();
+        for (no, of, _) in spool.next_items(10) {
+            if of.job.as_u64() >= 100 {
+                spool.release(no);
+            }
+        }
+    }
+    assert!(spool.stats().bytes < 100_000, "{}", spool.stats().bytes);
+    drop(spool);
+    let (mut spool, found) = open(dir.path());
+    assert_eq!(found.iter().filter(|known| !known.ended).map(|known| known.id).collect::<Vec<_>>(), [id(1)]);
+    assert_eq!((&*found[0].body, found[0].started.as_ref()), (&[7_u8; 100][..], Some(&started())));
+    assert!(
+        spool.next_items(10).iter().any(|(_, of, item)| *of == id(3) && *item == Item::Rejected("full".to_owned()))
+    );
+}
+
+#[test]
+fn s6_what_nobody_wants_to_hear_is_discarded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut spool, _) = open(dir.path());
+    spool.accepted(id(1), b"", false).unwrap();
+    spool.started(id(1), started()).unwrap();
+    let _ = spool.log(id(1), chunk(1, b"x"));
+    spool.flush().unwrap();
+    spool.discard(&id(1));
+    spool.flush().unwrap();
+    assert_eq!(spool.has_more(), (false, false));
+    drop(spool);
+    assert!(open(dir.path()).1.is_empty());
+}
+
+/// A file system in memory of one megabyte; none where this user may not mount.
+fn tiny(dir: &Path) -> bool {
+    let status = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+        .arg(dir)
+        .stderr(std::process::Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn s7_on_a_full_disk_output_is_dropped_and_results_go_into_the_room_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    if !tiny(dir.path()) {
+        eprintln!("skipped: this user may not mount a file system");
+        return;
+    }
+    let options = SpoolOptions { reserve: 256 << 10, ..SpoolOptions::new(dir.path().join("spool")) };
+    let (mut spool, _) = Spool::open(options.clone()).unwrap();
+    for seq in 1..=100 {
+        let _ = spool.log(id(1), chunk(seq, &[b'x'; 16 << 10]));
+        spool.flush().unwrap();
+    }
+    assert!(spool.stats().dropped > 0, "the disk is full");
+    for job in 2..200 {
+        spool.accepted(id(job), &[0; 100], false).unwrap();
+        spool.ended(id(job), end()).unwrap();
+        spool.flush().unwrap();
+    }
+    drop(spool);
+    let (mut spool, found) = Spool::open(options).unwrap();
+    assert_eq!(found.iter().filter(|known| known.ended).count(), 198, "no result is lost");
+    let chunks = spool.next_chunks(1000, 1 << 30);
+    assert!(!chunks.is_empty());
+    drop(spool);
+    let status = std::process::Command::new("umount").arg("-l").arg(dir.path()).status().unwrap();
+    assert!(status.success());
+}
+
+/// What may happen to a spool.
+#[derive(Clone, Debug)]
+enum Step {
+    Accept(u64),
+    End,
+    Log(u64),
+    Flush,
+    TakeAndRelease(usize),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0_u64..6).prop_map(Step::Accept),
+        Just(Step::End),
+        (0_u64..6).prop_map(Step::Log),
+        Just(Step::Flush),
+        (0_usize..5).prop_map(Step::TakeAndRelease),
+        Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn s6_no_flushed_end_is_lost_and_none_comes_after_its_acknowledgement(
+        steps in proptest::collection::vec(step(), 0..60),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = small(dir.path(), 1 << 20);
+        let (mut unflushed, mut owed, mut next) = (Vec::new(), Vec::new(), 0);
+        for step in steps {
+            match step {
+                Step::Accept(job) => spool.accepted(id(job), b"body", false).unwrap(),
+                Step::End => {
+                    next += 1;
+                    spool.ended(id(1000 + next), end()).unwrap();
+                    unflushed.push(id(1000 + next));
+                }
+                Step::Log(job) => drop(spool.log(id(job), chunk(next, b"text"))),
+                Step::Flush => {
+                    spool.flush().unwrap();
+                    owed.append(&mut unflushed);
+                }
+                Step::TakeAndRelease(max) => {
+                    spool.flush().unwrap();
+                    owed.append(&mut unflushed);
+                    for (no, of, item) in spool.next_items(max) {
+                        if matches!(item, Item::Ended(_)) {
+                            prop_assert!(owed.contains(&of));
+                            owed.retain(|one| *one != of);
+                        }
+                        spool.release(no);
+                    }
+                    spool.flush().unwrap();
+                }
+                Step::Restart => {
+                    drop(spool);
+                    unflushed.clear();
+                    spool = small(dir.path(), 1 << 20);
+                }
+            }
+            spool.rewind();
+            let mut told: Vec<AttemptId> = spool.next_items(1000).into_iter()
+                .filter(|(.., item)| matches!(item, Item::Ended(_))).map(|(_, of, _)| of).collect();
+            told.retain(|one| !unflushed.contains(one));
+            prop_assert_eq!(&told, &owed);
+            spool.rewind();
+        }
+    }
+}
