@@ -10,3 +10,5 @@ pub mod home;
 pub mod local;
 #[cfg(feature = "fleet")]
 pub mod scheduler;
+#[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]
+pub mod worker;

@@ -74,6 +74,13 @@ pub enum Item {
     Ended(Arc<AttemptEnd>),
 }
 
+/// How far entries of a spool were handed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    items: EntryNo,
+    chunks: EntryNo,
+}
+
 /// How much is in a spool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStats {
@@ -340,10 +347,16 @@ impl Spool {
         (items, self.out.has_more())
     }
 
-    /// A new session: what is not acknowledged is handed out again.
-    pub fn rewind(&mut self) {
-        self.handed = EntryNo(0);
-        self.out.rewind();
+    /// How far entries were handed out.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        Cursor { items: self.handed, chunks: self.out.handed() }
+    }
+
+    /// What was handed out after this, and is not acknowledged, is handed out again; after the default cursor: all.
+    pub fn rewind(&mut self, to: Cursor) {
+        self.handed = to.items;
+        self.out.rewind(to.chunks);
     }
 
     /// The server has it. With the end of an attempt all of it goes.

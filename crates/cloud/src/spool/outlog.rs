@@ -296,8 +296,12 @@ impl OutLog {
         self.chunks.range((Excluded(self.handed), Unbounded)).next().is_some()
     }
 
-    pub(super) fn rewind(&mut self) {
-        self.handed = EntryNo(0);
+    pub(super) const fn handed(&self) -> EntryNo {
+        self.handed
+    }
+
+    pub(super) const fn rewind(&mut self, to: EntryNo) {
+        self.handed = to;
     }
 
     /// Those who wait may go on when a quarter is free.

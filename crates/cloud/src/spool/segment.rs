@@ -47,7 +47,7 @@ pub fn walk(bytes: &[u8], mut each: impl FnMut(Place, &[u8])) -> u64 {
 
 /// A segment that is written to.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     path: PathBuf,
     file: File,
     /// Bytes of it, those that wait included.
@@ -64,7 +64,7 @@ impl Segment {
     }
 
     /// Opens one that is there: its payloads are told, and a torn end is cut off.
-    pub(super) fn open(path: &Path, each: impl FnMut(Place, &[u8])) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, each: impl FnMut(Place, &[u8])) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).open(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
@@ -83,7 +83,7 @@ impl Segment {
     }
 
     /// Appends a payload, which is on its way to the file until [`Segment::write`].
-    pub(super) fn append(&mut self, payload: &[u8]) -> io::Result<Place> {
+    pub(crate) fn append(&mut self, payload: &[u8]) -> io::Result<Place> {
         let len = u32::try_from(payload.len()).ok().filter(|len| *len as usize <= PAYLOAD_MAX);
         let len = len.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "an entry is longer than 1 MiB"))?;
         self.waiting.extend_from_slice(&len.to_le_bytes());
@@ -100,7 +100,7 @@ impl Segment {
     }
 
     /// Writes what waits. After an error nothing of it is in the file, and all of it still waits.
-    pub(super) fn write(&mut self) -> io::Result<()> {
+    pub(crate) fn write(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -145,6 +145,61 @@ impl Segment {
     }
 }
 
+/// Follows a segment that somebody else writes to.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    file: File,
+    at: u64,
+}
+
+impl Follower {
+    /// From its beginning.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, at: 0 })
+    }
+
+    /// Tells the payloads that were added, as far as they are whole, until it is told to stop by `false`. Says whether it
+    /// came to the end.
+    pub(crate) fn read(&mut self, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+        if self.at == 0 {
+            let mut magic = [0; MAGIC.len()];
+            match self.file.read_exact_at(&mut magic, 0) {
+                Ok(()) if magic == *MAGIC => self.at = MAGIC.len() as u64,
+                Ok(()) => return Err(io::Error::new(ErrorKind::InvalidData, "it is no journal")),
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        loop {
+            let mut head = [0; HEAD];
+            match self.file.read_exact_at(&mut head, self.at) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(true),
+                Err(error) => return Err(error),
+            }
+            let [a, b, c, d, e, f, g, h] = head;
+            let (len, sum) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+            if len as usize > PAYLOAD_MAX {
+                return Err(io::Error::new(ErrorKind::InvalidData, "an entry is longer than any that is written"));
+            }
+            let mut payload = vec![0; len as usize];
+            match self.file.read_exact_at(&mut payload, self.at + HEAD as u64) {
+                Ok(()) => {}
+                // The rest of it is on its way, or never comes.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(true),
+                Err(error) => return Err(error),
+            }
+            if crc32fast::hash(&payload) != sum {
+                return Err(io::Error::new(ErrorKind::InvalidData, "an entry is not what was written"));
+            }
+            self.at += HEAD as u64 + u64::from(len);
+            if !each(&payload) {
+                return Ok(false);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +227,51 @@ mod tests {
             let mut last = Vec::new();
             Segment::open(&path, |_, payload| last = payload.to_vec()).unwrap();
             assert_eq!(last, b"more", "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn who_follows_sees_every_entry_once_as_soon_as_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        fs::write(&path, "").unwrap();
+        let mut follower = Follower::open(&path).unwrap();
+        let mut segment = Segment::open(&path, |_, _| {}).unwrap();
+        let (mut seen, mut whole) = (Vec::new(), Vec::new());
+        for text in [&b"one"[..], b"", b"three"] {
+            segment.append(text).unwrap();
+            segment.write().unwrap();
+            whole = fs::read(&path).unwrap();
+            follower
+                .read(|payload| {
+                    seen.push(payload.to_vec());
+                    true
+                })
+                .unwrap();
+        }
+        assert_eq!(seen, [b"one".to_vec(), Vec::new(), b"three".to_vec()]);
+        let copy = dir.path().join("copy");
+        for cut in 0..whole.len() {
+            fs::write(&copy, &whole[..cut]).unwrap();
+            let (mut follower, mut count) = (Follower::open(&copy).unwrap(), 0);
+            assert!(
+                follower
+                    .read(|_| {
+                        count += 1;
+                        true
+                    })
+                    .unwrap()
+            );
+            fs::write(&copy, &whole).unwrap();
+            assert!(
+                follower
+                    .read(|_| {
+                        count += 1;
+                        true
+                    })
+                    .unwrap()
+            );
+            assert_eq!(count, 3, "cut at {cut}");
         }
     }
 

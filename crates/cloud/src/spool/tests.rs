@@ -62,7 +62,7 @@ fn s6_a_result_is_kept_until_acknowledged_also_over_restarts() {
         let items = spool.next_items(10);
         assert_eq!(items.iter().map(|(.., item)| item.clone()).collect::<Vec<_>>(), [Item::Ended(Arc::new(end()))]);
         assert!(spool.next_items(10).is_empty());
-        spool.rewind();
+        spool.rewind(Cursor::default());
         assert_eq!(spool.next_items(10), items);
     }
     let (mut spool, _) = open(dir.path());
@@ -119,6 +119,9 @@ fn s6_output_is_handed_out_in_order_within_a_credit_and_once() {
         let _ = spool.log(id(1), chunk(seq, &[b'x'; 100]));
     }
     spool.flush().unwrap();
+    let before = spool.cursor();
+    assert_eq!(spool.next_chunks(10, 250).len(), 2);
+    spool.rewind(before);
     let first = spool.next_chunks(10, 250);
     assert_eq!(first.iter().map(|(_, _, chunk)| chunk.seq).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(spool.next_chunks(1, 1000).len(), 1);
@@ -346,12 +349,12 @@ proptest! {
                     spool = small(dir.path(), 1 << 20);
                 }
             }
-            spool.rewind();
+            spool.rewind(Cursor::default());
             let mut told: Vec<AttemptId> = spool.next_items(1000).into_iter()
                 .filter(|(.., item)| matches!(item, Item::Ended(_))).map(|(_, of, _)| of).collect();
             told.retain(|one| !unflushed.contains(one));
             prop_assert_eq!(&told, &owed);
-            spool.rewind();
+            spool.rewind(Cursor::default());
         }
     }
 }

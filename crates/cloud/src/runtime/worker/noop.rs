@@ -5,12 +5,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
+use orlop_core::time::Time;
 
 use super::attempt::AttemptId;
 use super::event::{AttemptEnd, AttemptEvents, Cause, Outcome, Started};
 use super::plan::AttemptPlan;
 use super::{JobRuntime, Remains};
 use crate::runtime::logs::now;
+
+/// The end of an attempt that ran nothing.
+#[must_use]
+pub fn succeeded(at: Time) -> AttemptEnd {
+    let end = AttemptEnd::without_run(Outcome::Succeeded, "", at);
+    AttemptEnd { exit_code: Some(0), started_at: Some(at), ..end }
+}
 
 /// Ends every attempt with exit code 0 and starts nothing.
 #[derive(Debug)]
@@ -35,8 +43,7 @@ impl JobRuntime for NoopRuntime {
     fn start(&self, plan: AttemptPlan) {
         let at = now();
         self.events.started(plan.id, Started { handle: "0".to_owned(), at });
-        let end = AttemptEnd::without_run(Outcome::Succeeded, "", at);
-        self.events.ended(plan.id, AttemptEnd { exit_code: Some(0), started_at: Some(at), ..end });
+        self.events.ended(plan.id, succeeded(at));
         self.events.flush();
     }
 

@@ -4,6 +4,7 @@ mod bench;
 mod process;
 mod recorder;
 mod suite;
+mod supervised;
 mod trees;
 
 use std::sync::Arc;

@@ -159,3 +159,14 @@ async fn process() {
         |text: &str| WorkSpec { argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(), ..WorkSpec::default() };
     holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make) }).await;
 }
+
+#[tokio::test]
+async fn supervised_process() {
+    let machine = Machine::with(super::supervised::with_supervisor);
+    let make = |text: &str| WorkSpec {
+        argv: ["/bin/sh", "-c", text].map(str::to_owned).to_vec(),
+        survive: true,
+        ..WorkSpec::default()
+    };
+    holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make) }).await;
+}

@@ -39,24 +39,24 @@ pub(super) enum Order {
     Stop,
 }
 
-/// The way to a lane.
+/// The way to a thread: orders, and a bell that wakes it.
 #[derive(Debug)]
-pub(super) struct Mailbox {
-    orders: Mutex<VecDeque<Order>>,
+pub(super) struct Mailbox<O = Order> {
+    orders: Mutex<VecDeque<O>>,
     bell: EventFd,
     rung: AtomicBool,
     /// Attempts it was given and that have not ended.
     pub(super) load: AtomicUsize,
 }
 
-impl Mailbox {
+impl<O> Mailbox<O> {
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (orders, rung, load) = (Mutex::default(), AtomicBool::new(false), AtomicUsize::new(0));
         Ok(Arc::new(Self { orders, bell, rung, load }))
     }
 
-    pub(super) fn send(&self, order: Order) {
+    pub(super) fn send(&self, order: O) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
         if !self.rung.swap(true, Ordering::SeqCst) {
             // A counter at its limit rings as well.
@@ -64,11 +64,16 @@ impl Mailbox {
         }
     }
 
-    fn take(&self) -> VecDeque<Order> {
+    pub(super) fn take(&self) -> VecDeque<O> {
         std::mem::take(&mut *self.orders.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn silence(&self) {
+    /// Readable when there is something.
+    pub(super) const fn bell(&self) -> &EventFd {
+        &self.bell
+    }
+
+    pub(super) fn silence(&self) {
         let _ = self.bell.read();
         self.rung.store(false, Ordering::SeqCst);
     }

@@ -14,6 +14,7 @@ mod outputs;
 mod remains;
 mod shared;
 mod spawn;
+pub mod supervise;
 mod sweep;
 mod usage;
 
@@ -29,11 +30,14 @@ use orlop_core::error::{Class, PortError};
 
 use self::lane::{Lane, Mailbox, Order};
 use self::shared::Shared;
+use self::supervise::{Control, Followers};
 use super::attempt::AttemptId;
-use super::event::{AttemptEvents, Cause};
+use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::{JobRuntime, Remains};
 use crate::runtime::blocking::blocking;
+use crate::runtime::logs::now;
+use crate::runtime::process::ShimProgram;
 
 /// Threads that keep processes, at most.
 const LANES_MAX: usize = 8;
@@ -56,6 +60,11 @@ pub struct ProcessOptions {
     pub exclusive: bool,
     /// Threads that keep processes; 0 for one per CPU, at most 8.
     pub lanes: usize,
+    /// How the supervisor is started that keeps attempts which outlive this program: it calls [`supervise::main`]. None:
+    /// such attempts end with this program, and those that must end without it are refused.
+    pub supervisor: Option<ShimProgram>,
+    /// Whether this is the runtime of a supervisor.
+    pub(in crate::runtime::worker) inside: bool,
 }
 
 impl ProcessOptions {
@@ -65,7 +74,17 @@ impl ProcessOptions {
         let worker = worker.into();
         let secrets = shared::memory_dir(&worker);
         let mark = worker.clone();
-        Self { work: work.into(), secrets, worker, mark, gpu_vendors: Vec::new(), exclusive: false, lanes: 0 }
+        Self {
+            work: work.into(),
+            secrets,
+            worker,
+            mark,
+            gpu_vendors: Vec::new(),
+            exclusive: false,
+            lanes: 0,
+            supervisor: None,
+            inside: false,
+        }
     }
 }
 
@@ -78,6 +97,7 @@ pub struct ProcessRuntime {
     shared: Arc<Shared>,
     lanes: Vec<Arc<Mailbox>>,
     threads: Vec<JoinHandle<()>>,
+    followers: Option<Followers>,
 }
 
 impl ProcessRuntime {
@@ -90,8 +110,10 @@ impl ProcessRuntime {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(LANES_MAX),
             lanes => lanes,
         };
+        let program = options.supervisor.clone();
         let shared = Shared::new(options, events)?;
-        let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new() };
+        let followers = program.map(|program| Followers::start(Arc::clone(&shared), program)).transpose()?;
+        let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new(), followers };
         for number in 0..lanes {
             runtime.add_lane(number)?;
         }
@@ -141,6 +163,17 @@ impl JobRuntime for ProcessRuntime {
     }
 
     fn start(&self, plan: AttemptPlan) {
+        if let Some(followers) = self.followers.as_ref().filter(|_| plan.supervised()) {
+            return followers.mailbox.send(supervise::Order::Start(Box::new(plan)));
+        }
+        if plan.spec.forbid_overlap && !self.shared.options.inside {
+            let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
+            let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
+            // There may be no room: why it did not start is told all the same.
+            let _ = self.shared.events.log(plan.id, said);
+            self.shared.events.ended(plan.id, end);
+            return self.shared.events.flush();
+        }
         let least = self.lanes.iter().min_by_key(|lane| lane.load.load(Ordering::Relaxed));
         if let Some(lane) = least {
             lane.load.fetch_add(1, Ordering::Relaxed);
@@ -150,31 +183,50 @@ impl JobRuntime for ProcessRuntime {
 
     fn end(&self, id: AttemptId, cause: Cause, grace: Duration) {
         self.tell(|| Order::End(id, cause, grace));
+        if let Some(followers) = &self.followers {
+            followers.mailbox.send(supervise::Order::End(id, cause, grace));
+        }
     }
 
     fn resume(&self, id: AttemptId) {
         self.tell(|| Order::Resume(id));
+        if let Some(followers) = &self.followers {
+            followers.mailbox.send(supervise::Order::Resume(id));
+        }
     }
 
-    fn renew_lease(&self, _left: Duration) {}
+    fn renew_lease(&self, left: Duration) {
+        if self.followers.is_some()
+            && let Err(error) = supervise::write_lease(&self.shared.options.work, left)
+        {
+            tracing::error!(%error, "the lease cannot be passed on: attempts that may not overlap will end");
+        }
+    }
 
     async fn list(&self) -> Result<Vec<Remains>, PortError> {
         let shared = Arc::clone(&self.shared);
         blocking(move || remains::list(&shared)).await
     }
 
-    async fn adopt(&self, id: AttemptId, _after_seq: u64) -> Result<(), PortError> {
+    async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
         let shared = Arc::clone(&self.shared);
-        blocking(move || remains::end(&shared, &id)).await
+        let mailbox = self.followers.as_ref().map(|followers| Arc::clone(&followers.mailbox));
+        blocking(move || {
+            let supervised = Control::of(&shared.options.work, &id).exists();
+            let Some(mailbox) = mailbox.filter(|_| supervised) else {
+                return remains::end(&shared, &id, "agent_restart");
+            };
+            let (send, answer) = mpsc::sync_channel(1);
+            mailbox.send(supervise::Order::Adopt(id, after_seq, send));
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            Ok(answer.recv().map_err(gone)??)
+        })
+        .await
     }
 
     async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
         let shared = Arc::clone(&self.shared);
-        blocking(move || {
-            remains::remove(&shared, &id);
-            Ok(())
-        })
-        .await
+        blocking(move || remains::remove(&shared, &id)).await
     }
 
     async fn check(&self) -> Result<(), PortError> {

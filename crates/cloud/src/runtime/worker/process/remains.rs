@@ -8,34 +8,74 @@ use std::io;
 use orlop_core::error::{Class, PortError};
 
 use super::shared::{Shared, clear};
+use super::supervise::{self, Control, Standing};
 use super::sweep::{kill, marked, with_offspring};
 use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
 use crate::runtime::process::tree::wait_for_any;
 use crate::runtime::worker::attempt::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, Outcome};
+use crate::runtime::worker::event::{AttemptEnd, Outcome, Started};
 use crate::runtime::worker::{Remains, RemainsState};
+use crate::spool::codec::{Entry, decode};
+use crate::spool::segment::Follower;
 
 /// All attempts that left something.
 pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, PortError> {
-    let mut found = Vec::new();
+    let mut ids: BTreeSet<AttemptId> = supervise::all(&shared.options.work)?.into_iter().collect();
     for entry in fs::read_dir(&shared.options.work)? {
-        let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse::<AttemptId>().ok()) else { continue };
-        let state = if alive(&shared.mark(&id))?.is_empty() { RemainsState::Gone } else { RemainsState::Orphaned };
-        found.push(Remains { id, state });
+        ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<AttemptId>().ok()));
     }
-    found.sort_by_key(|remains| remains.id);
-    Ok(found)
+    ids.into_iter().map(|id| Ok(Remains { id, state: state(shared, &id)? })).collect()
+}
+
+fn state(shared: &Shared, id: &AttemptId) -> Result<RemainsState, PortError> {
+    let control = Control::of(&shared.options.work, id);
+    if control.exists() {
+        let kept = match control.standing() {
+            Ok(Standing::Kept(_)) => true,
+            Ok(Standing::Left) => false,
+            // It is being taken on at this moment.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
+            Err(error) => return Err(error.into()),
+        };
+        let (mut started, mut ended) = (None, false);
+        Follower::open(&control.journal())?.read(|payload| {
+            match decode(payload) {
+                Some(Entry::Started(_, _, found)) => started = Some(found),
+                Some(Entry::Ended(..)) => ended = true,
+                _ => {}
+            }
+            true
+        })?;
+        if ended {
+            return Ok(RemainsState::Ended);
+        }
+        if kept {
+            let unknown = || Started { handle: "0".to_owned(), at: now() };
+            return Ok(RemainsState::Alive { started: started.unwrap_or_else(unknown) });
+        }
+    }
+    Ok(if alive(&shared.mark(id))?.is_empty() { RemainsState::Gone } else { RemainsState::Orphaned })
 }
 
 /// Ends what is left of an attempt that nobody keeps, and tells that it is lost.
-pub(super) fn end(shared: &Shared, id: &AttemptId) -> Result<(), PortError> {
-    let mark = shared.mark(id);
-    let left = alive(&mark)?;
-    if left.is_empty() && !shared.dir(id).exists() {
+pub(super) fn end(shared: &Shared, id: &AttemptId, reason: &str) -> Result<(), PortError> {
+    if !shared.dir(id).exists()
+        && !Control::of(&shared.options.work, id).exists()
+        && alive(&shared.mark(id))?.is_empty()
+    {
         return Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace on this machine")));
     }
-    let mut left = left;
+    remove(shared, id)?;
+    shared.events.ended(*id, AttemptEnd::without_run(Outcome::Lost, reason, now()));
+    shared.events.flush();
+    Ok(())
+}
+
+/// Ends what is left of an attempt and removes its directories.
+pub(super) fn remove(shared: &Shared, id: &AttemptId) -> Result<(), PortError> {
+    let mark = shared.mark(id);
+    let mut left = alive(&mark)?;
     while !left.is_empty() {
         if kill(&left) {
             let message = format!("processes of attempt {id} may not be killed");
@@ -44,18 +84,17 @@ pub(super) fn end(shared: &Shared, id: &AttemptId) -> Result<(), PortError> {
         wait_for_any(&left)?;
         left = alive(&mark)?;
     }
-    remove(shared, id);
-    shared.events.ended(*id, AttemptEnd::without_run(Outcome::Lost, "agent_restart", now()));
-    shared.events.flush();
-    Ok(())
-}
-
-/// Removes the directories of an attempt.
-pub(super) fn remove(shared: &Shared, id: &AttemptId) {
     if let Some(root) = &shared.options.secrets {
         clear(&root.join(id.to_string()));
     }
     shared.discard(&shared.dir(id));
+    let control = Control::of(&shared.options.work, id);
+    if control.exists() {
+        // Whoever was about to take it on does not any more.
+        drop(control.standing());
+        control.remove();
+    }
+    Ok(())
 }
 
 /// The living processes that carry a mark or descend from one that does.

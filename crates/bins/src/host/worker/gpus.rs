@@ -1,0 +1,150 @@
+//! Which whole GPUs of this machine attempts have. Owns the ledger; the server counts devices, the agent says which.
+
+use std::collections::BTreeMap;
+
+use orlop_cloud::runtime::worker::{AttemptId, GpuDevice};
+
+/// A device and what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Vendor and number.
+    pub device: GpuDevice,
+    /// Model, as it is advertised.
+    pub model: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// What an attempt asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) count: usize,
+    /// Any of these; none: of any kind.
+    pub(super) any_of: Vec<AskKind>,
+}
+
+/// One kind that would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AskKind {
+    pub(super) vendor: String,
+    pub(super) model: Option<String>,
+    pub(super) memory_min: u64,
+}
+
+impl AskKind {
+    fn takes(&self, gpu: &Gpu) -> bool {
+        let model = self.model.as_ref().is_none_or(|model| *model == gpu.model);
+        self.vendor == gpu.device.vendor && model && gpu.memory_bytes >= self.memory_min
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    all: Vec<Gpu>,
+    taken: BTreeMap<GpuDevice, AttemptId>,
+}
+
+impl Ledger {
+    pub(super) fn new(all: Vec<Gpu>) -> Self {
+        Self { all, taken: BTreeMap::new() }
+    }
+
+    /// Picks devices of one kind: those of the hint where they are free and do, else the lowest free ones. None when
+    /// there are not enough.
+    pub(super) fn take(&mut self, id: AttemptId, ask: &Ask, hint: &[u32]) -> Option<Vec<GpuDevice>> {
+        if ask.count == 0 {
+            return Some(Vec::new());
+        }
+        let picked = if ask.any_of.is_empty() {
+            self.pick(ask.count, hint, |_| true)
+        } else {
+            ask.any_of.iter().find_map(|kind| self.pick(ask.count, hint, |gpu| kind.takes(gpu)))
+        }?;
+        for device in &picked {
+            self.taken.insert(device.clone(), id);
+        }
+        Some(picked)
+    }
+
+    fn pick(&self, count: usize, hint: &[u32], does: impl Fn(&Gpu) -> bool) -> Option<Vec<GpuDevice>> {
+        let free: Vec<&Gpu> =
+            self.all.iter().filter(|gpu| does(gpu) && !self.taken.contains_key(&gpu.device)).collect();
+        // All of one attempt are of one kind.
+        let kinds: Vec<(&str, &str)> =
+            free.iter().map(|gpu| (gpu.device.vendor.as_str(), gpu.model.as_str())).collect();
+        kinds.iter().find_map(|kind| {
+            let mut same: Vec<&GpuDevice> = free
+                .iter()
+                .filter(|gpu| (gpu.device.vendor.as_str(), gpu.model.as_str()) == *kind)
+                .map(|gpu| &gpu.device)
+                .collect();
+            same.sort_by_key(|device| (!hint.contains(&device.index), device.index));
+            (same.len() >= count).then(|| same.into_iter().take(count).cloned().collect())
+        })
+    }
+
+    /// Notes devices of an attempt that ran before this agent.
+    pub(super) fn hold(&mut self, id: AttemptId, devices: &[GpuDevice]) {
+        for device in devices {
+            self.taken.insert(device.clone(), id);
+        }
+    }
+
+    /// Gives back what an attempt has.
+    pub(super) fn give_back(&mut self, id: &AttemptId) {
+        self.taken.retain(|_, holder| holder != id);
+    }
+
+    /// How many are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::id::{Epoch, JobId};
+
+    use super::*;
+
+    fn id(job: u64) -> AttemptId {
+        AttemptId { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+    }
+
+    fn gpu(vendor: &str, index: u32, model: &str) -> Gpu {
+        let device = GpuDevice { vendor: vendor.to_owned(), index };
+        Gpu { device, model: model.to_owned(), memory_bytes: 80 << 30 }
+    }
+
+    fn numbers(devices: &[GpuDevice]) -> Vec<u32> {
+        devices.iter().map(|device| device.index).collect()
+    }
+
+    #[test]
+    fn s6_lowest_free_devices_of_one_kind_or_those_of_the_hint() {
+        let all = vec![gpu("nvidia", 0, "a"), gpu("nvidia", 1, "b"), gpu("nvidia", 2, "b"), gpu("nvidia", 3, "b")];
+        let mut ledger = Ledger::new(all);
+        let ask = |count, model: Option<&str>| {
+            let kind = AskKind { vendor: "nvidia".to_owned(), model: model.map(str::to_owned), memory_min: 0 };
+            Ask { count, any_of: vec![kind] }
+        };
+        assert_eq!(numbers(&ledger.take(id(1), &ask(2, None), &[]).unwrap()), [1, 2], "two of one kind");
+        assert_eq!(ledger.take(id(2), &ask(2, None), &[]), None);
+        assert_eq!(numbers(&ledger.take(id(2), &ask(1, Some("b")), &[]).unwrap()), [3]);
+        ledger.give_back(&id(1));
+        assert_eq!(numbers(&ledger.take(id(3), &ask(1, Some("b")), &[2]).unwrap()), [2]);
+        assert_eq!(ledger.taken(), 2);
+        assert_eq!(ledger.take(id(4), &ask(0, None), &[]), Some(Vec::new()));
+        ledger.hold(id(5), &[GpuDevice { vendor: "nvidia".to_owned(), index: 0 }]);
+        assert_eq!(ledger.take(id(6), &ask(1, Some("a")), &[]), None);
+    }
+
+    #[test]
+    fn s11_alternatives_are_tried_in_order() {
+        let mut ledger = Ledger::new(vec![gpu("amd", 0, "m"), gpu("nvidia", 0, "n")]);
+        let kind = |vendor: &str, memory_min| AskKind { vendor: vendor.to_owned(), model: None, memory_min };
+        let ask = Ask { count: 1, any_of: vec![kind("nvidia", 100 << 30), kind("amd", 0)] };
+        assert_eq!(ledger.take(id(1), &ask, &[]).unwrap()[0].vendor, "amd");
+    }
+}

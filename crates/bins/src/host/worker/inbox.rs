@@ -1,0 +1,107 @@
+//! What comes from the server: frames applied as a whole, in the order of their fields. Owns that order and that a frame
+//! that is repeated changes nothing; never touches a connection.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::time::Time;
+
+use super::core::{Act, Core};
+use super::outbox::Outbox;
+use super::work::local;
+use crate::wire::frame::{Directive, ServerFrame, Welcome};
+
+/// When a frame is applied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    /// By a clock that never jumps.
+    pub(super) clock: Instant,
+    /// By the clock on the wall.
+    pub(super) wall: Time,
+}
+
+/// What a frame asks of the session itself.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) directive: Option<Directive>,
+    pub(super) pause: Duration,
+    /// Whether the lease was renewed.
+    pub(super) renewed: bool,
+}
+
+/// Applies a frame. What it makes necessary is in the spool's buffers afterwards, which are to be flushed before the frame
+/// is acknowledged.
+///
+/// # Errors
+/// When the spool cannot be written; the frame is then not acknowledged and comes again.
+pub(super) fn apply(
+    frame: ServerFrame,
+    core: &mut Core,
+    outbox: &mut Outbox,
+    now: Now,
+    acts: &mut Vec<Act>,
+) -> io::Result<Asked> {
+    let mut asked = Asked { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..Asked::default() };
+    if frame.lease_ms > 0 {
+        core.lease.answered(Duration::from_millis(u64::from(frame.lease_ms)));
+        core.renewed(now.clock, acts);
+        asked.renewed = true;
+    }
+    outbox.acknowledged(frame.ack, core);
+    outbox.credit(frame.log_credit);
+    asked.directive = frame.directive;
+    if frame.seq != 0 && frame.seq <= outbox.heard {
+        return Ok(asked);
+    }
+    if frame.seq != 0 {
+        // Slots that the server counted as free when it decided are not inherited. Frames without a number are of no
+        // turn: what was decided before may still come behind them.
+        core.slots.acknowledged(frame.ack);
+    }
+    let came: Vec<u64> = frame.specs.iter().map(|spec| spec.spec_id).collect();
+    for spec in &frame.specs {
+        core.specs.put(spec.spec_id, &spec.spec);
+    }
+    for spec in came {
+        core.unpark(spec, now.clock, acts)?;
+    }
+    for assign in frame.assign {
+        core.assign(assign, now.clock, acts)?;
+    }
+    for cancel in &frame.cancel {
+        core.cancel(cancel, now.wall, acts)?;
+    }
+    for attempt in frame.revoke {
+        core.revoke(local(attempt))?;
+    }
+    for judged in frame.verdicts {
+        match judged.verdict {
+            Verdict::Unknown | Verdict::Stale => core.unwanted(local(judged.attempt), now.wall, acts)?,
+            Verdict::Duplicate | Verdict::Accepted | Verdict::Adopted => {}
+        }
+    }
+    if frame.seq != 0 {
+        outbox.heard = frame.seq;
+    }
+    Ok(asked)
+}
+
+/// Applies the first frame of a stream.
+///
+/// # Errors
+/// When the spool cannot be written.
+pub(super) fn welcome(
+    welcome: Welcome,
+    core: &mut Core,
+    outbox: &mut Outbox,
+    now: Now,
+    acts: &mut Vec<Act>,
+) -> io::Result<()> {
+    outbox.resumed(welcome.last_worker_seq, core);
+    core.ask_again();
+    for attempt in welcome.kill.into_iter().chain(welcome.settled) {
+        core.unwanted(local(attempt), now.wall, acts)?;
+    }
+    Ok(())
+}

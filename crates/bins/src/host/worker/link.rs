@@ -1,0 +1,62 @@
+//! The way to a server: the port between an agent and whatever carries its frames (gRPC, or a channel in the same
+//! program). Owns the errors that tell an agent what to do next; never interprets a frame.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use crate::wire::frame::{ServerFrame, WorkerFrame};
+use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::worker::{Registered, Registration};
+
+/// Why a call or stream failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// No answer, or the connection broke: try again, elsewhere too.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The server is busy or not the leader: try again, elsewhere too, after this long.
+    #[error("the server asks to wait: {0}")]
+    Later(String, Duration),
+    /// The session is gone: register again.
+    #[error("the session is over: {0}")]
+    SessionOver(String),
+    /// Token, certificate, version or id are refused: trying again helps only after somebody changed something.
+    #[error("the server refuses this worker: {0}")]
+    Refused(String),
+}
+
+/// A stream of frames both ways.
+#[derive(Debug)]
+pub struct Stream {
+    /// To the server. Its end closes the stream.
+    pub out: mpsc::Sender<WorkerFrame>,
+    /// From the server; an error is the last.
+    pub back: mpsc::Receiver<Result<ServerFrame, LinkError>>,
+}
+
+/// The way to a server, or to several of which one leads.
+#[async_trait]
+pub trait Link: Send + Sync + std::fmt::Debug {
+    /// Registers the worker.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    async fn register(&self, registration: Registration) -> Result<Registered, LinkError>;
+
+    /// Opens a stream with its first frame.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    async fn open(&self, hello: WorkerFrame) -> Result<Stream, LinkError>;
+
+    /// A sign of life while no stream is up.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError>;
+
+    /// The next call goes to the next server of several.
+    fn rotate(&self);
+}

@@ -1,0 +1,174 @@
+//! The worker agent: takes attempts from a scheduler server, runs them on this machine, and tells what becomes of them
+//! (scheduler contract, chapter 6). Owns the agent as a whole; what happens in it is in its parts:
+//!
+//! | part | owns |
+//! |---|---|
+//! | `core`, `slots`, `gpus`, `lease`, `specs`, `work` | what every event leads to; pure but for the spool |
+//! | `shared` | the one lock around it, and carrying out |
+//! | `outbox`, `inbox` | frames: what goes out, what comes in |
+//! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
+//! | `monitor`, `machine` | what the machine does, and what it offers |
+//! | `recovery`, `state` | what stays when an agent ends |
+
+mod backoff;
+mod core;
+mod gpus;
+mod inbox;
+mod lease;
+pub mod link;
+pub mod machine;
+mod monitor;
+mod options;
+mod outbox;
+#[cfg(feature = "cli")]
+pub mod program;
+mod recovery;
+pub mod remote;
+mod session;
+mod shared;
+mod slots;
+mod specs;
+mod state;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use orlop_cloud::runtime::worker::JobRuntime;
+use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
+use orlop_cloud::spool::{Spool, SpoolOptions};
+use orlop_core::error::PortError;
+use orlop_core::id::WorkerId;
+use orlop_core::spec::job::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use self::gpus::Gpu;
+use self::link::Link;
+pub use self::options::AgentOptions;
+use self::session::{Session, Wish};
+use self::shared::Shared;
+use self::state::State;
+pub use self::state::StateError;
+
+/// Why an agent could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Its state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Its spool.
+    #[error("the spool cannot be opened: {0}")]
+    Spool(#[source] std::io::Error),
+    /// A runtime.
+    #[error("attempts cannot be run here: {0}")]
+    Runtime(#[from] PortError),
+}
+
+/// An agent that works. Dropping it leaves its attempts as they are, for the next agent with the same state directory.
+#[derive(Debug)]
+pub struct Agent {
+    worker: WorkerId,
+    wish: watch::Sender<Wish>,
+    task: JoinHandle<()>,
+}
+
+impl Agent {
+    /// Starts an agent: takes up what an earlier one left, then connects.
+    ///
+    /// # Errors
+    /// See [`AgentError`]. That the server cannot be reached is none.
+    pub async fn start(options: AgentOptions, link: Arc<dyn Link>) -> Result<Self, AgentError> {
+        let state = State::open(&options.state, options.worker.as_ref())?;
+        let mut spooled = SpoolOptions::new(options.state.join("spool"));
+        (spooled.logs, spooled.fsync) = (options.spool_logs, options.spool_fsync);
+        let (spool, recovered) = Spool::open(spooled).map_err(AgentError::Spool)?;
+        let gpus = machine::gpus(&options.offer);
+        let mut kinds = vec![Runtime::Noop];
+        if options.processes {
+            kinds.push(Runtime::Process);
+        }
+        let shared = Shared::new(core::Core::new(spool, gpus.clone(), kinds.clone()));
+        let mut runtimes: BTreeMap<Runtime, Arc<dyn JobRuntime>> = BTreeMap::new();
+        if options.processes {
+            let vendors: BTreeSet<String> = gpus.iter().map(|gpu| gpu.device.vendor.clone()).collect();
+            let mut chosen = ProcessOptions::new(state.worker.to_string(), options.state.join("work"));
+            chosen.mark.clone_from(&state.id);
+            chosen.supervisor.clone_from(&options.supervisor);
+            (chosen.exclusive, chosen.gpu_vendors) = (options.exclusive, vendors.into_iter().collect());
+            let runtime = ProcessRuntime::new(chosen, Arc::clone(&shared) as _)?;
+            runtimes.insert(Runtime::Process, Arc::new(runtime));
+        }
+        shared.set_runtimes(runtimes);
+        recovery::recover(&shared, recovered).await?;
+        let worker = state.worker.clone();
+        let (wish, wished) = watch::channel(Wish::Work);
+        let session = Session::new(options, state, gpus, kinds, shared, link, wished);
+        let task = tokio::spawn(session.run());
+        Ok(Self { worker, wish, task })
+    }
+
+    /// The worker's id.
+    #[must_use]
+    pub const fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    /// What ends it, for whoever waits for its end elsewhere.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        Control { wish: self.wish.clone() }
+    }
+
+    /// Takes no more work, and ends when its attempts have ended, or their time is over.
+    pub fn drain(&self) {
+        self.control().drain();
+    }
+
+    /// Cancels what runs, and ends.
+    pub fn cancel(&self) {
+        self.control().cancel();
+    }
+
+    /// Stops at once, as if it had crashed: nothing is told, and its attempts are left as they are.
+    pub async fn abort(self) {
+        self.task.abort();
+        // That it was cut off is what was asked for.
+        drop(self.task.await);
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(self) {
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the agent stopped");
+        }
+    }
+}
+
+/// Ends an agent.
+#[derive(Clone, Debug)]
+pub struct Control {
+    wish: watch::Sender<Wish>,
+}
+
+impl Control {
+    /// Takes no more work, and ends when its attempts have ended, or their time is over.
+    pub fn drain(&self) {
+        self.ask(Wish::Drain);
+    }
+
+    /// Cancels what runs, and ends.
+    pub fn cancel(&self) {
+        self.ask(Wish::Cancel);
+    }
+
+    fn ask(&self, more: Wish) {
+        self.wish.send_if_modified(|wish| {
+            let grows = more > *wish;
+            *wish = more.max(*wish);
+            grows
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! What may be chosen about an agent. Owns the defaults of the contract.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use orlop_cloud::runtime::process::ShimProgram;
+use orlop_core::id::WorkerId;
+
+use super::machine::Offer;
+
+/// Choices for an agent.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AgentOptions {
+    /// Its state directory: id, spool, attempts. Made if it is not there.
+    pub state: PathBuf,
+    /// The worker's id; none: that of the state directory, or one made up from the host's name.
+    pub worker: Option<WorkerId>,
+    /// What it offers instead of what is found.
+    pub offer: Offer,
+    /// The text of its join token; empty where its certificate, or a loopback connection, speaks for it.
+    pub join_token: String,
+    /// Request for a certificate, PKCS #10 in DER; empty for none.
+    pub csr: Vec<u8>,
+    /// Whether this program runs nothing but attempts.
+    pub exclusive: bool,
+    /// Whether attempts may run as processes.
+    pub processes: bool,
+    /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
+    pub supervisor: Option<ShimProgram>,
+    /// The longest wait before it connects again.
+    pub backoff: Duration,
+    /// How long it waits for its attempts when it is told to end.
+    pub drain: Duration,
+    /// How long it tries to get the rest to the server before it ends.
+    pub farewell: Duration,
+    /// Bytes of output kept while the server does not take them.
+    pub spool_logs: u64,
+    /// Whether what is spooled survives the host, not only the agent.
+    pub spool_fsync: bool,
+}
+
+impl AgentOptions {
+    /// The defaults of the contract, with the state in this directory.
+    #[must_use]
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self {
+            state: state.into(),
+            worker: None,
+            offer: Offer::default(),
+            join_token: String::new(),
+            csr: Vec::new(),
+            exclusive: false,
+            processes: true,
+            supervisor: None,
+            backoff: Duration::from_secs(60),
+            drain: Duration::from_secs(600),
+            farewell: Duration::from_secs(10),
+            spool_logs: 1 << 30,
+            spool_fsync: false,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What goes to the server: frames out of the spool, numbered, and released from it when they are acknowledged (scheduler
+//! contract, chapter 4). Owns numbers, order and the credit for output; never touches a connection.
+//!
+//! A frame is not kept: what is not acknowledged when a stream ends is taken out of the spool again, which holds it until
+//! then. The server drops what it has already seen.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, LogChunk, LogStream, Outcome, Started};
+use orlop_cloud::spool::{Cursor, EntryNo, Item};
+
+use super::core::Core;
+use super::work::remote;
+use crate::wire::attempt::{JobStarted, Process, Rejected};
+use crate::wire::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
+use crate::wire::frame::WorkerFrame;
+use crate::wire::result::{self, Ending, JobResult, LogGap, LogSummary, Usage};
+
+/// Room in a frame for what is not counted entry by entry.
+const BESIDE: usize = 4096;
+/// About how many bytes an entry other than a result or a chunk has.
+const SMALL: usize = 320;
+
+#[derive(Debug)]
+struct Sent {
+    seq: u64,
+    entries: Vec<EntryNo>,
+    log_bytes: u64,
+    /// How far the spool was handed out with it.
+    cursor: Cursor,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// Number of the last frame that was numbered.
+    seq: u64,
+    /// The last frame of the server that is journalled.
+    pub(super) heard: u64,
+    sent: VecDeque<Sent>,
+    /// How far the spool was handed out with the last frame that is acknowledged.
+    done: Cursor,
+    /// Bytes of output in all frames of the session so far, and how many there may be.
+    log_bytes: u64,
+    log_credit: u64,
+}
+
+impl Outbox {
+    /// For a new session.
+    pub(super) fn new() -> Self {
+        let done = Cursor::default();
+        Self { seq: 0, heard: 0, sent: VecDeque::new(), done, log_bytes: 0, log_credit: LOG_CREDIT }
+    }
+
+    /// The first frame held for the server, and how many.
+    pub(super) fn held(&self) -> (u64, u64) {
+        (self.sent.front().map_or(self.seq + 1, |sent| sent.seq), self.sent.len() as u64)
+    }
+
+    /// Frames up to this one are committed.
+    pub(super) fn acknowledged(&mut self, seq: u64, core: &mut Core) {
+        while self.sent.front().is_some_and(|sent| sent.seq <= seq) {
+            let Some(sent) = self.sent.pop_front() else { break };
+            for entry in &sent.entries {
+                core.spool.release(*entry);
+            }
+            self.done = sent.cursor;
+        }
+    }
+
+    /// A new stream of the session, of which the server has received frames up to `seq`: what came after is sent again,
+    /// in other frames perhaps. What it received is not committed yet.
+    pub(super) fn resumed(&mut self, seq: u64, core: &mut Core) {
+        while self.sent.back().is_some_and(|sent| sent.seq > seq) {
+            let Some(sent) = self.sent.pop_back() else { break };
+            self.log_bytes -= sent.log_bytes;
+        }
+        self.seq = seq;
+        core.spool.rewind(self.sent.back().map_or(self.done, |sent| sent.cursor));
+    }
+
+    /// The server has room for so many bytes of output in all.
+    pub(super) fn credit(&mut self, total: u64) {
+        self.log_credit = self.log_credit.max(total);
+    }
+
+    /// The next frame, if there is something to say. Results, starts and acceptances go first; output fills the rest.
+    /// Requests for specifications and a goodbye go along.
+    pub(super) fn next(&mut self, core: &mut Core, goodbye: Option<&str>) -> Option<WorkerFrame> {
+        let mut frame = WorkerFrame { need_specs: core.take_needed_specs(), ..WorkerFrame::default() };
+        frame.goodbye = goodbye.map(str::to_owned);
+        let (mut entries, mut size) = (Vec::new(), BESIDE);
+        while entries.len() < FRAME_ENTRIES && size < FRAME_BYTES / 2 {
+            let items = core.spool.next_items((FRAME_ENTRIES - entries.len()).min(64));
+            if items.is_empty() {
+                break;
+            }
+            for (no, id, item) in items {
+                entries.push(no);
+                size += put(&mut frame, id, item);
+            }
+        }
+        let mut log_bytes = 0;
+        while entries.len() < FRAME_ENTRIES {
+            let room = (FRAME_BYTES.saturating_sub(size + SMALL)) as u64;
+            let credit = self.log_credit.saturating_sub(self.log_bytes + log_bytes);
+            let Some((no, id, chunk)) = core.spool.next_chunks(1, room.min(credit)).pop() else { break };
+            log_bytes += chunk.data.len() as u64;
+            entries.push(no);
+            let chunk = chunk_of(id, chunk);
+            size += chunk.size();
+            frame.logs.push(chunk);
+        }
+        if entries.is_empty() && frame.need_specs.is_empty() && frame.goodbye.is_none() {
+            return None;
+        }
+        self.seq += 1;
+        for result in &frame.results {
+            core.slots.told(&super::work::local(result.attempt), self.seq);
+        }
+        self.log_bytes += log_bytes;
+        self.sent.push_back(Sent { seq: self.seq, entries, log_bytes, cursor: core.spool.cursor() });
+        (frame.seq, frame.ack) = (self.seq, self.heard);
+        Some(frame)
+    }
+
+    /// Whether so much is on its way that the rest may wait for acknowledgements.
+    pub(super) fn is_far_ahead(&self) -> bool {
+        self.sent.len() >= 256
+    }
+}
+
+/// Puts an item where it belongs; about how many bytes it has.
+fn put(frame: &mut WorkerFrame, id: AttemptId, item: Item) -> usize {
+    let attempt = remote(id);
+    match item {
+        Item::Accepted => frame.accepted.push(attempt),
+        Item::Rejected(reason) => frame.rejected.push(Rejected { attempt, reason }),
+        Item::Revoked => frame.revoked.push(attempt),
+        Item::Started(started) => frame.started.push(started_of(id, &started)),
+        Item::Ended(end) => {
+            let result = result_of(id, &end);
+            let size = result.size();
+            frame.results.push(result);
+            return size;
+        }
+    }
+    SMALL
+}
+
+fn started_of(id: AttemptId, started: &Started) -> JobStarted {
+    let number = started.handle.split('@').next().and_then(|pid| pid.parse::<u64>().ok());
+    let process = match number {
+        Some(0) => Process::None,
+        Some(pid) => Process::Pid(pid),
+        None => Process::Container(started.handle.clone()),
+    };
+    JobStarted { attempt: remote(id), process, started_at: Some(started.at) }
+}
+
+fn result_of(id: AttemptId, end: &AttemptEnd) -> JobResult {
+    let ending = match end.outcome {
+        Outcome::Succeeded => Ending::Succeeded,
+        Outcome::Failed => Ending::Failed,
+        Outcome::TimedOut => Ending::TimedOut,
+        Outcome::Cancelled => Ending::Cancelled,
+        Outcome::Preempted => Ending::Preempted,
+        Outcome::StartFailed => Ending::StartFailed,
+        Outcome::Lost => Ending::Lost,
+    };
+    let (used, log) = (end.usage, end.log);
+    JobResult {
+        exit_code: end.exit_code,
+        signal: end.signal,
+        reason: end.reason.clone(),
+        started_at: end.started_at,
+        finished_at: Some(end.finished_at),
+        usage: Usage { cpu_ms: used.cpu_ms, max_rss: used.max_rss, io_read: used.io_read, io_write: used.io_write },
+        outputs: end.outputs.clone(),
+        log: LogSummary {
+            bytes: log.bytes + log.dropped_bytes,
+            dropped_bytes: log.dropped_bytes,
+            dropped_chunks: log.dropped_chunks,
+            last_seq: log.last_seq,
+        },
+        tail: Bytes::copy_from_slice(&end.tail),
+        ..JobResult::new(remote(id), ending)
+    }
+}
+
+fn chunk_of(id: AttemptId, chunk: LogChunk) -> result::LogChunk {
+    let stream = match chunk.stream {
+        LogStream::Stdout => result::LogStream::Stdout,
+        LogStream::Stderr => result::LogStream::Stderr,
+        LogStream::System => result::LogStream::System,
+    };
+    let gap = chunk.gap.map(|gap| LogGap { chunks: gap.chunks, bytes: gap.bytes });
+    let (attempt, data) = (remote(id), Bytes::from(chunk.data));
+    result::LogChunk { attempt, stream, seq: chunk.seq, time: Some(chunk.time), data, gap }
+}

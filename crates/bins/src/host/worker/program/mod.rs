@@ -1,0 +1,95 @@
+//! The program `orlop-worker`: an agent with its configuration, signals and log. Owns those; the agent is beside it.
+
+mod config;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::worker::process::supervise;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use self::config::{Config, ConfigError};
+use super::remote::RemoteLink;
+use super::{Agent, AgentOptions};
+
+/// The hidden argument with which the program is the supervisor of attempts.
+const SUPERVISOR: &str = "__supervisor";
+
+/// Runs the program to its end.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Before any thread is started: a supervisor blocks signals for all of its own.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == SUPERVISOR) {
+        return supervise::main();
+    }
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Config(ConfigError::Usage(error))) => error.exit(),
+        Err(failure) => {
+            say(&format!("error: {failure}"));
+            ExitCode::from(if matches!(failure, Failure::Config(_)) { 2 } else { 1 })
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+    #[error(transparent)]
+    Agent(#[from] super::AgentError),
+}
+
+fn run() -> Result<(), Failure> {
+    let config = config::read(std::env::args_os())?;
+    if config.print {
+        show(&config.masked());
+        return Ok(());
+    }
+    let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A program that embeds this may have a log of its own already.
+    drop(if config.json_log { log.json().try_init() } else { log.try_init() });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(work(config))
+}
+
+async fn work(config: Config) -> Result<(), Failure> {
+    let link = RemoteLink::new(config.servers()?, config.token()?, &config.state)?;
+    let mut options: AgentOptions = config.options()?;
+    options.exclusive = true;
+    options.supervisor = Some(ShimProgram { path: std::env::current_exe()?, args: vec![SUPERVISOR.into()] });
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let agent = Agent::start(options, Arc::new(link)).await?;
+    let control = agent.control();
+    let ended = agent.ended();
+    tokio::pin!(ended);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            () = &mut ended => return Ok(()),
+            _ = terminate.recv() => {
+                if std::mem::replace(&mut asked, true) {
+                    control.cancel();
+                } else {
+                    tracing::info!("draining: live attempts finish; a second signal cancels them");
+                    control.drain();
+                }
+            }
+            _ = interrupt.recv() => control.cancel(),
+        }
+    }
+}
+
+/// Writes for people; whoever does not read it misses it.
+fn say(text: &str) {
+    drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes()));
+}
+
+fn show(text: &str) {
+    drop(std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()));
+}

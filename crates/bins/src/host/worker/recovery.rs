@@ -1,0 +1,120 @@
+//! What an agent makes of its predecessor's attempts when it starts. Owns the decision for each: go on with it, report its
+//! end, report it lost, give it back, or clear it away.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_cloud::runtime::logs::now;
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Outcome, RemainsState};
+use orlop_cloud::spool::Recovered;
+use orlop_core::error::PortError;
+use orlop_core::spec::job::Runtime;
+
+use super::core::Taken;
+use super::shared::Shared;
+
+/// What is to be done about an attempt of the predecessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Its runtime goes on with it, or tells its end.
+    Adopt,
+    /// It never started: the server may give it to another worker, and nothing counts.
+    GiveBack,
+    /// It is gone, and nobody knows how it ended.
+    Lost,
+    /// Its end is in the spool: what it left behind goes.
+    Settled,
+}
+
+/// The rule (scheduler contract, chapter 6, agent restart).
+fn fate(known: &Recovered, remains: Option<&RemainsState>) -> Fate {
+    match (known.ended, remains, &known.started) {
+        (true, ..) => Fate::Settled,
+        (false, Some(RemainsState::Gone) | None, Some(_)) => Fate::Lost,
+        (false, Some(RemainsState::Gone) | None, None) => Fate::GiveBack,
+        (false, Some(_), _) => Fate::Adopt,
+    }
+}
+
+/// Deals with everything that is left.
+///
+/// # Errors
+/// When a runtime cannot tell what is left, or the spool cannot be written.
+pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> Result<(), PortError> {
+    let runtimes = shared.runtimes();
+    let mut left: BTreeMap<AttemptId, (Runtime, RemainsState)> = BTreeMap::new();
+    for (kind, runtime) in &runtimes {
+        left.extend(runtime.list().await?.into_iter().map(|remains| (remains.id, (*kind, remains.state))));
+    }
+    for known in recovered {
+        let remains = left.remove(&known.id);
+        let kind = remains.as_ref().map_or_else(|| Taken::decode(&known.body).runtime, |(kind, _)| *kind);
+        let fate = fate(&known, remains.as_ref().map(|(_, state)| state));
+        tracing::info!(attempt = %known.id, ?fate, "an attempt of an agent before this one");
+        match fate {
+            Fate::Adopt => {
+                shared.lock().adopt(&known);
+                if let Some(runtime) = shared.runtime(kind) {
+                    runtime.adopt(known.id, known.last_seq).await?;
+                }
+            }
+            Fate::GiveBack => shared.lock().spool.revoked(known.id)?,
+            Fate::Lost => {
+                let end = AttemptEnd::without_run(Outcome::Lost, "agent_restart", now());
+                shared.lock().spool.ended(known.id, end)?;
+            }
+            Fate::Settled => {}
+        }
+        if fate != Fate::Adopt
+            && let Some(runtime) = shared.runtime(kind)
+        {
+            runtime.remove(known.id).await?;
+        }
+    }
+    // Nobody knows these: whatever runs of them is ended, and nothing is told.
+    for (id, (kind, _)) in left {
+        tracing::warn!(attempt = %id, "an attempt that the spool does not know; it is cleared away");
+        if let Some(runtime) = shared.runtime(kind) {
+            runtime.remove(id).await?;
+        }
+    }
+    shared.lock().spool.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_cloud::runtime::worker::Started;
+    use orlop_core::id::{Epoch, JobId};
+    use orlop_core::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn s6_agent_restart_table() {
+        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let started = Started { handle: "7@8".to_owned(), at: Time::EPOCH };
+        let alive = RemainsState::Alive { started: started.clone() };
+        let known = |ended, ran: bool| Recovered {
+            id,
+            body: Arc::from(&[0_u8][..]),
+            started: ran.then(|| started.clone()),
+            ended,
+            last_seq: 0,
+        };
+        let table = [
+            (known(false, true), Some(&RemainsState::Ended), Fate::Adopt),
+            (known(false, true), Some(&alive), Fate::Adopt),
+            (known(false, true), Some(&RemainsState::Orphaned), Fate::Adopt),
+            (known(false, false), Some(&RemainsState::Orphaned), Fate::Adopt),
+            (known(false, true), Some(&RemainsState::Gone), Fate::Lost),
+            (known(false, true), None, Fate::Lost),
+            (known(false, false), None, Fate::GiveBack),
+            (known(true, true), Some(&RemainsState::Gone), Fate::Settled),
+            (known(true, true), None, Fate::Settled),
+        ];
+        for (known, remains, expected) in table {
+            assert_eq!(fate(&known, remains), expected, "{known:?} {remains:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The way to a server over gRPC, to several of which one leads, with the worker's identity. Owns connections, which
+//! server is tried next, and the certificate a join token is exchanged for; never interprets a frame.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use orlop_cloud::runtime::logs::now;
+use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::link::{Link, LinkError, Stream};
+use crate::wire::frame::WorkerFrame;
+use crate::wire::grpc::{Connector, Endpoint, Refusal, WorkerClient};
+use crate::wire::identity::{Csr, JoinToken, renewal};
+use crate::wire::problem::Code;
+use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::worker::{Registered, Registration};
+
+/// Frames that may wait on either side of a stream.
+const WAITING: usize = 16;
+/// How long a server that names no time is left alone.
+const LATER: Duration = Duration::from_millis(100);
+
+/// The worker's certificate, as the state directory keeps it.
+#[derive(Clone, Serialize, Deserialize)]
+struct Badge {
+    /// DER.
+    certificate: Vec<u8>,
+    /// PKCS #8 in PEM.
+    key: String,
+    /// The fleet's authority, DER.
+    authority: Vec<u8>,
+    issued: Time,
+}
+
+/// See the module. `Debug` shows no secret.
+pub struct RemoteLink {
+    endpoints: Vec<Endpoint>,
+    current: AtomicUsize,
+    token: Option<JoinToken>,
+    badge: Mutex<Option<Badge>>,
+    place: PathBuf,
+    client: Mutex<Option<WorkerClient>>,
+}
+
+impl std::fmt::Debug for RemoteLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteLink").field("endpoints", &self.endpoints).finish_non_exhaustive()
+    }
+}
+
+impl RemoteLink {
+    /// To these servers, tried in turn. `state` is the agent's state directory, where the certificate is kept.
+    ///
+    /// # Errors
+    /// There is no server, or the certificate that is kept cannot be read.
+    pub fn new(endpoints: Vec<Endpoint>, token: Option<JoinToken>, state: &Path) -> io::Result<Self> {
+        if endpoints.is_empty() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "no server is named; say where it is"));
+        }
+        let place = state.join("badge");
+        let badge = match fs::read(&place) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let (current, badge, client) = (AtomicUsize::new(0), Mutex::new(badge), Mutex::default());
+        Ok(Self { endpoints, current, token, badge, place, client })
+    }
+
+    fn badge(&self) -> Option<Badge> {
+        self.badge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the next server is reached: with the certificate, else by the token, else without TLS.
+    fn connector(&self) -> Result<Connector, Refusal> {
+        let at = self.current.load(Ordering::Relaxed) % self.endpoints.len().max(1);
+        let endpoint = self.endpoints.get(at).cloned();
+        let endpoint =
+            endpoint.ok_or_else(|| Box::new(crate::wire::problem::Problem::new(Code::Internal, "no server")))?;
+        match (self.badge(), &self.token) {
+            (Some(badge), _) => Connector::fleet(endpoint, &badge.authority, Some((&badge.certificate, &badge.key))),
+            (None, Some(token)) => Connector::joining(endpoint, token),
+            (None, None) => Connector::plain(endpoint),
+        }
+    }
+
+    async fn client(&self) -> Result<WorkerClient, LinkError> {
+        let known = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(client) = known {
+            return Ok(client);
+        }
+        let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
+        let client = WorkerClient::new(channel.map_err(|refusal| why(&refusal))?, None);
+        let client = client.map_err(|refusal| why(&refusal))?;
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        Ok(client)
+    }
+
+    fn forget(&self) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Whether a certificate is to be asked for: there is a fleet that signs them, and none, or an old one, here.
+    fn wants_certificate(&self) -> bool {
+        self.badge().map_or(self.token.is_some(), |badge| renewal(badge.issued) <= now())
+    }
+
+    fn keep(&self, badge: Badge) -> io::Result<()> {
+        let half = self.place.with_extension("half");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+        file.write_all(&serde_json::to_vec(&badge)?)?;
+        file.sync_all()?;
+        fs::rename(&half, &self.place)?;
+        *self.badge.lock().unwrap_or_else(PoisonError::into_inner) = Some(badge);
+        Ok(())
+    }
+}
+
+/// What a refusal means for an agent.
+fn why(refusal: &Refusal) -> LinkError {
+    let text = refusal.to_string();
+    let wait = refusal.retry_after_ms.map_or(LATER, Duration::from_millis);
+    match refusal.code {
+        Code::StoreUnavailable if refusal.retry_after_ms.is_none() => LinkError::Unreachable(text),
+        Code::RateLimited | Code::QuotaExceeded | Code::NotLeader | Code::StoreUnavailable => {
+            LinkError::Later(text, wait)
+        }
+        Code::NotFound => LinkError::SessionOver(text),
+        Code::Unauthenticated | Code::Forbidden | Code::Precondition | Code::Conflict | Code::InvalidSpec => {
+            LinkError::Refused(text)
+        }
+        _ => LinkError::Unreachable(text),
+    }
+}
+
+#[async_trait]
+impl Link for RemoteLink {
+    async fn register(&self, registration: Registration) -> Result<Registered, LinkError> {
+        let csr = if self.wants_certificate() {
+            Some(Csr::new().map_err(|error| LinkError::Refused(error.to_string()))?)
+        } else {
+            None
+        };
+        let request = csr.as_ref().map(|csr| csr.request.clone()).unwrap_or_default();
+        let join_token = match (&self.token, self.badge()) {
+            (Some(token), None) => token.reveal(),
+            _ => String::new(),
+        };
+        let answer = self.client().await?.register(Registration { csr: request, join_token, ..registration }).await;
+        let registered = answer.map_err(|refusal| {
+            let error = why(&refusal);
+            if matches!(error, LinkError::Refused(_)) && self.token.is_some() && self.badge().is_some() {
+                // The certificate has expired or was revoked; the token may still be good.
+                *self.badge.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+            self.forget();
+            error
+        })?;
+        if let Some(csr) = csr.filter(|_| !registered.certificate.is_empty()) {
+            let known = self.badge().map(|badge| badge.authority).unwrap_or_default();
+            let authority = if registered.ca.is_empty() { known } else { registered.ca.clone() };
+            let badge = Badge { certificate: registered.certificate.clone(), key: csr.key, authority, issued: now() };
+            let kept = self.keep(badge);
+            kept.map_err(|error| LinkError::Unreachable(format!("the certificate cannot be kept: {error}")))?;
+            // From now on the certificate speaks for the worker.
+            self.forget();
+        }
+        Ok(registered)
+    }
+
+    async fn open(&self, hello: WorkerFrame) -> Result<Stream, LinkError> {
+        let opened = self.client().await?.stream(hello).await;
+        let (sink, mut frames) = opened.map_err(|refusal| {
+            self.forget();
+            // A server that does not know the caller of a stream does not know the session.
+            match refusal.code {
+                Code::Unauthenticated => LinkError::SessionOver(refusal.to_string()),
+                _ => why(&refusal),
+            }
+        })?;
+        let (out, mut outgoing) = mpsc::channel::<WorkerFrame>(WAITING);
+        let (incoming, back) = mpsc::channel(WAITING);
+        tokio::spawn(async move {
+            while let Some(frame) = outgoing.recv().await {
+                if sink.send(frame).await.is_err() {
+                    return;
+                }
+            }
+        });
+        tokio::spawn(async move {
+            while let Some(frame) = frames.next().await {
+                let frame = frame.map_err(|refusal| why(&refusal));
+                let last = frame.is_err();
+                if incoming.send(frame).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(Stream { out, back })
+    }
+
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError> {
+        self.client().await?.heartbeat(beat).await.map_err(|refusal| why(&refusal))
+    }
+
+    fn rotate(&self) {
+        self.current.fetch_add(1, Ordering::Relaxed);
+        self.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::wire::problem::Problem;
+
+    use super::*;
+
+    #[test]
+    fn s6_what_a_refusal_means_for_an_agent() {
+        let of = |code, after: Option<u64>| {
+            let problem = Problem::new(code, "x");
+            why(&Box::new(match after {
+                Some(after) => problem.after(after),
+                None => problem,
+            }))
+        };
+        assert!(matches!(of(Code::StoreUnavailable, None), LinkError::Unreachable(_)));
+        assert!(matches!(of(Code::NotLeader, Some(1000)), LinkError::Later(_, wait) if wait.as_millis() == 1000));
+        assert!(matches!(of(Code::RateLimited, None), LinkError::Later(..)));
+        assert!(matches!(of(Code::Precondition, None), LinkError::Refused(_)));
+        assert!(matches!(of(Code::Internal, None), LinkError::Unreachable(_)));
+    }
+
+    #[test]
+    fn a_worker_without_a_server_is_told_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = RemoteLink::new(Vec::new(), None, dir.path()).unwrap_err();
+        insta::assert_snapshot!(error, @"no server is named; say where it is");
+    }
+}

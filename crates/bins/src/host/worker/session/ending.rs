@@ -1,0 +1,68 @@
+//! The end of an agent: patience, cancelling, telling the rest, goodbye. Owns when it is over; and what time brings while
+//! it is not.
+
+use std::time::{Duration, Instant};
+
+use orlop_cloud::runtime::logs::now;
+use orlop_cloud::runtime::worker::Cause;
+
+use super::super::link::{LinkError, Stream};
+use super::{Session, Wish};
+
+/// From asking to killing, when the agent itself ends its attempts.
+const GRACE: Duration = Duration::from_secs(10);
+
+impl Session {
+    /// What time brings: attempts that wait in vain, writers that may go on, the end of patience.
+    pub(super) fn tick(&mut self) {
+        let (at, mut acts) = (Instant::now(), Vec::new());
+        let wish = *self.wish.borrow();
+        if wish >= Wish::Drain && self.deadline.is_none() {
+            self.deadline = Some(at + self.options.drain);
+        }
+        let over = wish == Wish::Cancel || self.deadline.is_some_and(|deadline| deadline <= at);
+        let ticked = {
+            let mut core = self.shared.lock();
+            let mut ticked = core.tick(at, &mut acts);
+            if over && !self.cancelled {
+                self.cancelled = true;
+                for held in core.held() {
+                    ticked = ticked.and(core.end(held.id, Cause::Preempt, GRACE, now(), &mut acts));
+                }
+            }
+            ticked.and_then(|()| core.spool.flush())
+        };
+        if let Err(error) = ticked {
+            tracing::error!(%error, "the spool cannot be written");
+        }
+        self.shared.perform(acts);
+    }
+
+    /// Whether the agent has nothing more to do here: told to end, without attempts, and all is told or nobody listens.
+    pub(super) fn is_over(&mut self, connected: bool) -> bool {
+        if self.shut_down {
+            return true;
+        }
+        let core = self.shared.lock();
+        if *self.wish.borrow() == Wish::Work || !core.is_idle() {
+            return false;
+        }
+        let told = core.spool.stats().results == 0 && core.spool.has_more() == (false, false);
+        drop(core);
+        let until = *self.farewell.get_or_insert_with(|| Instant::now() + self.options.farewell);
+        (connected && told) || Instant::now() >= until
+    }
+
+    pub(super) async fn goodbye(&mut self, stream: &Stream) -> Result<(), LinkError> {
+        let reason = if self.shut_down { "shutdown" } else { "drained" };
+        let frame = self.outbox.next(&mut self.shared.lock(), Some(reason));
+        let said = match frame {
+            Some(frame) => self.put(stream, frame).await,
+            None => Ok(()),
+        };
+        tracing::info!(worker = %self.state.worker, reason, "goodbye");
+        // Whether it was heard makes no difference any more.
+        drop(said);
+        Ok(())
+    }
+}

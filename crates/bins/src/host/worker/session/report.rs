@@ -1,0 +1,94 @@
+//! What a session hears and says of itself: frames applied, directives obeyed, heartbeats. Owns the status; when it is sent
+//! is decided above.
+
+use std::time::Instant;
+
+use orlop_cloud::runtime::logs::now;
+use orlop_core::machine::worker::WorkerState;
+
+use super::super::inbox::{self, Asked};
+use super::super::link::{LinkError, Stream};
+use super::super::work::remote;
+use super::{Session, Wish, moment, spool_failed};
+use crate::wire::frame::{DirectiveKind, ServerFrame, WorkerFrame};
+use crate::wire::status::{Allocated, SpoolStatus, WorkerStatus};
+
+impl Session {
+    pub(super) async fn beat(&mut self, stream: &Stream) -> Result<(), LinkError> {
+        let status = self.status();
+        self.shared.lock().lease.sent(Instant::now());
+        let frame = WorkerFrame { ack: self.outbox.heard, status: Some(status), ..WorkerFrame::default() };
+        self.put(stream, frame).await
+    }
+
+    pub(super) fn worker_state(&self) -> WorkerState {
+        if *self.wish.borrow() != Wish::Work {
+            return WorkerState::Draining;
+        }
+        if self.shared.lock().is_idle() { WorkerState::Available } else { WorkerState::Running }
+    }
+
+    pub(super) fn status(&mut self) -> WorkerStatus {
+        let state = self.worker_state();
+        let (measured, health) = self.monitor.look(Instant::now(), now());
+        let core = self.shared.lock();
+        let (sum, spool) = (core.sum(), core.spool.stats());
+        WorkerStatus {
+            worker: self.state.worker.clone(),
+            state,
+            attempts: core.held().into_iter().map(|held| remote(held.id)).collect(),
+            allocated: Allocated {
+                cpu_m: sum.cpu_m,
+                memory_bytes: sum.memory_bytes,
+                gpus: sum.gpus,
+                attempts: sum.attempts,
+            },
+            measured,
+            health,
+            spool: SpoolStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped },
+            time: Some(now()),
+        }
+    }
+
+    /// Refuses servers that are older than one that was seen.
+    pub(super) fn see(&mut self, frame: &ServerFrame) -> Result<(), LinkError> {
+        if self.state.see(frame.epoch).map_err(spool_failed)? {
+            return Ok(());
+        }
+        Err(LinkError::Unreachable(format!("its epoch {} is below {}, which was seen", frame.epoch, self.state.epoch)))
+    }
+
+    pub(super) fn apply(&mut self, frame: ServerFrame) -> Result<Asked, LinkError> {
+        let mut acts = Vec::new();
+        let asked = {
+            let mut core = self.shared.lock();
+            let asked = inbox::apply(frame, &mut core, &mut self.outbox, moment(), &mut acts).map_err(spool_failed)?;
+            core.spool.flush().map_err(spool_failed)?;
+            asked
+        };
+        if asked.renewed {
+            self.renew_runtimes();
+        }
+        self.shared.perform(acts);
+        Ok(asked)
+    }
+
+    pub(super) fn renew_runtimes(&self) {
+        let left = self.shared.lock().lease.left(Instant::now());
+        self.shared.runtimes().values().for_each(|runtime| runtime.renew_lease(left));
+    }
+
+    pub(super) fn obey(&mut self, asked: Asked) -> Result<(), LinkError> {
+        let Some(directive) = asked.directive else { return Ok(()) };
+        tracing::info!(kind = ?directive.kind, reason = directive.reason, "the server directs");
+        match directive.kind {
+            // Whom it sends nothing any more has nothing to do but wait; the server says when to end.
+            DirectiveKind::Drain | DirectiveKind::Reconfigure => Ok(()),
+            DirectiveKind::Shutdown => {
+                self.shut_down = true;
+                Ok(())
+            }
+            DirectiveKind::Reregister => Err(LinkError::SessionOver(directive.reason)),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The parts of an agent that its threads share: what it knows, behind one lock, and its runtimes. Owns carrying out what
+//! follows from events, outside of the lock; never decides what follows.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use orlop_cloud::runtime::logs::now;
+use orlop_cloud::runtime::worker::noop::succeeded;
+use orlop_cloud::runtime::worker::{
+    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, JobRuntime, LogChunk, Room, Started, Usage,
+};
+use orlop_core::spec::job::Runtime;
+use tokio::sync::Notify;
+
+use super::core::{Act, Core};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Shared {
+    core: Mutex<Core>,
+    /// Set when they exist, for they tell this; taken out at the end, for they hold this.
+    runtimes: Mutex<BTreeMap<Runtime, Arc<dyn JobRuntime>>>,
+    /// What runtimes told that leads to something, until the round is over.
+    acts: Mutex<Vec<Act>>,
+    /// Rings when there is something for the server.
+    pub(super) bell: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(core: Core) -> Arc<Self> {
+        let (core, acts) = (Mutex::new(core), Mutex::default());
+        Arc::new(Self { core, runtimes: Mutex::default(), acts, bell: Notify::new() })
+    }
+
+    /// Hands the runtimes over, in place of those before; none at the end of the agent.
+    pub(super) fn set_runtimes(&self, runtimes: BTreeMap<Runtime, Arc<dyn JobRuntime>>) {
+        let mut place = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, runtimes);
+        drop(place);
+        // Their threads may be telling something: they end without the lock.
+        drop(before);
+    }
+
+    /// The runtimes.
+    pub(super) fn runtimes(&self) -> BTreeMap<Runtime, Arc<dyn JobRuntime>> {
+        self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn runtime(&self, runtime: Runtime) -> Option<Arc<dyn JobRuntime>> {
+        self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).get(&runtime).cloned()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
+        // Every change is made whole before anything can fail in it.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out what was decided. What runs nothing ends here and now, and leads to more.
+    pub(super) fn perform(&self, acts: Vec<Act>) {
+        let mut acts = VecDeque::from(acts);
+        let mut more = Vec::new();
+        while let Some(act) = acts.pop_front() {
+            match act {
+                Act::Start(Runtime::Noop, plan) => {
+                    self.noop(&plan, &mut more);
+                    acts.extend(more.drain(..));
+                }
+                Act::Start(runtime, plan) => match self.runtime(runtime) {
+                    Some(runtime) => runtime.start(*plan),
+                    None => tracing::error!(attempt = %plan.id, %runtime, "an attempt of a runtime that is not here"),
+                },
+                Act::End(runtime, id, cause, grace) => {
+                    if let Some(runtime) = self.runtime(runtime) {
+                        runtime.end(id, cause, grace);
+                    }
+                }
+                Act::Resume(runtime, id) => {
+                    if let Some(runtime) = self.runtime(runtime) {
+                        runtime.resume(id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn noop(&self, plan: &AttemptPlan, acts: &mut Vec<Act>) {
+        let ended = self.lock().ended(plan.id, succeeded(now()), Instant::now(), acts);
+        complain(plan.id, ended);
+        self.bell.notify_one();
+    }
+
+    fn note(&self, id: AttemptId, change: impl FnOnce(&mut Core, &mut Vec<Act>) -> io::Result<()>) {
+        let mut acts = Vec::new();
+        let changed = change(&mut self.lock(), &mut acts);
+        complain(id, changed);
+        if !acts.is_empty() {
+            self.acts.lock().unwrap_or_else(PoisonError::into_inner).append(&mut acts);
+        }
+    }
+}
+
+/// The spool keeps what it cannot write and tries again; the agent's health says that something is wrong.
+fn complain(id: AttemptId, outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        tracing::error!(attempt = %id, %error, "the spool cannot be written");
+    }
+}
+
+impl AttemptEvents for Shared {
+    fn started(&self, id: AttemptId, started: Started) {
+        self.note(id, |core, _| core.started(id, started));
+    }
+
+    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
+        self.lock().log(id, chunk)
+    }
+
+    fn measured(&self, id: AttemptId, usage: Usage) {
+        let Usage { cpu_ms, max_rss, io_read, io_write } = usage;
+        tracing::debug!(attempt = %id, cpu_ms, max_rss, io_read, io_write, "measured");
+    }
+
+    fn ended(&self, id: AttemptId, end: AttemptEnd) {
+        self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
+    }
+
+    fn flush(&self) {
+        let flushed = self.lock().spool.flush();
+        if let Err(error) = flushed {
+            tracing::error!(%error, "the spool cannot be written: results wait");
+        }
+        let acts = std::mem::take(&mut *self.acts.lock().unwrap_or_else(PoisonError::into_inner));
+        self.perform(acts);
+        self.bell.notify_one();
+    }
+}

@@ -1,0 +1,134 @@
+//! The agent's state directory: who it is, and the highest epoch it has seen. Owns these files and that one agent uses the
+//! directory at a time; spool and attempts have directories of their own below it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+use orlop_cloud::durable::{Durable, replace};
+use orlop_core::id::{Epoch, WorkerId};
+
+/// Why a state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file system.
+    #[error("the state directory `{0}` cannot be used: {1}")]
+    Io(PathBuf, #[source] io::Error),
+    /// Another agent.
+    #[error("another agent uses the state directory `{0}`; give each agent its own")]
+    Taken(PathBuf),
+    /// It belongs to another worker.
+    #[error(
+        "the state directory `{dir}` is that of worker `{there}`, not `{asked}`; use that id, or another directory"
+    )]
+    Other {
+        /// The directory.
+        dir: PathBuf,
+        /// Whose it is.
+        there: String,
+        /// Who asked.
+        asked: String,
+    },
+    /// A file says what it cannot.
+    #[error("`{0}` does not hold what an agent writes there: {1}")]
+    Broken(PathBuf, String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct State {
+    dir: PathBuf,
+    pub(super) worker: WorkerId,
+    /// Names this directory, so that the same agent is known when it comes back.
+    pub(super) id: String,
+    /// The highest epoch seen.
+    pub(super) epoch: Epoch,
+    _lock: Flock<File>,
+}
+
+impl State {
+    /// Opens a directory, or makes one for the worker `asked`, or for one with a name made up from the host's.
+    pub(super) fn open(dir: &Path, asked: Option<&WorkerId>) -> Result<Self, StateError> {
+        let io = |error| StateError::Io(dir.to_owned(), error);
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join("lock"));
+        let lock = Flock::lock(file.map_err(io)?, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| StateError::Taken(dir.to_owned()))?;
+        let fresh = uuid::Uuid::new_v4().simple().to_string();
+        let id = keep(dir, "state-id", || fresh.clone())?;
+        let name = keep(dir, "worker-id", || match asked {
+            Some(asked) => asked.to_string(),
+            None => made_up(&fresh),
+        })?;
+        if let Some(asked) = asked.filter(|asked| asked.to_string() != name) {
+            return Err(StateError::Other { dir: dir.to_owned(), there: name, asked: asked.to_string() });
+        }
+        let path = dir.join("worker-id");
+        let worker = WorkerId::new(name).map_err(|error| StateError::Broken(path, error.to_string()))?;
+        let path = dir.join("epoch");
+        let epoch = match fs::read_to_string(&path) {
+            Ok(text) => Epoch(text.trim().parse().map_err(|_| StateError::Broken(path, "it is no number".to_owned()))?),
+            Err(error) if error.kind() == ErrorKind::NotFound => Epoch(0),
+            Err(error) => return Err(io(error)),
+        };
+        Ok(Self { dir: dir.to_owned(), worker, id, epoch, _lock: lock })
+    }
+
+    /// Remembers an epoch if it is the highest; false when it is below the highest seen.
+    pub(super) fn see(&mut self, epoch: Epoch) -> io::Result<bool> {
+        if epoch > self.epoch {
+            replace(&self.dir.join("epoch"), format!("{}\n", epoch.0).as_bytes(), Durable::Yes)?;
+            self.epoch = epoch;
+        }
+        Ok(epoch >= self.epoch)
+    }
+}
+
+/// The text of a file, made if it is not there.
+fn keep(dir: &Path, name: &str, make: impl FnOnce() -> String) -> Result<String, StateError> {
+    let path = dir.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(text.trim().to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let text = make();
+            let written = replace(&path, format!("{text}\n").as_bytes(), Durable::Yes);
+            written.map(|()| text).map_err(|error| StateError::Io(dir.to_owned(), error))
+        }
+        Err(error) => Err(StateError::Io(dir.to_owned(), error)),
+    }
+}
+
+/// A worker's name out of the host's and a few random digits.
+fn made_up(random: &str) -> String {
+    let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().to_lowercase();
+    let known = |ch: &char| ch.is_ascii_lowercase() || ch.is_ascii_digit() || matches!(ch, '-' | '.');
+    let host: String = host.chars().filter(known).take(48).collect();
+    let host = host.trim_matches(['-', '.']);
+    let random: String = random.chars().take(8).collect();
+    if host.is_empty() { format!("worker-{random}") } else { format!("{host}-{random}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_an_agent_keeps_its_id_and_the_highest_epoch() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut state = State::open(dir.path(), None).unwrap();
+        assert!(state.see(Epoch(3)).unwrap() && state.see(Epoch(3)).unwrap());
+        assert!(!state.see(Epoch(2)).unwrap(), "a server of an older epoch is refused");
+        assert!(matches!(State::open(dir.path(), None), Err(StateError::Taken(_))));
+        let (worker, id) = (state.worker.clone(), state.id.clone());
+        drop(state);
+        let again = State::open(dir.path(), None).unwrap();
+        assert_eq!((again.worker.clone(), again.id.clone(), again.epoch), (worker, id, Epoch(3)));
+        drop(again);
+        let other = WorkerId::new("other").unwrap();
+        assert!(matches!(State::open(dir.path(), Some(&other)), Err(StateError::Other { .. })));
+        fs::write(dir.path().join("epoch"), "x").unwrap();
+        assert!(matches!(State::open(dir.path(), None), Err(StateError::Broken(..))));
+    }
+}

@@ -1,0 +1,183 @@
+//! What an agent does with what the server sends.
+
+use std::time::Duration;
+
+use orlop_core::machine::verdict::Verdict;
+use orlop_core::machine::worker::WorkerState;
+use serde_json::json;
+
+use super::bed::{Bed, attempt, script};
+use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretAs, SecretValue};
+use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
+use crate::wire::result::Ending;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_is_accepted_run_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("echo hello; sleep 0.3; exit 3"), &[1], Mode::Now).await;
+    let result = bed.result(1).await;
+    assert_eq!((result.ending, result.exit_code), (Ending::Failed, Some(3)));
+    assert!(bed.accepted(1) || result.started_at.is_some());
+    bed.until(|bed| !bed.logs(1).is_empty()).await;
+    assert_eq!(bed.logs(1)[0].data, "hello\n");
+    let registration = bed.server.registrations.lock().unwrap()[0].clone();
+    assert!(registration.capabilities.cpu_m >= 1000 && !registration.boot_id.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn noops_run_through_one_slot_in_order_of_inheritance() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    let noop = json!({"runtime": "noop", "command": ["x"]});
+    bed.assign(noop.clone(), &[1], Mode::Now).await;
+    let all: Vec<u64> = (2..1000).collect();
+    for jobs in all.chunks(300) {
+        bed.assign(noop.clone(), jobs, Mode::Inherit).await;
+    }
+    bed.until(|bed| bed.results.len() == 999).await;
+    assert!(bed.results.values().all(|result| result.ending == Ending::Succeeded));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s28_who_inherits_waits_for_an_end_of_its_kind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("sleep 600"), &[1], Mode::Now).await;
+    bed.started(1).await;
+    bed.assign(script("echo next"), &[2, 3, 4], Mode::Inherit).await;
+    bed.until(|bed| bed.accepted(4)).await;
+    // One is taken back, one cancelled before it starts: neither ever runs.
+    let cancel = vec![CancelJob { attempt: attempt(3), reason: CancelWhy::User, grace_ms: 0 }];
+    bed.send(ServerFrame { revoke: vec![attempt(2), attempt(99)], cancel, ..ServerFrame::default() }).await;
+    let cancelled = bed.result(3).await;
+    assert_eq!((cancelled.ending, cancelled.started_at), (Ending::Cancelled, None));
+    bed.until(|bed| bed.revoked(2) && bed.revoked(99)).await;
+    assert!(!bed.results.contains_key(&attempt(4)), "it waits");
+    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::Preempted, grace_ms: 5000 }];
+    bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
+    assert_eq!(bed.result(1).await.ending, Ending::Preempted);
+    assert_eq!(bed.result(4).await.ending, Ending::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s28_who_waits_for_nothing_is_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("true"), &[1], Mode::Inherit).await;
+    bed.until(|bed| bed.revoked(1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_specification_that_is_not_here_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    let assign = vec![AssignJob::new(attempt(1), 77, Mode::Now)];
+    bed.send(ServerFrame { assign, ..ServerFrame::default() }).await;
+    bed.until(|bed| bed.frames.iter().any(|frame| frame.need_specs == [77])).await;
+    assert!(!bed.accepted(1));
+    let spec = orlop_core::spec::job::JobSpec::from_json(&script("true")).unwrap();
+    let specs = vec![crate::wire::frame::Spec { spec_id: 77, spec: std::sync::Arc::new(spec) }];
+    bed.send(ServerFrame { specs, ..ServerFrame::default() }).await;
+    assert_eq!(bed.result(1).await.ending, Ending::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_run_here_is_rejected_with_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(json!({"image": "x", "command": ["y"]}), &[1], Mode::Now).await;
+    let gpus = json!({"gpus": {"count": 1, "any_of": [{"vendor": "nvidia"}]}});
+    bed.assign(json!({"command": ["y"], "resources": gpus}), &[2], Mode::Now).await;
+    bed.assign(json!({"command": ["y"], "artifacts_in": [{"name": "a", "path": "b"}]}), &[3], Mode::Now).await;
+    bed.until(|bed| (1..=3).all(|job| bed.rejected(job).is_some())).await;
+    let words: Vec<String> = (1..=3).filter_map(|job| bed.rejected(job)).collect();
+    assert_eq!(words, ["runtime", "gpu", "artifact"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_secrets_reach_the_job_and_neither_disk_nor_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    let spec = orlop_core::spec::job::JobSpec::from_json(&script("echo $TOKEN; test \"$TOKEN\" = hunter22-x")).unwrap();
+    let specs = vec![crate::wire::frame::Spec { spec_id: 5, spec: std::sync::Arc::new(spec) }];
+    let secret = SecretValue {
+        name: "t".to_owned(),
+        value: b"hunter22-x".to_vec(),
+        given_as: SecretAs::Env,
+        target: "TOKEN".to_owned(),
+    };
+    let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, Mode::Now) }];
+    bed.send(ServerFrame { specs, assign, ..ServerFrame::default() }).await;
+    let result = bed.result(1).await;
+    assert_eq!((result.ending, result.tail.as_ref()), (Ending::Succeeded, &b"***\n"[..]));
+    let found = std::process::Command::new("grep").args(["-rq", "hunter22"]).arg(dir.path()).status().unwrap();
+    assert_eq!(found.code(), Some(1), "nothing is found on disk");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_output_stays_within_the_credit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("head -c 3000000 /dev/zero"), &[1], Mode::Now).await;
+    let result = bed.result(1).await;
+    assert_eq!(result.log.bytes, 3_000_000);
+    let sent = |bed: &Bed| bed.logs(1).iter().map(|chunk| chunk.data.len()).sum::<usize>();
+    bed.until(|bed| sent(bed) > (1 << 20) - (32 << 10)).await;
+    bed.assign(script("true"), &[2], Mode::Now).await;
+    bed.result(2).await;
+    assert!(sent(&bed) <= 1 << 20, "no more than the credit, and results pass it");
+    bed.send(ServerFrame { log_credit: 1 << 30, ..ServerFrame::default() }).await;
+    bed.until(|bed| sent(bed) == 3_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s14_stale_attempts_are_killed_and_nothing_more_is_told_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("sleep 600"), &[1], Mode::Now).await;
+    bed.started(1).await;
+    let verdicts = vec![Judgement { attempt: attempt(1), verdict: Verdict::Stale }];
+    bed.send(ServerFrame { verdicts, ..ServerFrame::default() }).await;
+    assert_eq!(bed.result(1).await.ending, Ending::Cancelled, "the server hears that its capacity is free");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_an_agent_that_is_told_to_end_waits_for_its_attempts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("sleep 1; exit 4"), &[1], Mode::Now).await;
+    bed.started(1).await;
+    bed.agent.drain();
+    let draining = |frame: &crate::wire::frame::WorkerFrame| {
+        frame.status.as_ref().is_some_and(|status| status.state == WorkerState::Draining)
+    };
+    bed.until(|bed| bed.frames.iter().any(draining)).await;
+    assert_eq!(bed.result(1).await.exit_code, Some(4));
+    bed.send(ServerFrame::default()).await;
+    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
+    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_a_second_signal_cancels_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("sleep 600"), &[1], Mode::Now).await;
+    bed.started(1).await;
+    bed.agent.drain();
+    bed.agent.cancel();
+    assert_eq!(bed.result(1).await.ending, Ending::Preempted);
+    bed.send(ServerFrame::default()).await;
+    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_shut_down_says_goodbye() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    let directive = Directive { kind: DirectiveKind::Shutdown, reason: "gone".to_owned(), deadline_ms: 0 };
+    bed.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
+    bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.as_deref() == Some("shutdown"))).await;
+    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap();
+}

@@ -1,0 +1,167 @@
+//! What an agent does when something is lost: frames, streams, sessions, leases, itself.
+
+use std::time::Duration;
+
+use orlop_core::id::Epoch;
+
+use super::bed::{Bed, attempt, script};
+use crate::host::worker::link::LinkError;
+use crate::wire::attempt::Mode;
+use crate::wire::frame::{Directive, DirectiveKind, LiveState, ServerFrame, Welcome};
+use crate::wire::result::Ending;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_what_was_not_acknowledged_comes_again_on_the_next_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("exit 5"), &[1], Mode::Now).await;
+    bed.result(1).await;
+    // The server had it, but its commit was lost.
+    bed.results.clear();
+    bed.last = 0;
+    bed.reconnect().await;
+    assert!(bed.stream.hello.spooled > 0, "{:?}", bed.stream.hello);
+    bed.welcome(Welcome::default()).await;
+    assert_eq!(bed.result(1).await.exit_code, Some(5));
+    // Acknowledged, it comes no more.
+    bed.send(ServerFrame::default()).await;
+    bed.assign(script("exit 6"), &[2], Mode::Now).await;
+    bed.result(2).await;
+    bed.results.clear();
+    let seen = bed.last;
+    bed.reconnect().await;
+    bed.welcome(Welcome { last_worker_seq: seen, ..Welcome::default() }).await;
+    bed.assign(script("exit 7"), &[3], Mode::Now).await;
+    bed.result(3).await;
+    assert_eq!(bed.results.len(), 1);
+    assert_eq!(bed.server.registrations.lock().unwrap().len(), 1, "one session all the time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_frame_that_comes_again_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("true"), &[1], Mode::Now).await;
+    bed.result(1).await;
+    bed.send(ServerFrame::default()).await;
+    let before = bed.frames.len();
+    // The first assignment again, as after a stream that broke.
+    bed.send_as(ServerFrame {
+        seq: 1,
+        assign: vec![crate::wire::attempt::AssignJob::new(attempt(2), 1, Mode::Now)],
+        ..ServerFrame::default()
+    })
+    .await;
+    bed.assign(script("exit 3"), &[3], Mode::Now).await;
+    bed.result(3).await;
+    assert!(bed.frames[before..].iter().all(|frame| frame.need_specs.is_empty()));
+    assert!(!bed.accepted(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_welcome_judges_what_is_held() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("sleep 600"), &[1, 2], Mode::Now).await;
+    bed.started(1).await;
+    bed.started(2).await;
+    let last = bed.last;
+    bed.reconnect().await;
+    let mut live: Vec<_> = bed.stream.hello.live.iter().map(|live| (live.attempt, live.state)).collect();
+    live.sort_by_key(|(attempt, _)| *attempt);
+    assert_eq!(live, [(attempt(1), LiveState::Running), (attempt(2), LiveState::Running)]);
+    let (keep, kill) = (vec![attempt(1)], vec![attempt(2)]);
+    bed.welcome(Welcome { last_worker_seq: last, keep, kill, ..Welcome::default() }).await;
+    assert_eq!(bed.result(2).await.ending, Ending::Cancelled);
+    assert!(!bed.results.contains_key(&attempt(1)), "what is kept goes on");
+    bed.agent.cancel();
+    bed.result(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_session_that_is_gone_is_replaced_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("exit 5"), &[1], Mode::Now).await;
+    bed.result(1).await;
+    bed.results.clear();
+    bed.last = 0;
+    *bed.server.epoch.lock().unwrap() = Epoch(2);
+    let directive = Directive { kind: DirectiveKind::Reregister, reason: "restart".to_owned(), deadline_ms: 0 };
+    bed.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
+    bed.next_stream().await;
+    assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
+    assert_eq!(bed.stream.hello.highest_epoch, Epoch(2));
+    bed.welcome(Welcome::default()).await;
+    assert_eq!(bed.result(1).await.exit_code, Some(5), "under a new number");
+    assert_eq!(bed.last, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_a_server_of_an_older_epoch_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    *bed.server.epoch.lock().unwrap() = Epoch(5);
+    bed.send(ServerFrame::default()).await;
+    bed.assign(script("true"), &[1], Mode::Now).await;
+    bed.result(1).await;
+    *bed.server.epoch.lock().unwrap() = Epoch(4);
+    bed.assign(script("true"), &[2], Mode::Now).await;
+    bed.next_stream().await;
+    assert_eq!(bed.stream.hello.highest_epoch, Epoch(5));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s28_without_a_lease_nothing_more_is_started() {
+    let dir = tempfile::tempdir().unwrap();
+    // A lease that has run out before anything arrives, and heartbeats that renew it no longer.
+    let mut bed = Bed::leased(dir.path(), 0).await;
+    bed.assign(script("true"), &[1], Mode::Now).await;
+    bed.until(|bed| bed.accepted(1)).await;
+    let beats = |bed: &Bed| bed.frames.iter().filter(|frame| frame.status.is_some()).count();
+    let before = beats(&bed);
+    bed.until(|bed| beats(bed) > before + 2).await;
+    assert!(!bed.results.contains_key(&attempt(1)), "it is held");
+    *bed.server.lease_ms.lock().unwrap() = 20_000;
+    assert_eq!(bed.result(1).await.ending, Ending::Succeeded, "and starts with the next lease");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_a_refused_worker_tries_again_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    *bed.server.refusal.lock().unwrap() = Some(LinkError::Refused("the token has expired".to_owned()));
+    let over = Err(LinkError::SessionOver("gone".to_owned()));
+    bed.stream.to.send(over).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    *bed.server.refusal.lock().unwrap() = None;
+    bed.next_stream().await;
+    assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("echo up; sleep 600"), &[2], Mode::Now).await;
+    bed.started(2).await;
+    // Of a kind of its own, so that nobody's end starts it.
+    let other = serde_json::json!({"script": "true", "resources": {"cpu_m": 7}});
+    bed.assign(other, &[3], Mode::Inherit).await;
+    bed.until(|bed| bed.accepted(3)).await;
+    bed.assign(script("exit 5"), &[1], Mode::Now).await;
+    bed.result(1).await;
+    // The agent dies with everything it knew but its files; nothing was acknowledged.
+    let Bed { agent, stream, .. } = bed;
+    agent.abort().await;
+    drop(stream);
+    let mut bed = Bed::new(dir.path()).await;
+    assert!(bed.stream.hello.live.is_empty(), "{:?}", bed.stream.hello);
+    assert_eq!(bed.result(1).await.exit_code, Some(5));
+    let lost = bed.result(2).await;
+    assert_eq!((lost.ending, lost.reason.as_str()), (Ending::Lost, "agent_restart"));
+    bed.until(|bed| bed.revoked(3)).await;
+    let left = std::fs::read_dir(dir.path().join("state/work")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).filter(|name| name != ".trash").collect();
+    assert!(left.is_empty(), "{left:?}");
+}

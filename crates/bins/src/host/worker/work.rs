@@ -1,0 +1,163 @@
+//! From a job's specification to what this machine runs. Owns that translation and which specifications are of one kind,
+//! so that attempts of one may inherit slots of the other; never starts anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cloud::runtime::worker::{
+    AttemptId, AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, WorkSpec,
+};
+use orlop_core::spec::job::{self, JobSpec, Overlap, Resources, Runtime};
+use orlop_scheduler::token::AttemptRef;
+
+use super::gpus::{Ask, AskKind};
+use super::slots::Kind;
+use crate::wire::attempt::{AssignJob, SecretAs};
+
+/// The attempt as the runtimes name it.
+pub(super) const fn local(attempt: AttemptRef) -> AttemptId {
+    let AttemptRef { job, index, member, attempt, epoch } = attempt;
+    AttemptId { job, index, member, attempt, epoch }
+}
+
+/// The attempt as the server names it.
+pub(super) const fn remote(id: AttemptId) -> AttemptRef {
+    let AttemptId { job, index, member, attempt, epoch } = id;
+    AttemptRef { job, index, member, attempt, epoch }
+}
+
+/// What attempts of one specification have in common.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) runtime: Runtime,
+    pub(super) kind: Kind,
+    pub(super) spec: Arc<WorkSpec>,
+    pub(super) gpus: Ask,
+    pub(super) cpu_m: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) needs_artifacts: bool,
+}
+
+/// What the server charges and places alike: tenant, runtime, resources, conditions, gang.
+type Shape = (String, Runtime, Resources, BTreeSet<String>, BTreeSet<String>, Option<String>);
+
+/// Kinds by number.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(BTreeMap<Shape, Kind>);
+
+impl Kinds {
+    fn of(&mut self, spec: &JobSpec) -> Kind {
+        let tenant = spec.tenant.as_ref().map(ToString::to_string).unwrap_or_default();
+        let labels = spec.requires.labels.iter().map(|need| format!("{need:?}")).collect();
+        let gang = spec.gang.as_ref().map(|gang| format!("{gang:?}"));
+        let features = spec.requires.features.iter().cloned().collect();
+        let shape = (tenant, spec.runtime, spec.resources.clone(), labels, features, gang);
+        let next = Kind(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
+        *self.0.entry(shape).or_insert(next)
+    }
+}
+
+/// Translates a specification.
+pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
+    let resources = &spec.resources;
+    let log = LogPolicy {
+        limit: spec.log.limit,
+        on_full: match spec.log.on_full {
+            job::OnFull::Drop => OnFull::Drop,
+            job::OnFull::Block => OnFull::Block,
+            job::OnFull::Fail => OnFull::Fail,
+        },
+    };
+    let pull = match spec.pull {
+        job::Pull::IfMissing => Pull::IfMissing,
+        job::Pull::Always => Pull::Always,
+        job::Pull::Never => Pull::Never,
+    };
+    let shared = WorkSpec {
+        argv: spec.program(),
+        env: spec.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        working_dir: spec.working_dir.clone(),
+        cpu_m: resources.cpu_m,
+        memory_bytes: resources.memory_bytes,
+        success_codes: spec.success_codes.iter().copied().collect(),
+        log,
+        image: spec.image.clone(),
+        pull,
+        survive: spec.survives_agent(),
+        forbid_overlap: spec.overlap == Overlap::Forbid,
+        keep: !spec.artifacts_out.is_empty(),
+    };
+    let kinds_of_gpu = resources.gpus.any_of.iter().map(|kind| AskKind {
+        vendor: kind.vendor.to_string(),
+        model: kind.model.clone(),
+        memory_min: kind.memory_min.unwrap_or(0),
+    });
+    Work {
+        runtime: spec.runtime,
+        kind: kinds.of(spec),
+        gpus: Ask { count: resources.gpus.count as usize, any_of: kinds_of_gpu.collect() },
+        cpu_m: resources.cpu_m,
+        memory_bytes: resources.memory_bytes,
+        needs_artifacts: !spec.artifacts_in.is_empty() || !spec.artifacts_out.is_empty(),
+        spec: Arc::new(shared),
+    }
+}
+
+/// The plan of an attempt; the name of a secret that is no text.
+pub(super) fn plan(assign: AssignJob, work: &Work, gpus: Vec<GpuDevice>) -> Result<AttemptPlan, String> {
+    let secret = |secret: crate::wire::attempt::SecretValue| {
+        let value = String::from_utf8(secret.value).map_err(|_| secret.name.clone())?;
+        let form = match secret.given_as {
+            SecretAs::File => SecretForm::File,
+            SecretAs::Env => SecretForm::Env,
+        };
+        Ok(Secret { name: secret.name, value, form, target: secret.target })
+    };
+    let mut plan = AttemptPlan::new(local(assign.attempt), Arc::clone(&work.spec));
+    plan.timeout = (assign.timeout_ms > 0).then(|| Duration::from_millis(assign.timeout_ms));
+    plan.grace = Duration::from_millis(assign.grace_ms);
+    plan.secrets = assign.secrets.into_iter().map(secret).collect::<Result<_, String>>()?;
+    plan.gpus = gpus;
+    plan.correlation_id = assign.correlation_id;
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(value: serde_json::Value) -> JobSpec {
+        JobSpec::from_json(&value).unwrap()
+    }
+
+    #[test]
+    fn s28_what_is_charged_and_placed_alike_is_of_one_kind() {
+        let mut kinds = Kinds::default();
+        let of = |kinds: &mut Kinds, value| work(&spec(value), kinds).kind;
+        let one = of(&mut kinds, json!({"command": ["a"], "tenant": "t"}));
+        assert_eq!(of(&mut kinds, json!({"command": ["b"], "tenant": "t", "priority": 1, "timeout_ms": 5})), one);
+        for other in [
+            json!({"command": ["a"], "tenant": "u"}),
+            json!({"command": ["a"], "tenant": "t", "resources": {"cpu_m": 500}}),
+            json!({"command": ["a"], "tenant": "t", "requires": {"features": ["x"]}}),
+            json!({"runtime": "noop", "command": ["a"], "tenant": "t"}),
+        ] {
+            assert_ne!(of(&mut kinds, other.clone()), one, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_specification_becomes_what_the_runtime_takes() {
+        let spec = spec(json!({
+            "script": "echo hi", "env": {"A": "b"}, "success_codes": [0, 3], "overlap": "forbid",
+            "timeout_ms": 1000, "log": {"limit": 5, "on_full": "block"}, "working_dir": "in"
+        }));
+        let work = work(&spec, &mut Kinds::default());
+        assert_eq!(work.spec.argv, ["/bin/sh", "-c", "echo hi"]);
+        assert_eq!((work.spec.success_codes.as_slice(), work.spec.log.on_full), (&[0, 3][..], OnFull::Block));
+        assert!(work.spec.forbid_overlap && !work.spec.survive && !work.needs_artifacts);
+    }
+}

@@ -1,0 +1,343 @@
+//! What an agent has of attempts under supervisors: reads their journals as they grow, passes requests on, and notices when
+//! a supervisor dies. Owns the thread that does it; runs and ends nothing itself, but for what a dead supervisor left.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::signal::Signal;
+
+use super::super::remains;
+use super::super::shared::Shared;
+use super::control::{Control, Request, Standing, read_lease, uptime};
+use super::order::{Start, Tools, put};
+use crate::runtime::logs::now;
+use crate::runtime::process::ShimProgram;
+use crate::runtime::process::identity::{Identity, stat};
+use crate::runtime::worker::attempt::AttemptId;
+use crate::runtime::worker::event::{AttemptEnd, Cause, Room};
+use crate::runtime::worker::plan::AttemptPlan;
+use crate::runtime::worker::process::lane::Mailbox;
+use crate::spool::codec::{Entry, decode};
+use crate::spool::segment::Follower;
+
+const BELL: u64 = u64::MAX;
+const NOTES: u64 = u64::MAX - 1;
+
+/// What the thread is asked to do.
+#[derive(Debug)]
+pub(in super::super) enum Order {
+    Start(Box<AttemptPlan>),
+    Adopt(AttemptId, u64, mpsc::SyncSender<io::Result<()>>),
+    End(AttemptId, Cause, Duration),
+    Resume(AttemptId),
+    Stop,
+}
+
+/// The way to the thread.
+#[derive(Debug)]
+pub(in super::super) struct Followers {
+    pub(in super::super) mailbox: Arc<Mailbox<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Followers {
+    /// Starts it.
+    pub(in super::super) fn start(shared: Arc<Shared>, program: ShimProgram) -> io::Result<Self> {
+        let mailbox = Mailbox::new()?;
+        let mut thread = Thread::new(shared, program, Arc::clone(&mailbox))?;
+        let work = move || {
+            if let Err(error) = thread.run() {
+                tracing::error!(%error, "following supervised attempts was given up");
+            }
+        };
+        let thread = std::thread::Builder::new().name("orlop-follow".to_owned()).spawn(work)?;
+        Ok(Self { mailbox, thread: Some(thread) })
+    }
+}
+
+impl Drop for Followers {
+    fn drop(&mut self) {
+        self.mailbox.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has nothing more to say.
+            drop(thread.join());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Followed {
+    control: Control,
+    journal: Follower,
+    keeper: Identity,
+    /// Output up to this is known already, and the start is.
+    after_seq: u64,
+    adopted: bool,
+    over: bool,
+}
+
+/// A supervisor that lives.
+#[derive(Debug)]
+struct Keeper {
+    end: OwnedFd,
+    /// Of one that this agent started.
+    child: Option<Child>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    shared: Arc<Shared>,
+    program: ShimProgram,
+    mailbox: Arc<Mailbox<Order>>,
+    epoll: Epoll,
+    notes: Inotify,
+    watched: HashMap<WatchDescriptor, AttemptId>,
+    followed: BTreeMap<AttemptId, Followed>,
+    keepers: BTreeMap<Identity, Keeper>,
+    /// The one that takes new attempts.
+    taking: Option<(Identity, ChildStdin)>,
+}
+
+impl Thread {
+    fn new(shared: Arc<Shared>, program: ShimProgram, mailbox: Arc<Mailbox<Order>>) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
+        epoll.add(&notes, EpollEvent::new(EpollFlags::EPOLLIN, NOTES))?;
+        Ok(Self {
+            shared,
+            program,
+            mailbox,
+            epoll,
+            notes,
+            watched: HashMap::new(),
+            followed: BTreeMap::new(),
+            keepers: BTreeMap::new(),
+            taking: None,
+        })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut events = [EpollEvent::empty(); 64];
+        loop {
+            for order in self.mailbox.take() {
+                match order {
+                    Order::Start(plan) => self.start(*plan),
+                    Order::Adopt(id, after_seq, answer) => drop(answer.send(self.adopt(id, after_seq))),
+                    Order::End(id, cause, grace) => self.end(&id, cause, grace),
+                    Order::Resume(id) => self.read(&id),
+                    Order::Stop => return Ok(()),
+                }
+            }
+            self.shared.events.flush();
+            self.clear();
+            let found = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(found) => found,
+                Err(Errno::EINTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            for event in events.iter().take(found) {
+                match event.data() {
+                    BELL => self.mailbox.silence(),
+                    NOTES => self.note(),
+                    pid => self.died(pid),
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, plan: AttemptPlan) {
+        let id = plan.id;
+        if let Err(error) = self.try_start(plan) {
+            let control = Control::of(&self.shared.options.work, &id);
+            // A supervisor that got a part of the order may not take it on any more.
+            drop(control.standing());
+            control.remove();
+            self.followed.remove(&id);
+            let message = format!("no supervisor takes the attempt on: {error}");
+            let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
+            // There may be no room: why it did not start is told all the same.
+            let _ = self.shared.events.log(id, said);
+            self.shared.events.ended(id, end);
+        }
+    }
+
+    fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
+        let id = plan.id;
+        let control = Control::of(&self.shared.options.work, &id);
+        control.create()?;
+        let left = read_lease(&self.shared.options.work).saturating_sub(uptime());
+        let mut order = Vec::new();
+        put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
+        let keeper = self.hand_over(&order)?;
+        self.follow(id, control, keeper, None)
+    }
+
+    /// Gives an order to the supervisor that takes them; starts another when there is none, or it is dead.
+    fn hand_over(&mut self, order: &[u8]) -> io::Result<Identity> {
+        if let Some((keeper, input)) = &mut self.taking {
+            if input.write_all(order).is_ok() {
+                return Ok(*keeper);
+            }
+            self.taking = None;
+        }
+        let mut command = Command::new(&self.program.path);
+        command.args(&self.program.args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.env_clear().current_dir("/").spawn()?;
+        let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        let keeper = stat(pid).ok_or(io::ErrorKind::NotFound)?.identity;
+        let end = keeper.open()?.ok_or(io::ErrorKind::NotFound)?;
+        self.watch_keeper(keeper, end, Some(child))?;
+        let (keeper, input) = self.taking.insert((keeper, input));
+        let mut first = Vec::new();
+        put(&Tools::new(&self.shared.options), &mut first)?;
+        input.write_all(&first)?;
+        input.write_all(order)?;
+        Ok(*keeper)
+    }
+
+    fn watch_keeper(&mut self, keeper: Identity, end: OwnedFd, child: Option<Child>) -> io::Result<()> {
+        let number = u64::try_from(keeper.pid).map_err(io::Error::other)?;
+        self.epoll.add(end.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+        self.keepers.insert(keeper, Keeper { end, child });
+        Ok(())
+    }
+
+    fn follow(&mut self, id: AttemptId, control: Control, keeper: Identity, after_seq: Option<u64>) -> io::Result<()> {
+        let path = control.journal();
+        let watch = self.notes.add_watch(&path, AddWatchFlags::IN_MODIFY)?;
+        self.watched.insert(watch, id);
+        let journal = Follower::open(&path)?;
+        let (adopted, after_seq) = (after_seq.is_some(), after_seq.unwrap_or(0));
+        self.followed.insert(id, Followed { control, journal, keeper, after_seq, adopted, over: false });
+        self.read(&id);
+        Ok(())
+    }
+
+    fn adopt(&mut self, id: AttemptId, after_seq: u64) -> io::Result<()> {
+        let control = Control::of(&self.shared.options.work, &id);
+        let keeper = match control.standing()? {
+            Standing::Kept(keeper) => keeper,
+            Standing::Left => Identity { pid: 0, start: 0 },
+        };
+        if !self.keepers.contains_key(&keeper)
+            && keeper.pid > 0
+            && let Some(end) = keeper.open()?
+        {
+            self.watch_keeper(keeper, end, None)?;
+        }
+        self.follow(id, control, keeper, Some(after_seq))?;
+        // A supervisor that died before it was watched is noticed by nobody else.
+        if !self.keepers.contains_key(&keeper) {
+            self.bury(keeper);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, id: &AttemptId, cause: Cause, grace: Duration) {
+        let Some(followed) = self.followed.get(id) else { return };
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let asked = followed.control.ask(Request { cause, grace_ms });
+        // One that is dead is noticed otherwise.
+        let told = asked.and_then(|()| followed.keeper.signal(Signal::SIGUSR1));
+        if let Err(error) = told {
+            tracing::error!(attempt = %id, %error, "a supervisor cannot be asked to end an attempt");
+        }
+    }
+
+    /// Journals have grown.
+    fn note(&mut self) {
+        loop {
+            match self.notes.read_events() {
+                Ok(events) => {
+                    let grown: Vec<AttemptId> =
+                        events.iter().filter_map(|event| self.watched.get(&event.wd).copied()).collect();
+                    grown.iter().for_each(|id| self.read(id));
+                }
+                Err(Errno::EAGAIN) => return,
+                Err(error) => {
+                    tracing::error!(%error, "journals of supervised attempts cannot be watched");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Tells what is new of an attempt.
+    fn read(&mut self, id: &AttemptId) {
+        let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
+        let Followed { journal, after_seq, adopted, over, .. } = followed;
+        let events = &self.shared.events;
+        let outcome = journal.read(|payload| match decode(payload) {
+            Some(Entry::Started(_, _, started)) => {
+                if !*adopted {
+                    events.started(*id, started);
+                }
+                true
+            }
+            Some(Entry::Log(_, _, chunk)) => chunk.seq <= *after_seq || events.log(*id, chunk) == Room::Free,
+            Some(Entry::Ended(_, _, end)) => {
+                *over = true;
+                events.ended(*id, *end);
+                false
+            }
+            _ => true,
+        });
+        if let Err(error) = outcome {
+            tracing::error!(attempt = %id, %error, "the journal of a supervised attempt cannot be read");
+        }
+    }
+
+    /// A supervisor died.
+    fn died(&mut self, pid: u64) {
+        let dead = self.keepers.keys().find(|keeper| u64::try_from(keeper.pid) == Ok(pid)).copied();
+        let Some(keeper) = dead else { return };
+        if let Some(gone) = self.keepers.remove(&keeper) {
+            let _ = self.epoll.delete(gone.end.as_fd());
+            if let Some(mut child) = gone.child {
+                // It is dead: this does not wait.
+                drop(child.wait());
+            }
+        }
+        if self.taking.as_ref().is_some_and(|(taking, _)| *taking == keeper) {
+            self.taking = None;
+        }
+        self.bury(keeper);
+    }
+
+    /// Deals with the attempts of a dead supervisor: those whose end it wrote have ended, the others are lost.
+    fn bury(&mut self, keeper: Identity) {
+        let all: Vec<AttemptId> =
+            self.followed.iter().filter(|(_, followed)| followed.keeper == keeper).map(|(id, _)| *id).collect();
+        for id in all {
+            self.read(&id);
+            let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
+            let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
+            match remains::end(&self.shared, &id, reason) {
+                Ok(()) => followed.over = true,
+                Err(error) => tracing::error!(attempt = %id, %error, "what a dead supervisor left cannot be ended"),
+            }
+        }
+    }
+
+    /// Forgets attempts that are over; what was told of them is in the spool.
+    fn clear(&mut self) {
+        self.followed.retain(|_, followed| {
+            if followed.over {
+                followed.control.remove();
+            }
+            !followed.over
+        });
+        let followed = &self.followed;
+        self.watched.retain(|_, id| followed.contains_key(id));
+    }
+}

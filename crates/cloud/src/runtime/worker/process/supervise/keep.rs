@@ -1,0 +1,206 @@
+//! The supervisor: a process that outlives the agent that started it, and keeps attempts to their end. Owns taking orders,
+//! requests and the lease; running is that of the process runtime inside it.
+//!
+//! It takes orders over its standard input for as long as its agent lives, and ends when that is closed and no attempt is
+//! left. Whoever comes after its agent finds the attempts by their control files.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use super::control::{Control, read_lease, uptime};
+use super::order::{self, Start, Tools};
+use super::sink::Sink;
+use crate::runtime::process::identity::Identity;
+use crate::runtime::worker::JobRuntime;
+use crate::runtime::worker::attempt::AttemptId;
+use crate::runtime::worker::event::Cause;
+use crate::runtime::worker::process::ProcessRuntime;
+
+/// From asking to killing when the lease has run out, at most.
+const LEASE_GRACE: Duration = Duration::from_secs(5);
+/// Between two tries to write what a full disk did not take.
+const AGAIN: Duration = Duration::from_secs(1);
+
+struct Keeper {
+    tools: Tools,
+    runtime: ProcessRuntime,
+    sink: Arc<Sink>,
+    own: Identity,
+    /// Attempts that end with the lease: until when they may run, and their grace.
+    leased: BTreeMap<AttemptId, (Duration, Duration)>,
+}
+
+/// Runs the supervisor. To be called first thing in `main`.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may listen any more.
+            drop(io::Write::write_all(&mut io::stderr(), format!("a supervisor of attempts: {error}\n").as_bytes()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    // Away from the terminal and the group of the agent; fails only where that is so already.
+    let _ = nix::unistd::setsid();
+    let mut signals = SigSet::empty();
+    // Only requests of agents end attempts: whoever shuts the machine down ends them directly.
+    signals.extend([Signal::SIGUSR1, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block()?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let mut input = Input::new()?;
+    let Some(tools) = input.tools()? else { return Ok(()) };
+    let sink = Arc::new(Sink::new()?);
+    let runtime = ProcessRuntime::new(tools.options(), Arc::clone(&sink) as _).map_err(io::Error::other)?;
+    let mut keeper = Keeper { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
+    loop {
+        for start in input.take()? {
+            keeper.start(start);
+        }
+        keeper.look();
+        let kept = keeper.sink.kept();
+        keeper.leased.retain(|id, _| kept.contains(id));
+        if input.is_closed() && kept.is_empty() {
+            return Ok(());
+        }
+        wait(&input, &signals, &keeper.sink, keeper.timeout())?;
+        while signals.read_signal()?.is_some() {}
+        let _ = keeper.sink.bell.read();
+        keeper.sink.write_out();
+    }
+}
+
+fn wait(input: &Input, signals: &SignalFd, sink: &Sink, limit: PollTimeout) -> io::Result<()> {
+    let mut fds =
+        vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN), PollFd::new(sink.bell.as_fd(), PollFlags::POLLIN)];
+    if !input.is_closed() {
+        fds.push(PollFd::new(input.file.as_fd(), PollFlags::POLLIN));
+    }
+    match poll(&mut fds, limit) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Keeper {
+    fn start(&mut self, start: Start) {
+        let (id, plan) = (start.plan.id, start.plan);
+        let control = Control::of(&self.tools.work, &id);
+        // One that may not be taken on any more was given up by a later agent.
+        let opened = match control.keep(self.own) {
+            Ok(Some(lock)) => self.sink.open(id, &control, lock),
+            Ok(None) | Err(_) => return,
+        };
+        if opened.is_ok() {
+            if plan.spec.forbid_overlap {
+                let until = uptime().saturating_add(Duration::from_millis(start.lease_ms));
+                self.leased.insert(id, (until, plan.grace.min(LEASE_GRACE)));
+            }
+            self.runtime.start(plan);
+        }
+    }
+
+    /// Looks at requests and at the lease.
+    fn look(&mut self) {
+        for id in self.sink.kept() {
+            // What cannot be read now is read again with the next signal.
+            if let Ok(Some(request)) = Control::of(&self.tools.work, &id).asked() {
+                self.runtime.end(id, request.cause, Duration::from_millis(request.grace_ms));
+            }
+        }
+        let (now, renewed) = (uptime(), read_lease(&self.tools.work));
+        for (id, (until, grace)) in &mut self.leased {
+            *until = renewed.max(*until);
+            if *until <= now {
+                self.runtime.end(*id, Cause::Lease, *grace);
+            }
+        }
+    }
+
+    fn timeout(&self) -> PollTimeout {
+        let now = uptime();
+        // One whose lease has run out was asked to end; the bell tells of its end.
+        let next =
+            self.leased.values().map(|(until, _)| until.saturating_sub(now)).filter(|left| !left.is_zero()).min();
+        let limit = if self.sink.has_unwritten() { Some(next.map_or(AGAIN, |next| next.min(AGAIN))) } else { next };
+        limit
+            .map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit.as_millis() + 1).unwrap_or(PollTimeout::MAX))
+    }
+}
+
+/// Orders that come in.
+struct Input {
+    file: File,
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+impl Input {
+    fn new() -> io::Result<Self> {
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let null = File::open("/dev/null")?;
+        nix::unistd::dup2_stdin(&null)?;
+        Ok(Self { file, bytes: Vec::new(), closed: false })
+    }
+
+    const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The first order; none when the agent died before it gave it.
+    fn tools(&mut self) -> io::Result<Option<Tools>> {
+        loop {
+            if let Some(tools) = order::next(&mut self.bytes)? {
+                fcntl(&self.file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+                return Ok(Some(tools));
+            }
+            if self.read()? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Orders that are whole.
+    fn take(&mut self) -> io::Result<Vec<Start>> {
+        while !self.closed {
+            match self.read() {
+                Ok(0) => self.closed = true,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let mut all = Vec::new();
+        // The rest of one that is not whole never comes when the agent is dead: nothing was started for it.
+        while let Some(start) = order::next(&mut self.bytes)? {
+            all.push(start);
+        }
+        Ok(all)
+    }
+
+    fn read(&mut self) -> io::Result<usize> {
+        let mut buffer = [0; 16 << 10];
+        let len = loop {
+            match self.file.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        self.bytes.extend_from_slice(buffer.get(..len).unwrap_or_default());
+        Ok(len)
+    }
+}

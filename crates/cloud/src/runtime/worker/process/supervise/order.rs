@@ -1,0 +1,83 @@
+//! What an agent orders of its supervisor, over a pipe. Owns the form: length and JSON. Secrets pass here and are written
+//! to no file.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::worker::plan::AttemptPlan;
+use crate::runtime::worker::process::ProcessOptions;
+
+/// The first order: what all attempts need.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Tools {
+    pub(super) work: PathBuf,
+    secrets: Option<PathBuf>,
+    worker: String,
+    mark: String,
+    gpu_vendors: Vec<String>,
+}
+
+/// To start an attempt whose control files are there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Start {
+    pub(super) plan: AttemptPlan,
+    /// What is left of the lease.
+    pub(super) lease_ms: u64,
+}
+
+impl Tools {
+    pub(super) fn new(options: &ProcessOptions) -> Self {
+        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, .. } = options.clone();
+        Self { work, secrets, worker, mark, gpu_vendors }
+    }
+
+    /// The choices for the runtime in the supervisor, which does nothing else.
+    pub(super) fn options(&self) -> ProcessOptions {
+        let Self { work, secrets, worker, mark, gpu_vendors } = self.clone();
+        ProcessOptions {
+            secrets,
+            mark,
+            gpu_vendors,
+            exclusive: true,
+            inside: true,
+            ..ProcessOptions::new(worker, work)
+        }
+    }
+}
+
+/// Appends an order.
+pub(super) fn put<T: Serialize>(order: &T, out: &mut Vec<u8>) -> io::Result<()> {
+    let json = serde_json::to_vec(order)?;
+    let len = u32::try_from(json.len()).map_err(io::Error::other)?;
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&json);
+    Ok(())
+}
+
+/// Takes the first order off, if it is whole.
+pub(super) fn next<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
+    let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let len = u32::from_le_bytes(*head) as usize;
+    let Some(json) = rest.get(..len) else { return Ok(None) };
+    let order = serde_json::from_slice(json)?;
+    bytes.drain(..4 + len);
+    Ok(Some(order))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_come_whole_or_not_at_all() {
+        let mut bytes = Vec::new();
+        put(&"one", &mut bytes).unwrap();
+        put(&"two", &mut bytes).unwrap();
+        let mut torn = bytes[..bytes.len() - 1].to_vec();
+        assert_eq!(next::<String>(&mut torn).unwrap().as_deref(), Some("one"));
+        assert_eq!(next::<String>(&mut torn).unwrap(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a supervisor tells what becomes of attempts: the journal of each. Owns that a start, an end and output are written
+//! in order; whoever reads them may come much later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::fcntl::Flock;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::control::Control;
+use crate::runtime::worker::attempt::AttemptId;
+use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogChunk, Room, Started, Usage};
+use crate::spool::EntryNo;
+use crate::spool::codec::{Entry, encode};
+use crate::spool::segment::Segment;
+
+#[derive(Debug)]
+struct Book {
+    journal: Segment,
+    over: bool,
+    _lock: Flock<File>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Sink {
+    books: Mutex<BTreeMap<AttemptId, Book>>,
+    dirty: Mutex<BTreeSet<AttemptId>>,
+    /// Rings when an attempt is over.
+    pub(super) bell: EventFd,
+}
+
+impl Sink {
+    pub(super) fn new() -> io::Result<Self> {
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self { books: Mutex::default(), dirty: Mutex::default(), bell })
+    }
+
+    /// Opens the journal of an attempt that is kept from now on, until its end is written.
+    pub(super) fn open(&self, id: AttemptId, control: &Control, lock: Flock<File>) -> io::Result<()> {
+        let journal = Segment::open(&control.journal(), |_, _| {})?;
+        self.books().insert(id, Book { journal, over: false, _lock: lock });
+        Ok(())
+    }
+
+    /// Attempts that are kept.
+    pub(super) fn kept(&self) -> Vec<AttemptId> {
+        self.books().keys().copied().collect()
+    }
+
+    /// Whether something waits to be written.
+    pub(super) fn has_unwritten(&self) -> bool {
+        !self.dirty.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Writes what waits. False when the disk did not take all of it: that waits in memory.
+    pub(super) fn write_out(&self) -> bool {
+        let dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
+        let (mut books, mut unwritten) = (self.books(), BTreeSet::new());
+        for id in dirty {
+            let Some(book) = books.get_mut(&id) else { continue };
+            if book.journal.write().is_err() {
+                unwritten.insert(id);
+            } else if book.over {
+                // With the lock goes the claim on the attempt: its end is written.
+                books.remove(&id);
+                let _ = self.bell.write(1);
+            }
+        }
+        let all = unwritten.is_empty();
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner).append(&mut unwritten);
+        all
+    }
+
+    fn books(&self) -> MutexGuard<'_, BTreeMap<AttemptId, Book>> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, id: AttemptId, entry: &Entry) {
+        let mut payload = Vec::new();
+        encode(entry, &mut payload);
+        let mut books = self.books();
+        let Some(book) = books.get_mut(&id) else { return };
+        // One that is too long is written by nobody: output comes in chunks, outputs and reasons are bounded.
+        if book.journal.append(&payload).is_ok() {
+            book.over |= matches!(entry, Entry::Ended(..));
+            self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        }
+    }
+}
+
+impl AttemptEvents for Sink {
+    fn started(&self, id: AttemptId, started: Started) {
+        self.write(id, &Entry::Started(EntryNo(0), id, started));
+    }
+
+    fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
+        self.write(id, &Entry::Log(EntryNo(0), id, chunk));
+        Room::Free
+    }
+
+    fn measured(&self, _id: AttemptId, _usage: Usage) {}
+
+    fn ended(&self, id: AttemptId, end: AttemptEnd) {
+        self.write(id, &Entry::Ended(EntryNo(0), id, Box::new(end)));
+    }
+
+    fn flush(&self) {
+        if !self.write_out() {
+            let _ = self.bell.write(1);
+        }
+    }
+}

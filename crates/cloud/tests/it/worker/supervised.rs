@@ -1,0 +1,212 @@
+//! Attempts under a supervisor: what goes on without the agent, what another agent makes of it, and what ends without one.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
+use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, JobRuntime, Outcome, RemainsState, WorkSpec};
+
+use super::recorder::Recorder;
+use super::{Machine, plan};
+use crate::process::program;
+
+pub(crate) fn with_supervisor(options: &mut ProcessOptions) {
+    options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
+}
+
+fn surviving(text: &str) -> AttemptPlan {
+    let argv = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
+    plan(WorkSpec { argv, survive: true, ..WorkSpec::default() })
+}
+
+/// The agent is gone, and another comes with the same directory.
+fn another(machine: Machine, mark: &str) -> Machine {
+    let Machine { runtime, dir, .. } = machine;
+    drop(runtime);
+    let told = Arc::new(Recorder::default());
+    let mut options = ProcessOptions::new("next", dir.path().join("work"));
+    options.mark = mark.to_owned();
+    with_supervisor(&mut options);
+    let runtime = ProcessRuntime::new(options, told.clone()).unwrap();
+    Machine { runtime, told, dir }
+}
+
+fn machine(mark: &str) -> Machine {
+    Machine::with(|options| {
+        with_supervisor(options);
+        options.mark = mark.to_owned();
+    })
+}
+
+/// The supervisor of an attempt.
+fn keeper(work: &Path, id: AttemptId) -> i32 {
+    let text = fs::read_to_string(work.join(".control").join(id.to_string()).join("keeper")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    i32::try_from(value["pid"].as_i64().unwrap()).unwrap()
+}
+
+fn is_dead(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited too long");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn first_pid(machine: &Machine, id: AttemptId) -> i32 {
+    machine.told.so_far(id).started.unwrap().handle.split('@').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn s6_an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
+    let machine = machine("over");
+    let go = machine.dir.path().join("go");
+    let text = format!("echo before; while [ ! -e {} ]; do sleep 0.02; done; echo after; exit 3", go.display());
+    let job = surviving(&text);
+    let id = job.id;
+    machine.runtime.start(job);
+    let story = machine.told.until(id, |story| !story.chunks.is_empty());
+    let pid = first_pid(&machine, id);
+    let next = another(machine, "over");
+    assert!(!is_dead(pid), "it goes on");
+    let found = next.runtime.list().await.unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(matches!(&found[0].state, RemainsState::Alive { started } if Some(started) == story.started.as_ref()));
+    let seq = story.chunks.last().unwrap().seq;
+    next.runtime.adopt(id, seq).await.unwrap();
+    fs::write(&go, "").unwrap();
+    let (rest, end) = next.told.ended(id);
+    assert_eq!(
+        (end.outcome, end.exit_code, end.started_at),
+        (Outcome::Failed, Some(3), Some(story.started.unwrap().at))
+    );
+    assert_eq!(rest.text(), "after\n", "output goes on where it was");
+    assert!(rest.chunks.iter().all(|chunk| chunk.seq > seq) && rest.started.is_none());
+    until(|| fs::read_dir(next.dir.path().join("work/.control")).unwrap().count() == 0);
+}
+
+#[tokio::test]
+async fn s6_what_ended_without_an_agent_is_reported_by_the_next() {
+    let machine = machine("ended");
+    let job = surviving("echo x; sleep 0.5; exit 4");
+    let id = job.id;
+    let pid = {
+        machine.runtime.start(job);
+        machine.told.until(id, |story| story.started.is_some());
+        first_pid(&machine, id)
+    };
+    let next = another(machine, "ended");
+    until(|| is_dead(pid));
+    let begun = Instant::now();
+    while next.runtime.list().await.unwrap()[0].state != RemainsState::Ended {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    next.runtime.adopt(id, 0).await.unwrap();
+    let (story, end) = next.told.ended(id);
+    assert_eq!((end.exit_code, story.text().as_str()), (Some(4), "x\n"));
+}
+
+#[tokio::test]
+async fn s6_another_agent_can_end_what_it_took_over() {
+    let machine = machine("end");
+    let job = surviving("trap 'echo asked; exit 9' TERM; echo up; while :; do sleep 0.02; done");
+    let id = job.id;
+    machine.runtime.start(job);
+    machine.told.until(id, |story| story.text().contains("up"));
+    let next = another(machine, "end");
+    next.runtime.adopt(id, 0).await.unwrap();
+    next.runtime.end(id, Cause::Cancel, Duration::from_secs(30));
+    let (story, end) = next.told.ended(id);
+    assert_eq!((end.outcome, end.exit_code), (Outcome::Cancelled, Some(9)));
+    assert!(story.text().ends_with("asked\n"), "{}", story.text());
+}
+
+#[tokio::test]
+async fn s6_the_attempts_of_a_supervisor_that_is_killed_are_ended_and_lost() {
+    let machine = machine("killed");
+    let job = surviving("setsid sleep 600 & echo up; sleep 600");
+    let id = job.id;
+    machine.runtime.start(job);
+    machine.told.until(id, |story| story.text().contains("up"));
+    let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
+    let (_, end) = machine.told.ended(id);
+    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "supervisor"));
+    assert!(is_dead(pid));
+    // The next attempt gets another supervisor.
+    let job = surviving("exit 2");
+    let id = job.id;
+    machine.runtime.start(job);
+    assert_eq!(machine.told.ended(id).1.exit_code, Some(2));
+}
+
+#[tokio::test]
+async fn s6_a_supervisor_killed_without_an_agent_leaves_what_the_next_ends() {
+    let machine = machine("both");
+    let job = surviving("echo up; sleep 600");
+    let id = job.id;
+    machine.runtime.start(job);
+    machine.told.until(id, |story| story.text().contains("up"));
+    let (pid, keeper) = (first_pid(&machine, id), keeper(&machine.dir.path().join("work"), id));
+    let next = another(machine, "both");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL).unwrap();
+    until(|| is_dead(keeper));
+    assert_eq!(next.runtime.list().await.unwrap()[0].state, RemainsState::Orphaned);
+    next.runtime.adopt(id, 0).await.unwrap();
+    let (_, end) = next.told.ended(id);
+    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "agent_restart"));
+    assert!(is_dead(pid) && next.runtime.list().await.unwrap().is_empty());
+}
+
+#[test]
+fn s72_an_attempt_that_may_not_overlap_ends_with_the_lease() {
+    let machine = machine("lease");
+    let argv = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done"].map(str::to_owned).to_vec();
+    let mut job = plan(WorkSpec { argv, forbid_overlap: true, ..WorkSpec::default() });
+    job.grace = Duration::from_millis(200);
+    let id = job.id;
+    machine.runtime.renew_lease(Duration::from_secs(2));
+    machine.runtime.start(job);
+    machine.told.until(id, |story| story.text().contains("up"));
+    machine.runtime.renew_lease(Duration::from_secs(4));
+    let renewed = Instant::now();
+    let (_, end) = machine.told.ended(id);
+    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "lease_expired"));
+    let after = renewed.elapsed();
+    assert!(after >= Duration::from_millis(3900), "it was renewed: {after:?}");
+}
+
+#[test]
+fn s72_without_a_supervisor_it_is_refused() {
+    let machine = Machine::new();
+    let argv = vec!["true".to_owned()];
+    let job = plan(WorkSpec { argv, forbid_overlap: true, ..WorkSpec::default() });
+    let id = job.id;
+    machine.runtime.start(job);
+    let (_, end) = machine.told.ended(id);
+    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "supervisor"));
+}
+
+#[test]
+fn s6_supervisors_end_when_their_agent_and_all_attempts_are_gone() {
+    let machine = machine("gone");
+    let job = surviving("echo up; sleep 0.5");
+    let id = job.id;
+    machine.runtime.start(job);
+    machine.told.until(id, |story| story.started.is_some());
+    let keeper = keeper(&machine.dir.path().join("work"), id);
+    machine.told.ended(id);
+    assert!(!is_dead(keeper), "it waits for more");
+    let Machine { runtime, dir, .. } = machine;
+    drop(runtime);
+    until(|| is_dead(keeper));
+    drop(dir);
+}
