@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use super::error::Error;
 use super::live::ClientFields;
 use super::prepare::Prepared;
-use super::session::{Opening, Session};
-use crate::wire::frame::{Welcome, WorkerFrame};
+use super::session::{Opened, Opening, Session};
+use crate::wire::frame::WorkerFrame;
 
 /// Where an answer goes, after the commit of the turn that gives it.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -123,7 +123,7 @@ pub(super) enum Command {
     Worker(WorkerId, WorkerOrder, Reply<()>),
     Tenant(Box<(TenantName, Option<TenantSettings>, Option<Quota>)>, Reply<()>),
     Register(Box<Registration>, Reply<Arc<Session>>),
-    Open(Box<Opening>, Reply<Welcome>),
+    Open(Box<Opening>, Reply<Opened>),
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
     Alive { session: SessionId, healthy: Option<bool>, reply: Reply<()> },

@@ -2,7 +2,7 @@
 //! once that is durable (scheduler contract, section 5.1). Owns group commit and what a failure ends; computes no turn.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use orlop_core::id::Epoch;
@@ -29,6 +29,7 @@ pub(super) struct Staged {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     waiting: AtomicUsize,
+    released: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -41,6 +42,11 @@ impl Progress {
     /// Whether everything that was staged is written and released.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// How many turns were written and released in all.
+    pub(super) fn released(&self) -> u64 {
+        self.released.load(Ordering::SeqCst)
     }
 
     /// Whether a commit failed: memory is ahead of the store.
@@ -106,6 +112,7 @@ impl Work {
             for staged in group {
                 staged.releases.into_iter().for_each(Release::carry_out);
             }
+            self.progress.released.fetch_add(done as u64, Ordering::SeqCst);
             self.progress.waiting.fetch_sub(done, Ordering::SeqCst);
             (self.wake)();
         }

@@ -14,11 +14,12 @@ use super::clock::Clock;
 use super::command::{Batch, Cancelled, Command, Registration, Submitted, WorkerOrder};
 use super::error::{self, Error};
 use super::ingress::Lane;
-use super::session::{Opening, Session};
+use super::session::{Opened, Opening, Session};
 use super::shared::{Options, Shared, Status};
 use super::snapshot::Snapshot;
-use crate::wire::frame::{Hello, Welcome, WorkerFrame};
+use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::problem::Code;
+use crate::wire::session::SessionError;
 
 /// The server, to whoever may call it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -127,26 +128,33 @@ impl Handle {
         self.ask(Lane::Control, |reply| Command::Register(Box::new(registration), reply)).await
     }
 
-    /// Opens the stream of a session. The session then gives what goes out ([`Session::outgoing`]).
+    /// Opens the stream of a session. What goes out on it the session gives ([`Session::poll`]).
     ///
     /// # Errors
     /// Unauthenticated when the session is over: the agent is to register again; NotLeader when the agent has seen a newer
-    /// server; and as of [`Handle::submit`].
-    pub async fn open_stream(&self, hello: Hello) -> Result<(u64, Welcome), Error> {
+    /// server; Precondition when it claims frames that were never sent; and as of [`Handle::submit`].
+    pub async fn open_stream(&self, hello: Hello) -> Result<Opened, Error> {
         let stream = self.shared.streams.fetch_add(1, Ordering::SeqCst);
         let opening = Box::new(Opening { stream, hello });
-        let welcome = self.ask(Lane::Control, |reply| Command::Open(opening, reply)).await?;
-        Ok((stream, welcome))
+        self.ask(Lane::Control, |reply| Command::Open(opening, reply)).await
     }
 
     /// Hands a frame of an agent over; waits while the server is full, so that the agent is slowed down.
-    pub async fn frame(&self, session: Arc<Session>, frame: WorkerFrame) {
-        self.shared.ingress.push_when_room(Lane::Control, Command::Frame(session, Box::new(frame))).await;
+    ///
+    /// # Errors
+    /// The stream cannot go on.
+    pub async fn frame(&self, session: &Arc<Session>, stream: u64, frame: WorkerFrame) -> Result<(), SessionError> {
+        let Some(frame) = session.receive(stream, frame)? else { return Ok(()) };
+        let command = Command::Frame(Arc::clone(session), Box::new(frame));
+        self.shared.ingress.push_when_room(Lane::Control, command).await;
+        Ok(())
     }
 
     /// A stream of a session has ended.
-    pub async fn stream_closed(&self, session: Arc<Session>, stream: u64) {
-        self.shared.ingress.push_when_room(Lane::Control, Command::Closed { session, stream }).await;
+    pub async fn stream_closed(&self, session: &Arc<Session>, stream: u64) {
+        session.disconnected(stream);
+        let command = Command::Closed { session: Arc::clone(session), stream };
+        self.shared.ingress.push_when_room(Lane::Control, command).await;
     }
 
     /// A sign of life of an agent whose stream is down.

@@ -39,7 +39,7 @@ pub use self::handle::Handle;
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
 pub use self::prepare::Prepared;
-pub use self::session::{Assignment, Closing, Outgoing, Session, SessionFacts};
+pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Options, Status};
 pub use self::snapshot::{Snapshot, WorkerPicture};

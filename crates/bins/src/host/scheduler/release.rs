@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::session::{Closing, Outgoing, Session};
+use super::session::{Batch, Closing, Session};
 
 /// Something that waits for the commit of its turn.
 pub(super) enum Release {
     /// An answer to whoever asked.
     Reply(Box<dyn FnOnce() + Send>),
     /// What goes out to a worker.
-    Frame(Arc<Session>, Box<Outgoing>),
+    Frame(Arc<Session>, Box<Batch>),
     /// A session or its stream ends.
     Close(Arc<Session>, Closing),
     /// Those who waited for the end of a job.

@@ -1,53 +1,76 @@
 //! One session of an agent as the server holds it: what goes out after commits, and the stream it goes out on. Owns the
 //! hand-over between the loop and the stream; numbers, resending and credit are the protocol's session machine.
 
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orlop_core::id::{Epoch, Incarnation, SessionId, WorkerId};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 use tokio::sync::Notify;
 
 use super::live::{ClientFields, Interned};
-use crate::wire::attempt::{CancelJob, Mode};
-use crate::wire::frame::{Directive, Hello, Judgement};
+use crate::wire::attempt::{AssignJob, CancelJob, Mode};
+use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};
+use crate::wire::session::{Outgoing, ServerSession, SessionError};
 
 /// An attempt on its way out.
 #[derive(Clone, Debug)]
-pub struct Assignment {
+pub(super) struct Assignment {
     /// The attempt with its token.
-    pub attempt: AttemptRef,
+    pub(super) attempt: AttemptRef,
     /// What it is.
-    pub spec: Arc<Interned>,
+    pub(super) spec: Arc<Interned>,
     /// What its client said.
-    pub client: Option<Arc<ClientFields>>,
+    pub(super) client: Option<Arc<ClientFields>>,
     /// When it starts.
-    pub mode: Mode,
+    pub(super) mode: Mode,
 }
 
-/// What one turn has for a worker.
+impl Assignment {
+    fn entry(self) -> Outgoing {
+        let mut assign = AssignJob::new(self.attempt, self.spec.number, self.mode);
+        let asks = self.spec.asks();
+        (assign.timeout_ms, assign.grace_ms) = (asks.timeout_ms, asks.grace_ms);
+        if let Some(client) = &self.client {
+            assign.traceparent = client.traceparent.as_deref().unwrap_or_default().to_owned();
+            assign.correlation_id = client.correlation_id.as_deref().unwrap_or_default().to_owned();
+        }
+        Outgoing::Assign(assign, Arc::clone(&self.spec.spec.spec))
+    }
+}
+
+/// What one turn has for a worker, as the loop collects it.
 #[derive(Clone, Debug, Default)]
-pub struct Outgoing {
-    /// The last frame of the agent that the turn took.
-    pub ack: Option<u64>,
+pub(super) struct Batch {
+    /// The last frame of the agent that the turn had looked at.
+    pub(super) ack: u64,
     /// Attempts to start.
-    pub assign: Vec<Assignment>,
+    pub(super) assign: Vec<Assignment>,
     /// Attempts to end.
-    pub cancel: Vec<CancelJob>,
+    pub(super) cancel: Vec<CancelJob>,
     /// Attempts not to start.
-    pub revoke: Vec<AttemptRef>,
+    pub(super) revoke: Vec<AttemptRef>,
     /// What messages were worth, where the acknowledgement does not say it.
-    pub verdicts: Vec<Judgement>,
-    /// Specifications that the agent lacks.
-    pub need_specs: Vec<u64>,
-    /// A heartbeat was heard: the lease begins anew.
-    pub lease: bool,
+    pub(super) verdicts: Vec<Judgement>,
+    /// Specifications that the agent asked for again.
+    pub(super) specs: Vec<Arc<Interned>>,
     /// What the agent is to do.
-    pub directive: Option<Directive>,
-    /// It is to shut down: nothing is left on it.
-    pub shutdown: bool,
+    pub(super) directive: Option<Directive>,
     /// Something is there.
     pub(super) touched: bool,
+}
+
+impl Batch {
+    fn entries(self) -> Vec<Outgoing> {
+        let specs = self.specs.iter().map(|spec| Outgoing::Spec(spec.number, Arc::clone(&spec.spec.spec)));
+        let mut entries: Vec<Outgoing> = specs.collect();
+        entries.reserve(self.assign.len() + self.cancel.len() + self.revoke.len() + self.verdicts.len() + 1);
+        entries.extend(self.assign.into_iter().map(Assignment::entry));
+        entries.extend(self.cancel.into_iter().map(Outgoing::Cancel));
+        entries.extend(self.revoke.into_iter().map(Outgoing::Revoke));
+        entries.extend(self.verdicts.into_iter().map(Outgoing::Verdict));
+        entries.extend(self.directive.map(Outgoing::Directive));
+        entries
+    }
 }
 
 /// Why a session or its stream ends.
@@ -59,6 +82,10 @@ pub enum Closing {
     Gone,
     /// The worker registered again.
     Replaced,
+    /// Another stream of the session has opened.
+    Superseded,
+    /// The agent takes nothing of what waits for it.
+    Stalled,
     /// The server does not act any more.
     Stopped,
 }
@@ -87,10 +114,23 @@ pub(super) struct Opening {
     pub(super) hello: Hello,
 }
 
-/// What waits to go out.
-#[derive(Debug, Default)]
-struct Waiting {
-    frames: Vec<Outgoing>,
+/// A stream that is open.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// Its number.
+    pub stream: u64,
+    /// The frame it begins with.
+    pub welcome: ServerFrame,
+}
+
+/// What both ends of a session share.
+#[derive(Debug)]
+struct Inner {
+    machine: ServerSession,
+    /// The stream that is up, or was last.
+    stream: u64,
     closing: Option<Closing>,
 }
 
@@ -98,14 +138,25 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Session {
     facts: SessionFacts,
-    lease_ms: u32,
-    waiting: Mutex<Waiting>,
+    inner: Mutex<Inner>,
     ready: Notify,
+}
+
+/// What a stream does next.
+#[derive(Clone, Debug, Default)]
+pub struct Poll {
+    /// The frames to send now, in their order.
+    pub frames: Vec<ServerFrame>,
+    /// When there is more, if nothing else happens: microseconds as those that were given.
+    pub due: Option<u64>,
+    /// The stream ends after these frames.
+    pub closing: Option<Closing>,
 }
 
 impl Session {
     pub(super) fn new(facts: SessionFacts, lease_ms: u32) -> Self {
-        Self { facts, lease_ms, waiting: Mutex::default(), ready: Notify::new() }
+        let machine = ServerSession::new(facts.id, facts.epoch, lease_ms);
+        Self { facts, inner: Mutex::new(Inner { machine, stream: 0, closing: None }), ready: Notify::new() }
     }
 
     /// Its id.
@@ -120,34 +171,86 @@ impl Session {
         &self.facts
     }
 
-    /// How long a lease is, in milliseconds.
-    #[must_use]
-    pub fn lease_ms(&self) -> u32 {
-        self.lease_ms
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands over what a committed turn has for the agent.
-    pub(super) fn send(&self, out: Outgoing) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).frames.push(out);
-        self.ready.notify_one();
-    }
-
-    /// Ends the stream once what waits has gone out.
-    pub(super) fn close(&self, why: Closing) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).closing.get_or_insert(why);
-        self.ready.notify_one();
-    }
-
-    /// Waits for something to go out: what committed turns have, and whether the session ends after it.
-    pub async fn outgoing(&self) -> (Vec<Outgoing>, Option<Closing>) {
-        loop {
-            {
-                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                if !waiting.frames.is_empty() || waiting.closing.is_some() {
-                    return (std::mem::take(&mut waiting.frames), waiting.closing);
-                }
-            }
-            self.ready.notified().await;
+    pub(super) fn send(&self, batch: Batch) {
+        let mut inner = self.inner();
+        let ack = batch.ack;
+        if let Err(error) = inner.machine.decided(ack, batch.entries()) {
+            let worker = &self.facts.worker;
+            tracing::warn!(target: "orlop::scheduler", %worker, %error, "a session is given up");
+            inner.closing.get_or_insert(Closing::Stalled);
         }
+        drop(inner);
+        self.ready.notify_one();
+    }
+
+    /// Ends the session once what waits has gone out.
+    pub(super) fn close(&self, why: Closing) {
+        self.inner().closing.get_or_insert(why);
+        self.ready.notify_one();
+    }
+
+    /// Attempts that the agent of a hello cannot know: their assignments are still on their way.
+    pub(super) fn undelivered(&self, hello: &Hello) -> Vec<AttemptRef> {
+        self.inner().machine.undelivered(hello)
+    }
+
+    /// A stream opens: the frame it begins with. The stream before it is over.
+    pub(super) fn welcome(&self, stream: u64, hello: &Hello, welcome: Welcome) -> Result<ServerFrame, SessionError> {
+        let mut inner = self.inner();
+        inner.stream = stream;
+        let frame = inner.machine.welcome(hello, welcome)?;
+        drop(inner);
+        self.ready.notify_one();
+        Ok(frame)
+    }
+
+    /// A frame came on a stream. Returned, it is to be applied; none if it came before, or the stream is over.
+    pub(super) fn receive(&self, stream: u64, frame: WorkerFrame) -> Result<Option<WorkerFrame>, SessionError> {
+        let mut inner = self.inner();
+        if inner.stream != stream {
+            return Ok(None);
+        }
+        let received = inner.machine.receive(frame)?;
+        drop(inner);
+        self.ready.notify_one();
+        Ok(received)
+    }
+
+    /// Bytes of logs were stored or given up.
+    pub(super) fn stored(&self, bytes: u64) {
+        self.inner().machine.stored(bytes);
+        self.ready.notify_one();
+    }
+
+    /// A stream broke.
+    pub(super) fn disconnected(&self, stream: u64) {
+        let mut inner = self.inner();
+        if inner.stream == stream {
+            inner.machine.disconnected();
+        }
+    }
+
+    /// What a stream is to send at `now`, in microseconds of a monotonic clock.
+    #[must_use]
+    pub fn poll(&self, stream: u64, now: u64) -> Poll {
+        let mut inner = self.inner();
+        if inner.stream != stream {
+            return Poll { closing: Some(Closing::Superseded), ..Poll::default() };
+        }
+        let frames = inner.machine.poll(now);
+        // What ends leaves only when nothing waits any more.
+        let due = inner.machine.due(now);
+        let closing = inner.closing.filter(|why| *why != Closing::Gone || due.is_none());
+        Poll { frames, due, closing }
+    }
+
+    /// Something may be there to send.
+    pub async fn ready(&self) {
+        self.ready.notified().await;
     }
 }

@@ -106,7 +106,7 @@ impl Loop {
                 shared.pause.sleep(None, || !progress.has_room() && !progress.has_failed());
                 continue;
             }
-            if let Some(staged) = core.turn(&shared.ingress) {
+            if let Some(staged) = core.turn(&shared.ingress, progress.released()) {
                 writer.stage(staged);
                 core.publish_snapshot(&shared.snapshot);
                 continue;
@@ -119,7 +119,9 @@ impl Loop {
             let me = std::thread::current();
             let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
             shared.ingress.wake().sleep(patience, || {
-                shared.ingress.is_empty() && !progress.has_failed() && !(self.stopping() && progress.is_idle())
+                shared.ingress.is_empty()
+                    && !core.may_open(progress.released())
+                    && !progress.has_failed() && !(self.stopping() && progress.is_idle())
             });
         };
         // From here on nothing is released: the writer's queue ends with it.

@@ -2,12 +2,13 @@
 //! which specs travel to workers; a spec that no live job uses is forgotten.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
 use orlop_scheduler::job::JobSpec as Asks;
 
 use super::super::prepare::Prepared;
+use super::ByNumber;
 
 /// How many specs are kept before those that nobody uses are looked for.
 const SWEEP: usize = 4096;
@@ -33,17 +34,23 @@ impl Interned {
 #[derive(Debug)]
 pub(crate) struct Specs {
     known: HashMap<SpecHash, Arc<Interned>>,
+    numbers: HashMap<u64, Weak<Interned>, ByNumber>,
     next: u64,
     sweep_at: usize,
 }
 
 impl Default for Specs {
     fn default() -> Self {
-        Self { known: HashMap::new(), next: 1, sweep_at: SWEEP }
+        Self { known: HashMap::new(), numbers: HashMap::default(), next: 1, sweep_at: SWEEP }
     }
 }
 
 impl Specs {
+    /// The spec that travels under a number, while a live job uses it.
+    pub(crate) fn by_number(&self, number: u64) -> Option<Arc<Interned>> {
+        self.numbers.get(&number)?.upgrade()
+    }
+
     /// The shared form of a spec, and its record if the store may not have it: no live job uses it.
     pub(crate) fn intern(&mut self, spec: &Arc<Prepared>) -> (Arc<Interned>, Option<NewSpec>) {
         if let Some(known) = self.known.get(&spec.hash) {
@@ -53,10 +60,12 @@ impl Specs {
         }
         if self.known.len() >= self.sweep_at {
             self.known.retain(|_, known| Arc::strong_count(known) > 1);
+            self.numbers.retain(|_, known| known.strong_count() > 0);
             self.sweep_at = (self.known.len() * 2).max(SWEEP);
         }
         let interned = Arc::new(Interned { number: self.next, spec: Arc::clone(spec) });
         self.next += 1;
+        self.numbers.insert(interned.number, Arc::downgrade(&interned));
         self.known.insert(spec.hash, Arc::clone(&interned));
         (interned, Some(spec.record()))
     }

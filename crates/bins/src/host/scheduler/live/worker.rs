@@ -8,7 +8,7 @@ use orlop_core::id::{SessionId, WorkerId};
 use orlop_core::time::Time;
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
-use super::super::session::{Outgoing, Session};
+use super::super::session::{Batch, Session};
 
 /// What a worker that came back has yet to send before it is known what it lost.
 #[derive(Clone, Debug)]
@@ -45,7 +45,9 @@ pub(crate) struct LiveWorker {
     /// What it has yet to send since it came back.
     pub(crate) syncing: Option<Syncing>,
     /// What goes out to it after this turn.
-    pub(crate) out: Outgoing,
+    pub(crate) out: Batch,
+    /// The last frame of its session that was applied.
+    pub(crate) applied: u64,
 }
 
 /// All workers that are known.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use orlop_core::id::SessionId;
 use orlop_core::machine::worker::WorkerState;
@@ -10,9 +11,9 @@ use orlop_scheduler::event::Capabilities;
 use orlop_scheduler::job::Runtime;
 use orlop_scheduler::token::AttemptRef;
 
-use super::super::{Assignment, Closing, Error, Handle, Outgoing, Registration, Session};
+use super::super::{Closing, Error, Handle, Registration, Session};
 use super::bed::until;
-use crate::wire::frame::{Hello, Live, LiveState, Welcome, WorkerFrame};
+use crate::wire::frame::{Hello, Live, LiveState, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::result::{Ending, JobResult};
 
 /// A worker's agent.
@@ -32,7 +33,10 @@ pub(super) struct Agent {
     /// What it was told to end.
     pub(super) told_to_end: BTreeSet<AttemptRef>,
     pub(super) closed: Option<Closing>,
-    pub(super) received: Vec<Outgoing>,
+    /// The last numbered frame it received.
+    heard: u64,
+    begun: Instant,
+    pub(super) received: Vec<ServerFrame>,
 }
 
 pub(super) fn offer(slots: u32) -> Capabilities {
@@ -75,6 +79,8 @@ impl Agent {
             live: BTreeMap::new(),
             told_to_end: BTreeSet::new(),
             closed: None,
+            heard: 0,
+            begun: Instant::now(),
             received: Vec::new(),
         };
         agent.open(0).await?;
@@ -86,7 +92,7 @@ impl Agent {
         self.handle = handle.clone();
         self.registration.session = fresh_session();
         self.session = handle.register(self.registration.clone()).await?;
-        (self.seq, self.acked, self.closed) = (0, 0, None);
+        (self.seq, self.acked, self.heard, self.closed) = (0, 0, 0, None);
         let spool = std::mem::take(&mut self.spool);
         let welcome = match self.open(spool.len() as u64).await {
             Ok(welcome) => welcome,
@@ -107,42 +113,61 @@ impl Agent {
         let hello = Hello {
             session: self.session.id(),
             highest_epoch: self.session.facts().epoch,
-            last_server_seq: 0,
+            last_server_seq: self.heard,
             live: live.collect(),
             first_spooled: self.seq + 1,
             spooled,
         };
-        let (stream, welcome) = self.handle.open_stream(hello).await?;
-        self.stream = stream;
+        let opened = self.handle.open_stream(hello).await?;
+        self.stream = opened.stream;
+        self.acked = opened.welcome.ack;
+        let welcome = opened.welcome.welcome.unwrap();
         for attempt in welcome.kill.iter().chain(&welcome.settled) {
             self.live.remove(attempt);
         }
         Ok(welcome)
     }
 
-    /// Takes what the server has sent, waiting for it.
-    pub(super) async fn listen(&mut self) -> Vec<Assignment> {
-        let (frames, closing) = tokio::time::timeout(super::bed::SOON, self.session.outgoing()).await.unwrap();
-        self.closed = self.closed.or(closing);
+    /// Takes what the server has sent, waiting for it. Gives what is to be started.
+    pub(super) async fn listen(&mut self) -> Vec<AttemptRef> {
+        let frames = tokio::time::timeout(super::bed::SOON, self.frames()).await.unwrap();
         let mut assigned = Vec::new();
         for frame in frames {
-            self.acked = frame.ack.unwrap_or(self.acked);
+            self.acked = self.acked.max(frame.ack);
+            self.heard = self.heard.max(frame.seq);
             self.spool = self.spool.split_off(&(self.acked + 1));
             self.told_to_end.extend(frame.cancel.iter().map(|cancel| cancel.attempt));
             for assign in &frame.assign {
                 self.live.insert(assign.attempt, LiveState::Accepted);
+                assigned.push(assign.attempt);
             }
-            assigned.extend(frame.assign.iter().cloned());
             self.received.push(frame);
         }
         assigned
+    }
+
+    /// The next frames, or none where the stream ends.
+    async fn frames(&mut self) -> Vec<ServerFrame> {
+        loop {
+            let now = || u64::try_from(self.begun.elapsed().as_micros()).unwrap();
+            let poll = self.session.poll(self.stream, now());
+            self.closed = self.closed.or(poll.closing);
+            if !poll.frames.is_empty() || self.closed.is_some() {
+                return poll.frames;
+            }
+            let wait = poll.due.map_or(Duration::MAX, |due| Duration::from_micros(due.saturating_sub(now())));
+            tokio::select! {
+                () = self.session.ready() => {}
+                () = tokio::time::sleep(wait.min(super::bed::SOON)) => {}
+            }
+        }
     }
 
     /// Listens until it was given `count` attempts.
     pub(super) async fn given(&mut self, count: usize) -> Vec<AttemptRef> {
         let mut given = Vec::new();
         while given.len() < count {
-            given.extend(self.listen().await.into_iter().map(|assignment| assignment.attempt));
+            given.extend(self.listen().await);
         }
         given
     }
@@ -150,9 +175,11 @@ impl Agent {
     /// Sends a frame that is to be acknowledged.
     pub(super) async fn send(&mut self, frame: WorkerFrame) {
         self.seq += 1;
-        let frame = WorkerFrame { seq: self.seq, epoch: self.session.facts().epoch, ..frame };
+        let (seq, ack, epoch) = (self.seq, self.heard, self.session.facts().epoch);
+        let frame = WorkerFrame { seq, ack, epoch, ..frame };
         self.spool.insert(self.seq, frame.clone());
-        self.handle.frame(Arc::clone(&self.session), frame).await;
+        // A stream that is over is seen when listening.
+        drop(self.handle.frame(&self.session, self.stream, frame).await);
     }
 
     pub(super) async fn start(&mut self, attempt: AttemptRef) {
@@ -196,14 +223,14 @@ impl Agent {
 
     /// Its stream breaks.
     pub(super) async fn hang_up(&self) {
-        self.handle.stream_closed(Arc::clone(&self.session), self.stream).await;
+        self.handle.stream_closed(&self.session, self.stream).await;
     }
 
     /// Ends everything it is given with success until it has ended `count` attempts.
     pub(super) async fn work(&mut self, count: usize) {
         let mut done = 0;
         while done < count {
-            let given: Vec<_> = self.listen().await.into_iter().map(|assignment| assignment.attempt).collect();
+            let given = self.listen().await;
             if !given.is_empty() {
                 done += given.len();
                 self.end(&given, Ending::Succeeded).await;

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::super::{Closing, Status, WorkerOrder};
 use super::agent::Agent;
 use super::bed::{Bed, batch, until};
+use crate::wire::frame::DirectiveKind;
 use crate::wire::problem::Code;
 use crate::wire::result::Ending;
 
@@ -171,7 +172,9 @@ async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
         agent.listen().await;
     }
     assert_eq!(agent.closed, Some(Closing::Gone));
-    assert!(agent.received.iter().any(|frame| frame.shutdown));
+    let directive = agent.received.iter().find_map(|frame| frame.directive.as_ref()).unwrap();
+    assert_eq!(directive.kind, DirectiveKind::Drain);
+    assert!(agent.received.iter().filter_map(|frame| frame.directive.as_ref()).any(|told| told.kind == DirectiveKind::Shutdown));
     assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
     assert_eq!(bed.state(jobs[1]).await, JobState::Queued);
     agent.stored(WorkerState::Terminated).await;
@@ -190,4 +193,20 @@ async fn s5_1_readers_see_a_picture_that_the_loop_makes() {
     let worker = &picture.workers[&id];
     assert_eq!((worker.view.state, worker.view.attempts, worker.connected), (WorkerState::Running, 2, true));
     assert_eq!(picture.tenants[&super::bed::tenant()].pending, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_assignments_that_were_on_their_way_when_the_stream_broke_are_sent_again() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    let job = bed.submit(&[json!({})]).await[0];
+    bed.reaches(job, JobState::Assigned).await;
+    // The agent has not read the frame, and says so in its next hello.
+    agent.hang_up().await;
+    agent.stored(WorkerState::Unhealthy).await;
+    agent.open(0).await.unwrap();
+    let attempt = agent.given(1).await[0];
+    assert_eq!((attempt.job, attempt.attempt), (job, 1), "the same attempt, not another");
+    agent.end(&[attempt], Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
 }

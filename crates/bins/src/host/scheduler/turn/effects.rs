@@ -10,11 +10,12 @@ use orlop_scheduler::effect::{Effect, Part, Reason, Start};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
 use super::super::release::Release;
-use super::super::session::Assignment;
+use super::super::session::{Assignment, Batch};
 use super::super::words;
 use super::Core;
 use super::draft::{Told, UnitMark};
 use crate::wire::attempt::{CancelJob, Mode};
+use crate::wire::frame::{Directive, DirectiveKind};
 
 /// The store's name of an attempt.
 pub(super) fn attempt_id(attempt: AttemptRef) -> AttemptId {
@@ -90,7 +91,8 @@ impl Core {
             Effect::WorkerChanged { worker, to, reason, .. } => self.worker_changed(worker, to, reason),
             Effect::Shutdown { worker } => {
                 if let Some(out) = self.out(worker) {
-                    out.shutdown = true;
+                    let reason = "nothing is left on this worker".to_owned();
+                    out.directive = Some(Directive { kind: DirectiveKind::Shutdown, reason, deadline_ms: 0 });
                 }
             }
             // What a submit got is told by who applied it; a verdict by who applied the message.
@@ -131,7 +133,7 @@ impl Core {
     }
 
     /// What goes out to a worker after this turn; none if it has no session.
-    pub(super) fn out(&mut self, worker: WorkerKey) -> Option<&mut super::super::session::Outgoing> {
+    pub(super) fn out(&mut self, worker: WorkerKey) -> Option<&mut Batch> {
         let live = self.registry.workers.get_mut(worker)?;
         live.session.as_ref()?;
         if !live.out.touched {

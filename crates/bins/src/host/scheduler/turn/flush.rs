@@ -9,6 +9,7 @@ use orlop_scheduler::effect::Reason;
 use orlop_scheduler::stored::UnitRow;
 
 use super::super::release::Release;
+use super::super::session::Batch;
 use super::super::words;
 use super::Core;
 use super::draft::UnitMark;
@@ -28,7 +29,7 @@ impl Core {
         self.flush_workers();
         for key in std::mem::take(&mut self.draft.touched) {
             let Some(live) = self.registry.workers.get_mut(key) else { continue };
-            let out = std::mem::take(&mut live.out);
+            let out = Batch { ack: live.applied, ..std::mem::take(&mut live.out) };
             if let Some(session) = &live.session {
                 let release = Release::Frame(std::sync::Arc::clone(session), Box::new(out));
                 self.draft.releases.push(release);

@@ -25,12 +25,13 @@ use orlop_scheduler::token::WorkerKey;
 
 use self::draft::{Draft, Told};
 use super::clock::Clock;
-use super::command::Command;
+use super::command::{Command, Reply};
 use super::commit::Staged;
 use super::error::{self, Error};
 use super::ingress::LockFreePriorityQueue;
 use super::live::{Jobs, Keys, Specs, Workers};
 use super::release::Release;
+use super::session::{Opened, Opening};
 use super::snapshot::EVERY;
 
 /// The most inputs of one turn.
@@ -67,6 +68,10 @@ pub(super) struct Core {
     departed: Vec<WorkerKey>,
     /// Messages by their verdict, in the order of the contract.
     verdicts: [u64; 5],
+    /// Turns that were staged in this term.
+    staged: u64,
+    /// Streams that wait for turns to be released.
+    openings: Vec<(u64, Opening, Reply<Opened>)>,
     /// Number of the last change of a job.
     revision: u64,
     /// When the last picture was made.
@@ -79,13 +84,14 @@ pub(super) struct Core {
 
 impl Core {
     /// One turn: inputs, round, rows. None if nothing came of it.
-    pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>) -> Option<Staged> {
+    pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>, released: u64) -> Option<Staged> {
         self.read_clock();
         let begun = Instant::now();
         ingress.drain(INPUTS, |command| {
             self.command(command);
             begun.elapsed() < DRAIN
         });
+        self.open_streams(released);
         let due = self.scheduler.next_deadline().is_some_and(|at| at <= self.now);
         if self.draft.applied || self.more || due {
             self.effects.clear();
@@ -99,6 +105,7 @@ impl Core {
         self.flush();
         self.end_departed();
         self.outdated = true;
+        self.staged += 1;
         let draft = std::mem::take(&mut self.draft);
         Some(Staged { turn: Turn::new(draft.records), releases: draft.releases })
     }

@@ -16,7 +16,7 @@ use super::super::command::{Registration, Reply};
 use super::super::error::{self, Error};
 use super::super::live::{LiveWorker, Syncing};
 use super::super::release::Release;
-use super::super::session::{Closing, Opening, Session, SessionFacts};
+use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;
 use super::draft::Told;
@@ -81,7 +81,7 @@ impl Core {
             live.agent_version.clone_from(&registration.agent_version);
             live.labels.clone_from(&registration.capabilities.labels);
             live.registered_at = Some(self.wall);
-            (live.stream, live.syncing) = (None, None);
+            (live.stream, live.syncing, live.applied) = (None, None, 0);
         }
         if let Some(old) = self.registry.workers.set_session(key, Arc::clone(&session)) {
             self.draft.release(Release::Close(old, Closing::Replaced));
@@ -90,31 +90,63 @@ impl Core {
         session
     }
 
-    /// The stream of a session opens: what the worker kept is judged, what it lost moves on.
-    pub(super) fn open(&mut self, opening: Opening, reply: Reply<Welcome>) {
-        let answer = self.opened(&opening);
-        self.draft.release(Release::reply(reply, answer));
+    /// A stream wants to open. What is on its way to the worker must be in its session before, so that it is not taken for
+    /// lost: it waits for the turns that are not committed yet.
+    pub(super) fn open(&mut self, opening: Opening, reply: Reply<Opened>) {
+        if let Some(key) = self.registry.workers.by_session(opening.hello.session) {
+            self.disconnect(key);
+        }
+        self.openings.push((self.staged, opening, reply));
     }
 
-    fn opened(&mut self, opening: &Opening) -> Result<Welcome, Error> {
+    /// Opens the streams whose time has come: every turn before them is released.
+    pub(super) fn open_streams(&mut self, released: u64) {
+        let openings = std::mem::take(&mut self.openings);
+        for (after, opening, reply) in openings {
+            if after > released {
+                self.openings.push((after, opening, reply));
+                continue;
+            }
+            let answer = self.opened(&opening);
+            self.draft.release(Release::Reply(Box::new(move || {
+                let opened = answer.and_then(|(session, welcome)| {
+                    let welcome = session.welcome(opening.stream, &opening.hello, welcome);
+                    let welcome = welcome.map_err(|error| error::problem(Code::Precondition, error.to_string()))?;
+                    Ok(Opened { session, stream: opening.stream, welcome })
+                });
+                // Who has gone away meanwhile needs no answer.
+                drop(reply.send(opened));
+            })));
+        }
+    }
+
+    /// Whether a stream waits that can open now.
+    pub(in super::super) fn may_open(&self, released: u64) -> bool {
+        self.openings.iter().any(|(after, ..)| *after <= released)
+    }
+
+    fn opened(&mut self, opening: &Opening) -> Result<(Arc<Session>, Welcome), Error> {
         let known = self.registry.workers.by_session(opening.hello.session);
-        let Some(key) = known else {
+        let live = known.and_then(|key| Some((key, self.registry.workers.get(key)?)));
+        let Some((key, applied, session)) =
+            live.and_then(|(key, live)| Some((key, live.applied, Arc::clone(live.session.as_ref()?))))
+        else {
             return Err(error::problem(Code::Unauthenticated, "the session is over; register again"));
         };
         let hello = &opening.hello;
         if hello.highest_epoch > self.epoch {
             return Err(error::not_leader(None));
         }
-        self.disconnect(key);
         let told: BTreeSet<AttemptRef> = hello.live.iter().map(|live| live.attempt).collect();
-        // What is not live there may have ended in a frame that is still to come.
-        let missing: BTreeSet<AttemptRef> = if hello.spooled > 0 {
-            self.scheduler.held_by(key).into_iter().filter(|attempt| !told.contains(attempt)).collect()
-        } else {
-            BTreeSet::new()
-        };
+        let on_the_way: BTreeSet<AttemptRef> = session.undelivered(hello).into_iter().collect();
+        let until = hello.first_spooled.saturating_add(hello.spooled).saturating_sub(1);
+        let spooled = hello.spooled > 0 && until > applied;
+        let held = self.scheduler.held_by(key).into_iter().filter(|attempt| !told.contains(attempt));
+        // What is not live there is still on its way, or may have ended in a frame that is still to come.
+        let silent: BTreeSet<AttemptRef> =
+            held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
         let mut kept = hello.kept();
-        kept.extend(missing.iter().map(|attempt| Kept { attempt: *attempt, started: false }));
+        kept.extend(silent.iter().map(|attempt| Kept { attempt: *attempt, started: false }));
         self.call_or_keep(Event::Connected { worker: key, kept })?;
         let mut opened = Welcome::default();
         for attempt in &told {
@@ -126,7 +158,7 @@ impl Core {
         }
         let is_told = |effect: &Effect| {
             matches!(effect, Effect::Cancel { attempt, why: CancelReason::Stale, .. }
-                if told.contains(attempt) || missing.contains(attempt))
+                if told.contains(attempt) || silent.contains(attempt))
         };
         self.effects.retain(|effect| !is_told(effect));
         self.absorb(&Told::default());
@@ -136,11 +168,11 @@ impl Core {
         self.draft.applied = true;
         if let Some(live) = self.registry.workers.get_mut(key) {
             live.stream = Some(opening.stream);
-            let until = hello.first_spooled.saturating_add(hello.spooled).saturating_sub(1);
-            live.syncing = (hello.spooled > 0).then_some(Syncing { until, missing });
+            let missing = silent.difference(&on_the_way).copied().collect();
+            live.syncing = spooled.then_some(Syncing { until, missing });
         }
         self.draft.workers.push(key);
-        Ok(opened)
+        Ok((session, opened))
     }
 
     /// A stream ended.
@@ -260,7 +292,8 @@ impl LiveWorker {
             session: None,
             stream: None,
             syncing: None,
-            out: super::super::session::Outgoing::default(),
+            out: super::super::session::Batch::default(),
+            applied: 0,
         }
     }
 }

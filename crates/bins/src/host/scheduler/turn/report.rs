@@ -36,20 +36,20 @@ impl Core {
         }
         if let Some(status) = frame.status {
             self.status(key, &status);
-            if let Some(out) = self.out(key) {
-                out.lease = true;
-            }
         }
         if frame.seq > 0 {
-            self.synced(key, frame.seq);
-            if let Some(out) = self.out(key) {
-                out.ack = Some(frame.seq);
+            if let Some(live) = self.registry.workers.get_mut(key) {
+                live.applied = frame.seq;
             }
+            self.synced(key);
+            // Touched, so that the frame is acknowledged.
+            self.out(key);
         }
-        if !frame.need_specs.is_empty()
+        let specs: Vec<_> = frame.need_specs.iter().filter_map(|number| self.registry.specs.by_number(*number)).collect();
+        if !specs.is_empty()
             && let Some(out) = self.out(key)
         {
-            out.need_specs.extend(frame.need_specs);
+            out.specs.extend(specs);
         }
         if frame.goodbye.is_some() {
             self.apply(Event::Remove { worker: key, why: Departure::Goodbye }, &Told::default());
@@ -161,9 +161,9 @@ impl Core {
     }
 
     /// Whether a worker that came back has sent all it had spooled: what is still missing then is lost.
-    fn synced(&mut self, key: WorkerKey, seq: u64) {
+    fn synced(&mut self, key: WorkerKey) {
         let Some(live) = self.registry.workers.get_mut(key) else { return };
-        let Some(syncing) = live.syncing.take_if(|syncing| syncing.until <= seq) else { return };
+        let Some(syncing) = live.syncing.take_if(|syncing| syncing.until <= live.applied) else { return };
         for attempt in syncing.missing {
             if self.scheduler.attempt_row(attempt, key).is_some() {
                 self.result(key, JobResult::new(attempt, Ending::Lost));

@@ -89,6 +89,8 @@ impl Core {
             draft: Draft::default(),
             departed: Vec::new(),
             verdicts: [0; 5],
+            staged: 0,
+            openings: Vec::new(),
             revision: 0,
             more: true,
             pictured: 0,
