@@ -13,7 +13,7 @@ pub mod grpc;
 pub mod identity;
 pub mod job;
 pub mod problem;
-mod proto;
+pub(crate) mod proto;
 pub mod query;
 pub mod result;
 pub mod session;

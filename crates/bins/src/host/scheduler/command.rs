@@ -5,11 +5,11 @@ use std::sync::Arc;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};
 use orlop_core::time::Time;
-use orlop_scheduler::engine::Explanation;
 use orlop_scheduler::event::{ArraySpec, Capabilities, DrainOrder, Quota, TenantSettings};
 use tokio::sync::oneshot;
 
 use super::error::Error;
+use super::explain::Explained;
 use super::live::ClientFields;
 use super::prepare::Prepared;
 use super::session::{Opened, Opening, Session};
@@ -118,7 +118,7 @@ pub struct Registration {
 pub(super) enum Command {
     Submit(Box<Batch>, Reply<Submitted>),
     Cancel { job: JobId, elements: Vec<(u32, u32)>, reply: Reply<Cancelled> },
-    Explain(JobId, oneshot::Sender<Option<Box<Explanation>>>),
+    Explain(JobId, oneshot::Sender<Option<Box<Explained>>>),
     Wait(JobId, oneshot::Sender<()>),
     Worker(WorkerId, WorkerOrder, Reply<()>),
     Tenant(Box<(TenantName, Option<TenantSettings>, Option<Quota>)>, Reply<()>),

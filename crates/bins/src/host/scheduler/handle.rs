@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use orlop_cloud::bus::local::LocalSubscription;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
+use orlop_core::ports::bus::SubjectFilter;
 use orlop_core::ports::fleet_store::FleetStore;
-use orlop_scheduler::engine::Explanation;
 use orlop_scheduler::event::{Quota, TenantSettings};
 use tokio::sync::oneshot;
 
 use super::clock::Clock;
 use super::command::{Batch, Cancelled, Command, Registration, Submitted, WorkerOrder};
 use super::error::{self, Error};
+use super::explain::Explained;
 use super::ingress::Lane;
 use super::session::{Opened, Opening, Session};
 use super::shared::{Options, Shared, Status};
@@ -81,11 +83,19 @@ impl Handle {
     ///
     /// # Errors
     /// NotFound when it is not live, nor ended lately; and as of [`Handle::submit`].
-    pub async fn explain(&self, job: JobId) -> Result<Box<Explanation>, Error> {
+    pub async fn explain(&self, job: JobId) -> Result<Box<Explained>, Error> {
         let (reply, answer) = oneshot::channel();
         self.push(Lane::Control, Command::Explain(job, reply))?;
         let answer = answer.await.map_err(|_| self.unavailable())?;
         answer.ok_or_else(|| error::not_found(format_args!("job {job}")))
+    }
+
+    /// Listens to events from now on.
+    ///
+    /// # Errors
+    /// RateLimited when too many listen.
+    pub fn subscribe(&self, filter: SubjectFilter) -> Result<LocalSubscription, Error> {
+        self.shared.bus.listen(filter).map_err(|error| error::problem(Code::RateLimited, error.message))
     }
 
     /// Waits for a job to end and its end to be committed. One that is not live counts as ended.
@@ -144,7 +154,12 @@ impl Handle {
     /// # Errors
     /// The stream cannot go on.
     pub async fn frame(&self, session: &Arc<Session>, stream: u64, frame: WorkerFrame) -> Result<(), SessionError> {
-        let Some(frame) = session.receive(stream, frame)? else { return Ok(()) };
+        let Some(mut frame) = session.receive(stream, frame)? else { return Ok(()) };
+        // No log storage is attached: the chunks are given up, and their credit goes back.
+        let logged: usize = std::mem::take(&mut frame.logs).iter().map(|chunk| chunk.data.len()).sum();
+        if logged > 0 {
+            session.stored(logged as u64);
+        }
         let command = Command::Frame(Arc::clone(session), Box::new(frame));
         self.shared.ingress.push_when_room(Lane::Control, command).await;
         Ok(())

@@ -11,15 +11,19 @@ pub mod clock;
 mod command;
 mod commit;
 mod error;
+mod explain;
+pub mod grpc;
 mod handle;
 pub mod ingress;
 mod lead;
 mod live;
 mod prepare;
 mod release;
+mod retry;
 mod session;
 mod shared;
 mod snapshot;
+mod stop;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -35,6 +39,7 @@ use orlop_core::ports::fleet_store::FleetStore;
 use self::clock::Clock;
 pub use self::command::{Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
 pub use self::error::Error;
+pub use self::explain::Explained;
 pub use self::handle::Handle;
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
@@ -43,6 +48,7 @@ pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Options, Status};
 pub use self::snapshot::{Snapshot, WorkerPicture};
+pub use self::stop::Stop;
 
 /// A running server. Dropping it without [`Server::stop`] ends it as a crash would: nothing more is committed or released
 /// once its thread notices.
@@ -67,6 +73,7 @@ impl Server {
             ingress: LockFreePriorityQueue::new(options.queue),
             clock,
             store,
+            bus: Arc::default(),
             options,
             status: ArcSwap::from_pointee(Status::Restoring),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use orlop_cloud::bus::local::LocalBus;
+use orlop_core::ports::bus::BusEvent;
 use tokio::sync::oneshot;
 
 use super::session::{Batch, Closing, Session};
@@ -16,6 +18,8 @@ pub(super) enum Release {
     Frame(Arc<Session>, Box<Batch>),
     /// A session or its stream ends.
     Close(Arc<Session>, Closing),
+    /// Events of the turn.
+    Events(Arc<LocalBus>, Vec<BusEvent>),
     /// Those who waited for the end of a job.
     Ended(Vec<oneshot::Sender<()>>),
 }
@@ -26,6 +30,7 @@ impl fmt::Debug for Release {
             Self::Reply(_) => "Reply",
             Self::Frame(..) => "Frame",
             Self::Close(..) => "Close",
+            Self::Events(..) => "Events",
             Self::Ended(_) => "Ended",
         })
     }
@@ -44,6 +49,11 @@ impl Release {
             Self::Reply(reply) => reply(),
             Self::Frame(session, out) => session.send(*out),
             Self::Close(session, closing) => session.close(closing),
+            Self::Events(bus, events) => {
+                if let Err(error) = bus.publish_now(events) {
+                    tracing::error!(target: "orlop::scheduler", error = error.chain(), "events were not published");
+                }
+            }
             Self::Ended(waiters) => {
                 waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::ArcSwap;
+use orlop_cloud::bus::local::LocalBus;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{FleetStore, Holder};
 use orlop_scheduler::config::Config as CoreConfig;
@@ -26,6 +27,8 @@ pub struct Options {
     pub holder: Holder,
     /// How many inputs each queue holds.
     pub queue: usize,
+    /// Events go to the store's outbox too, for a bus outside.
+    pub outbox: bool,
     /// The lease of attempts, in milliseconds.
     pub lease_ms: u32,
     /// Time between the heartbeats of an agent, in milliseconds.
@@ -39,6 +42,7 @@ impl Default for Options {
             seed: 1,
             holder: Holder { name: "orlop-scheduler".to_owned(), url: String::new() },
             queue: 8192,
+            outbox: false,
             lease_ms: 20_000,
             heartbeat_ms: 5000,
         }
@@ -70,6 +74,7 @@ pub(super) struct Shared {
     pub(super) ingress: LockFreePriorityQueue<Command>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: Arc<dyn FleetStore>,
+    pub(super) bus: Arc<LocalBus>,
     pub(super) options: Options,
     pub(super) status: ArcSwap<Status>,
     pub(super) snapshot: ArcSwap<Snapshot>,

@@ -9,6 +9,8 @@ use orlop_core::time::Time;
 use orlop_scheduler::engine::{FleetUse, TenantView, WorkerView};
 use orlop_scheduler::event::Capabilities;
 
+use crate::wire::status::WorkerStatus;
+
 /// A worker as people see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerPicture {
@@ -24,6 +26,8 @@ pub struct WorkerPicture {
     pub reason: String,
     /// When it registered.
     pub registered_at: Option<Time>,
+    /// What it last said of itself.
+    pub status: Option<Arc<WorkerStatus>>,
     /// Its stream is up.
     pub connected: bool,
 }

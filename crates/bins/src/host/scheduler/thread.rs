@@ -119,9 +119,9 @@ impl Loop {
             let me = std::thread::current();
             let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
             shared.ingress.wake().sleep(patience, || {
-                shared.ingress.is_empty()
-                    && !core.may_open(progress.released())
-                    && !progress.has_failed() && !(self.stopping() && progress.is_idle())
+                let news = !shared.ingress.is_empty() || core.may_open(progress.released()) || progress.has_failed();
+                let over = self.stopping() && progress.is_idle();
+                !news && !over
             });
         };
         // From here on nothing is released: the writer's queue ends with it.

@@ -9,6 +9,7 @@ use orlop_core::time::Time;
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
 use super::super::session::{Batch, Session};
+use crate::wire::status::WorkerStatus;
 
 /// What a worker that came back has yet to send before it is known what it lost.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct LiveWorker {
     pub(crate) syncing: Option<Syncing>,
     /// What goes out to it after this turn.
     pub(crate) out: Batch,
+    /// What it last said of itself.
+    pub(crate) status: Option<Arc<WorkerStatus>>,
     /// The last frame of its session that was applied.
     pub(crate) applied: u64,
 }

@@ -130,3 +130,51 @@ async fn s1_3_cancel_ends_what_waits_at_once_and_what_runs_by_its_worker() {
     let unknown = orlop_core::id::JobId::from_u64(99);
     assert_eq!(bed.handle().cancel(unknown, vec![]).await.unwrap_err().code, Code::NotFound);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_3_a_retry_is_a_new_job_of_what_was_unsuccessful() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 4).await;
+    let job = bed.submit(&[json!({"name": "sweep", "array": {"count": 4, "max_parallel": 4}})]).await[0];
+    let given = agent.given(4).await;
+    assert_eq!(bed.handle().retry(job, None).await.unwrap_err().code, Code::Conflict, "it is live");
+    agent.end(&given[1..3], Ending::Failed).await;
+    agent.end(&[given[0], given[3]], Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
+    let again = bed.handle().retry(job, Some("k".to_owned())).await.unwrap();
+    assert_eq!(bed.handle().retry(job, Some("k".to_owned())).await.unwrap(), again, "once a key");
+    let indices: Vec<u32> = agent.given(2).await.iter().map(|attempt| attempt.index).collect();
+    assert_eq!(indices, [given[1].index, given[2].index]);
+    let row = bed.row(again).await;
+    assert_eq!((row.job.retry_of, row.job.count, row.job.name.as_deref()), (Some(job), 2, Some("sweep")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_3_events_come_after_their_commit_in_its_order() {
+    use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription as _};
+    let bed = Bed::new().await;
+    let mut events = bed.handle().subscribe(SubjectFilter::new("orlop.events.job.*").unwrap()).unwrap();
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let job = bed.submit(&[json!({"correlation_id": "c-1"})]).await[0];
+    agent.work(1).await;
+    let (mut kinds, mut last) = (Vec::new(), 0);
+    while kinds.last().is_none_or(|kind: &String| kind != "job.completed") {
+        let Some(Delivery::Event(event)) = events.next().await else { panic!("an event") };
+        let body: EventBody = serde_json::from_str(&event.body).unwrap();
+        assert_eq!((body.job, body.correlation_id), (Some(job.to_string()), Some("c-1".to_owned())));
+        assert!(event.id > last);
+        last = event.id;
+        kinds.push(body.kind);
+    }
+    assert_eq!(kinds, ["job.created", "job.queued", "job.assigned", "job.completed"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s2_9_a_waiting_job_says_why() {
+    let bed = Bed::new().await;
+    let _agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let job = bed.submit(&[json!({"resources": {"cpu_m": 4000, "memory_bytes": 0}})]).await[0];
+    let told = bed.handle().explain(job).await.unwrap();
+    insta::assert_snapshot!(told.summary(), @"Queued; 0 of its class before it; it fits nowhere now; never fits: 1 workers");
+    assert_eq!(told.json()["workers"][0]["worker"], "w1");
+}

@@ -3,5 +3,6 @@
 mod agent;
 mod bed;
 mod crash;
+mod grpc;
 mod life;
 mod trouble;

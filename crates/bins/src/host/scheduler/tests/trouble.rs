@@ -174,7 +174,13 @@ async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
     assert_eq!(agent.closed, Some(Closing::Gone));
     let directive = agent.received.iter().find_map(|frame| frame.directive.as_ref()).unwrap();
     assert_eq!(directive.kind, DirectiveKind::Drain);
-    assert!(agent.received.iter().filter_map(|frame| frame.directive.as_ref()).any(|told| told.kind == DirectiveKind::Shutdown));
+    assert!(
+        agent
+            .received
+            .iter()
+            .filter_map(|frame| frame.directive.as_ref())
+            .any(|told| told.kind == DirectiveKind::Shutdown)
+    );
     assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
     assert_eq!(bed.state(jobs[1]).await, JobState::Queued);
     agent.stored(WorkerState::Terminated).await;

@@ -28,6 +28,7 @@ impl Core {
     pub(super) fn absorb(&mut self, told: &Told) {
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
+            self.publish(&effect);
             self.take_in(effect, told);
         }
         self.effects = effects;

@@ -6,6 +6,7 @@ mod effects;
 mod flush;
 mod order;
 mod picture;
+mod publish;
 mod register;
 mod report;
 mod restore;
@@ -14,6 +15,7 @@ mod submit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orlop_cloud::bus::local::LocalBus;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::Turn;
 use orlop_core::time::Time;
@@ -68,6 +70,11 @@ pub(super) struct Core {
     departed: Vec<WorkerKey>,
     /// Messages by their verdict, in the order of the contract.
     verdicts: [u64; 5],
+    bus: Arc<LocalBus>,
+    /// Events go to the store's outbox too.
+    outbox: bool,
+    /// Events of this term.
+    events: u64,
     /// Turns that were staged in this term.
     staged: u64,
     /// Streams that wait for turns to be released.
@@ -128,7 +135,8 @@ impl Core {
         match command {
             Command::Submit(batch, reply) => self.submit(*batch, reply),
             Command::Cancel { job, elements, reply } => self.cancel(job, &elements, reply),
-            Command::Explain(job, reply) => drop(reply.send(self.scheduler.explain(job).map(Box::new))),
+            // Who has gone away meanwhile needs no answer.
+            Command::Explain(job, reply) => drop(reply.send(self.explained(job))),
             Command::Wait(job, waiter) => {
                 // Its end may be in a turn that is not committed yet.
                 if let Some(waiter) = self.registry.jobs.wait(job, waiter) {

@@ -10,6 +10,7 @@ use orlop_scheduler::token::WorkerKey;
 
 use super::super::command::{Cancelled, Reply, WorkerOrder};
 use super::super::error::{self, Error};
+use super::super::explain::Explained;
 use super::super::release::Release;
 use super::Core;
 use super::draft::Told;
@@ -17,6 +18,14 @@ use crate::wire::frame::{Directive, DirectiveKind};
 use crate::wire::problem::Code;
 
 impl Core {
+    /// Why a job is where it is, with the names of workers.
+    pub(super) fn explained(&self, job: JobId) -> Option<Box<Explained>> {
+        let explanation = self.scheduler.explain(job)?;
+        let name = |key| self.registry.workers.get(key).map_or_else(String::new, |live| live.id.to_string());
+        let names = explanation.workers.iter().map(|fit| name(fit.worker)).collect();
+        Some(Box::new(Explained { explanation, names }))
+    }
+
     /// Cancels a job, or elements of it. One that has ended stays as it is.
     pub(super) fn cancel(&mut self, job: JobId, elements: &[(u32, u32)], reply: Reply<Cancelled>) {
         let mut answer = Ok(Cancelled::Taken);
@@ -107,6 +116,7 @@ impl Core {
         };
         let record = Record::put(&document).map_err(|error| error::port(&error))?;
         self.draft.records.push(record);
+        self.publish_plain("quota.changed");
         Ok(())
     }
 }

@@ -36,6 +36,7 @@ impl Core {
                     since: live.since,
                     reason: live.reason.clone(),
                     registered_at: live.registered_at,
+                    status: live.status.clone(),
                     connected: live.stream.is_some(),
                 };
                 (live.id.clone(), picture)

@@ -143,8 +143,7 @@ impl Core {
         let spooled = hello.spooled > 0 && until > applied;
         let held = self.scheduler.held_by(key).into_iter().filter(|attempt| !told.contains(attempt));
         // What is not live there is still on its way, or may have ended in a frame that is still to come.
-        let silent: BTreeSet<AttemptRef> =
-            held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
+        let silent: BTreeSet<AttemptRef> = held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
         let mut kept = hello.kept();
         kept.extend(silent.iter().map(|attempt| Kept { attempt: *attempt, started: false }));
         self.call_or_keep(Event::Connected { worker: key, kept })?;
@@ -172,6 +171,7 @@ impl Core {
             live.syncing = spooled.then_some(Syncing { until, missing });
         }
         self.draft.workers.push(key);
+        self.publish_worker("worker.connected", key);
         Ok((session, opened))
     }
 
@@ -204,6 +204,7 @@ impl Core {
         let Some(live) = self.registry.workers.get_mut(key) else { return };
         live.syncing = None;
         if live.stream.take().is_some() {
+            self.publish_worker("worker.disconnected", key);
             self.apply(Event::ConnectionLost { worker: key }, &Told::default());
             self.draft.applied = true;
         }
@@ -294,6 +295,7 @@ impl LiveWorker {
             syncing: None,
             out: super::super::session::Batch::default(),
             applied: 0,
+            status: None,
         }
     }
 }

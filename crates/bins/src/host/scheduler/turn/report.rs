@@ -36,6 +36,9 @@ impl Core {
         }
         if let Some(status) = frame.status {
             self.status(key, &status);
+            if let Some(live) = self.registry.workers.get_mut(key) {
+                live.status = Some(Arc::new(status));
+            }
         }
         if frame.seq > 0 {
             if let Some(live) = self.registry.workers.get_mut(key) {
@@ -45,7 +48,8 @@ impl Core {
             // Touched, so that the frame is acknowledged.
             self.out(key);
         }
-        let specs: Vec<_> = frame.need_specs.iter().filter_map(|number| self.registry.specs.by_number(*number)).collect();
+        let specs: Vec<_> =
+            frame.need_specs.iter().filter_map(|number| self.registry.specs.by_number(*number)).collect();
         if !specs.is_empty()
             && let Some(out) = self.out(key)
         {

@@ -89,6 +89,9 @@ impl Core {
             draft: Draft::default(),
             departed: Vec::new(),
             verdicts: [0; 5],
+            bus: Arc::clone(&shared.bus),
+            outbox: options.outbox,
+            events: 0,
             staged: 0,
             openings: Vec::new(),
             revision: 0,
@@ -98,6 +101,7 @@ impl Core {
         };
         core.know_workers(workers);
         core.absorb(&Told::default());
+        core.publish_plain("leader.elected");
         Ok(core)
     }
 

@@ -57,10 +57,10 @@ impl Core {
         for (id, submission) in taken.iter().zip(&batch.jobs) {
             self.store_new(*id, submission);
         }
-        // What a new job's row says needs no second record.
-        let is_birth = |effect: &Effect| matches!(effect, Effect::JobChanged { from: JobState::Pending, .. });
-        self.effects.retain(|effect| !is_birth(effect));
+        let marks = self.draft.units.len();
         self.absorb(&Told::default());
+        // What the row of a new job says needs no second record.
+        self.draft.units.truncate(marks);
         self.draft.applied = true;
         if let Some(once) = batch.once {
             self.remember(once, &taken);

@@ -1,0 +1,71 @@
+//! Explanations as text and as JSON: why a job is where it is, for people and programs. Owns the forms; the reasons are the
+//! core's.
+
+use orlop_scheduler::engine::{Explanation, WorkerFit};
+use orlop_scheduler::token::WorkerKey;
+use serde_json::{Value, json};
+
+/// An explanation with the names of its workers.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// What the core says.
+    pub explanation: Explanation,
+    /// Names of the workers it speaks of, in its order.
+    pub names: Vec<String>,
+}
+
+impl Explained {
+    fn name(&self, key: WorkerKey) -> &str {
+        let at = self.explanation.workers.iter().position(|fit| fit.worker == key);
+        at.and_then(|at| self.names.get(at)).map_or("?", String::as_str)
+    }
+
+    /// In one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let told = &self.explanation;
+        let mut parts = vec![told.state.to_string()];
+        if let Some(position) = told.position {
+            parts.push(format!("{position} of its class before it"));
+        }
+        if told.quota {
+            parts.push("its tenant's limits have no room for it".to_owned());
+        }
+        if told.blocked_since.is_some() {
+            parts.push("it fits nowhere now".to_owned());
+        }
+        parts.extend(told.counts.iter().map(|(misfit, count)| format!("{misfit}: {count} workers")));
+        if let Some(nearest) = told.nearest {
+            let fit = told.workers.iter().find(|fit| fit.worker == nearest);
+            let lacking = fit.map(|fit| fit.lacking.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+            parts.push(format!("nearest is {} ({})", self.name(nearest), lacking.unwrap_or_default()));
+        }
+        parts.join("; ")
+    }
+
+    /// In full.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let told = &self.explanation;
+        let worker = |(fit, name): (&WorkerFit, &String)| {
+            json!({
+                "worker": name,
+                "misfit": fit.misfit.map(|misfit| misfit.to_string()),
+                "lacking": fit.lacking.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "state": told.state,
+            "band": told.band,
+            "tenant_share": told.tenant_share,
+            "tenant_rank": told.tenant_rank,
+            "position": told.position,
+            "quota": told.quota,
+            "blocked_since": told.blocked_since,
+            "workers": told.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
+            "counts": told.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
+            "nearest": told.nearest.map(|nearest| self.name(nearest)),
+            "hopeless": told.is_hopeless(),
+        })
+    }
+}

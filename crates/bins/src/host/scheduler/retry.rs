@@ -1,0 +1,89 @@
+//! Retrying a job that has ended: a new job of the same specification, of an array its unsuccessful elements. Owns how it is
+//! read back; the submit is like any other.
+
+use std::sync::Arc;
+
+use orlop_core::id::JobId;
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobKind, JobRow, Page, SpecHash};
+use orlop_scheduler::event::ArraySpec;
+
+use super::command::{Batch, Once, Submission};
+use super::error::{self, Error};
+use super::handle::Handle;
+use super::live::ClientFields;
+use super::prepare::Prepared;
+use crate::wire::problem::Code;
+
+/// Elements of a page.
+const PAGE: u32 = 10_000;
+
+impl Handle {
+    /// A job as it is stored.
+    ///
+    /// # Errors
+    /// NotFound; StoreUnavailable.
+    pub async fn job(&self, job: JobId) -> Result<JobRow, Error> {
+        let row = self.store().job(job).await.map_err(|error| error::port(&error))?;
+        row.ok_or_else(|| error::not_found(format_args!("job {job}")))
+    }
+
+    /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements. With a key it is done once.
+    ///
+    /// # Errors
+    /// Conflict while it is live, or when nothing of it was unsuccessful; and as of [`Handle::submit`].
+    pub async fn retry(&self, job: JobId, key: Option<String>) -> Result<JobId, Error> {
+        let row = self.job(job).await?;
+        if !row.unit.state.is_terminal() {
+            let text = format!("job {job} is {}; it can be retried once it has ended", row.unit.state);
+            return Err(error::problem(Code::Conflict, text));
+        }
+        let spec = self.store().spec(&row.job.spec).await.map_err(|error| error::port(&error))?;
+        let spec = spec.ok_or_else(|| error::not_found(format_args!("the specification of job {job}")))?;
+        let spec = Prepared::stored(&spec).map_err(|problem| error::problem(Code::Internal, problem.to_string()))?;
+        let array = match row.job.kind {
+            JobKind::Array => Some(self.unsuccessful(job, &spec).await?),
+            JobKind::Single | JobKind::Gang => None,
+        };
+        let client = ClientFields { correlation_id: row.job.correlation_id, traceparent: row.job.traceparent };
+        let submission = Submission {
+            spec: Arc::new(spec),
+            not_before: None,
+            queue_timeout: None,
+            array,
+            name: row.job.name,
+            labels: row.job.labels,
+            flow: row.job.flow.zip(row.job.step),
+            retry_of: Some(job),
+            client: (client != ClientFields::default()).then(|| Arc::new(client)),
+        };
+        let once = key.map(|key| Once {
+            key: IdempotencyKey { tenant: row.job.tenant, key },
+            body_hash: SpecHash::of(&format!("retry {job}")).0,
+        });
+        let taken = self.submit(Batch { jobs: vec![submission], once }).await?;
+        taken.jobs.first().copied().ok_or_else(|| error::problem(Code::Internal, "a submit of one job made none"))
+    }
+
+    /// The elements of an array that did not succeed.
+    async fn unsuccessful(&self, job: JobId, spec: &Prepared) -> Result<ArraySpec, Error> {
+        let filter = ElementFilter { states: vec![JobState::Failed, JobState::TimedOut, JobState::Cancelled] };
+        let (mut indices, mut page): (Vec<(u32, u32)>, _) = (Vec::new(), Page::first(PAGE));
+        loop {
+            let found = self.store().elements(job, &filter, &page).await.map_err(|error| error::port(&error))?;
+            for element in found.items {
+                match indices.last_mut() {
+                    Some((_, last)) if last.checked_add(1) == Some(element.index) => *last = element.index,
+                    _ => indices.push((element.index, element.index)),
+                }
+            }
+            let Some(next) = found.next else { break };
+            page = Page::after(next, PAGE);
+        }
+        if indices.is_empty() {
+            return Err(error::problem(Code::Conflict, format!("every element of job {job} has succeeded")));
+        }
+        let (max_parallel, max_failures) = spec.array_limits();
+        Ok(ArraySpec { indices, max_parallel, max_failures })
+    }
+}
