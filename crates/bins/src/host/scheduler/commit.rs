@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{FleetStore, Turn};
@@ -16,6 +16,9 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// A commit that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many turns a percentile is taken of.
+const SAMPLES: usize = 128;
+
 /// A turn that was computed.
 #[derive(Debug)]
 pub(super) struct Staged {
@@ -23,6 +26,8 @@ pub(super) struct Staged {
     pub(super) turn: Turn,
     /// What is done then.
     pub(super) releases: Vec<Release>,
+    /// When the turn began.
+    pub(super) begun: Instant,
 }
 
 /// How far the writer is, for the loop.
@@ -31,9 +36,16 @@ pub(super) struct Progress {
     waiting: AtomicUsize,
     released: AtomicU64,
     failed: AtomicBool,
+    /// The 99th percentile of the last turns from their beginning to their release, in microseconds; 0 = not known.
+    turn_micros: AtomicU64,
 }
 
 impl Progress {
+    /// The 99th percentile of the last turns in microseconds, once it is known anew.
+    pub(super) fn take_turn_time(&self) -> Option<u64> {
+        Some(self.turn_micros.swap(0, Ordering::SeqCst)).filter(|micros| *micros > 0)
+    }
+
     /// Whether another turn may be computed.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) < IN_FLIGHT
@@ -97,6 +109,7 @@ struct Work {
 
 impl Work {
     async fn run(self, mut staged: mpsc::UnboundedReceiver<Staged>) {
+        let mut times = Vec::with_capacity(SAMPLES);
         while let Some(first) = staged.recv().await {
             let mut group = vec![first];
             while let Ok(next) = staged.try_recv() {
@@ -110,7 +123,14 @@ impl Work {
                 return;
             }
             for staged in group {
+                times.push(u64::try_from(staged.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
                 staged.releases.into_iter().for_each(Release::carry_out);
+            }
+            if times.len() >= SAMPLES {
+                times.sort_unstable();
+                let late = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
+                self.progress.turn_micros.store(late.max(1), Ordering::SeqCst);
+                times.clear();
             }
             self.progress.released.fetch_add(done as u64, Ordering::SeqCst);
             self.progress.waiting.fetch_sub(done, Ordering::SeqCst);

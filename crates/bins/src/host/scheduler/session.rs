@@ -2,6 +2,7 @@
 //! hand-over between the loop and the stream; numbers, resending and credit are the protocol's session machine.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use orlop_core::id::{Epoch, Incarnation, SessionId, WorkerId};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
@@ -132,6 +133,10 @@ struct Inner {
     /// The stream that is up, or was last.
     stream: u64,
     closing: Option<Closing>,
+    /// A frame whose acknowledgement is timed: its number and when it was sent.
+    timed: Option<(u64, Instant)>,
+    /// How long the last one took, in microseconds, until the loop asks.
+    round_trip: Option<u64>,
 }
 
 /// A session.
@@ -156,7 +161,8 @@ pub struct Poll {
 impl Session {
     pub(super) fn new(facts: SessionFacts, lease_ms: u32) -> Self {
         let machine = ServerSession::new(facts.id, facts.epoch, lease_ms);
-        Self { facts, inner: Mutex::new(Inner { machine, stream: 0, closing: None }), ready: Notify::new() }
+        let inner = Inner { machine, stream: 0, closing: None, timed: None, round_trip: None };
+        Self { facts, inner: Mutex::new(inner), ready: Notify::new() }
     }
 
     /// Its id.
@@ -202,7 +208,7 @@ impl Session {
     /// A stream opens: the frame it begins with. The stream before it is over.
     pub(super) fn welcome(&self, stream: u64, hello: &Hello, welcome: Welcome) -> Result<ServerFrame, SessionError> {
         let mut inner = self.inner();
-        inner.stream = stream;
+        (inner.stream, inner.timed) = (stream, None);
         let frame = inner.machine.welcome(hello, welcome)?;
         drop(inner);
         self.ready.notify_one();
@@ -215,10 +221,18 @@ impl Session {
         if inner.stream != stream {
             return Ok(None);
         }
+        if let Some((_, sent)) = inner.timed.take_if(|(seq, _)| *seq <= frame.ack) {
+            inner.round_trip = Some(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
         let received = inner.machine.receive(frame)?;
         drop(inner);
         self.ready.notify_one();
         Ok(received)
+    }
+
+    /// How long a message took to the agent and back, in microseconds, if that was measured since the last call.
+    pub(super) fn take_round_trip(&self) -> Option<u64> {
+        self.inner().round_trip.take()
     }
 
     /// Bytes of logs were stored or given up.
@@ -243,6 +257,12 @@ impl Session {
             return Poll { closing: Some(Closing::Superseded), ..Poll::default() };
         }
         let frames = inner.machine.poll(now);
+        // One frame at a time is timed, and only one that the agent answers: acknowledgements alone may be late.
+        if inner.timed.is_none()
+            && let Some(frame) = frames.iter().find(|frame| frame.seq > 0 && !frame.assign.is_empty())
+        {
+            inner.timed = Some((frame.seq, Instant::now()));
+        }
         // What ends leaves only when nothing waits any more.
         let due = inner.machine.due(now);
         let closing = inner.closing.filter(|why| *why != Closing::Gone || due.is_none());

@@ -106,7 +106,7 @@ impl Loop {
                 shared.pause.sleep(None, || !progress.has_room() && !progress.has_failed());
                 continue;
             }
-            if let Some(staged) = core.turn(&shared.ingress, progress.released()) {
+            if let Some(staged) = core.turn(&shared.ingress, &progress) {
                 writer.stage(staged);
                 core.publish_snapshot(&shared.snapshot);
                 continue;

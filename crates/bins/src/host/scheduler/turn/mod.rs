@@ -28,7 +28,7 @@ use orlop_scheduler::token::WorkerKey;
 use self::draft::{Draft, Told};
 use super::clock::Clock;
 use super::command::{Command, Reply};
-use super::commit::Staged;
+use super::commit::{Progress, Staged};
 use super::error::{self, Error};
 use super::ingress::LockFreePriorityQueue;
 use super::live::{Jobs, Keys, Specs, Workers};
@@ -91,14 +91,17 @@ pub(super) struct Core {
 
 impl Core {
     /// One turn: inputs, round, rows. None if nothing came of it.
-    pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>, released: u64) -> Option<Staged> {
+    pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>, progress: &Progress) -> Option<Staged> {
         self.read_clock();
         let begun = Instant::now();
         ingress.drain(INPUTS, |command| {
             self.command(command);
             begun.elapsed() < DRAIN
         });
-        self.open_streams(released);
+        self.open_streams(progress.released());
+        if let Some(micros) = progress.take_turn_time() {
+            self.apply(Event::TurnTime { micros }, &Told::default());
+        }
         let due = self.scheduler.next_deadline().is_some_and(|at| at <= self.now);
         if self.draft.applied || self.more || due {
             self.effects.clear();
@@ -114,7 +117,7 @@ impl Core {
         self.outdated = true;
         self.staged += 1;
         let draft = std::mem::take(&mut self.draft);
-        Some(Staged { turn: Turn::new(draft.records), releases: draft.releases })
+        Some(Staged { turn: Turn::new(draft.records), releases: draft.releases, begun })
     }
 
     /// When the next turn is due if nothing comes in, in monotonic milliseconds; 0 = at once.

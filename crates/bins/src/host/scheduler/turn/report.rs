@@ -25,6 +25,9 @@ impl Core {
         // A session that is over speaks for nobody: its agent registers anew and sends its spool again.
         let Some(key) = self.registry.workers.by_session(session.id()) else { return };
         self.draft.applied = true;
+        if let Some(micros) = session.take_round_trip() {
+            self.apply(Event::RoundTrip { worker: key, micros }, &Told::default());
+        }
         frame.results.into_iter().for_each(|result| self.result(key, result));
         frame.started.into_iter().for_each(|started| self.started(key, &started));
         for attempt in frame.accepted {
