@@ -1,7 +1,7 @@
 //! Explanations as text and as JSON: why a job is where it is, for people and programs. Owns the forms; the reasons are the
 //! core's.
 
-use orlop_scheduler::engine::{Explanation, WorkerFit};
+use orlop_scheduler::engine::{Explanation, Obstacle, WorkerFit};
 use orlop_scheduler::token::WorkerKey;
 use serde_json::{Value, json};
 
@@ -28,9 +28,7 @@ impl Explained {
         if let Some(position) = told.position {
             parts.push(format!("{position} of its class before it"));
         }
-        if told.quota {
-            parts.push("its tenant's limits have no room for it".to_owned());
-        }
+        parts.extend(told.obstacle.as_ref().map(obstacle));
         if told.blocked_since.is_some() {
             parts.push("it fits nowhere now".to_owned());
         }
@@ -60,12 +58,29 @@ impl Explained {
             "tenant_share": told.tenant_share,
             "tenant_rank": told.tenant_rank,
             "position": told.position,
-            "quota": told.quota,
+            "obstacle": told.obstacle.as_ref().map(obstacle),
+            "reserved": told.reservation.as_ref().map(|kept| kept.workers.iter().map(|key| self.name(*key)).collect::<Vec<_>>()),
+            "shadow": told.reservation.as_ref().and_then(|kept| kept.shadow),
             "blocked_since": told.blocked_since,
             "workers": told.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
             "counts": told.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
             "nearest": told.nearest.map(|nearest| self.name(nearest)),
             "hopeless": told.is_hopeless(),
         })
+    }
+}
+
+/// What stands before the question of workers, for people.
+fn obstacle(obstacle: &Obstacle) -> String {
+    match obstacle {
+        Obstacle::NotBefore(_) => "it may not start yet".to_owned(),
+        Obstacle::Backoff(_) => "it waits before its next attempt".to_owned(),
+        Obstacle::TenantPaused => "its tenant is paused".to_owned(),
+        Obstacle::Window(most) => format!("{most} of its elements hold capacity, which is `max_parallel`"),
+        Obstacle::Quota(limits) => {
+            let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
+            format!("limits of its tenant: {}", limits.join(", "))
+        }
+        _ => format!("{obstacle:?}"),
     }
 }

@@ -18,6 +18,8 @@ pub mod ingress;
 mod lead;
 mod live;
 mod prepare;
+#[cfg(all(unix, feature = "cli"))]
+pub mod program;
 mod release;
 mod retry;
 mod session;

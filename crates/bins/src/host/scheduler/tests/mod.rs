@@ -5,4 +5,5 @@ mod bed;
 mod crash;
 mod grpc;
 mod life;
+mod throughput;
 mod trouble;
