@@ -2,9 +2,11 @@
 //! (scheduler contract, chapter 4). Owns the messages with their bounds and the errors of calls. Never decides where a
 //! job runs, and never keeps anything.
 //!
-//! Generated types stay inside: [`attempt`], [`result`], [`worker`], [`status`], [`frame`], [`job`] and [`query`] have the plain
-//! ones, [`grpc`] the services and callers in these, [`session`] what makes frames arrive exactly once, [`identity`] who is who.
+//! Generated types stay inside: [`artifact`], [`attempt`], [`frame`], [`job`], [`query`], [`result`], [`status`] and
+//! [`worker`] have the plain ones, [`grpc`] the services and callers in these, [`session`] what makes frames arrive
+//! exactly once, [`identity`] who is who.
 
+pub mod artifact;
 pub mod attempt;
 pub mod bound;
 pub mod demand;

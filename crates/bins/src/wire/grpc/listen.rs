@@ -16,8 +16,10 @@ use super::super::MESSAGE_MAX;
 use super::super::identity::ServerIdentity;
 use super::super::problem::Code;
 use super::super::proto::health::health_server::HealthServer;
+use super::super::proto::v1::artifact_service_server::ArtifactServiceServer;
 use super::super::proto::v1::job_service_server::JobServiceServer;
 use super::super::proto::v1::worker_service_server::WorkerServiceServer;
+use super::artifact_server::{ArtifactApi, ArtifactHost};
 use super::health::HealthApi;
 use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
@@ -42,6 +44,8 @@ pub struct Services {
     pub workers: Arc<dyn WorkerHost>,
     /// To clients.
     pub jobs: Option<Arc<dyn JobHost>>,
+    /// To both, for files.
+    pub artifacts: Option<Arc<dyn ArtifactHost>>,
     /// Whether this server leads.
     pub leads: watch::Receiver<bool>,
 }
@@ -124,9 +128,15 @@ impl Listening {
                 .max_decoding_message_size(MESSAGE_MAX)
                 .max_encoding_message_size(MESSAGE_MAX)
         });
+        let artifacts = services.artifacts.map(|artifacts| {
+            ArtifactServiceServer::new(ArtifactApi(artifacts))
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX)
+        });
         let router = server
             .add_service(workers)
             .add_optional_service(jobs)
+            .add_optional_service(artifacts)
             .add_service(HealthServer::new(HealthApi(services.leads)));
         router.serve_with_incoming_shutdown(self.incoming, shutdown).await.map_err(failed)
     }

@@ -1,6 +1,8 @@
 //! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Owns limits of
 //! messages, connections and time, and who calls; never decides an answer.
 
+mod artifact_client;
+mod artifact_server;
 mod call;
 mod connect;
 mod health;
@@ -21,6 +23,8 @@ use tonic::Request;
 use super::identity::PeerCertificate;
 use super::problem::{Code, Problem};
 
+pub use artifact_client::ArtifactClient;
+pub use artifact_server::ArtifactHost;
 pub use connect::{Connector, Endpoint};
 pub use job_client::JobClient;
 pub use job_server::{Answers, JobHost};

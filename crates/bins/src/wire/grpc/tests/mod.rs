@@ -1,5 +1,6 @@
 //! Real calls over loopback: workers in plain text and over TLS, and clients.
 
+mod artifacts;
 mod jobs;
 mod workers;
 

@@ -83,7 +83,12 @@ impl Served {
         let address = listening.address();
         let (host, (leads, leading), (stop, stopped)) =
             (Arc::new(Echo::default()), watch::channel(true), oneshot::channel());
-        let services = Services { workers: host.clone(), jobs: Some(Arc::new(super::jobs::Desk)), leads: leading };
+        let services = Services {
+            workers: host.clone(),
+            jobs: Some(Arc::new(super::jobs::Desk)),
+            artifacts: Some(Arc::new(super::artifacts::Shelf::default())),
+            leads: leading,
+        };
         let stopped = async { drop(stopped.await) };
         let done = tokio::spawn(listening.serve(services, stopped));
         Self { host, address, leads, stop, done }

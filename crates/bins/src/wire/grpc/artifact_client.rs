@@ -1,0 +1,81 @@
+//! What agents and clients call to send and fetch artifacts, in plain types. Owns the bounds of messages; never repeats a
+//! call and never reads a file.
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use tonic::Request;
+use tonic::transport::Channel;
+
+use super::super::MESSAGE_MAX;
+use super::super::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UploadChunk};
+use super::super::proto::v1;
+use super::super::proto::v1::artifact_service_client::ArtifactServiceClient;
+use super::super::result::Artifact;
+use super::Refusal;
+use super::call::{Bearer, plain, read};
+
+/// A connection for artifacts. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ArtifactClient {
+    inner: ArtifactServiceClient<Channel>,
+    bearer: Bearer,
+}
+
+impl ArtifactClient {
+    /// A client over a connection, with a bearer token if it has one.
+    ///
+    /// # Errors
+    /// The token cannot stand in a header.
+    pub fn new(channel: Channel, token: Option<&str>) -> Result<Self, Refusal> {
+        let inner = ArtifactServiceClient::new(channel)
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        Ok(Self { inner, bearer: Bearer::new(token)? })
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        self.bearer.unary(message)
+    }
+
+    /// Begins an upload, or asks how far one is.
+    ///
+    /// # Errors
+    /// The caller may not, or its quota is used up.
+    pub async fn begin(&self, beginning: Beginning) -> Result<Begun, Refusal> {
+        read(self.inner.clone().begin(self.request(beginning.into())).await.map_err(plain)?.into_inner())
+    }
+
+    /// Sends chunks of one upload in their order; each answer is how many of its bytes are stored.
+    ///
+    /// # Errors
+    /// The stream cannot be opened.
+    pub async fn upload(
+        &self,
+        chunks: BoxStream<'static, UploadChunk>,
+    ) -> Result<BoxStream<'static, Result<u64, Refusal>>, Refusal> {
+        let request = self.bearer.stream(chunks.map(v1::UploadRequest::from));
+        let answers = self.inner.clone().upload(request).await.map_err(plain)?.into_inner();
+        Ok(answers.map(|answer| answer.map(|answer| answer.committed).map_err(plain)).boxed())
+    }
+
+    /// Ends an upload.
+    ///
+    /// # Errors
+    /// The content is not what was announced.
+    pub async fn finalize(&self, end: Finalization) -> Result<Artifact, Refusal> {
+        read(self.inner.clone().finalize(self.request(end.into())).await.map_err(plain)?.into_inner())
+    }
+
+    /// Fetches the content of an artifact; its SHA-256 is for the caller to check.
+    ///
+    /// # Errors
+    /// There is none that the caller may see.
+    pub async fn download(
+        &self,
+        download: Download,
+    ) -> Result<BoxStream<'static, Result<DownloadChunk, Refusal>>, Refusal> {
+        let request = self.bearer.stream(download.into());
+        let chunks = self.inner.clone().download(request).await.map_err(plain)?.into_inner();
+        Ok(chunks.map(|chunk| chunk.map(Into::into).map_err(plain)).boxed())
+    }
+}

@@ -1,0 +1,107 @@
+//! The service that takes and gives artifacts, for a server that knows only plain types. Owns reading and bounds of
+//! messages; never stores a byte.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::super::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UploadChunk};
+use super::super::bound::WireError;
+use super::super::problem::Problem;
+use super::super::proto::v1;
+use super::super::proto::v1::artifact_service_server::ArtifactService;
+use super::super::result::Artifact;
+use super::job_server::Answers;
+use super::{Caller, Refusal};
+
+/// What a server does for artifacts. The caller is not authorised yet: that is the first thing each of these does.
+#[async_trait]
+pub trait ArtifactHost: Send + Sync + 'static {
+    /// Begins an upload, or says how far one is.
+    ///
+    /// # Errors
+    /// The caller may not, or its quota is used up.
+    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<Begun, Refusal>;
+
+    /// Takes one chunk; answers with the bytes of the upload that are stored.
+    ///
+    /// # Errors
+    /// There is no such upload, or the chunk does not begin where the stored bytes end.
+    async fn upload(&self, caller: Caller, chunk: UploadChunk) -> Result<u64, Refusal>;
+
+    /// Ends an upload: from then on the artifact is there.
+    ///
+    /// # Errors
+    /// The content is not what was announced.
+    async fn finalize(&self, caller: Caller, end: Finalization) -> Result<Artifact, Refusal>;
+
+    /// The content of an artifact.
+    ///
+    /// # Errors
+    /// There is none that the caller may see.
+    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal>;
+}
+
+/// The service over a host.
+pub(super) struct ArtifactApi(pub(super) Arc<dyn ArtifactHost>);
+
+fn bad(error: WireError) -> Status {
+    Problem::from(error).into()
+}
+
+/// Takes one chunk of a stream.
+async fn store(
+    host: Arc<dyn ArtifactHost>,
+    caller: Caller,
+    chunk: Result<v1::UploadRequest, Status>,
+) -> Result<v1::UploadResponse, Status> {
+    let committed = host.upload(caller, chunk?.try_into().map_err(bad)?).await?;
+    Ok(v1::UploadResponse { committed })
+}
+
+#[tonic::async_trait]
+impl ArtifactService for ArtifactApi {
+    async fn begin(
+        &self,
+        request: Request<v1::BeginUploadRequest>,
+    ) -> Result<Response<v1::BeginUploadResponse>, Status> {
+        let caller = Caller::of(&request);
+        let beginning = request.into_inner().try_into().map_err(bad)?;
+        Ok(Response::new(self.0.begin(caller, beginning).await?.into()))
+    }
+
+    type UploadStream = BoxStream<'static, Result<v1::UploadResponse, Status>>;
+
+    async fn upload(
+        &self,
+        request: Request<Streaming<v1::UploadRequest>>,
+    ) -> Result<Response<Self::UploadStream>, Status> {
+        let (caller, host) = (Caller::of(&request), Arc::clone(&self.0));
+        // One after the other: each begins where the one before ended.
+        let answers = request.into_inner().then(move |chunk| store(Arc::clone(&host), caller.clone(), chunk));
+        let until_the_first_error = answers.scan(false, |failed, answer| {
+            let go_on = !*failed;
+            *failed |= answer.is_err();
+            std::future::ready(go_on.then_some(answer))
+        });
+        Ok(Response::new(until_the_first_error.boxed()))
+    }
+
+    async fn finalize(&self, request: Request<v1::FinalizeUploadRequest>) -> Result<Response<v1::Artifact>, Status> {
+        let caller = Caller::of(&request);
+        let end = request.into_inner().try_into().map_err(bad)?;
+        Ok(Response::new(self.0.finalize(caller, end).await?.into()))
+    }
+
+    type DownloadStream = BoxStream<'static, Result<v1::DownloadResponse, Status>>;
+
+    async fn download(&self, request: Request<v1::DownloadRequest>) -> Result<Response<Self::DownloadStream>, Status> {
+        let caller = Caller::of(&request);
+        let download = request.into_inner().try_into().map_err(bad)?;
+        let chunks = self.0.download(caller, download).await?;
+        Ok(Response::new(chunks.map(|chunk| chunk.map(Into::into).map_err(Status::from)).boxed()))
+    }
+}
