@@ -11,6 +11,7 @@ mod read;
 mod readers;
 mod restore;
 mod schema;
+mod specs;
 #[cfg(test)]
 mod tests;
 mod trouble;

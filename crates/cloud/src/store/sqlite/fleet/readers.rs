@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::trouble::Trouble;
-use super::{SqliteFleet, lists, open, restore, write_rest};
+use super::{SqliteFleet, lists, open, restore, specs, write_rest};
 
 /// Reads at once; more wait.
 const AT_ONCE: usize = 4;
@@ -65,7 +65,7 @@ impl FleetReads for SqliteFleet {
 
     async fn spec(&self, hash: &SpecHash) -> Result<Option<NewSpec>, PortError> {
         let hash = *hash;
-        self.readers.read(move |connection| restore::spec(connection, &hash)).await
+        self.readers.read(move |connection| specs::find(connection, &hash)).await
     }
 
     async fn elements(

@@ -5,21 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::id::JobId;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{
-    AttemptDetail, AttemptId, AttemptRow, ElementRow, JobKind, JobRow, Kind, NewSpec, Page, RestorePage, RestoredJob,
-    Retained, Retention, Spans, SpecHash,
+    AttemptDetail, AttemptId, AttemptRow, ElementRow, JobKind, JobRow, Kind, Page, RestorePage, RestoredJob, Retained,
+    Retention, Spans, SpecHash,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
-use super::read;
 use super::trouble::Trouble;
+use super::{read, specs};
 use crate::store::fleet::column::{integer, natural};
-
-/// A spec by its hash.
-pub(super) fn spec(connection: &Connection, hash: &SpecHash) -> Result<Option<NewSpec>, Trouble> {
-    let mut statement = connection.prepare_cached("SELECT body FROM specs WHERE hash = ?1")?;
-    let body: Option<String> = statement.query_row([hash.0.as_slice()], |row| row.get(0)).optional()?;
-    Ok(body.map(|body| NewSpec { hash: *hash, body: body.into() }))
-}
 
 /// A job by its id.
 pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<JobRow>, Trouble> {
@@ -63,7 +56,7 @@ pub(super) fn restore(connection: &Connection, page: &Page<JobId>) -> Result<Res
         jobs.push(restored(connection, &mut attempts, read::job(row)?)?);
     }
     let hashes: BTreeSet<SpecHash> = jobs.iter().map(|job: &RestoredJob| job.row.job.spec).collect();
-    let specs = hashes.iter().filter_map(|hash| spec(connection, hash).transpose()).collect::<Result<_, _>>()?;
+    let specs = hashes.iter().filter_map(|hash| specs::find(connection, hash).transpose()).collect::<Result<_, _>>()?;
     let next = if more { jobs.last().map(|job| job.row.job.id) } else { None };
     Ok(RestorePage { jobs, specs, next })
 }
@@ -177,9 +170,7 @@ pub(super) fn retain(connection: &Connection, policy: &Retention) -> Result<Reta
             (SELECT tenant, key FROM idempotency WHERE expires_at <= ?1 LIMIT ?2)",
     )?;
     count(statement.execute([policy.now.millis(), batch])?);
-    let mut statement =
-        connection.prepare_cached("DELETE FROM specs WHERE id IN (SELECT id FROM specs WHERE refs = 0 LIMIT ?1)")?;
-    count(statement.execute([batch])?);
+    count(specs::forget_unused(connection, batch)?);
     Ok(retained)
 }
 

@@ -7,7 +7,9 @@ pub(super) const FLEET: Layout = Layout { noun: "fleet store", application_id: 0
 
 /// Times count milliseconds since the Unix epoch. States and kinds are their texts. `flags`: 1 = the newest attempt is
 /// answered, 2 = it is lost. Job ids sort like the order of submission, so that order needs no index of its own; an index of
-/// live jobs holds only jobs without an end, and no update but that of the end touches it. Documents are JSON under a key.
+/// live jobs holds only jobs without an end, and no update but that of the end touches it. Hashes of specs are found in
+/// `spec_hashes` by their first 8 bytes, those with numbers above `spec_tail` in `specs` itself: hashes have no order, and a
+/// unique index would write a page for each. Documents are JSON under a key.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE leader (
@@ -18,11 +20,18 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT;
     CREATE TABLE specs (
         id      INTEGER PRIMARY KEY,
-        hash    BLOB    NOT NULL UNIQUE,
+        hash    BLOB    NOT NULL,
         body    TEXT    NOT NULL,
         refs    INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX specs_unused ON specs (id) WHERE refs = 0;
+    CREATE TABLE spec_hashes (
+        hash    INTEGER NOT NULL,
+        id      INTEGER NOT NULL,
+        PRIMARY KEY (hash, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE spec_tail (id INTEGER PRIMARY KEY CHECK (id = 1), after INTEGER NOT NULL) STRICT;
+    INSERT INTO spec_tail VALUES (1, 0);
     CREATE TABLE jobs (
         id             INTEGER PRIMARY KEY,
         tenant         TEXT    NOT NULL,

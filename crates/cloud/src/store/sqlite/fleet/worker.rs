@@ -9,8 +9,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc;
 
 use super::open::Writer;
+use super::specs::SpecNumbers;
 use super::trouble::Trouble;
-use super::write_jobs::SpecNumbers;
 use super::{restore, write_attempts, write_jobs, write_rest};
 use crate::store::fleet::batch::Batch;
 use crate::store::fleet::request::{Answer, Commit, Request, gather, together};

@@ -1,76 +1,15 @@
 //! Writing specs, jobs, ranges and elements. Owns the statements; transactions are the caller's.
 
-use std::collections::HashMap;
-
 use orlop_core::id::JobId;
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{ElementChange, JobChange, JobRow, NewSpec, RangeChange, SpecHash, Unit};
+use orlop_core::ports::fleet_store::{ElementChange, JobChange, JobRow, RangeChange, Unit};
 use orlop_core::time::Time;
-use rusqlite::{Connection, OptionalExtension as _, Statement, params};
+use rusqlite::{Connection, Statement, params};
 
+use super::specs::SpecNumbers;
 use super::trouble::{Trouble, is_double};
 use crate::store::fleet::batch::{double, missing};
 use crate::store::fleet::column::{indices_text, integer};
-
-/// Numbers of specs that were stored or read lately.
-#[derive(Debug, Default)]
-pub(super) struct SpecNumbers(HashMap<SpecHash, i64>);
-
-/// More than this many are forgotten together.
-const REMEMBERED: usize = 100_000;
-
-impl SpecNumbers {
-    pub(super) fn forget(&mut self) {
-        self.0.clear();
-    }
-
-    /// Stores specs of a commit, and counts the uses of those it needs.
-    pub(super) fn write(
-        &mut self,
-        connection: &Connection,
-        specs: &[(NewSpec, u64)],
-        needed: &HashMap<SpecHash, u64>,
-    ) -> Result<(), Trouble> {
-        if self.0.len() + specs.len() > REMEMBERED {
-            self.0.clear();
-        }
-        if !needed.is_empty() {
-            let mut find = connection.prepare_cached("SELECT id FROM specs WHERE hash = ?1")?;
-            let mut count = connection.prepare_cached("UPDATE specs SET refs = refs + ?2 WHERE id = ?1")?;
-            for (hash, uses) in needed {
-                let number = match self.0.get(hash) {
-                    Some(number) => *number,
-                    None => find
-                        .query_row([hash.0.as_slice()], |row| row.get(0))
-                        .optional()?
-                        .ok_or_else(|| missing(format_args!("spec {hash} of a new job")))?,
-                };
-                count.execute(params![number, integer(*uses)])?;
-                self.0.insert(*hash, number);
-            }
-        }
-        // Twice as fast as one statement that merges and gives the number back.
-        let mut store =
-            connection.prepare_cached("INSERT OR IGNORE INTO specs (hash, body, refs) VALUES (?1, ?2, ?3)")?;
-        let mut merge = connection.prepare_cached("UPDATE specs SET refs = refs + ?2 WHERE hash = ?1")?;
-        let mut find = connection.prepare_cached("SELECT id FROM specs WHERE hash = ?1")?;
-        for (spec, uses) in specs {
-            let hash = spec.hash.0.as_slice();
-            let number = if store.execute(params![hash, &*spec.body, integer(*uses)])? == 1 {
-                connection.last_insert_rowid()
-            } else {
-                merge.execute(params![hash, integer(*uses)])?;
-                find.query_row([hash], |row| row.get(0))?
-            };
-            self.0.insert(spec.hash, number);
-        }
-        Ok(())
-    }
-
-    fn number(&self, hash: &SpecHash) -> Result<i64, Trouble> {
-        self.0.get(hash).copied().ok_or_else(|| missing(format_args!("spec {hash}")).into())
-    }
-}
 
 /// Columns of a unit, in the order in which [`bind_unit`] binds them.
 pub(super) const UNIT: &str = "state, reason, attempt, epoch, flags, retries, infra, worker, avoid, due_at, queued_at, \
