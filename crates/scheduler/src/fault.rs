@@ -79,11 +79,13 @@ pub enum Fault {
     EverybodyIsUrgent,
     /// What must never overlap is given up as soon as its worker leaves.
     HastyOverlap,
+    /// Who waits longest has no turn of its own at reservations.
+    ForgetEldest,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::NoFence,
         Self::ForgetAnswers,
         Self::SameToken,
@@ -121,6 +123,7 @@ impl Fault {
         Self::AssignAnywhere,
         Self::EverybodyIsUrgent,
         Self::HastyOverlap,
+        Self::ForgetEldest,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

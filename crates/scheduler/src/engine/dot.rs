@@ -19,9 +19,14 @@ impl Scheduler {
             lane.entries.iter().filter(|entry| !entry.stopped && self.is_open(entry.class)).copied().collect();
         heads.sort_unstable_by_key(|entry| entry.key);
         heads.truncate(HEADS);
+        // Nobody behind a head that was passed over often enough may be chosen, wherever that head stands.
+        let is_tired =
+            |entry: &LaneEntry| self.queues.get(entry.queue as usize).is_some_and(|queue| queue.passed >= PASSES);
+        if let Some(tired) = heads.iter().position(is_tired) {
+            heads.truncate(tired + 1);
+        }
         let first = *heads.first()?;
-        let tired = self.queues.get(first.queue as usize).is_some_and(|queue| queue.passed >= PASSES);
-        let place = self.grown.filter(|place| self.table.is_open(*place) && !tired);
+        let place = self.grown.filter(|place| self.table.is_open(*place));
         let chosen = place.and_then(|place| self.most_along(&heads, place)).unwrap_or(first);
         for entry in heads.iter().take_while(|entry| entry.key < chosen.key) {
             if let Some(queue) = self.queues.get_mut(entry.queue as usize) {

@@ -192,6 +192,9 @@ pub struct Scheduler {
     #[serde(default)]
     feeds: Feeds,
     reservations: Vec<Reservation>,
+    /// Reservations made since whoever waits longest had one.
+    #[serde(default)]
+    passed_over: u32,
     /// Heads that wait are to be looked at for reservations.
     reserve_due: bool,
     /// The timer that makes that so is set.
@@ -277,6 +280,7 @@ impl Scheduler {
             leaving: BTreeSet::new(),
             feeds: Feeds::default(),
             reservations: Vec::new(),
+            passed_over: 0,
             reserve_due: false,
             reserve_timer: false,
             preemptibles: Preemptibles::default(),

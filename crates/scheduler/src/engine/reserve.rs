@@ -14,9 +14,13 @@ use super::forecast::Forecast;
 use super::round::{RoundStats, Turn};
 use super::timer::Timer;
 use crate::effect::Effect;
+use crate::fault::{Fault, fault};
 use crate::queue::LaneEntry;
 use crate::table::NONE;
 use crate::token::WorkerKey;
+
+/// So many reservations are made for others before whoever waits longest has its turn.
+const PASSES: u32 = 3;
 
 /// A worker that is kept for a job, or for some members of a gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,16 +270,32 @@ impl Scheduler {
     }
 
     /// The first blocked head of each band, the longest waiting first, then the next by waiting time, each once it has
-    /// waited long enough and its tenant's limits let it start. First is who would be next in the band: of the tenant with the least share, by priority and
-    /// sequence. Who fits no worker at all is first of nothing: else others of the band might never have a turn. A first head that must wait for workers which others reserved lets nobody reserve more of them:
-    /// else a gang might never find all its workers free of reservations at once.
+    /// waited long enough and its tenant's limits let it start. First is who would be next in the band: of the tenant with
+    /// the least share, by priority and sequence. Who fits no worker at all is first of nothing: else others of the band
+    /// might never have a turn. A first head that must wait for workers which others reserved lets nobody reserve more of
+    /// them: else a gang might never find all its workers free of reservations at once.
+    ///
+    /// Every fourth reservation is for whoever waits longest: a tenant that holds much elsewhere is first in no band as long
+    /// as others keep coming, and would never get a worker that all of them need.
     fn make_reservations(&mut self, heads: &[Head], effects: &mut Vec<Effect>) {
         let waited = |head: &&Head| head.submitted.saturating_add(self.config.reserve_after) <= self.now;
         let old: Vec<Head> = heads.iter().filter(waited).filter(|head| self.affords(head)).copied().collect();
-        let firsts = self.first_heads(&old);
+        let (mut firsts, hopeless) = self.first_heads(&old);
+        let served = |head: &Head| self.reservations.iter().any(|kept| kept.job == head.job);
+        let could = |head: &Head| {
+            !hopeless.contains(&head.turn.entry.class) && (served(head) || self.earliest(head, &|_| true).is_some())
+        };
+        let eldest = old.iter().find(|head| could(head)).copied();
+        if eldest.as_ref().is_none_or(served) {
+            self.passed_over = 0;
+        } else if self.passed_over >= PASSES && !fault(Fault::ForgetEldest) {
+            firsts.extend(eldest);
+        }
         let is_first = |head: &Head| firsts.iter().any(|first| first.job == head.job);
-        let (first, next): (Vec<Head>, Vec<Head>) = old.iter().copied().partition(is_first);
-        for head in first.into_iter().chain(next) {
+        let (mut first, next): (Vec<Head>, Vec<Head>) = old.iter().copied().partition(is_first);
+        // They are in the order of waiting: if the eldest is among them because it was passed over, it is in front.
+        first.extend(next);
+        for head in first {
             let full = self.reservations.iter().filter(|kept| !kept.is_held()).count()
                 >= self.config.max_reservations as usize;
             if full {
@@ -285,15 +305,20 @@ impl Scheduler {
                 continue;
             }
             match self.earliest(&head, &|_| false) {
-                Some(forecast) => self.keep_workers(Reservation::new(&head, forecast, self.now, NONE), effects),
+                Some(forecast) => {
+                    let is_eldest = eldest.is_some_and(|eldest| eldest.job == head.job);
+                    self.passed_over = if is_eldest { 0 } else { self.passed_over.saturating_add(1) };
+                    self.keep_workers(Reservation::new(&head, forecast, self.now, NONE), effects);
+                }
                 None if is_first(&head) && self.earliest(&head, &|_| true).is_some() => break,
                 None => {}
             }
         }
     }
 
-    /// Of each band the head that would be next, if some workers could ever hold it.
-    fn first_heads(&self, heads: &[Head]) -> Vec<Head> {
+    /// Of each band the head that would be next, if some workers could ever hold it; and classes that none could, of those
+    /// that were looked at.
+    fn first_heads(&self, heads: &[Head]) -> (Vec<Head>, BTreeSet<u32>) {
         let share = |head: &Head| self.tenants.get(head.turn.tenant as usize).map_or(0.0, |tenant| tenant.share);
         let mut ranked: Vec<(f64, Head)> = heads.iter().map(|head| (share(head), *head)).collect();
         ranked
@@ -312,7 +337,7 @@ impl Scheduler {
                 hopeless.insert(class);
             }
         }
-        firsts
+        (firsts, hopeless)
     }
 
     /// Gives a reservation back.

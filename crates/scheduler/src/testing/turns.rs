@@ -120,6 +120,13 @@ impl Turns {
             self.order(placing, (&lines, &open), key)?;
             self.fairness(placing, (&lines, &open), (tenant, band), &fleet)?;
         } else if goes_on {
+            // Runs end early for reasons of their own: where another turn would have come to the same, one may have begun.
+            let by_turn = placing.config.policy != Policy::DotProduct
+                && self.order(placing, (&lines, &open), key).is_ok()
+                && self.fairness(placing, (&lines, &open), (tenant, band), &fleet).is_ok();
+            if let Some(run) = self.run.as_mut().filter(|_| by_turn) {
+                run.placed = 0;
+            }
             let passed = |line: &&Line| line.band == band && line.class != class && placing.could(line, &open);
             self.asked.runs += u64::from(lines.iter().filter(passed).count() > 0);
         }
@@ -198,7 +205,11 @@ impl Turns {
             self.asked.fairness += 1;
             let other = placing.share(&line.tenant, fleet);
             Law::Fairness.demand(own <= other * (1.0 + EXACT), || {
-                format!("{tenant} with a share of {own} is next in band {band}, {} has {other}", line.tenant)
+                let next = line.first.1;
+                format!(
+                    "{tenant} with a share of {own} is next in band {band}, {} has {other} and {next:?}",
+                    line.tenant
+                )
             })?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use super::laws::shape;
-use super::{attempts, directing, division, preempting, prefilling, rebuilding, snapshots, workers};
+use super::{attempts, directing, division, preempting, prefilling, rebuilding, reserving, snapshots, workers};
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
 
@@ -79,6 +79,7 @@ const RULES: &[fn()] = &[
     rebuilding::s5_4_a_worker_that_left_is_remembered_for_its_incarnation,
     rebuilding::s5_4_rows_that_contradict_each_other_start_nothing,
     rebuilding::s5_4_after_a_restart_every_job_still_comes_to_the_same_end,
+    reserving::s2_11_whoever_waits_longest_is_not_passed_over_for_ever,
     snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
     snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
     workers::s1_5_a_worker_that_never_comes_fails,

@@ -1,15 +1,19 @@
 //! The laws of section 2.11 over random worlds, checked after every call.
 
+use std::ops::Range;
+
 use crate::config::Policy;
 use crate::testing::{Choices, Shape, World};
 
-/// How many worlds: a few while writing, 100,000 in the long mode, or as `ORLOP_SCHEDULER_WORLDS` says.
+/// Seeds of the worlds: a few while writing, 100,000 in the long mode, or what `ORLOP_SCHEDULER_WORLDS` says: how many, or
+/// `FIRST..END`, so that a long run can be made in parts and a finding be repeated.
 // A test may ask its environment how long to run.
 #[allow(clippy::disallowed_methods)]
-fn worlds() -> u64 {
-    let asked = std::env::var("ORLOP_SCHEDULER_WORLDS").ok().and_then(|number| number.parse().ok());
+fn worlds() -> Range<u64> {
     let long = std::env::var_os("ORLOP_TEST_LONG").is_some();
-    asked.unwrap_or(if long { 100_000 } else { 120 })
+    let Ok(asked) = std::env::var("ORLOP_SCHEDULER_WORLDS") else { return 0..if long { 100_000 } else { 120 } };
+    let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));
+    first.parse().unwrap()..end.parse().unwrap()
 }
 
 fn live(shape: Shape, seed: u64, steps: u32) -> u64 {
@@ -37,7 +41,7 @@ pub(super) fn shape(seed: u64) -> Shape {
 
 #[test]
 fn s2_11_laws_hold_in_random_worlds() {
-    for seed in 0..worlds() {
+    for seed in worlds() {
         live(shape(seed), seed, 150);
     }
 }
@@ -58,12 +62,12 @@ fn s2_7_random_worlds_do_preempt() {
 #[test]
 fn s2_11_nobody_starves_in_random_worlds() {
     let mut heads = 0;
-    for seed in (0..worlds()).step_by(7) {
+    for seed in worlds().step_by(7) {
         let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
         (0..150).for_each(|_| world.step().unwrap());
         heads += world.besiege().unwrap_or_else(|broken| panic!("seed {seed}, {:?}: {broken}", shape(seed)));
     }
-    assert!(heads >= 6, "only {heads} heads were there to starve");
+    assert!(heads >= 6 || worlds().count() < 100, "only {heads} heads were there to starve");
 }
 
 /// The laws about order and shares are asked where they could be broken, not only where nobody else waits.

@@ -1,5 +1,7 @@
 //! Reservations and backfill: section 2.7.
 
+use orlop_core::hardware::placement::{LabelExpr, Operator};
+
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::Effect;
@@ -82,4 +84,42 @@ fn s2_7_a_reservation_goes_with_its_job() {
     bed.result(sent[0], worker, Outcome::Succeeded);
     assert_eq!(bed.starts(), [11]);
     assert_eq!(bed.scheduler.reservations().count(), 0);
+}
+
+/// A tenant that holds much elsewhere is never first in its band while another one keeps coming for the one worker that both
+/// need; it has its turn all the same.
+#[test]
+pub(super) fn s2_11_whoever_waits_longest_is_not_passed_over_for_ever() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(4000));
+    let mut elsewhere = offer(8000);
+    elsewhere.labels.insert("zone".to_owned(), "far".to_owned());
+    let other = bed.worker("w2", elsewhere);
+    let far = |operator| LabelExpr { key: "zone".to_owned(), op: operator, values: ["far".to_owned()].into() };
+    let job = |tenant: &str, cpu_m: u64, operator: Operator| {
+        let mut job = spec(cpu_m);
+        job.tenant = tenant.parse().unwrap();
+        job.requires.labels = vec![far(operator)];
+        job.timeout_ms = 60_000;
+        job
+    };
+    bed.submit(1, job("a", 8000, Operator::In));
+    bed.submit(2, job("b", 4000, Operator::NotIn));
+    let mut running = bed.round().into_iter().find(|(attempt, _)| attempt.job == id(2)).unwrap().0;
+    bed.submit(3, job("a", 4000, Operator::NotIn));
+    // Some of the other's jobs have always waited as long as reservations ask.
+    (4..8).for_each(|number| bed.submit(number, job("b", 4000, Operator::NotIn)));
+    for number in 8..28 {
+        bed.submit(number, job("b", 4000, Operator::NotIn));
+        bed.wait(10_000);
+        bed.must(Event::Heartbeat { worker });
+        bed.must(Event::Heartbeat { worker: other });
+        let _ = bed.round();
+        bed.result(running, worker, Outcome::Succeeded);
+        running = bed.round()[0].0;
+        if running.job == id(3) {
+            return;
+        }
+    }
+    panic!("twenty others started and the eldest still waits");
 }
