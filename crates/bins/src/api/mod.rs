@@ -1,4 +1,33 @@
 //! The fleet's REST interface (scheduler contract, section 5.5): who may call, what they may see, and how it is said. Owns
 //! HTTP; what a call does is the host's.
+//!
+//! Every route stands in one table (`table`) with the role it needs; one function (`serve`) leads every request through the
+//! same layers, so that a route cannot be reached around them.
 
+mod audit;
 pub mod auth;
+mod call;
+mod cursor;
+mod guard;
+mod listen;
+mod openapi;
+mod replay;
+mod reply;
+mod route;
+mod routes;
+mod serve;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use listen::{Listener, listen};
+pub use openapi::document;
+pub use serve::router;
+pub use state::{Api, Options};
+#[cfg(all(feature = "cli", feature = "process"))]
+pub(crate) use view::problem::ProblemView;
+
+/// What all paths of this version begin with.
+pub const BASE: &str = "/api/v1";

@@ -5,6 +5,8 @@ mod delete;
 mod drive;
 mod explain;
 mod failure;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod get;
 mod graph;
 mod lines;
@@ -59,6 +61,9 @@ enum Command {
     /// Flows: run, inspect and control them
     #[command(subcommand, arg_required_else_help = true)]
     Flow(Flow),
+    #[cfg(feature = "fleet")]
+    #[command(flatten)]
+    Fleet(fleet::Fleet),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -128,11 +133,11 @@ pub fn main() -> ExitCode {
         let prefix =
             if failure.exit == Exit::Refused && failure.message.starts_with("error[") { "" } else { "error: " };
         output::tell(&format!("{prefix}{failure}"));
-        failure.exit
+        failure.exit as u8
     });
     // Work on blocking threads that nobody waits for must not hold the program.
     runtime.shutdown_background();
-    ExitCode::from(exit as u8)
+    ExitCode::from(exit)
 }
 
 /// The command line of this process. A run is told which options stood there: others come from the environment.
@@ -156,17 +161,24 @@ fn telemetry() {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
-async fn dispatch(command: Command) -> Result<Exit, Failure> {
-    use control::Verb;
-    let flow = match command {
-        Command::Run(args) => return run::run(*args).await,
+/// Runs a command. The verbs of the fleet have exit codes of their own.
+async fn dispatch(command: Command) -> Result<u8, Failure> {
+    let exit = match command {
+        Command::Run(args) => run::run(*args).await,
+        #[cfg(feature = "fleet")]
+        Command::Fleet(verb) => return Ok(fleet::run(verb).await),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "orlop", &mut text);
-            return output::raw(&text).map(|_| Exit::Done);
+            output::raw(&text).map(|_| Exit::Done)
         }
-        Command::Flow(flow) => flow,
+        Command::Flow(flow) => of_flow(flow).await,
     };
+    exit.map(|exit| exit as u8)
+}
+
+async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
+    use control::Verb;
     match flow {
         Flow::Run(args) => run::run(*args).await,
         Flow::Validate(args) => validate::validate(&args),

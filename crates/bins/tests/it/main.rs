@@ -7,6 +7,8 @@ mod cli;
 mod conformance;
 #[cfg(feature = "fleet")]
 mod deploy;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod image;
 mod kill;
 mod tidy;

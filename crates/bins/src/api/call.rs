@@ -1,0 +1,176 @@
+//! A request as routes see it: who calls, the parts of its path, its query, its body. Owns reading them strictly; what they
+//! mean is the routes'.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use bytes::Bytes;
+use orlop_core::id::TenantName;
+use orlop_core::time::GoDuration;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::auth::Caller;
+use super::route::Route;
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, FieldError, Problem};
+
+/// The longest idempotency key, in bytes.
+const KEY_MAX: usize = 128;
+
+/// A request that passed the layers.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Who.
+    pub(super) caller: Caller,
+    /// Its id.
+    pub(super) request_id: String,
+    /// Its whole path.
+    pub(super) path: String,
+    /// The parts of the path, by name.
+    pub(super) params: Vec<(String, String)>,
+    /// The query, by name, in its order.
+    pub(super) query: Vec<(String, String)>,
+    /// Its headers.
+    pub(super) headers: HeaderMap,
+    /// Its body.
+    pub(super) body: Bytes,
+}
+
+/// The problem of one wrong field.
+pub(super) fn wrong(path: &str, message: impl Into<String>) -> Error {
+    Box::new(Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }]))
+}
+
+/// The problem of something that is not there, or that the caller may not see.
+pub(super) fn not_found(what: impl std::fmt::Display) -> Error {
+    Box::new(Problem::new(Code::NotFound, format!("{what} is not known")))
+}
+
+impl Call {
+    /// The part of the path with this name, as it stands.
+    pub(super) fn part(&self, name: &str) -> &str {
+        self.params.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The same as an id; a text that can be no id names nothing.
+    pub(super) fn id<T: FromStr>(&self, name: &str, what: &str) -> Result<T, Error> {
+        let text = self.part(name);
+        let shown: String = text.chars().take(64).collect();
+        text.parse().map_err(|_| not_found(format_args!("{what} `{shown}`")))
+    }
+
+    /// Values of a member of the query; commas separate too.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The only value of a member of the query.
+    pub(super) fn one(&self, name: &str) -> Result<Option<&str>, Error> {
+        let mut all = self.all(name);
+        let first = all.next();
+        match all.next() {
+            Some(_) => Err(wrong(name, "is given more than once; give it once")),
+            None => Ok(first),
+        }
+    }
+
+    /// The only value of a member of the query, read.
+    pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<Option<T>, Error>
+    where
+        T::Err: std::fmt::Display,
+    {
+        let read = |text: &str| text.parse().map_err(|error: T::Err| wrong(name, error.to_string()));
+        self.one(name)?.map(read).transpose()
+    }
+
+    /// A duration of the query, such as `30s`.
+    pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Error> {
+        Ok(self.read::<GoDuration>(name)?.map(GoDuration::get))
+    }
+
+    /// A switch of the query: `?name`, `?name=true` or `?name=false`.
+    pub(super) fn switch(&self, name: &str) -> Result<bool, Error> {
+        match self.one(name)? {
+            None | Some("false") => Ok(false),
+            Some("" | "true") => Ok(true),
+            Some(_) => Err(wrong(name, "use true or false")),
+        }
+    }
+
+    /// How many items a list shall have.
+    pub(super) fn limit(&self) -> Result<u32, Error> {
+        let limit: u32 = self.read("limit")?.unwrap_or(100);
+        if (1..=1000).contains(&limit) { Ok(limit) } else { Err(wrong("limit", "use 1 to 1000")) }
+    }
+
+    /// The tenants a list is about: those asked for that the caller sees; none = all.
+    pub(super) fn tenants(&self) -> Result<Option<Vec<TenantName>>, Error> {
+        let asked: Option<TenantName> = self.read("tenant")?;
+        Ok(match asked {
+            // Of a tenant that the caller does not see the list is empty, as of one that is not there.
+            Some(asked) if self.caller.sees(&asked) => Some(vec![asked]),
+            Some(_) => Some(Vec::new()),
+            None => self.caller.visible(),
+        })
+    }
+
+    /// The body as JSON.
+    pub(super) fn value(&self) -> Result<Value, Error> {
+        serde_json::from_slice(&self.body).map_err(|error| wrong("", format!("the body is no JSON: {error}")))
+    }
+
+    /// The body as a value of a type that refuses unknown fields.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.body).map_err(|error| wrong("", error.to_string()))
+    }
+
+    /// The same where no body is as good as an empty object.
+    pub(super) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Error> {
+        if self.body.is_empty() { Ok(T::default()) } else { self.json() }
+    }
+
+    /// The idempotency key.
+    pub(super) fn key(&self) -> Result<Option<&str>, Error> {
+        let Some(value) = self.headers.get("idempotency-key") else { return Ok(None) };
+        let text = value.to_str().unwrap_or_default();
+        let good = !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if good { Ok(Some(text)) } else { Err(wrong("Idempotency-Key", "use 1 to 128 printable ASCII characters")) }
+    }
+
+    /// Refuses members of the query that the route does not know.
+    pub(super) fn check_query(&self, route: &Route) -> Result<(), Error> {
+        let unknown = self.query.iter().find(|(name, _)| !route.query.iter().any(|param| param.name == name));
+        let Some((name, _)) = unknown else { return Ok(()) };
+        let known: Vec<&str> = route.query.iter().map(|param| param.name).collect();
+        let shown: String = name.chars().take(64).collect();
+        let message = match known.is_empty() {
+            true => "is unknown; this route takes no query".to_owned(),
+            false => format!("is unknown; known are {}", known.join(", ")),
+        };
+        Err(wrong(&shown, message))
+    }
+
+    /// What the caller knows of the object it changes: the revision in `If-Match`.
+    pub(super) fn if_match(&self) -> Result<Option<u64>, Error> {
+        let Some(value) = self.headers.get("if-match") else { return Ok(None) };
+        let text = value.to_str().unwrap_or_default().trim();
+        if text == "*" {
+            return Ok(None);
+        }
+        let number = text.trim_start_matches("W/").trim_matches('"').parse();
+        number.map(Some).map_err(|_| wrong("If-Match", "use the ETag of an earlier answer"))
+    }
+
+    /// Refuses a change of something that has changed since the caller read it.
+    pub(super) fn check_revision(&self, revision: u64) -> Result<(), Error> {
+        match self.if_match()? {
+            Some(known) if known != revision => {
+                let text = format!("it has changed: its revision is {revision}, not {known}; read it again");
+                Err(Box::new(Problem::new(Code::Precondition, text)))
+            }
+            _ => Ok(()),
+        }
+    }
+}

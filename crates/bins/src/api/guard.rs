@@ -1,0 +1,144 @@
+//! Who may pass: hosts and origins of browsers, tokens, rates, roles. Owns the refusals; a route is reached by nobody whom
+//! this did not let pass.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use orlop_core::id::TenantName;
+use orlop_core::ports::fleet_store::Token;
+
+use super::auth::{Bearer, Caller, Role, Scope, SecretHash};
+use super::route::Needs;
+use super::state::{Api, store};
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, Problem};
+
+fn refused(code: Code, detail: &str) -> Error {
+    Box::new(Problem::new(code, detail))
+}
+
+/// The host of an authority, without its port.
+fn host_of(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Holds pages of foreign sites off: they can make a browser on this machine send requests, but not with a host and an
+/// origin of this machine.
+pub(super) fn check_browser(loopback: bool, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Error> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(HOST).or(authority).unwrap_or_default();
+    if loopback && !is_loopback(host_of(host)) {
+        return Err(refused(Code::Forbidden, "the host of this request is none of this machine's names"));
+    }
+    match text(ORIGIN) {
+        Some(origin) if origin.split_once("://").is_none_or(|(_, from)| from != host) => {
+            Err(refused(Code::Forbidden, "requests of pages from elsewhere are refused"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Api {
+    /// Who calls, if the route's role lets them.
+    pub(super) async fn admit(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
+        let Needs::Role(role) = needs else {
+            return Ok(Caller { token: None, role: Role::Viewer, scope: Scope::Tenants(Default::default()) });
+        };
+        let caller = self.caller(headers, peer).await?;
+        if caller.role.may(role) {
+            return Ok(caller);
+        }
+        let detail = format!("this needs the role {}; this token has the role {}", role.as_str(), caller.role.as_str());
+        Err(refused(Code::Forbidden, &detail))
+    }
+
+    async fn caller(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
+        let now = self.handle.clock().monotonic();
+        let Some(header) = headers.get(AUTHORIZATION) else {
+            if !self.is_secured() {
+                return Ok(Caller::local());
+            }
+            return Err(self.stranger(peer, now, "give a token: `Authorization: Bearer orlop_…`"));
+        };
+        let text = header.to_str().unwrap_or_default();
+        let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let Some(bearer) = bearer.and_then(|(_, token)| Bearer::parse(token.trim()).ok()) else {
+            return Err(self.stranger(peer, now, "this is no token; a token looks like orlop_<id>_<secret>"));
+        };
+        let Some(caller) = self.known(&bearer).await? else {
+            return Err(self.stranger(peer, now, "this token is not known, has expired, or was revoked"));
+        };
+        self.rates.token(bearer.id(), now).map_err(too_fast)?;
+        Ok(caller)
+    }
+
+    /// The refusal of somebody without a valid token.
+    fn stranger(&self, peer: SocketAddr, now: u64, detail: &str) -> Error {
+        self.metrics.transport.auth_failures.inc();
+        match self.rates.address(peer.ip(), now) {
+            Ok(()) => refused(Code::Unauthenticated, detail),
+            Err(wait) => too_fast(wait),
+        }
+    }
+
+    /// What a token means. The store is asked each time, so a revoked one ends at once.
+    async fn known(&self, bearer: &Bearer) -> Result<Option<Caller>, Error> {
+        use orlop_core::ports::fleet_store::Document as _;
+        let found =
+            self.handle.store().entry(Token::KIND, bearer.id().as_str()).await.map_err(|error| store(&error))?;
+        let Some(token) = found.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok()) else {
+            return Ok(None);
+        };
+        let hex: String = token.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let matches = SecretHash::from_hex(&hex).is_some_and(|hash| hash.matches(&bearer.hash()));
+        let over = token.revoked_at.is_some() || token.expires_at.is_some_and(|at| at <= self.handle.clock().wall());
+        if !matches || over || token.kind != ACCESS {
+            return Ok(None);
+        }
+        let Some(role) = Role::ALL.into_iter().find(|role| role.as_str() == token.role) else { return Ok(None) };
+        let scope = match token.tenants.iter().any(|name| name == "*") {
+            true => Scope::All,
+            false => Scope::Tenants(token.tenants.iter().filter_map(|name| name.parse::<TenantName>().ok()).collect()),
+        };
+        Ok(Some(Caller { token: Some(bearer.id().clone()), role, scope }))
+    }
+}
+
+/// The kind of tokens that callers of this interface have.
+pub(super) const ACCESS: &str = "access";
+
+fn too_fast(wait: u64) -> Error {
+    Box::new(Problem::new(Code::RateLimited, "requests come too fast; wait a little").after(wait.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().unwrap());
+        headers.extend(origin.map(|origin| (ORIGIN, origin.parse().unwrap())));
+        headers
+    }
+
+    #[test]
+    fn s9_a_page_from_elsewhere_cannot_reach_a_server_on_loopback() {
+        let passes = |host, origin| check_browser(true, &headers(host, origin), None).is_ok();
+        assert!(passes("localhost:7070", None) && passes("127.0.0.1:7070", None) && passes("[::1]:7070", None));
+        assert!(!passes("evil.example:7070", None), "a name that was made to resolve to this machine");
+        assert!(!passes("localhost.evil.example", None) && !passes("", None));
+        assert!(passes("localhost:7070", Some("http://localhost:7070")));
+        assert!(!passes("localhost:7070", Some("http://localhost:8080")) && !passes("localhost:7070", Some("null")));
+        assert!(check_browser(false, &headers("fleet.example", None), None).is_ok());
+        assert!(check_browser(true, &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
+    }
+}

@@ -1,0 +1,103 @@
+//! The OpenAPI document: made of the table of routes and the shapes of their bodies. Owns nothing but its form.
+
+use utoipa::openapi::content::Content;
+use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ComponentsBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Required};
+
+use super::BASE;
+use super::route::{Method, Needs, Route, shape};
+use super::table::ROUTES;
+use super::view::problem::ProblemView;
+use crate::wire::problem::PROBLEM_JSON;
+
+/// The whole document.
+#[must_use]
+pub fn document() -> OpenApi {
+    let (mut components, problem) = shape::<ProblemView>(ComponentsBuilder::new());
+    let mut paths = PathsBuilder::new();
+    for route in ROUTES {
+        let (operation, with) = operation(route, components, problem.clone());
+        components = with;
+        paths = paths.path(format!("{BASE}{}", route.path), PathItem::new(route.method.documented(), operation));
+    }
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let info = InfoBuilder::new()
+        .title("Orlop")
+        .version("1")
+        .description(Some("Jobs on a fleet of workers: submit, watch, cancel; workers, tenants, quotas, tokens."));
+    OpenApiBuilder::new()
+        .info(info.build())
+        .paths(paths.build())
+        .components(Some(components.security_scheme("token", bearer).build()))
+        .build()
+}
+
+fn text() -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).build().into()
+}
+
+fn operation(
+    route: &Route,
+    mut components: ComponentsBuilder,
+    problem: RefOr<Schema>,
+) -> (OperationBuilder, ComponentsBuilder) {
+    let mut operation =
+        OperationBuilder::new().operation_id(Some(route.name)).summary(Some(route.summary)).tag(tag(route));
+    operation = match route.needs {
+        Needs::Nothing => operation.description(Some("Anybody may call it.")),
+        Needs::Role(role) => operation
+            .description(Some(format!("Needs the role `{}`.", role.as_str())))
+            .security(SecurityRequirement::new::<_, [&str; 0], &str>("token", [])),
+    };
+    let parts = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    for name in parts {
+        operation = operation.parameter(parameter(name, ParameterIn::Path, "").required(Required::True));
+    }
+    for param in route.query {
+        operation = operation.parameter(parameter(param.name, ParameterIn::Query, param.help));
+    }
+    if route.method == Method::Post {
+        let help = "The request takes effect once; repeated within a day it gets the same answer.";
+        operation = operation.parameter(parameter("Idempotency-Key", ParameterIn::Header, help));
+    }
+    if let Some(shape) = route.request {
+        let (with, schema) = shape(components);
+        components = with;
+        let body = RequestBodyBuilder::new().content("application/json", Content::new(Some(schema)));
+        operation = operation.request_body(Some(body.build()));
+    }
+    let (status, shape) = route.success;
+    let mut success = ResponseBuilder::new().description("Done");
+    match shape {
+        Some(shape) => {
+            let (with, schema) = shape(components);
+            components = with;
+            success = success.content(route.media, Content::new(Some(schema)));
+        }
+        None if status == 200 => success = success.content(route.media, Content::new(Some(RefOr::T(text())))),
+        None => {}
+    }
+    let refused = ResponseBuilder::new().description("Refused").content(PROBLEM_JSON, Content::new(Some(problem)));
+    operation = operation.response(status.to_string(), success.build()).response("default", refused.build());
+    (operation, components)
+}
+
+fn tag(route: &Route) -> &'static str {
+    route.name.split('.').next().unwrap_or_default()
+}
+
+fn parameter(name: &str, place: ParameterIn, help: &str) -> ParameterBuilder {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(place).schema(Some(text()));
+    if help.is_empty() { parameter } else { parameter.description(Some(help)) }
+}
+
+/// The document as text, with a line feed at its end.
+pub(super) fn text_of(document: &OpenApi) -> String {
+    let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,126 @@
+//! Answers: what a route says, and how problems and answers become HTTP. Owns headers of answers; decides no status.
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, PROBLEM_JSON, Problem};
+
+/// What a route gives.
+pub(super) type Answer = Result<Reply, Error>;
+
+/// The header that tells a repeated answer.
+const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
+
+/// A good answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    headers: HeaderMap,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Empty,
+    Json(serde_json::Value),
+    Text(&'static str, String),
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+impl Reply {
+    fn new(code: u16, content: Content) -> Self {
+        Self { status: status(code), headers: HeaderMap::new(), content }
+    }
+
+    /// An answer with a body.
+    pub(super) fn json(code: u16, body: &impl Serialize) -> Answer {
+        let body = serde_json::to_value(body).map_err(|error| {
+            Box::new(Problem::new(Code::Internal, format!("the answer cannot be written: {error}")))
+        })?;
+        Ok(Self::new(code, Content::Json(body)))
+    }
+
+    /// An answer without one.
+    pub(super) fn empty(code: u16) -> Self {
+        Self::new(code, Content::Empty)
+    }
+
+    /// A text of a media type.
+    pub(super) fn text(media: &'static str, text: String) -> Self {
+        Self::new(200, Content::Text(media, text))
+    }
+
+    /// With the address of what was made.
+    pub(super) fn at(mut self, path: &str) -> Self {
+        self.headers.extend(HeaderValue::from_str(path).ok().map(|value| (LOCATION, value)));
+        self
+    }
+
+    /// With the revision of what it shows.
+    pub(super) fn revision(mut self, revision: u64) -> Self {
+        self.headers.extend(HeaderValue::from_str(&format!("\"{revision}\"")).ok().map(|value| (ETAG, value)));
+        self
+    }
+
+    /// As the answer of an earlier request.
+    pub(super) fn replayed(mut self) -> Self {
+        self.headers.insert(REPLAY, HeaderValue::from_static("true"));
+        self
+    }
+
+    /// What is kept of it for who repeats the request: status, address, body.
+    pub(super) fn kept(&self) -> (u16, Option<&str>, Option<&serde_json::Value>) {
+        let body = match &self.content {
+            Content::Json(body) => Some(body),
+            _ => None,
+        };
+        (self.status.as_u16(), self.headers.get(LOCATION).and_then(|value| value.to_str().ok()), body)
+    }
+
+    /// As an HTTP response.
+    pub(super) fn response(self, request_id: &str) -> Response {
+        let (media, body) = match self.content {
+            Content::Empty => (None, Body::empty()),
+            Content::Json(body) => (Some("application/json"), Body::from(body.to_string())),
+            Content::Text(media, text) => (Some(media), Body::from(text)),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        if let Some(media) = media {
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        }
+        finish(response, request_id)
+    }
+}
+
+/// A problem as an HTTP response.
+pub(super) fn problem(mut problem: Problem, request_id: &str) -> Response {
+    problem.instance = Some(request_id.to_owned());
+    let mut response = Response::new(Body::from(problem.body().to_string()));
+    *response.status_mut() = status(problem.code.http());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    if problem.code == Code::Unauthenticated {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(wait) = problem.retry_after_ms {
+        headers.insert(RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000).max(1)));
+    }
+    finish(response, request_id)
+}
+
+fn finish(mut response: Response, request_id: &str) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.extend(HeaderValue::from_str(request_id).ok().map(|id| (HeaderName::from_static("x-request-id"), id)));
+    response
+}

@@ -1,0 +1,78 @@
+//! Jobs as they stand: lists, one job, waiting for its end. Owns what a caller may see of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::id::JobId;
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{JobFilter, JobRow, Order, Page};
+
+use super::super::call::{Call, not_found, wrong};
+use super::super::cursor;
+use super::super::reply::{Answer, Reply};
+use super::super::state::{Api, store};
+use super::super::view::job::{JobList, JobView};
+use crate::host::scheduler::Error;
+
+/// The longest wait of one request.
+const WAIT: Duration = Duration::from_secs(300);
+
+impl Api {
+    /// A job that the caller sees.
+    pub(in super::super) async fn job(&self, call: &Call) -> Result<JobRow, Error> {
+        let id: JobId = call.id("id", "job")?;
+        let row = self.handle.store().job(id).await.map_err(|error| store(&error))?;
+        row.filter(|row| call.caller.sees(&row.job.tenant)).ok_or_else(|| not_found(format_args!("job {id}")))
+    }
+}
+
+/// States of a query or a body.
+pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<JobState>, Error> {
+    let words = texts.flat_map(|text| text.split(','));
+    words.map(|word| word.parse().map_err(|error| wrong("state", format!("{error}")))).collect()
+}
+
+fn filter(call: &Call) -> Result<JobFilter, Error> {
+    let label = |text: &str| match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(wrong("label", "use KEY=VALUE")),
+    };
+    let order = match call.one("order")? {
+        None | Some("newest") => Order::Descending,
+        Some("oldest") => Order::Ascending,
+        Some(_) => return Err(wrong("order", "use newest or oldest")),
+    };
+    Ok(JobFilter {
+        tenants: call.tenants()?,
+        states: states(call.all("state"))?,
+        labels: call.all("label").map(label).collect::<Result<_, _>>()?,
+        since: call.read("since")?,
+        flow: call.one("flow")?.map(str::to_owned),
+        order,
+    })
+}
+
+/// GET /jobs
+pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
+    let page = Page { after: call.cursor::<JobId>("jobs")?, limit: call.limit()? };
+    let found = api.handle.store().jobs(&filter(&call)?, &page).await.map_err(|error| store(&error))?;
+    let next_cursor = found.next.map(|id| cursor::write("jobs", &id.to_string()));
+    Reply::json(200, &JobList { items: found.items.into_iter().map(JobView::from).collect(), next_cursor })
+}
+
+/// GET /jobs/{id}
+pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
+    let wait = call.duration("wait")?.map(|wait| wait.min(WAIT));
+    let mut row = api.job(&call).await?;
+    if let Some(wait) = wait.filter(|_| !row.unit.state.is_terminal()) {
+        // Time that is up is no error: the answer says how far the job is.
+        if let Ok(ended) = tokio::time::timeout(wait, api.handle.ended(row.job.id)).await {
+            ended?;
+        }
+        row = api.job(&call).await?;
+    }
+    let spec = api.handle.store().spec(&row.job.spec).await.map_err(|error| store(&error))?;
+    let revision = row.revision;
+    let spec = spec.and_then(|spec| serde_json::from_str(&spec.body).ok());
+    Ok(Reply::json(200, &JobView { spec, ..JobView::from(row) })?.revision(revision))
+}

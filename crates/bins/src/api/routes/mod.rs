@@ -1,0 +1,10 @@
+//! What the routes do: one file a kind of object. Owns reading requests and writing answers; decisions are the host's.
+
+pub(super) mod cancel;
+pub(super) mod jobs;
+pub(super) mod parts;
+pub(super) mod server;
+pub(super) mod submit;
+pub(super) mod tenants;
+pub(super) mod tokens;
+pub(super) mod workers;

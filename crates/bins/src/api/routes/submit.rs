@@ -1,0 +1,116 @@
+//! Submits: one job, or up to 10 000 that are taken all or none. Owns reading them and whose they are.
+
+use std::sync::Arc;
+
+use orlop_core::id::TenantName;
+use orlop_core::ports::fleet_store::IdempotencyKey;
+use orlop_core::spec::job::JobSpec;
+use serde_json::Value;
+
+use super::super::BASE;
+use super::super::auth::Role;
+use super::super::call::{Call, wrong};
+use super::super::replay::body_hash_of;
+use super::super::reply::{Answer, Reply};
+use super::super::state::Api;
+use super::super::view::job::Submitted;
+use crate::host::scheduler::{Batch, Error, Once, Submission};
+use crate::wire::problem::{Code, FieldError, Problem};
+
+/// The most jobs of one request.
+const JOBS: usize = 10_000;
+
+/// The specifications of a body, each with its place in it.
+fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Error> {
+    let Some(jobs) = body.get("jobs") else {
+        return one(body, "").map(|spec| vec![(String::new(), spec)]).map_err(invalid);
+    };
+    if body.as_object().is_some_and(|fields| fields.len() > 1) {
+        return Err(wrong("", "beside `jobs` there is nothing; give what is common in each job"));
+    }
+    let Some(jobs) = jobs.as_array() else { return Err(wrong("jobs", "use a list of jobs")) };
+    if jobs.is_empty() {
+        return Err(wrong("jobs", "is empty; give at least one job"));
+    }
+    if jobs.len() > JOBS {
+        let text = format!("{} jobs are too many for one request; send at most {JOBS}", jobs.len());
+        return Err(Box::new(Problem::new(Code::TooLarge, text)));
+    }
+    let (mut read, mut errors) = (Vec::with_capacity(jobs.len()), Vec::new());
+    for (number, job) in jobs.iter().enumerate() {
+        let place = format!("jobs[{number}]");
+        match one(job, &place) {
+            Ok(spec) => read.push((place, spec)),
+            Err(wrong) => errors.extend(wrong),
+        }
+        if errors.len() >= 100 {
+            break;
+        }
+    }
+    if errors.is_empty() { Ok(read) } else { Err(invalid(errors)) }
+}
+
+fn one(value: &Value, place: &str) -> Result<JobSpec, Vec<FieldError>> {
+    let below = |path: &str| match (place, path) {
+        ("", path) => path.to_owned(),
+        (place, "") => place.to_owned(),
+        (place, path) => format!("{place}.{path}"),
+    };
+    JobSpec::from_json(value).map_err(|errors| {
+        errors.into_iter().map(|error| FieldError { path: below(&error.path), message: error.message }).collect()
+    })
+}
+
+fn invalid(errors: Vec<FieldError>) -> Error {
+    Box::new(Problem::invalid(errors))
+}
+
+/// Whose a job is, if the caller may submit it.
+fn owner(api: &Api, call: &Call, place: &str, spec: &JobSpec) -> Result<TenantName, Error> {
+    let field = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    if spec.urgent && !call.caller.role.may(Role::Operator) {
+        return Err(Box::new(Problem::new(Code::Forbidden, format!("{}: needs the role operator", field("urgent")))));
+    }
+    let owner = call.caller.tenant(spec.tenant.clone(), &api.options.default_tenant);
+    owner.ok_or_else(|| match &spec.tenant {
+        Some(tenant) => {
+            let text = format!("{}: this token is not good for tenant `{tenant}`", field("tenant"));
+            Box::new(Problem::new(Code::Forbidden, text))
+        }
+        None => wrong(&field("tenant"), "is missing; this token is good for several tenants, so say whose it is"),
+    })
+}
+
+/// POST /jobs
+pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
+    let body = call.value()?;
+    let single = body.get("jobs").is_none();
+    let specs = specs(&body)?;
+    let traceparent = call.headers.get("traceparent").and_then(|value| value.to_str().ok());
+    let traceparent = traceparent.filter(|text| text.len() <= 256);
+    let (mut jobs, mut first) = (Vec::with_capacity(specs.len()), None);
+    for (place, mut spec) in specs {
+        let tenant = owner(&api, &call, &place, &spec)?;
+        spec.correlation_id.get_or_insert_with(|| call.request_id.clone());
+        let submission = Submission::of(&spec, &tenant, traceparent);
+        jobs.push(submission.map_err(|error| wrong(&place, error.to_string()))?);
+        first.get_or_insert(tenant);
+    }
+    let once = match (call.key()?, first) {
+        (Some(key), Some(tenant)) => {
+            let key = IdempotencyKey { tenant, key: key.to_owned() };
+            Some(Once { key, body_hash: body_hash_of("POST", &call) })
+        }
+        _ => None,
+    };
+    let taken = api.handle.submit(Batch { jobs, once }).await?;
+    let ids: Vec<String> = taken.jobs.iter().map(ToString::to_string).collect();
+    let id = ids.first().filter(|_| single).cloned();
+    let place = id.as_ref().map(|id| format!("{BASE}/jobs/{id}"));
+    let reply = Reply::json(202, &Submitted { id, ids, warnings: taken.warnings })?;
+    let reply = match place {
+        Some(place) => reply.at(&place),
+        None => reply,
+    };
+    Ok(if taken.replay { reply.replayed() } else { reply })
+}

@@ -1,0 +1,107 @@
+//! Workers: lists, one worker, orders of operators. Owns what a caller may see of them.
+
+use std::sync::Arc;
+
+use orlop_core::id::WorkerId;
+use orlop_core::machine::worker::WorkerState;
+use orlop_core::time::{GoDuration, Time};
+use orlop_scheduler::event::DrainOrder;
+
+use super::super::auth::{Caller, Scope};
+use super::super::call::{Call, not_found, wrong};
+use super::super::cursor;
+use super::super::reply::{Answer, Reply};
+use super::super::state::Api;
+use super::super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
+use crate::host::scheduler::{Error, WorkerOrder, WorkerPicture};
+
+/// Whether a caller may see a worker: one that takes only jobs of others is none of its business.
+fn sees(caller: &Caller, picture: &WorkerPicture) -> bool {
+    let whose = &picture.capabilities.tenants;
+    match &caller.scope {
+        Scope::All => true,
+        Scope::Tenants(_) => whose.is_empty() || whose.iter().any(|tenant| caller.sees(tenant)),
+    }
+}
+
+/// GET /workers
+pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
+    let words = call.all("state").flat_map(|text| text.split(','));
+    let states: Vec<WorkerState> =
+        words.map(|word| word.parse().map_err(|error| wrong("state", format!("{error}")))).collect::<Result<_, _>>()?;
+    let after: Option<WorkerId> = call.cursor("workers")?;
+    let limit = call.limit()? as usize;
+    let snapshot = api.handle.snapshot();
+    let passes = |picture: &WorkerPicture| {
+        sees(&call.caller, picture) && (states.is_empty() || states.contains(&picture.view.state))
+    };
+    let later = snapshot.workers.iter().filter(|(id, _)| after.as_ref().is_none_or(|after| *id > after));
+    let mut found = later.filter(|(_, picture)| passes(picture));
+    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, picture)| WorkerView::from(picture)).collect();
+    let more = found.next().is_some();
+    let next_cursor = items.last().filter(|_| more).map(|last| cursor::write("workers", &last.id));
+    Reply::json(200, &WorkerList { items, next_cursor })
+}
+
+fn known(api: &Api, call: &Call) -> Result<WorkerId, Error> {
+    let id: WorkerId = call.id("id", "worker")?;
+    let snapshot = api.handle.snapshot();
+    // One that the latest picture lacks may be new: the loop knows.
+    match snapshot.workers.get(&id) {
+        Some(picture) if !sees(&call.caller, picture) => Err(not_found(format_args!("worker `{id}`"))),
+        _ => Ok(id),
+    }
+}
+
+/// GET /workers/{id}
+pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
+    let id = known(&api, &call)?;
+    let snapshot = api.handle.snapshot();
+    let picture = snapshot.workers.get(&id).ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
+    Reply::json(200, &WorkerView::from(picture))
+}
+
+async fn order(api: &Api, call: &Call, order: WorkerOrder, word: &'static str) -> Answer {
+    let id = known(api, call)?;
+    api.handle.order(id.clone(), order).await?;
+    Reply::json(202, &WorkerOrdered { id: id.to_string(), order: word })
+}
+
+/// POST /workers/{id}/drain
+pub(in super::super) async fn drain(api: Arc<Api>, call: Call) -> Answer {
+    let request: DrainRequest = call.json_or_default()?;
+    let clock = api.handle.clock();
+    let left = match request.deadline {
+        None => None,
+        Some(text) => {
+            let duration = text.parse::<GoDuration>().map(GoDuration::get);
+            let until = text.parse::<Time>().map(|at| at.since(clock.wall()));
+            let left = duration.or(until);
+            Some(left.map_err(|_| wrong("deadline", "use a duration such as 10m, or a time in RFC 3339 form"))?)
+        }
+    };
+    let millis = |left: std::time::Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    let deadline = left.map(|left| clock.monotonic().saturating_add(millis(left)));
+    order(&api, &call, WorkerOrder::Drain(DrainOrder { deadline, host_shutdown: false }), "drain").await
+}
+
+/// POST /workers/{id}/undrain
+pub(in super::super) async fn undrain(api: Arc<Api>, call: Call) -> Answer {
+    order(&api, &call, WorkerOrder::Undrain, "undrain").await
+}
+
+/// POST /workers/{id}/cordon
+pub(in super::super) async fn cordon(api: Arc<Api>, call: Call) -> Answer {
+    order(&api, &call, WorkerOrder::Cordon, "cordon").await
+}
+
+/// POST /workers/{id}/uncordon
+pub(in super::super) async fn uncordon(api: Arc<Api>, call: Call) -> Answer {
+    order(&api, &call, WorkerOrder::Uncordon, "uncordon").await
+}
+
+/// DELETE /workers/{id}
+pub(in super::super) async fn remove(api: Arc<Api>, call: Call) -> Answer {
+    let force = call.switch("force")?;
+    order(&api, &call, WorkerOrder::Remove { force }, "remove").await
+}

@@ -1,0 +1,164 @@
+//! The layers every request passes, in one function: request id, browser, token, rate, role, query, size and time of the
+//! body, idempotency, the route, audit, metrics. Owns their order; a path that is not in the table is answered 404.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{ConnectInfo, Query, RawPathParams, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use axum::routing::{MethodRouter, on};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use orlop_core::ports::fleet_store::AuditEntry;
+
+use super::BASE;
+use super::auth::Caller;
+use super::call::{Call, wrong};
+use super::guard::check_browser;
+use super::reply::{self, Answer};
+use super::route::{Method, Repeat, Route};
+use super::state::Api;
+use super::table::{ROOT, ROUTES};
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, Problem};
+
+/// How long a client may take to send a body.
+const SENDING: Duration = Duration::from_secs(10);
+
+/// Everything the interface answers.
+pub fn router(api: &Arc<Api>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(&format!("{BASE}{}", route.path), method(api, route));
+    }
+    for route in ROUTES.iter().filter(|route| ROOT.contains(&route.path)) {
+        router = router.route(route.path, method(api, route));
+    }
+    let nothing = async |request: Request| {
+        let id = request_id(request.headers());
+        reply::problem(Problem::new(Code::NotFound, "there is no such route"), &id)
+    };
+    router.method_not_allowed_fallback(nothing).fallback(nothing)
+}
+
+fn method(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
+    type Params = Result<RawPathParams, RawPathParamsRejection>;
+    let api = Arc::clone(api);
+    let answer = async move |ConnectInfo(peer): ConnectInfo<SocketAddr>, params: Params, request: Request| {
+        let Ok(params) = params else {
+            let id = request_id(request.headers());
+            return reply::problem(Problem::new(Code::NotFound, "the path is no text"), &id);
+        };
+        let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        serve(api, route, peer, params, request).await
+    };
+    on(route.method.filter(), answer)
+}
+
+/// The id of a request: the client's, or a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let good = |id: &&str| !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_graphic());
+    given.filter(good).map_or_else(|| uuid::Uuid::new_v4().simple().to_string(), str::to_owned)
+}
+
+async fn serve(
+    api: Arc<Api>,
+    route: &'static Route,
+    peer: SocketAddr,
+    params: Vec<(String, String)>,
+    request: Request,
+) -> Response {
+    let began = Instant::now();
+    let id = request_id(request.headers());
+    let target = request.uri().path().to_owned();
+    let mut who = None;
+    let answer = pass(&api, route, peer, (params, &id), request, &mut who).await;
+    if route.method.writes() || matches!(&answer, Err(problem) if problem.code == Code::Forbidden) {
+        let outcome = answer.as_ref().err().map_or("ok", |problem| problem.code.as_str());
+        let actor = who.as_ref().map_or_else(|| peer.ip().to_string(), |caller: &Caller| caller.name().to_owned());
+        let entry = AuditEntry {
+            number: 0,
+            time: api.handle.clock().wall(),
+            actor,
+            tenant: who.as_ref().and_then(|caller| caller.tenant(None, &api.options.default_tenant)),
+            action: route.name.into(),
+            target,
+            outcome: outcome.into(),
+            request_id: Some(id.clone()),
+        };
+        api.audit.add(entry).await;
+    }
+    let response = match answer {
+        Ok(reply) => reply.response(&id),
+        Err(problem) => reply::problem(*problem, &id),
+    };
+    let transport = &api.metrics.transport;
+    transport.http_requests.of([route.name, response.status().as_str()]).inc();
+    transport.http_duration.of([route.name]).observe(began.elapsed().as_secs_f64());
+    response
+}
+
+async fn pass(
+    api: &Arc<Api>,
+    route: &'static Route,
+    peer: SocketAddr,
+    (params, id): (Vec<(String, String)>, &str),
+    request: Request,
+    who: &mut Option<Caller>,
+) -> Answer {
+    let (parts, body) = request.into_parts();
+    check_browser(api.options.loopback, &parts.headers, parts.uri.authority().map(Authority::as_str))?;
+    let caller = api.admit(route.needs, &parts.headers, peer).await?;
+    *who = Some(caller.clone());
+    let query = query(&parts.uri)?;
+    let body = read(route, &parts.headers, body).await?;
+    let path = parts.uri.path().to_owned();
+    let call = Call { caller, request_id: id.to_owned(), path, params, query, headers: parts.headers, body };
+    call.check_query(route)?;
+    match call.key()? {
+        Some(key) if route.method == Method::Post && route.repeat != Repeat::Loop => {
+            let key = key.to_owned();
+            api.once(route, key, call).await
+        }
+        _ => (route.handler)(Arc::clone(api), call).await,
+    }
+}
+
+fn query(uri: &Uri) -> Result<Vec<(String, String)>, Error> {
+    let read = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    read.map(|Query(pairs)| pairs).map_err(|_| wrong("", "the query cannot be read"))
+}
+
+/// The body, if it is small enough, comes in time and has the right type.
+async fn read(route: &Route, headers: &HeaderMap, body: Body) -> Result<Bytes, Error> {
+    let collected = tokio::time::timeout(SENDING, Limited::new(body, route.body).collect()).await;
+    let bytes = match collected {
+        Err(_) => return Err(Box::new(Problem::new(Code::Deadline, "the body did not come within 10 s"))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let text = match route.body {
+                0 => "this route takes no body".to_owned(),
+                limit => format!("the body has more than {limit} bytes"),
+            };
+            return Err(Box::new(Problem::new(Code::TooLarge, text)));
+        }
+        Ok(Err(_)) => return Err(wrong("", "the body broke off")),
+        Ok(Ok(collected)) => collected.to_bytes(),
+    };
+    if bytes.is_empty() {
+        return Ok(bytes);
+    }
+    let media = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    let essence = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    match essence.as_deref() {
+        Some("application/json") => Ok(bytes),
+        _ => Err(Box::new(Problem::new(Code::MediaType, "bodies are JSON; send `Content-Type: application/json`"))),
+    }
+}

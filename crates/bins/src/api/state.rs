@@ -1,0 +1,126 @@
+//! What all requests share: the server behind them, metrics, rates, and whether anybody needs a token. Owns these; decides
+//! nothing about a single request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use orlop_core::error::PortError;
+use orlop_core::id::{Epoch, TenantName};
+use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Record, Turn};
+use orlop_core::rate::Rate;
+use ring::rand::SystemRandom;
+use tokio::sync::Mutex;
+
+use super::audit::Audit;
+use super::auth::Rates;
+use super::replay::Replays;
+use crate::host::scheduler::{Error, Handle, Status};
+use crate::telemetry::metrics::Metrics;
+use crate::wire::problem::{Code, Problem};
+
+/// How the interface behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The tenant of jobs whose caller may use any and names none.
+    pub default_tenant: TenantName,
+    /// It listens where only this machine reaches it: callers need no token until there is one, and browsers are held off.
+    pub loopback: bool,
+    /// Requests per token.
+    pub rate: Rate,
+    /// Requests per address without a valid token.
+    pub address_rate: Rate,
+}
+
+impl Options {
+    /// The contract's limits, for a listener that only this machine reaches.
+    #[must_use]
+    pub fn loopback(default_tenant: TenantName) -> Self {
+        Self {
+            default_tenant,
+            loopback: true,
+            rate: Rate { per_second: 100, burst: 200 },
+            address_rate: Rate { per_second: 20, burst: 20 },
+        }
+    }
+}
+
+/// The interface of one server.
+#[derive(Debug)]
+pub struct Api {
+    pub(super) handle: Handle,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) options: Options,
+    pub(super) rates: Rates,
+    pub(super) random: SystemRandom,
+    pub(super) audit: Audit,
+    pub(super) replays: Replays,
+    /// Held while a tenant is read and changed, so that `If-Match` means what it says.
+    pub(super) tenants: Mutex<()>,
+    /// Held while tokens are made, so that one is the first.
+    pub(super) tokens: Mutex<()>,
+    /// A token was made: from then on everybody needs one.
+    secured: AtomicBool,
+}
+
+impl Api {
+    /// The interface of a server. Call it inside a runtime: the audit trail is written in the background.
+    ///
+    /// # Errors
+    /// The store cannot be asked whether there are tokens.
+    pub async fn new(handle: Handle, metrics: Arc<Metrics>, options: Options) -> Result<Arc<Self>, PortError> {
+        let known = handle.store().entries(Kind::Token, &EntryFilter::default(), &Page::first(1)).await?;
+        Ok(Arc::new(Self {
+            rates: Rates::new(options.rate, options.address_rate),
+            audit: Audit::start(handle.clone()),
+            handle,
+            metrics,
+            options,
+            random: SystemRandom::new(),
+            replays: Replays::default(),
+            tenants: Mutex::default(),
+            tokens: Mutex::default(),
+            secured: AtomicBool::new(!known.items.is_empty()),
+        }))
+    }
+
+    /// Whether callers need a token.
+    pub(super) fn is_secured(&self) -> bool {
+        self.secured.load(Ordering::SeqCst) || !self.options.loopback
+    }
+
+    /// From now on everybody needs a token.
+    pub(super) fn secure(&self) {
+        self.secured.store(true, Ordering::SeqCst);
+    }
+
+    /// The epoch in which this server may write.
+    pub(super) fn epoch(&self) -> Result<Epoch, Error> {
+        match self.handle.status() {
+            Status::Leading { epoch } => Ok(epoch),
+            Status::Standby { leader } => {
+                let detail = "this server does not lead; ask the one that does";
+                Err(Box::new(Problem { leader, ..Problem::new(Code::NotLeader, detail).after(1000) }))
+            }
+            Status::Restoring | Status::Stopped => {
+                let detail = "nothing can be written down now; try again shortly";
+                Err(Box::new(Problem::new(Code::StoreUnavailable, detail).after(1000)))
+            }
+        }
+    }
+
+    /// Writes records that are not the loop's: tokens, answers to repeated requests.
+    pub(super) async fn write(&self, records: Vec<Record>) -> Result<(), Error> {
+        let epoch = self.epoch()?;
+        self.handle.store().commit(epoch, vec![Turn::new(records)]).await.map_err(|error| store(&error))
+    }
+}
+
+/// The problem of a store that failed.
+pub(super) fn store(error: &PortError) -> Error {
+    use orlop_core::error::Class;
+    let code = match error.class {
+        Class::Fatal => Code::Internal,
+        _ => Code::StoreUnavailable,
+    };
+    Box::new(Problem::new(code, error.chain()).after(1000))
+}

@@ -1,0 +1,162 @@
+//! The table of routes: everything the interface answers, with the role each needs. Owns the list; what is not in it is not
+//! there.
+
+use super::auth::Role;
+use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
+use super::routes::{cancel, jobs, parts, server, submit, tenants, tokens, workers};
+use super::view::fleet::{Health, Stats, Version};
+use super::view::job::{
+    AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
+};
+use super::view::spec::SubmitShape;
+use super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView};
+use super::view::token::{NewToken, TokenList, TokenView};
+use super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
+
+const VIEWER: Needs = Needs::Role(Role::Viewer);
+const SUBMITTER: Needs = Needs::Role(Role::Submitter);
+const OPERATOR: Needs = Needs::Role(Role::Operator);
+const ADMIN: Needs = Needs::Role(Role::Admin);
+
+/// Paths that are also found at the root.
+pub(super) const ROOT: &[&str] = &["/metrics"];
+
+const fn param(name: &'static str, help: &'static str) -> Param {
+    Param { name, help }
+}
+
+const LIMIT: Param = param("limit", "At most as many items: 1 to 1000, else 100");
+const CURSOR: Param = param("cursor", "`next_cursor` of the page before");
+const STATE: Param = param("state", "Only in these states (repeatable, or separated by commas)");
+const PAGES: &[Param] = &[LIMIT, CURSOR];
+const STATES: &[Param] = &[STATE, LIMIT, CURSOR];
+
+macro_rules! by {
+    ($handler:path) => {
+        |api, call| Box::pin($handler(api, call))
+    };
+}
+
+/// The routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new(Method::Post, "/jobs", SUBMITTER, by!(submit::submit))
+        .named("jobs.submit", "Submits a job, or up to 10 000 that are taken all or none")
+        .takes(BATCH, shape::<SubmitShape>)
+        .gives(202, shape::<Submitted>)
+        .repeats(Repeat::Loop),
+    Route::new(Method::Get, "/jobs", VIEWER, by!(jobs::list))
+        .named("jobs.list", "Lists jobs, the newest first")
+        .query(&[
+            STATE,
+            param("tenant", "Only of this tenant"),
+            param("label", "Only with this label, KEY=VALUE (repeatable)"),
+            param("since", "Only those submitted at this time or later, RFC 3339"),
+            param("flow", "Only of this flow"),
+            param("order", "newest or oldest first"),
+            LIMIT,
+            CURSOR,
+        ])
+        .gives(200, shape::<JobList>),
+    Route::new(Method::Post, "/jobs/cancel", SUBMITTER, by!(cancel::many))
+        .named("jobs.cancel_many", "Cancels the jobs that pass a filter")
+        .takes(BODY, shape::<CancelFilter>)
+        .gives(202, shape::<CancelAnswer>),
+    Route::new(Method::Get, "/jobs/{id}", VIEWER, by!(jobs::get))
+        .named("jobs.get", "Shows a job")
+        .query(&[param("wait", "Answers once the job has ended, or after this time, such as 30s; at most 5m")])
+        .gives(200, shape::<JobView>),
+    Route::new(Method::Get, "/jobs/{id}/attempts", VIEWER, by!(parts::attempts))
+        .named("jobs.attempts", "Lists the attempts of a job")
+        .query(&[param("index", "Only of this element"), LIMIT, CURSOR])
+        .gives(200, shape::<AttemptList>),
+    Route::new(Method::Get, "/jobs/{id}/elements", VIEWER, by!(parts::elements))
+        .named("jobs.elements", "Lists the elements of an array")
+        .query(STATES)
+        .gives(200, shape::<ElementList>),
+    Route::new(Method::Post, "/jobs/{id}/cancel", SUBMITTER, by!(cancel::one))
+        .named("jobs.cancel", "Cancels a job, or elements of it; one that has ended stays as it is (200)")
+        .takes(BODY, shape::<CancelOrder>)
+        .gives(202, shape::<CancelAnswer>),
+    Route::new(Method::Get, "/workers", VIEWER, by!(workers::list))
+        .named("workers.list", "Lists workers")
+        .query(STATES)
+        .gives(200, shape::<WorkerList>),
+    Route::new(Method::Get, "/workers/{id}", VIEWER, by!(workers::get))
+        .named("workers.get", "Shows a worker")
+        .gives(200, shape::<WorkerView>),
+    Route::new(Method::Post, "/workers/{id}/drain", OPERATOR, by!(workers::drain))
+        .named("workers.drain", "Has a worker finish what it has and leave")
+        .takes(BODY, shape::<DrainRequest>)
+        .gives(202, shape::<WorkerOrdered>),
+    Route::new(Method::Post, "/workers/{id}/undrain", OPERATOR, by!(workers::undrain))
+        .named("workers.undrain", "Withdraws a drain")
+        .gives(202, shape::<WorkerOrdered>),
+    Route::new(Method::Post, "/workers/{id}/cordon", OPERATOR, by!(workers::cordon))
+        .named("workers.cordon", "Gives a worker no new work")
+        .gives(202, shape::<WorkerOrdered>),
+    Route::new(Method::Post, "/workers/{id}/uncordon", OPERATOR, by!(workers::uncordon))
+        .named("workers.uncordon", "Gives a worker new work again")
+        .gives(202, shape::<WorkerOrdered>),
+    Route::new(Method::Delete, "/workers/{id}", OPERATOR, by!(workers::remove))
+        .named("workers.remove", "Removes a worker")
+        .query(&[param("force", "Gives up the attempts that are left")])
+        .gives(202, shape::<WorkerOrdered>),
+    Route::new(Method::Get, "/tenants", VIEWER, by!(tenants::list))
+        .named("tenants.list", "Lists tenants")
+        .query(PAGES)
+        .gives(200, shape::<TenantList>),
+    Route::new(Method::Post, "/tenants", ADMIN, by!(tenants::create))
+        .named("tenants.create", "Creates a tenant")
+        .takes(BODY, shape::<NewTenant>)
+        .gives(201, shape::<TenantView>),
+    Route::new(Method::Get, "/tenants/{name}", VIEWER, by!(tenants::get))
+        .named("tenants.get", "Shows a tenant")
+        .gives(200, shape::<TenantView>),
+    Route::new(Method::Patch, "/tenants/{name}", ADMIN, by!(tenants::change))
+        .named("tenants.change", "Changes weight, state or best priority of a tenant")
+        .takes(BODY, shape::<TenantPatch>)
+        .gives(200, shape::<TenantView>),
+    Route::new(Method::Delete, "/tenants/{name}", ADMIN, by!(tenants::close))
+        .named("tenants.close", "Closes a tenant that has no live jobs")
+        .gives_nothing(),
+    Route::new(Method::Get, "/tenants/{name}/quota", VIEWER, by!(tenants::get_quota))
+        .named("tenants.quota", "Shows the limits of a tenant")
+        .gives(200, shape::<QuotaView>),
+    Route::new(Method::Put, "/tenants/{name}/quota", ADMIN, by!(tenants::put_quota))
+        .named("tenants.set_quota", "Replaces the limits of a tenant")
+        .takes(BODY, shape::<QuotaView>)
+        .gives(200, shape::<QuotaView>),
+    Route::new(Method::Get, "/tenants/{name}/usage", VIEWER, by!(tenants::usage))
+        .named("tenants.usage", "Shows what a tenant holds")
+        .gives(200, shape::<UsageView>),
+    Route::new(Method::Get, "/tokens", ADMIN, by!(tokens::list))
+        .named("tokens.list", "Lists tokens, without their secrets")
+        .query(PAGES)
+        .gives(200, shape::<TokenList>),
+    Route::new(Method::Post, "/tokens", ADMIN, by!(tokens::create))
+        .named("tokens.create", "Makes a token; it is shown in this answer only")
+        .takes(BODY, shape::<NewToken>)
+        .gives(201, shape::<TokenView>)
+        .repeats(Repeat::Secret),
+    Route::new(Method::Delete, "/tokens/{id}", ADMIN, by!(tokens::revoke))
+        .named("tokens.revoke", "Revokes a token at once")
+        .gives_nothing(),
+    Route::new(Method::Get, "/stats", VIEWER, by!(server::stats))
+        .named("server.stats", "Shows the fleet at a glance")
+        .gives(200, shape::<Stats>),
+    Route::new(Method::Get, "/health/live", Needs::Nothing, by!(server::live))
+        .named("server.live", "Answers while the server lives")
+        .gives(200, shape::<Health>),
+    Route::new(Method::Get, "/health/ready", Needs::Nothing, by!(server::ready))
+        .named("server.ready", "Answers 200 once the server leads or stands by")
+        .gives(200, shape::<Health>),
+    Route::new(Method::Get, "/version", VIEWER, by!(server::version))
+        .named("server.version", "Shows the version")
+        .gives(200, shape::<Version>),
+    Route::new(Method::Get, "/metrics", VIEWER, by!(server::metrics))
+        .named("server.metrics", "Metrics in the text form of OpenMetrics")
+        .gives_text("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    Route::new(Method::Get, "/openapi.json", VIEWER, by!(server::openapi))
+        .named("server.openapi", "This document")
+        .gives_text("application/json"),
+];

@@ -1,0 +1,166 @@
+//! Who may call what: every route with every role, tokens, tenants, browsers, rates.
+
+use orlop_core::rate::Rate;
+use serde_json::json;
+
+use super::bed::{Ask, Bed, noop};
+use crate::api::Options;
+use crate::api::auth::Role;
+use crate::api::route::{Method, Needs};
+use crate::api::table::ROUTES;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_every_route_is_refused_to_whom_it_is_not_for() {
+    let bed = Bed::new().await;
+    let admin = bed.token(None, "admin", &["*"]).await;
+    let mut tokens = vec![(Role::Admin, admin.clone())];
+    for role in [Role::Viewer, Role::Submitter, Role::Operator] {
+        tokens.push((role, bed.token(Some(&admin), role.as_str(), &["*"]).await));
+    }
+    for route in ROUTES {
+        let path = route.path.replace("{id}", "x").replace("{name}", "x");
+        let ask = || {
+            let ask = Ask::new(route.method.as_str(), &path);
+            if route.body > 0 { ask.json(&json!({ "unknown_field": 1 })) } else { ask }
+        };
+        let without = bed.ask(ask()).await;
+        let open = route.needs == Needs::Nothing;
+        assert_eq!(
+            without.status == 401,
+            !open,
+            "{} {path} without a token: {}",
+            route.method.as_str(),
+            without.status
+        );
+        for (role, token) in &tokens {
+            let answer = bed.ask(ask().token(token)).await;
+            let may = match route.needs {
+                Needs::Nothing => true,
+                Needs::Role(needed) => role.may(needed),
+            };
+            assert_eq!(answer.status == 403, !may, "{} {path} as {role:?}: {}", route.method.as_str(), answer.text);
+            assert_ne!(answer.status, 401, "{path}");
+        }
+    }
+}
+
+#[test]
+fn s5_5_writes_need_more_than_a_viewer() {
+    for route in ROUTES {
+        let needs = route.needs;
+        let harmless = matches!(needs, Needs::Nothing | Needs::Role(Role::Viewer));
+        assert_eq!(harmless, route.method == Method::Get && route.name != "tokens.list", "{}", route.name);
+        assert!(!route.name.is_empty() && !route.summary.is_empty());
+    }
+    let mut names: Vec<_> = ROUTES.iter().map(|route| route.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ROUTES.len(), "names are unique");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_what_is_not_in_the_table_is_not_there() {
+    let bed = Bed::new().await;
+    for ask in [Ask::get("/nothing"), Ask::new("PUT", "/jobs"), Ask::get("/").at_root(), Ask::get("/health").at_root()]
+    {
+        let answer = bed.ask(ask).await;
+        assert_eq!((answer.status, answer.header("content-type")), (404, "application/problem+json"));
+        assert_eq!(answer.body()["type"], "urn:orlop:error:not-found");
+    }
+    assert_eq!(bed.ask(Ask::get("/metrics").at_root()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_tokens_are_shown_once_and_revoked_at_once() {
+    let bed = Bed::new().await;
+    let early = bed.ask(Ask::post("/tokens", &json!({ "role": "viewer", "tenants": ["a"] }))).await;
+    assert_eq!(early.status, 409, "the first token can make others");
+    let admin = bed.token(None, "admin", &["*"]).await;
+    let viewer = bed.token(Some(&admin), "viewer", &["a"]).await;
+    assert_eq!(bed.ask(Ask::get("/stats").token(&viewer)).await.status, 200);
+    let list = bed.ask(Ask::get("/tokens").token(&admin)).await;
+    let secret = viewer.rsplit_once('_').unwrap().1;
+    assert!(!list.text.contains(secret) && !list.text.contains("hash"), "{}", list.text);
+    let id = viewer.split('_').nth(1).unwrap();
+    let revoked = bed.ask(Ask::new("DELETE", &format!("/tokens/{id}")).token(&admin)).await;
+    assert_eq!(revoked.status, 204);
+    let after = bed.ask(Ask::get("/stats").token(&viewer)).await;
+    assert_eq!((after.status, after.header("www-authenticate")), (401, "Bearer"));
+    let wrong = format!("{}{}", &admin[..admin.len() - 1], if admin.ends_with('0') { '1' } else { '0' });
+    assert_eq!(bed.ask(Ask::get("/stats").token(&wrong)).await.status, 401);
+    assert_eq!(bed.ask(Ask::get("/stats").with("authorization", "Basic x")).await.status, 401);
+    let brief = json!({ "role": "viewer", "tenants": ["a"], "expires_in": "1ns" });
+    let brief = bed.ask(Ask::post("/tokens", &brief).token(&admin)).await.body()["token"].as_str().unwrap().to_owned();
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    assert_eq!(bed.ask(Ask::get("/stats").token(&brief)).await.status, 401, "it has expired");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_objects_of_others_are_as_if_they_were_not_there() {
+    let bed = Bed::new().await;
+    let admin = bed.token(None, "admin", &["*"]).await;
+    let a = bed.token(Some(&admin), "submitter", &["a"]).await;
+    let b = bed.token(Some(&admin), "submitter", &["b"]).await;
+    let both = bed.token(Some(&admin), "submitter", &["a", "b"]).await;
+    let made = bed.ask(Ask::post("/jobs", &noop(&json!({}))).token(&a)).await;
+    let id = made.body()["id"].as_str().unwrap().to_owned();
+    assert_eq!(bed.ask(Ask::get(&format!("/jobs/{id}")).token(&a)).await.body()["tenant"], "a");
+    for path in [format!("/jobs/{id}"), format!("/jobs/{id}/attempts"), "/tenants/a".into(), "/tenants/a/usage".into()]
+    {
+        assert_eq!(bed.ask(Ask::get(&path).token(&b)).await.status, 404, "{path}");
+    }
+    assert_eq!(bed.ask(Ask::new("POST", &format!("/jobs/{id}/cancel")).token(&b)).await.status, 404);
+    assert_eq!(bed.ask(Ask::get("/jobs").token(&b)).await.body()["items"], json!([]));
+    assert_eq!(bed.ask(Ask::get("/jobs?tenant=a").token(&b)).await.body()["items"], json!([]));
+    let all = Ask::post("/jobs/cancel", &json!({ "all": true })).token(&b);
+    assert_eq!(bed.ask(all).await.body()["cancelled"], 0);
+    let foreign = Ask::post("/jobs", &noop(&json!({ "tenant": "a" }))).token(&b);
+    assert_eq!(bed.ask(foreign).await.status, 403);
+    let which = bed.ask(Ask::post("/jobs", &noop(&json!({}))).token(&both)).await;
+    assert_eq!((which.status, &which.body()["errors"][0]["path"]), (400, &json!("tenant")));
+    let urgent = Ask::post("/jobs", &noop(&json!({ "urgent": true }))).token(&a);
+    assert_eq!(bed.ask(urgent).await.status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_pages_from_elsewhere_and_floods_are_held_off() {
+    let slow = Rate { per_second: 1, burst: 3 };
+    let bed = Bed::with(|options| Options { rate: slow, address_rate: slow, ..options }).await;
+    assert_eq!(bed.ask(Ask::get("/stats").with("host", "evil.example")).await.status, 403);
+    assert_eq!(bed.ask(Ask::get("/stats").with("origin", "http://evil.example")).await.status, 403);
+    let admin = bed.token(None, "admin", &["*"]).await;
+    let mut codes = Vec::new();
+    for _ in 0..5 {
+        codes.push(bed.ask(Ask::get("/stats").token(&admin)).await.status);
+    }
+    assert_eq!(codes, [200, 200, 200, 429, 429]);
+    let refused = bed.ask(Ask::get("/stats").token(&admin)).await;
+    assert_eq!((refused.header("retry-after"), &refused.body()["type"]), ("1", &json!("urn:orlop:error:rate-limited")));
+    let mut strangers = Vec::new();
+    for _ in 0..4 {
+        strangers.push(bed.ask(Ask::get("/stats")).await.status);
+    }
+    assert_eq!(strangers, [401, 401, 401, 429]);
+    assert_eq!(bed.ask(Ask::get("/health/live")).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_writes_and_refusals_are_in_the_audit_trail() {
+    use orlop_core::ports::fleet_store::{AuditFilter, Page};
+    let bed = Bed::new().await;
+    bed.submit(&json!({})).await;
+    bed.ask(Ask::post("/jobs", &json!({ "comand": [] })).with("x-request-id", "r-7")).await;
+    let store = bed.server().handle().store().clone();
+    let began = std::time::Instant::now();
+    let entries = loop {
+        let found = store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
+        if found.len() >= 2 {
+            break found;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "the trail is written");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    };
+    let row = |at: usize| (entries[at].actor.as_str(), &*entries[at].action, &*entries[at].outcome);
+    assert_eq!((row(0), row(1)), (("local", "jobs.submit", "ok"), ("local", "jobs.submit", "invalid-spec")));
+    assert_eq!(entries[1].request_id.as_deref(), Some("r-7"));
+}

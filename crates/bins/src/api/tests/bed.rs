@@ -1,0 +1,178 @@
+//! A server with its interface for a test, and requests to it. Owns starting it and reading answers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{HeaderMap, Request, Response};
+use http_body_util::BodyExt as _;
+use orlop_core::ports::fleet_store::FleetStore;
+use orlop_core::rate::Rate;
+use orlop_core::testing::fleet_store::MemoryFleet;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::api::{Api, Options, router};
+use crate::host::scheduler::clock::MachineClock;
+use crate::host::scheduler::{Options as ServerOptions, Server, Status};
+use crate::telemetry::metrics::Metrics;
+
+/// How long a test waits for what must come.
+const SOON: Duration = Duration::from_secs(20);
+
+pub(super) struct Bed {
+    router: Router,
+    server: Server,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Answer {
+    pub(super) fn body(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// A request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ask {
+    method: String,
+    path: String,
+    body: Option<Vec<u8>>,
+    headers: Vec<(String, String)>,
+}
+
+impl Ask {
+    pub(super) fn new(method: &str, path: &str) -> Self {
+        Self { method: method.into(), path: format!("/api/v1{path}"), ..Self::default() }
+    }
+
+    pub(super) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(super) fn post(path: &str, body: &Value) -> Self {
+        Self::new("POST", path).json(body)
+    }
+
+    pub(super) fn json(self, body: &Value) -> Self {
+        self.raw(body.to_string().into_bytes()).with("content-type", "application/json")
+    }
+
+    pub(super) fn raw(mut self, body: Vec<u8>) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    pub(super) fn token(self, token: &str) -> Self {
+        self.with("authorization", &format!("Bearer {token}"))
+    }
+
+    /// At a path that does not begin with the base.
+    pub(super) fn at_root(mut self) -> Self {
+        self.path = self.path.trim_start_matches("/api/v1").to_owned();
+        self
+    }
+
+    fn request(self) -> Option<Request<Body>> {
+        let mut request = Request::builder().method(self.method.as_str()).uri(self.path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            request = request.header("host", "localhost:7070");
+        }
+        for (name, value) in self.headers {
+            request = request.header(name, value);
+        }
+        let peer: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        request.extension(ConnectInfo(peer)).body(self.body.map_or_else(Body::empty, Body::from)).ok()
+    }
+}
+
+impl Bed {
+    pub(super) async fn new() -> Self {
+        let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
+        Self::with(|options| Options { rate: fast, address_rate: fast, ..options }).await
+    }
+
+    pub(super) async fn with(change: impl FnOnce(Options) -> Options) -> Self {
+        let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
+        let runtime = tokio::runtime::Handle::current();
+        let clock = Arc::new(MachineClock::default());
+        let server = Server::start(store, clock, ServerOptions::default(), runtime).unwrap();
+        let began = std::time::Instant::now();
+        while !matches!(server.handle().status(), Status::Leading { .. }) {
+            assert!(began.elapsed() < SOON, "the server does not lead");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let options = change(Options::loopback("default".parse().unwrap()));
+        let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await.unwrap();
+        Self { router: router(&api), server }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Asks; none where no such request can be made.
+    pub(super) async fn try_ask(&self, ask: Ask) -> Option<Answer> {
+        let response: Response<Body> = self.router.clone().oneshot(ask.request()?).await.unwrap();
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Some(Answer { status: head.status.as_u16(), headers: head.headers, text })
+    }
+
+    pub(super) async fn ask(&self, ask: Ask) -> Answer {
+        self.try_ask(ask).await.expect("a request")
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Value {
+        let answer = self.ask(Ask::get(path)).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.body()
+    }
+
+    /// Submits a job that starts nothing, with fields on top, and gives its id.
+    pub(super) async fn submit(&self, fields: &Value) -> String {
+        let answer = self.ask(Ask::post("/jobs", &noop(fields))).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+        answer.body()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a token; the first one made must be one of an administrator.
+    pub(super) async fn token(&self, by: Option<&str>, role: &str, tenants: &[&str]) -> String {
+        let mut ask = Ask::post("/tokens", &json!({ "role": role, "tenants": tenants }));
+        if let Some(by) = by {
+            ask = ask.token(by);
+        }
+        let answer = self.ask(ask).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        answer.body()["token"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A job that starts nothing, with fields on top.
+pub(super) fn noop(fields: &Value) -> Value {
+    let mut job = json!({ "runtime": "noop" });
+    for (key, value) in fields.as_object().unwrap() {
+        job[key] = value.clone();
+    }
+    job
+}

@@ -1,0 +1,25 @@
+//! The OpenAPI document: the committed one is the one that is made.
+
+use serde_json::Value;
+
+use crate::api::document;
+use crate::api::table::ROUTES;
+
+#[test]
+fn s5_5_the_document_is_the_committed_one() {
+    insta::assert_snapshot!("openapi", serde_json::to_string_pretty(&document()).unwrap());
+}
+
+#[test]
+fn s5_5_the_document_has_every_route_and_refers_to_nothing_that_is_missing() {
+    let json = serde_json::to_value(document()).unwrap();
+    assert!(json["openapi"].as_str().unwrap().starts_with("3.1"), "{}", json["openapi"]);
+    for route in ROUTES {
+        let operation = &json["paths"][format!("/api/v1{}", route.path)][route.method.as_str().to_lowercase()];
+        assert_eq!(operation["operationId"], route.name);
+    }
+    let text = json.to_string();
+    for reference in text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert_ne!(json["components"]["schemas"][reference], Value::Null, "{reference}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Jobs over HTTP: submit, list, wait, cancel, errors, idempotency.
+
+use serde_json::{Value, json};
+
+use super::bed::{Ask, Bed, noop};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_job_is_submitted_listed_shown_and_cancelled() {
+    let bed = Bed::new().await;
+    let spec = noop(&json!({ "name": "hello", "labels": { "x": "1" }, "priority": 2 }));
+    let made = bed.ask(Ask::post("/jobs", &spec)).await;
+    let id = made.body()["id"].as_str().unwrap().to_owned();
+    assert_eq!((made.status, made.header("location")), (202, format!("/api/v1/jobs/{id}").as_str()));
+    let job = bed.get(&format!("/jobs/{id}")).await;
+    assert_eq!((&job["state"], &job["name"], &job["tenant"]), (&json!("Queued"), &json!("hello"), &json!("default")));
+    assert_eq!(job["spec"]["runtime"], "noop");
+    assert_eq!(job["correlation_id"].as_str(), Some(made.header("x-request-id")));
+    for (query, count) in
+        [("", 1), ("?state=Queued", 1), ("?state=Failed,Completed", 0), ("?label=x=1", 1), ("?label=x=2", 0)]
+    {
+        assert_eq!(bed.get(&format!("/jobs{query}")).await["items"].as_array().unwrap().len(), count, "{query}");
+    }
+    let early = bed.get(&format!("/jobs/{id}?wait=10ms")).await;
+    assert_eq!(early["state"], "Queued", "time that is up is no error");
+    let cancelled = bed.ask(Ask::new("POST", &format!("/jobs/{id}/cancel"))).await;
+    assert_eq!((cancelled.status, &cancelled.body()["cancelled"]), (202, &json!(1)));
+    assert_eq!(bed.get(&format!("/jobs/{id}?wait=20s")).await["state"], "Cancelled");
+    assert_eq!(bed.ask(Ask::new("POST", &format!("/jobs/{id}/cancel"))).await.status, 200, "it had ended");
+    assert_eq!(bed.get(&format!("/jobs/{id}/attempts")).await["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_batch_is_taken_all_or_none() {
+    let bed = Bed::new().await;
+    let made = bed.ask(Ask::post("/jobs", &json!({ "jobs": [noop(&json!({})), noop(&json!({}))] }))).await;
+    assert_eq!((made.status, made.body()["ids"].as_array().unwrap().len()), (202, 2));
+    assert_eq!(made.body().get("id"), None);
+    let bad = noop(&json!({ "priority": 77, "comand": ["x"] }));
+    let refused = bed.ask(Ask::post("/jobs", &json!({ "jobs": [noop(&json!({})), bad] }))).await;
+    assert_eq!(refused.status, 400);
+    let paths: Vec<_> = refused.body()["errors"].as_array().unwrap().iter().map(|e| e["path"].clone()).collect();
+    assert_eq!(paths, [json!("jobs[1].comand"), json!("jobs[1].priority")]);
+    assert_eq!(bed.get("/jobs").await["items"].as_array().unwrap().len(), 2, "nothing of it is stored");
+    for body in
+        [json!({ "jobs": [] }), json!({ "jobs": 1 }), json!({ "jobs": [], "name": "x" }), json!([]), json!(null)]
+    {
+        assert_eq!(bed.ask(Ask::post("/jobs", &body)).await.status, 400, "{body}");
+    }
+    let many: Vec<Value> = (0..10_001).map(|_| json!({})).collect();
+    assert_eq!(bed.ask(Ask::post("/jobs", &json!({ "jobs": many }))).await.status, 413);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_lists_come_in_pages() {
+    let bed = Bed::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(bed.submit(&json!({})).await);
+    }
+    let (mut seen, mut path) = (Vec::new(), "/jobs?limit=2&order=oldest".to_owned());
+    loop {
+        let page = bed.get(&path).await;
+        seen.extend(page["items"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/jobs?limit=2&order=oldest&cursor={cursor}");
+    }
+    assert_eq!(seen, ids);
+    for query in
+        ["limit=0", "limit=1001", "cursor=zz", "cursor=00", "order=x", "unknown=1", "state=X", "label=x", "since=x"]
+    {
+        assert_eq!(bed.ask(Ask::get(&format!("/jobs?{query}"))).await.status, 400, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_arrays_show_their_elements_and_cancel_them_in_part() {
+    let bed = Bed::new().await;
+    let id = bed.submit(&json!({ "array": { "count": 5 } })).await;
+    let elements = bed.get(&format!("/jobs/{id}/elements?limit=3")).await;
+    assert_eq!(elements["items"].as_array().unwrap().len(), 3);
+    assert_eq!(elements["items"][0]["state"], "Queued");
+    let part = Ask::post(&format!("/jobs/{id}/cancel"), &json!({ "elements": "0-1" }));
+    assert_eq!(bed.ask(part).await.status, 202);
+    let rest = bed.get(&format!("/jobs/{id}/elements?state=Cancelled")).await;
+    assert_eq!(rest["items"].as_array().unwrap().len(), 2);
+    let bad = Ask::post(&format!("/jobs/{id}/cancel"), &json!({ "elements": "x" }));
+    assert_eq!(bed.ask(bad).await.status, 400);
+    let single = bed.submit(&json!({})).await;
+    let bad = Ask::post(&format!("/jobs/{single}/cancel"), &json!({ "elements": "0" }));
+    assert_eq!(bed.ask(bad).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_filter_cancels_what_it_names_and_nothing_by_accident() {
+    let bed = Bed::new().await;
+    for label in ["1", "1", "2"] {
+        bed.submit(&json!({ "labels": { "x": label } })).await;
+    }
+    assert_eq!(bed.ask(Ask::post("/jobs/cancel", &json!({}))).await.status, 400);
+    let some = bed.ask(Ask::post("/jobs/cancel", &json!({ "label": { "x": "1" } }))).await;
+    assert_eq!((some.status, &some.body()["cancelled"]), (202, &json!(2)));
+    let none = bed.ask(Ask::post("/jobs/cancel", &json!({ "state": ["Completed"] }))).await;
+    assert_eq!(none.body()["cancelled"], 0);
+    assert_eq!(bed.ask(Ask::post("/jobs/cancel", &json!({ "all": true }))).await.body()["cancelled"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_key_makes_a_submit_take_effect_once() {
+    let bed = Bed::new().await;
+    let ask = |name: &str| Ask::post("/jobs", &noop(&json!({ "name": name }))).with("idempotency-key", "k1");
+    let first = bed.ask(ask("a")).await;
+    let again = bed.ask(ask("a")).await;
+    assert_eq!((first.header("idempotent-replay"), again.header("idempotent-replay")), ("", "true"));
+    assert_eq!(first.body(), again.body());
+    let other = bed.ask(ask("b")).await;
+    assert_eq!((other.status, &other.body()["type"]), (422, &json!("urn:orlop:error:idempotency-mismatch")));
+    assert_eq!(bed.get("/jobs").await["items"].as_array().unwrap().len(), 1);
+    let long = "k".repeat(129);
+    assert_eq!(bed.ask(Ask::post("/jobs", &noop(&json!({}))).with("idempotency-key", &long)).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_other_posts_under_a_key_are_answered_again() {
+    let bed = Bed::new().await;
+    let tenant = |name: &str| Ask::post("/tenants", &json!({ "name": name })).with("idempotency-key", "k");
+    let first = bed.ask(tenant("a")).await;
+    let again = bed.ask(tenant("a")).await;
+    assert_eq!((first.status, again.status, first.body()), (201, 201, again.body()));
+    assert_eq!((again.header("idempotent-replay"), again.header("location")), ("true", "/api/v1/tenants/a"));
+    assert_eq!(bed.ask(tenant("b")).await.status, 422);
+    let token = || Ask::post("/tokens", &json!({ "role": "admin", "tenants": ["*"] })).with("idempotency-key", "t");
+    let made = bed.ask(token()).await;
+    let secret = made.body()["token"].as_str().unwrap().to_owned();
+    assert_eq!(bed.ask(token().token(&secret)).await.status, 201, "another caller has keys of its own");
+    assert_eq!(bed.ask(token().token(&secret)).await.status, 409, "a secret is shown once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_bodies_have_a_type_and_a_size() {
+    let bed = Bed::new().await;
+    let plain = Ask::new("POST", "/jobs").raw(b"{}".to_vec()).with("content-type", "text/plain");
+    assert_eq!(bed.ask(plain).await.status, 415);
+    assert_eq!(bed.ask(Ask::new("POST", "/jobs").raw(b"{}".to_vec())).await.status, 415);
+    let broken = Ask::new("POST", "/jobs").raw(b"{".to_vec()).with("content-type", "application/json; charset=utf-8");
+    assert_eq!(bed.ask(broken).await.status, 400);
+    let large = || vec![b' '; (1 << 20) + 1];
+    let ask = |path| Ask::new("POST", path).raw(large()).with("content-type", "application/json");
+    assert_eq!(bed.ask(ask("/tenants")).await.status, 413);
+    assert_eq!(bed.ask(ask("/jobs")).await.status, 400, "batches may be larger");
+    let get = Ask::get("/jobs").raw(b"{}".to_vec());
+    assert_eq!(bed.ask(get).await.status, 413, "it takes none");
+}

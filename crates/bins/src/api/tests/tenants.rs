@@ -1,0 +1,73 @@
+//! Tenants, quotas and the fleet at a glance over HTTP.
+
+use serde_json::json;
+
+use super::bed::{Ask, Bed, noop};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_tenant_is_made_changed_and_closed() {
+    let bed = Bed::new().await;
+    let new = json!({ "name": "physics", "weight": 200, "quota": { "max_running_jobs": 5 } });
+    let made = bed.ask(Ask::post("/tenants", &new)).await;
+    assert_eq!((made.status, made.header("location")), (201, "/api/v1/tenants/physics"));
+    assert_eq!(bed.ask(Ask::post("/tenants", &new)).await.status, 409);
+    let shown = bed.ask(Ask::get("/tenants/physics")).await;
+    assert_eq!((&shown.body()["weight"], &shown.body()["quota"]), (&json!(200), &json!({ "max_running_jobs": 5 })));
+    let patch =
+        |etag: &str| Ask::new("PATCH", "/tenants/physics").json(&json!({ "weight": 300 })).with("if-match", etag);
+    assert_eq!(bed.ask(patch("\"999999\"")).await.status, 412);
+    let changed = bed.ask(patch(shown.header("etag"))).await;
+    assert_eq!((changed.status, &changed.body()["weight"]), (200, &json!(300)));
+    assert_eq!(changed.body()["quota"], json!({ "max_running_jobs": 5 }), "the rest stays");
+    for bad in
+        [json!({ "weight": 0 }), json!({ "state": "closing" }), json!({ "priority_best": 10 }), json!({ "x": 1 })]
+    {
+        assert_eq!(bed.ask(Ask::new("PATCH", "/tenants/physics").json(&bad)).await.status, 400, "{bad}");
+    }
+    let names: Vec<_> =
+        bed.get("/tenants").await["items"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
+    assert_eq!(names, [json!("default"), json!("physics")]);
+    assert_eq!(bed.ask(Ask::new("DELETE", "/tenants/physics")).await.status, 204);
+    let late = bed.ask(Ask::post("/jobs", &noop(&json!({ "tenant": "physics" })))).await;
+    assert_eq!(late.status, 409, "{}", late.text);
+    assert_eq!(bed.ask(Ask::get("/tenants/nobody")).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_2_a_full_quota_answers_429_with_the_limit() {
+    let bed = Bed::new().await;
+    let put = Ask::new("PUT", "/tenants/default/quota").json(&json!({ "max_pending_jobs": 2 }));
+    assert_eq!(bed.ask(put).await.body(), json!({ "max_pending_jobs": 2 }));
+    bed.submit(&json!({})).await;
+    bed.submit(&json!({})).await;
+    let full = bed.ask(Ask::post("/jobs", &noop(&json!({})))).await;
+    assert_eq!((full.status, full.header("retry-after")), (429, "1"));
+    assert_eq!(full.body()["quota"]["name"], "max_pending_jobs");
+    assert_eq!(full.body()["type"], "urn:orlop:error:quota-exceeded");
+    let array = bed.ask(Ask::post("/jobs", &noop(&json!({ "array": { "count": 9 } })))).await;
+    assert_eq!(array.status, 429, "arrays count elements");
+    let put = |quota| Ask::new("PUT", "/tenants/default/quota").json(&quota);
+    assert_eq!(bed.ask(put(json!({ "max_array": 3 }))).await.status, 200);
+    let never = bed.ask(Ask::post("/jobs", &noop(&json!({ "array": { "count": 9 } })))).await;
+    assert_eq!((never.status, &never.body()["type"]), (422, &json!("urn:orlop:error:never-fits")));
+    assert_eq!(bed.ask(put(json!({ "max_cpus": 3 }))).await.status, 400, "unknown fields are refused");
+    assert_eq!(bed.ask(put(json!({ "on_exceed": "x" }))).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_health_version_stats_and_metrics_answer() {
+    let bed = Bed::new().await;
+    bed.submit(&json!({})).await;
+    assert_eq!(bed.get("/health/live").await["status"], "live");
+    assert_eq!(bed.get("/health/ready").await["status"], "leading");
+    assert_eq!(bed.get("/version").await["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(bed.get("/stats").await["status"], "leading");
+    assert_eq!(bed.get("/workers").await["items"], json!([]));
+    assert_eq!(bed.ask(Ask::get("/workers/nobody")).await.status, 404);
+    assert_eq!(bed.ask(Ask::new("POST", "/workers/nobody/cordon")).await.status, 404);
+    let metrics = bed.ask(Ask::get("/metrics")).await.text;
+    assert!(
+        metrics.contains("orlop_leader 1") && metrics.contains("route=\"jobs.submit\",code=\"202\"} 1"),
+        "{metrics}"
+    );
+}

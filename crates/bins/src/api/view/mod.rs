@@ -1,0 +1,22 @@
+//! What is shown of jobs, workers, tenants and tokens: JSON with snake case names and RFC 3339 times. Owns the shapes, which
+//! are part of the API; computes nothing.
+
+pub(super) mod fleet;
+pub(super) mod job;
+pub(super) mod problem;
+pub(super) mod spec;
+pub(super) mod tenant;
+pub(super) mod token;
+pub(super) mod worker;
+
+use orlop_core::time::Time;
+
+/// A time as it is shown.
+pub(super) fn time(time: Time) -> String {
+    time.to_string()
+}
+
+/// A time that may be missing.
+pub(super) fn times(time: Option<Time>) -> Option<String> {
+    time.map(|time| time.to_string())
+}

@@ -1,0 +1,100 @@
+//! Workers as they are shown. Owns their shapes.
+
+use orlop_scheduler::event::Capabilities;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{time, times};
+use crate::host::scheduler::WorkerPicture;
+
+/// A worker.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Worker)]
+pub(crate) struct WorkerView {
+    pub(crate) id: String,
+    pub(crate) incarnation: u32,
+    /// Creating, Registering, Available, Running, Unhealthy, Draining, Failed or Terminated
+    pub(crate) state: String,
+    pub(crate) since: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+    pub(crate) cordoned: bool,
+    pub(crate) draining: bool,
+    pub(crate) connected: bool,
+    /// Attempts that hold its capacity
+    pub(crate) attempts: u32,
+    /// Allocated share of its processors, 0 to 1
+    pub(crate) cpu_allocated: f64,
+    /// Allocated share of its memory, 0 to 1
+    pub(crate) memory_allocated: f64,
+    /// below, in or above 60 to 85 percent of allocation
+    pub(crate) band: &'static str,
+    pub(crate) agent_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) registered_at: Option<String>,
+    /// cpu_m, memory_bytes, gpus, extras, labels, features, runtimes, max_jobs, tenants
+    #[schema(value_type = Object)]
+    pub(crate) capabilities: Value,
+}
+
+/// Where an allocation stands against the reported band.
+pub(crate) fn band(cpu: f64, memory: f64) -> &'static str {
+    match cpu.max(memory) {
+        share if share < 0.60 => "below",
+        share if share > 0.85 => "above",
+        _ => "in",
+    }
+}
+
+fn capabilities(offer: &Capabilities) -> Value {
+    // All of its keys are texts, so it can be written.
+    serde_json::to_value(offer).unwrap_or_default()
+}
+
+impl From<&WorkerPicture> for WorkerView {
+    fn from(picture: &WorkerPicture) -> Self {
+        let view = &picture.view;
+        Self {
+            id: view.id.to_string(),
+            incarnation: view.incarnation,
+            state: view.state.to_string(),
+            since: time(picture.since),
+            reason: picture.reason.clone(),
+            cordoned: view.cordoned,
+            draining: view.draining,
+            connected: picture.connected,
+            attempts: view.attempts,
+            cpu_allocated: view.cpu,
+            memory_allocated: view.memory,
+            band: band(view.cpu, view.memory),
+            agent_version: picture.agent_version.clone(),
+            registered_at: times(picture.registered_at),
+            capabilities: capabilities(&picture.capabilities),
+        }
+    }
+}
+
+/// Some of the workers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkerList {
+    pub(crate) items: Vec<WorkerView>,
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// How a worker is to leave.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DrainRequest {
+    /// After this time what is left on it is cancelled: a duration such as `10m`, or a time in RFC 3339 form
+    #[serde(default)]
+    pub(crate) deadline: Option<String>,
+}
+
+/// An order that was taken.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkerOrdered {
+    pub(crate) id: String,
+    /// drain, undrain, cordon, uncordon or remove
+    pub(crate) order: &'static str,
+}

@@ -1,0 +1,102 @@
+//! `orlop cancel`: jobs by their ids, or all that pass a filter. Owns which are meant, and that many are asked for on
+//! purpose.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::super::output;
+use super::super::setup::pair;
+use super::client::{Asked, Client, escaped};
+use super::exit::{Exit, Trouble};
+use super::read::number;
+use super::target::{Patience, Target};
+use super::wait;
+
+/// Options of `orlop cancel`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop cancel j000040000000001 j000040000000002
+  orlop cancel j000040000000003 --elements 100-199
+  orlop cancel --label experiment=7 --yes --wait
+  orlop cancel --all --yes                  every job that you may")]
+pub(in crate::cli) struct CancelArgs {
+    /// Ids of jobs
+    #[arg(required_unless_present_any = ["state", "label", "all"], conflicts_with_all = ["state", "label", "all"])]
+    ids: Vec<String>,
+    /// Only these elements of an array, such as 0-99,200
+    #[arg(long, value_name = "INDICES", requires = "ids")]
+    elements: Option<String>,
+    /// Jobs in this state (repeatable)
+    #[arg(long)]
+    state: Vec<String>,
+    /// Jobs with this label (repeatable)
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", value_parser = pair)]
+    label: Vec<(String, String)>,
+    /// All jobs
+    #[arg(long)]
+    all: bool,
+    /// Do it: needed where jobs are not named one by one
+    #[arg(short, long)]
+    yes: bool,
+    /// Wait until they have ended
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Cancels jobs.
+pub(super) async fn cancel(args: CancelArgs) -> Result<Exit, Trouble> {
+    args.patience.bound(run(&args)).await
+}
+
+async fn run(args: &CancelArgs) -> Result<Exit, Trouble> {
+    let client = args.target.client()?;
+    if args.ids.is_empty() {
+        return many(args, &client).await;
+    }
+    let body = args.elements.as_ref().map(|elements| json!({ "elements": elements }));
+    for id in &args.ids {
+        let answer = client.ask(Asked::post(format!("/jobs/{}/cancel", escaped(id)), body.as_ref())).await?;
+        let ended = answer.status == 200;
+        output::tell(&format!("{id} {}", if ended { "had ended before" } else { "is being cancelled" }));
+    }
+    if args.wait {
+        for id in &args.ids {
+            let job = wait::ended(&client, id).await?;
+            output::print(&format!("{id} {}\n", super::read::text(&job, "state")))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn many(args: &CancelArgs, client: &Client) -> Result<Exit, Trouble> {
+    if !args.yes {
+        return Err(Trouble::usage("this cancels all jobs that pass the filter; say --yes to do it"));
+    }
+    let mut wanted = json!({ "all": args.all });
+    if !args.state.is_empty() {
+        let words = args.state.iter().flat_map(|text| text.split(','));
+        wanted["state"] = words.map(|word| Value::from(word.trim())).collect();
+    }
+    for (key, value) in &args.label {
+        wanted["label"][key] = value.as_str().into();
+    }
+    if let Some(tenant) = &args.target.tenant {
+        wanted["tenant"] = tenant.as_str().into();
+    }
+    loop {
+        let answer = client.ask(Asked::post("/jobs/cancel", Some(&wanted))).await?.body;
+        let count = number(&answer, "cancelled");
+        if !args.wait {
+            output::tell(&format!("{count} jobs are being cancelled"));
+            return Ok(Exit::Done);
+        }
+        if count == 0 && number(&answer, "ended") == 0 {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+}

@@ -1,0 +1,208 @@
+//! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not
+//! lead. Owns the transport; what is asked is the verbs'.
+
+use std::time::Duration;
+
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
+use axum::http::{HeaderName, HeaderValue, Method, Request, Uri};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client as Transport;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use super::exit::Trouble;
+use crate::api::{BASE, ProblemView};
+use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
+
+/// How long connecting may take.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// The longest answer that is read.
+const ANSWER: usize = 256 << 20;
+
+/// What a server answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answered {
+    /// HTTP status.
+    pub(super) status: u16,
+    /// The body, null if there is none.
+    pub(super) body: Value,
+    /// Revision of what it shows, as it stands.
+    pub(super) etag: Option<String>,
+}
+
+/// A client of one fleet.
+#[derive(Debug)]
+pub(super) struct Client {
+    servers: Vec<String>,
+    token: Option<HeaderValue>,
+    transport: Transport<HttpConnector, Full<Bytes>>,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Asked<'a> {
+    method: Method,
+    path: String,
+    body: Option<&'a Value>,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
+    }
+
+    pub(super) fn post(path: impl Into<String>, body: Option<&'a Value>) -> Self {
+        Self { method: Method::POST, body, ..Self::get(path) }
+    }
+
+    pub(super) fn put(path: impl Into<String>, body: &'a Value) -> Self {
+        Self { method: Method::PUT, body: Some(body), ..Self::get(path) }
+    }
+
+    pub(super) fn patch(path: impl Into<String>, body: &'a Value) -> Self {
+        Self { method: Method::PATCH, body: Some(body), ..Self::get(path) }
+    }
+
+    pub(super) fn with(mut self, header: &'static str, value: Option<String>) -> Self {
+        self.headers.extend(value.map(|value| (header, value)));
+        self
+    }
+}
+
+/// A text as a part of a path or query.
+pub(super) fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// A query of these members.
+pub(super) fn query(members: &[(&str, String)]) -> String {
+    let pairs: Vec<_> = members.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+}
+
+impl Client {
+    /// A client of the servers at these addresses.
+    ///
+    /// # Errors
+    /// One is no address, or the token cannot stand in a header.
+    pub(super) fn new(servers: &str, token: Option<String>) -> Result<Self, Trouble> {
+        let mut read = Vec::new();
+        for server in servers.split(',').map(|server| server.trim().trim_end_matches('/')).filter(|s| !s.is_empty()) {
+            let uri: Result<Uri, _> = server.parse();
+            let good = uri.is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
+            if !good {
+                let text = format!("`{server}` is no address of a server; use one such as {}", super::target::SERVER);
+                return Err(Trouble::usage(text));
+            }
+            read.push(server.to_owned());
+        }
+        let token = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose();
+        let mut token = token.map_err(|_| Trouble::usage("the token has characters that no token has"))?;
+        if let Some(token) = &mut token {
+            token.set_sensitive(true);
+        }
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECTING));
+        connector.set_nodelay(true);
+        let transport = Transport::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { servers: read, token, transport })
+    }
+
+    /// Asks, and gives the answer if it is a good one.
+    ///
+    /// # Errors
+    /// No server can be reached, or the one that leads refuses.
+    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Trouble> {
+        let mut last = Trouble::usage("no server is named; use --server");
+        for server in &self.servers {
+            match self.ask_one(server, &asked).await {
+                Err(trouble) if trouble.is_passing() => last = trouble,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask_one(&self, server: &str, asked: &Asked<'_>) -> Result<Answered, Trouble> {
+        let lost = |error: &dyn std::fmt::Display| {
+            Trouble::unreachable(format!("{server} cannot be reached: {error}; is `orlop up` running there?"))
+        };
+        let mut request = Request::builder().method(&asked.method).uri(format!("{server}{BASE}{}", asked.path));
+        request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.clone());
+        }
+        for (name, value) in &asked.headers {
+            request = request.header(HeaderName::from_static(name), value);
+        }
+        if asked.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = asked.body.map(ToString::to_string).unwrap_or_default();
+        let request = request.body(Full::from(body));
+        let request = request.map_err(|error| Trouble::usage(format!("the request cannot be made: {error}")))?;
+        let answer = self.transport.request(request).await.map_err(|error| lost(&cause(&error)))?;
+        let (head, body) = answer.into_parts();
+        let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = Limited::new(body, ANSWER).collect().await.map_err(|error| lost(&error))?.to_bytes();
+        let status = head.status.as_u16();
+        if head.status.is_success() {
+            let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
+            let body =
+                body.map_err(|_| Trouble::unreachable(format!("{server} does not speak as a server of Orlop")))?;
+            return Ok(Answered { status, body, etag });
+        }
+        Err(Trouble::of(&problem(server, status, &body)))
+    }
+}
+
+/// The innermost cause of a failure to connect: that is what people can act on.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(next) = inner.source() {
+        inner = next;
+    }
+    inner.to_string()
+}
+
+/// What a server said went wrong.
+fn problem(server: &str, status: u16, body: &[u8]) -> Problem {
+    let Ok(view) = serde_json::from_slice::<ProblemView>(body) else {
+        return Problem::new(Code::Internal, format!("{server} answered with status {status} and no explanation"));
+    };
+    let code = view.kind.strip_prefix("urn:orlop:error:").and_then(Code::from_name).unwrap_or(Code::Internal);
+    let errors = view.errors.unwrap_or_default();
+    let quota = view.quota.map(|quota| QuotaUse { name: quota.name, limit: quota.limit, used: quota.used });
+    Problem {
+        errors: errors.into_iter().map(|error| FieldError { path: error.path, message: error.message }).collect(),
+        retry_after_ms: view.retry_after_ms,
+        quota,
+        instance: view.instance,
+        leader: view.leader,
+        ..Problem::new(code, view.detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_escaped() {
+        assert_eq!(query(&[]), "");
+        assert_eq!(query(&[("label", "a=b&c".into()), ("state", "Failed".into())]), "?label=a%3Db%26c&state=Failed");
+    }
+
+    #[test]
+    fn s10_addresses_are_checked_before_anything_is_sent() {
+        assert!(Client::new("http://a:1, http://b:2/", None).is_ok());
+        for bad in ["a:1", "ftp://a", "http://", "https://a"] {
+            assert_eq!(Client::new(bad, None).unwrap_err().exit, super::super::exit::Exit::Usage, "{bad}");
+        }
+        assert!(!format!("{:?}", Client::new("http://a", Some("secret".into())).unwrap()).contains("secret"));
+    }
+}

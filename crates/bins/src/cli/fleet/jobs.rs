@@ -1,0 +1,110 @@
+//! `orlop jobs`: the jobs of a fleet. Owns filters and columns.
+
+use std::time::Duration;
+
+use clap::Args;
+use orlop_core::time::{GoDuration, Time};
+use serde_json::Value;
+
+use super::super::output;
+use super::super::setup::pair;
+use super::client::{Asked, query};
+use super::exit::{Exit, Trouble};
+use super::read::{ago, each, items, text, time};
+use super::target::{Patience, Target};
+use crate::host::flow::{Clock as _, SystemClock};
+use crate::view::table::columns;
+use crate::view::text::{age, one_line};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Options of `orlop jobs`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop jobs                                the newest 100
+  orlop jobs --state Failed,TimedOut --since 24h
+  orlop jobs --label experiment=7 -o name   ids only")]
+pub(in crate::cli) struct JobsArgs {
+    /// Only in these states (repeatable, or separated by commas)
+    #[arg(long)]
+    state: Vec<String>,
+    /// Only with this label (repeatable)
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", value_parser = pair)]
+    label: Vec<(String, String)>,
+    /// Only those submitted since: a duration such as 24h, or a time in RFC 3339 form
+    #[arg(long, value_parser = since)]
+    since: Option<Time>,
+    /// At most as many, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Look again every two seconds
+    #[arg(short, long)]
+    watch: bool,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// A time, or how long ago it is.
+pub(super) fn since(text: &str) -> Result<Time, String> {
+    if let Ok(time) = text.parse::<Time>() {
+        return Ok(time);
+    }
+    let duration: GoDuration = text.parse().map_err(|error| format!("{error}; or give a time in RFC 3339 form"))?;
+    let millis = i64::try_from(duration.get().as_millis()).unwrap_or(i64::MAX);
+    Ok(Time::from_millis(SystemClock.now().millis().saturating_sub(millis)))
+}
+
+/// Lists jobs.
+pub(super) async fn jobs(args: JobsArgs) -> Result<Exit, Trouble> {
+    args.patience.bound(list(&args)).await
+}
+
+async fn list(args: &JobsArgs) -> Result<Exit, Trouble> {
+    let client = args.target.client()?;
+    let mut members: Vec<(&str, String)> = vec![("limit", args.limit.to_string())];
+    members.extend(args.state.iter().map(|state| ("state", state.clone())));
+    members.extend(args.label.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
+    members.extend(args.since.map(|since| ("since", since.to_string())));
+    members.extend(args.target.tenant.iter().map(|tenant| ("tenant", tenant.clone())));
+    let path = format!("/jobs{}", query(&members));
+    loop {
+        let found = client.ask(Asked::get(&path)).await?.body;
+        let shown = args.target.shown(&found, |found| each(found, "id"))?;
+        let shown = shown.unwrap_or_else(|| table(&found));
+        output::print(&if args.watch { format!("\u{1b}[2J\u{1b}[H{shown}") } else { shown })?;
+        if !args.watch {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn table(found: &Value) -> String {
+    let rows: Vec<Vec<String>> = items(found).iter().map(row).collect();
+    if rows.is_empty() {
+        return "no jobs\n".to_owned();
+    }
+    columns(&["ID", "NAME", "STATE", "REASON", "TENANT", "COUNT", "PRIORITY", "WORKER", "TIME", "AGE"], &rows)
+}
+
+fn row(job: &Value) -> Vec<String> {
+    let took = time(job, "started_at").map(|began| {
+        let end = time(job, "finished_at").unwrap_or_else(|| SystemClock.now());
+        age(end.since(began))
+    });
+    vec![
+        text(job, "id"),
+        one_line(&text(job, "name"), 32),
+        text(job, "state"),
+        text(job, "reason"),
+        text(job, "tenant"),
+        text(job, "count"),
+        text(job, "priority"),
+        text(job, "worker"),
+        took.unwrap_or_default(),
+        ago(job, "submitted_at"),
+    ]
+}

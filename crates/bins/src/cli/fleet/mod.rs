@@ -1,0 +1,67 @@
+//! The verbs of the fleet (chapter 10 of the scheduler contract): a server on this machine, and what is asked of one over
+//! REST. Owns their options and texts; decides nothing about jobs.
+
+mod cancel;
+mod client;
+mod data;
+mod exit;
+mod job;
+mod jobs;
+mod quota;
+mod read;
+mod submit;
+mod target;
+mod top;
+mod up;
+mod wait;
+mod workers;
+
+use clap::Subcommand;
+
+use self::exit::Trouble;
+use super::output;
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub(super) enum Fleet {
+    /// Start a server on this machine: scheduler, store and REST interface in one process
+    Up(up::UpArgs),
+    /// Submit a job to a server
+    Submit(Box<submit::SubmitArgs>),
+    /// List jobs
+    Jobs(jobs::JobsArgs),
+    /// One job: show it
+    #[command(subcommand, arg_required_else_help = true)]
+    Job(job::Verb),
+    /// Cancel jobs
+    Cancel(cancel::CancelArgs),
+    /// Workers: list, show, cordon, uncordon
+    Workers(workers::WorkersArgs),
+    /// Have a worker finish what it has and leave
+    Drain(workers::DrainArgs),
+    /// Limits of tenants: show, set, usage
+    #[command(subcommand, arg_required_else_help = true)]
+    Quota(quota::Verb),
+    /// Watch the fleet: allocation, tenants, workers
+    Top(top::TopArgs),
+}
+
+/// Runs a verb and says how the program ends.
+pub(super) async fn run(verb: Fleet) -> u8 {
+    let done = match verb {
+        Fleet::Up(args) => up::up(args).await,
+        Fleet::Submit(args) => submit::submit(*args).await,
+        Fleet::Jobs(args) => jobs::jobs(args).await,
+        Fleet::Job(verb) => job::run(verb).await,
+        Fleet::Cancel(args) => cancel::cancel(args).await,
+        Fleet::Workers(args) => workers::run(args).await,
+        Fleet::Drain(args) => workers::drain(args).await,
+        Fleet::Quota(verb) => quota::run(verb).await,
+        Fleet::Top(args) => top::top(args).await,
+    };
+    done.unwrap_or_else(|trouble: Trouble| {
+        output::tell(&format!("error: {trouble}"));
+        trouble.exit
+    })
+    .code()
+}

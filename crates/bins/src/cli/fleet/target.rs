@@ -1,0 +1,95 @@
+//! Options that all verbs of the fleet have: which server, with which token, in which form. Owns their names and where they
+//! come from.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use clap::Args;
+use orlop_core::time::GoDuration;
+
+use super::super::output::{self, Format};
+use super::client::Client;
+use super::exit::{Exit, Trouble};
+use crate::view::text::Colour;
+
+/// Where `orlop up` listens.
+pub(super) const SERVER: &str = "http://127.0.0.1:7070";
+
+/// Which server, and in which form.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Target {
+    /// Addresses of servers, separated by commas: the first that leads is asked
+    #[arg(long, value_name = "URL", env = "ORLOP_SERVER", default_value = SERVER)]
+    pub server: String,
+    /// File with the token; else the variable ORLOP_TOKEN holds it
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Tenant
+    #[arg(long, value_name = "NAME", env = "ORLOP_TENANT")]
+    pub tenant: Option<String>,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// No colours
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+impl Target {
+    /// The client for this server.
+    ///
+    /// # Errors
+    /// The token cannot be read, or an address is none.
+    pub(super) fn client(&self) -> Result<Client, Trouble> {
+        let token = match &self.token_file {
+            Some(file) => {
+                let read = std::fs::read_to_string(file);
+                let shown = file.display();
+                Some(read.map_err(|error| Trouble::usage(format!("the token in {shown} cannot be read: {error}")))?)
+            }
+            None => std::env::var("ORLOP_TOKEN").ok(),
+        };
+        let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+        Client::new(&self.server, token)
+    }
+
+    /// Whether colours are shown.
+    pub(super) fn colour(&self) -> Colour {
+        if self.no_color { Colour::Never } else { output::colour() }
+    }
+
+    /// A value in the form asked for, where that is not a table; a name is what `name` says of it.
+    pub(super) fn shown(
+        &self,
+        value: &serde_json::Value,
+        names: impl FnOnce(&serde_json::Value) -> Vec<String>,
+    ) -> Result<Option<String>, Trouble> {
+        Ok(match self.output {
+            Format::Table => None,
+            Format::Name => {
+                let names = names(value);
+                Some(if names.is_empty() { String::new() } else { names.join("\n") + "\n" })
+            }
+            format => Some(output::serialized(value, format)?),
+        })
+    }
+}
+
+/// How long a verb may take.
+#[derive(Args, Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Give up after this time, such as 30s (exit code 124)
+    #[arg(long, value_name = "DURATION")]
+    pub timeout: Option<GoDuration>,
+}
+
+impl Patience {
+    /// Does something for so long.
+    pub(super) async fn bound(self, what: impl Future<Output = Result<Exit, Trouble>>) -> Result<Exit, Trouble> {
+        let Some(limit) = self.timeout else { return what.await };
+        match tokio::time::timeout(limit.get(), what).await {
+            Ok(done) => done,
+            Err(_) => Err(Trouble::new(Exit::TimedOut, format!("not done within {limit}"))),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `orlop workers` and `orlop drain`: the machines of a fleet and orders for them. Owns columns and pages.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use orlop_core::time::GoDuration;
+use serde_json::{Value, json};
+
+use super::super::output;
+use super::client::{Asked, Client, escaped, query};
+use super::exit::{Exit, Trouble};
+use super::read::{ago, each, items, number, percent, text};
+use super::target::{Patience, Target};
+use crate::view::table::columns;
+use crate::wire::problem::Code;
+
+/// Between two looks at a worker that drains.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Options of `orlop workers`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  orlop workers                             list them
+  orlop workers --state Unhealthy
+  orlop workers get node-7
+  orlop workers cordon node-7               no new work; what runs goes on")]
+pub(in crate::cli) struct WorkersArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Only in these states (repeatable, or separated by commas)
+    #[arg(long)]
+    state: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// What is asked of one worker.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum Verb {
+    /// Show a worker
+    Get(OneArgs),
+    /// Give a worker no new work
+    Cordon(OneArgs),
+    /// Give a worker new work again
+    Uncordon(OneArgs),
+}
+
+/// A worker.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct OneArgs {
+    /// Id of the worker
+    id: String,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Options of `orlop drain`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop drain node-7 --deadline 30m --wait
+  orlop drain node-7 --undo")]
+pub(in crate::cli) struct DrainArgs {
+    /// Id of the worker
+    worker: String,
+    /// After this time what is left on it is cancelled and runs elsewhere
+    #[arg(long, value_name = "DURATION", conflicts_with = "undo")]
+    deadline: Option<GoDuration>,
+    /// Wait until it has left
+    #[arg(long, conflicts_with = "undo")]
+    wait: bool,
+    /// Withdraw the drain
+    #[arg(long)]
+    undo: bool,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Runs a verb about workers.
+pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Trouble> {
+    match args.verb {
+        None => args.patience.bound(list(&args.target, &args.state)).await,
+        Some(Verb::Get(one)) => one.patience.bound(get(&one)).await,
+        Some(Verb::Cordon(one)) => one.patience.bound(order(&one.target, &one.id, "cordon", None)).await,
+        Some(Verb::Uncordon(one)) => one.patience.bound(order(&one.target, &one.id, "uncordon", None)).await,
+    }
+}
+
+async fn list(target: &Target, states: &[String]) -> Result<Exit, Trouble> {
+    let client = target.client()?;
+    let found = all(&client, states).await?;
+    let shown = target.shown(&found, |found| each(found, "id"))?;
+    output::print(&shown.unwrap_or_else(|| table(&found)))?;
+    Ok(Exit::Done)
+}
+
+/// All workers, page by page.
+pub(super) async fn all(client: &Client, states: &[String]) -> Result<Value, Trouble> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let mut members = vec![("limit", "1000".to_owned())];
+        members.extend(states.iter().map(|state| ("state", state.clone())));
+        members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let page = client.ask(Asked::get(format!("/workers{}", query(&members)))).await?.body;
+        found.extend(items(&page).iter().cloned());
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(json!({ "items": found }));
+        }
+    }
+}
+
+fn table(found: &Value) -> String {
+    let rows: Vec<Vec<String>> = items(found).iter().map(row).collect();
+    if rows.is_empty() {
+        return "no workers\n".to_owned();
+    }
+    columns(&["ID", "STATE", "JOBS", "CPU", "MEMORY", "BAND", "FLAGS", "SINCE", "REASON"], &rows)
+}
+
+fn row(worker: &Value) -> Vec<String> {
+    let flags = [("cordoned", "cordoned"), ("draining", "draining")];
+    let set = flags.into_iter().filter(|(field, _)| worker[*field] == Value::Bool(true)).map(|(_, word)| word);
+    vec![
+        text(worker, "id"),
+        text(worker, "state"),
+        text(worker, "attempts"),
+        percent(worker, "cpu_allocated"),
+        percent(worker, "memory_allocated"),
+        text(worker, "band"),
+        set.collect::<Vec<_>>().join(","),
+        ago(worker, "since"),
+        text(worker, "reason"),
+    ]
+}
+
+async fn get(one: &OneArgs) -> Result<Exit, Trouble> {
+    let client = one.target.client()?;
+    let worker = client.ask(Asked::get(format!("/workers/{}", escaped(&one.id)))).await?.body;
+    let shown = one.target.shown(&worker, |worker| vec![text(worker, "id")])?;
+    output::print(&shown.unwrap_or_else(|| page(&worker)))?;
+    Ok(Exit::Done)
+}
+
+fn page(worker: &Value) -> String {
+    let mut page = String::new();
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            page.push_str(&format!("{name:<12}{value}\n"));
+        }
+    };
+    for field in ["id", "incarnation", "state", "since", "reason", "connected", "cordoned", "draining", "band"] {
+        line(field, text(worker, field));
+    }
+    let offer = &worker["capabilities"];
+    line("jobs", format!("{} of {}", text(worker, "attempts"), text(offer, "max_jobs")));
+    line("cpu", format!("{} of {}m", percent(worker, "cpu_allocated"), text(offer, "cpu_m")));
+    let memory = number(offer, "memory_bytes") >> 20;
+    line("memory", format!("{} of {memory}Mi", percent(worker, "memory_allocated")));
+    for gpu in offer["gpus"].as_array().into_iter().flatten() {
+        line("gpu", format!("{} x {} {}", text(gpu, "count"), text(gpu, "vendor"), text(gpu, "model")));
+    }
+    for list in ["runtimes", "features", "tenants"] {
+        let words = offer[list].as_array().into_iter().flatten().filter_map(Value::as_str);
+        line(list, words.collect::<Vec<_>>().join(" "));
+    }
+    for (key, value) in offer["labels"].as_object().into_iter().flatten() {
+        line("label", format!("{key}={}", value.as_str().unwrap_or_default()));
+    }
+    line("agent", text(worker, "agent_version"));
+    page
+}
+
+async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Trouble> {
+    let client = target.client()?;
+    client.ask(Asked::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
+    output::tell(&format!("{id}: {word}"));
+    Ok(Exit::Done)
+}
+
+/// Drains a worker.
+pub(super) async fn drain(args: DrainArgs) -> Result<Exit, Trouble> {
+    args.patience.bound(drained(&args)).await
+}
+
+async fn drained(args: &DrainArgs) -> Result<Exit, Trouble> {
+    if args.undo {
+        return order(&args.target, &args.worker, "undrain", None).await;
+    }
+    let body = args.deadline.map(|deadline| json!({ "deadline": deadline.to_string() }));
+    order(&args.target, &args.worker, "drain", body.as_ref()).await?;
+    if args.wait {
+        let client = args.target.client()?;
+        let path = format!("/workers/{}", escaped(&args.worker));
+        loop {
+            match client.ask(Asked::get(&path)).await {
+                Ok(answer) if text(&answer.body, "state") == "Terminated" => break,
+                Ok(_) => tokio::time::sleep(LOOK).await,
+                // One that has left is forgotten after a while.
+                Err(gone) if gone.code == Some(Code::NotFound) => break,
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        output::tell(&format!("{}: has left", args.worker));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,138 @@
+//! A server of its own for every test, on a port the system chooses, and the program as its client.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// How long anything may take before a test fails.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a command gave.
+#[derive(Debug)]
+pub(super) struct Gave {
+    pub(super) code: i32,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Gave {
+    fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{self:?}");
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+}
+
+pub(super) struct Bench {
+    dir: tempfile::TempDir,
+    server: Option<(Child, String)>,
+}
+
+impl Bench {
+    /// A server with its data in a directory of its own.
+    pub(super) fn up(options: &[&str]) -> Self {
+        let mut bench = Self { dir: tempfile::tempdir().expect("a temporary directory"), server: None };
+        bench.start(options);
+        bench
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn program(&self) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
+        for name in ["ORLOP_LOG", "ORLOP_SERVER", "ORLOP_TOKEN", "ORLOP_TENANT", "ORLOP_DATA"] {
+            command.env_remove(name);
+        }
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the server, and reads where it listens.
+    pub(super) fn start(&mut self, options: &[&str]) {
+        let mut command = self.program();
+        command.args(["up", "--listen", "127.0.0.1:0"]).args(options);
+        if !options.contains(&"--memory-store") {
+            command.arg("--data").arg(self.data());
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let address = loop {
+            let line = lines.next().expect("it says where it listens").expect("a line");
+            if let Some(rest) = line.trim().strip_prefix("REST") {
+                break rest.trim().trim_end_matches("/api/v1").to_owned();
+            }
+        };
+        // The rest is read away, so that the program never waits for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        self.server = Some((child, address));
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        let (child, _) = self.server.as_ref().expect("a server");
+        kill(Pid::from_raw(i32::try_from(child.id()).expect("a process id")), signal).expect("the signal is sent");
+    }
+
+    /// Waits for the end of the server, and gives its exit code.
+    pub(super) fn end(&mut self) -> Option<i32> {
+        let (mut child, _) = self.server.take().expect("a server");
+        let since = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().expect("it is a child") {
+                return status.code();
+            }
+            assert!(since.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Runs a verb.
+    pub(super) fn orlop(&self, args: &[&str]) -> Gave {
+        let (_, address) = self.server.as_ref().expect("a server");
+        self.orlop_at(address, args)
+    }
+
+    pub(super) fn orlop_at(&self, address: &str, args: &[&str]) -> Gave {
+        let mut command = self.program();
+        command.args(args).env("ORLOP_SERVER", address);
+        Gave::of(command.output().expect("the program runs"))
+    }
+
+    /// Runs a verb that must succeed, and gives what it printed.
+    pub(super) fn good(&self, args: &[&str]) -> String {
+        let gave = self.orlop(args);
+        assert_eq!(gave.code, 0, "{args:?}: {gave:?}");
+        gave.out
+    }
+
+    /// The address of the server.
+    pub(super) fn address(&self) -> String {
+        self.server.as_ref().expect("a server").1.clone()
+    }
+
+    /// Writes a job that starts nothing, with lines on top, and gives its file.
+    pub(super) fn noop(&self, name: &str, more: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, format!("runtime: noop\n{more}")).expect("a file is written");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Some((mut child, _)) = self.server.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The verbs against a server without workers: what is submitted waits, is listed, and is cancelled.
+
+use serde_json::json;
+
+use super::bench::Bench;
+
+#[test]
+fn s10_jobs_are_submitted_listed_shown_and_cancelled() {
+    let bench = Bench::up(&["--memory-store"]);
+    let id = bench.good(&["submit", "--name", "hello", "--label", "x=1", "--cpu", "500m", "--", "echo", "hi"]);
+    let id = id.trim();
+    assert!(id.starts_with('j') && id.len() == 14, "{id}");
+    let table = bench.good(&["jobs"]);
+    assert!(table.starts_with("ID") && table.contains("hello") && table.contains("Queued"), "{table}");
+    assert!(!table.contains('\u{1b}'), "no colours but on a terminal");
+    assert_eq!(bench.good(&["jobs", "--label", "x=1", "-o", "name"]).trim(), id);
+    assert_eq!(bench.good(&["jobs", "--state", "Failed", "-o", "name"]), "");
+    let job = bench.orlop(&["job", "get", id, "-o", "json"]).json();
+    assert_eq!((&job["state"], &job["spec"]["resources"]["cpu_m"]), (&json!("Queued"), &json!(500)));
+    assert!(bench.good(&["job", "get", id]).contains("state      Queued"));
+    assert!(bench.good(&["jobs", "-o", "yaml"]).contains("state: Queued"));
+    let top = bench.good(&["top"]);
+    assert!(top.starts_with("leading epoch 1") && top.contains("workers  none"), "{top}");
+    assert_eq!(bench.orlop(&["top", "-o", "json"]).json()["status"], "leading");
+    assert_eq!(bench.good(&["workers"]), "no workers\n");
+    let cancelled = bench.orlop(&["cancel", id, "--wait"]);
+    assert_eq!((cancelled.code, cancelled.out.trim()), (0, format!("{id} Cancelled").as_str()));
+    assert!(bench.orlop(&["cancel", id]).err.contains("had ended before"));
+}
+
+#[test]
+fn s10_arrays_and_filters() {
+    let bench = Bench::up(&["--memory-store"]);
+    let file = bench.noop("job.yaml", "labels: {kind: sweep}\n");
+    let id = bench.good(&["submit", "-f", &file, "--array", "0-999", "--max-parallel", "50"]);
+    let job = bench.orlop(&["job", "get", id.trim(), "-o", "json"]).json();
+    assert_eq!((&job["kind"], &job["count"]), (&json!("array"), &json!(1000)));
+    assert_eq!(bench.orlop(&["cancel", "--label", "kind=sweep"]).code, 2, "many jobs are named on purpose");
+    assert_eq!(bench.orlop(&["cancel", "--label", "kind=sweep", "--yes", "--wait"]).code, 0);
+    assert_eq!(bench.orlop(&["job", "get", id.trim(), "-o", "json"]).json()["state"], "Cancelled");
+}
+
+#[test]
+fn s10_a_key_submits_once_and_wait_has_its_own_end() {
+    let bench = Bench::up(&["--memory-store"]);
+    let file = bench.noop("job.yaml", "");
+    let first = bench.good(&["submit", "-f", &file, "--key", "nightly"]);
+    assert_eq!(bench.good(&["submit", "-f", &file, "--key", "nightly"]), first);
+    assert_eq!(bench.good(&["jobs", "-o", "name"]), first);
+    let waited = bench.orlop(&["submit", "-f", &file, "--wait-timeout", "100ms", "--cpu", "100000"]);
+    assert_eq!(waited.code, 124, "{waited:?}");
+}
+
+#[test]
+fn s10_quotas_are_set_shown_and_met_with_exit_5() {
+    let bench = Bench::up(&["--memory-store"]);
+    let set = bench.good(&["quota", "set", "physics", "cpu=64", "memory=256Gi", "pending=2", "weight=200"]);
+    assert!(set.contains("weight    200") && set.contains("cpu       64000m") && set.contains("pending   2"), "{set}");
+    let quota = bench.orlop(&["quota", "get", "physics", "-o", "json"]).json();
+    assert_eq!(quota["quota"]["max_memory_bytes"], json!(256_u64 << 30));
+    let submit = ["submit", "--tenant", "physics", "--", "true"];
+    bench.good(&submit);
+    bench.good(&submit);
+    let full = bench.orlop(&submit);
+    assert_eq!(full.code, 5, "{full:?}");
+    assert_eq!(bench.orlop(&["quota", "usage", "physics", "-o", "json"]).json()["items"][0]["pending"], 2);
+}
