@@ -22,6 +22,9 @@ impl World<'_> {
         }
         match self.choices.below(8) {
             0 => self.hear(Event::Accepted { attempt, worker }, worker),
+            1 | 2 if self.model.live.get(&attempt).is_some_and(|live| live.waiting) => {
+                self.hear(Event::Accepted { attempt, worker }, worker)
+            }
             1 | 2 => self.hear(Event::Started { attempt, worker }, worker),
             3 if self.choices.once_in(2) => {
                 let job = attempt.job;
@@ -39,8 +42,13 @@ impl World<'_> {
 
     /// Workers start much of what they got: only who runs can be preempted.
     pub(super) fn start_some(&mut self) -> Result<(), Broken> {
-        let live: Vec<(AttemptRef, WorkerKey)> =
-            self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();
+        let live: Vec<(AttemptRef, WorkerKey)> = self
+            .model
+            .live
+            .iter()
+            .filter(|(_, live)| !live.waiting)
+            .map(|(attempt, live)| (*attempt, live.worker))
+            .collect();
         for (attempt, worker) in live {
             if self.choices.once_in(2) {
                 self.hear(Event::Started { attempt, worker }, worker)?;
@@ -50,7 +58,7 @@ impl World<'_> {
     }
 
     /// A worker says that an attempt never started; whether that is taken shows by the unit's state.
-    fn unstarted(&mut self, (attempt, worker): (AttemptRef, WorkerKey), event: Event) -> Result<(), Broken> {
+    pub(super) fn unstarted(&mut self, (attempt, worker): (AttemptRef, WorkerKey), event: Event) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
         let running = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
         self.hear(event, worker)?;
@@ -60,7 +68,7 @@ impl World<'_> {
             debug_assert_eq!(running, after, "an attempt that goes on leaves its unit alone");
             self.model.live.insert(attempt, live);
         }
-        Ok(())
+        self.start_heirs()
     }
 
     fn any_result(&mut self, attempt: AttemptRef, worker: WorkerKey) -> Result<(), Broken> {
@@ -87,7 +95,7 @@ impl World<'_> {
         if let Some(live) = live.filter(|_| self.scheduler.holds(attempt)) {
             self.model.live.insert(attempt, live);
         }
-        Ok(())
+        self.start_heirs()
     }
 
     /// What a result is worth by section 1.4, where that follows from what effects said alone.

@@ -32,6 +32,8 @@ pub enum Law {
     Deadlines,
     /// Who may be ended for others, how often, and what is kept for these (2.7).
     Preemption,
+    /// Who is sent ahead to inherit which slot (2.8).
+    Prefill,
     /// The scheduler's own bookkeeping: refused events change nothing, effects are numbered, nothing is fatal.
     Bookkeeping,
 }

@@ -72,6 +72,7 @@ impl World<'_> {
                 kept.push(Kept { attempt, started: self.choices.once_in(2) });
             }
         }
+        self.honest(worker, &mut kept);
         let keeps: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
         let had: Vec<AttemptRef> =
             self.model.live.iter().filter(|(_, live)| live.worker == worker).map(|(attempt, _)| *attempt).collect();
@@ -84,7 +85,9 @@ impl World<'_> {
                 self.model.live.remove(attempt);
             }
         }
-        self.hear(Event::Connected { worker, kept }, worker)
+        self.hear(Event::Connected { worker, kept }, worker)?;
+        self.start_heirs()?;
+        self.time_worker(worker)
     }
 
     pub(super) fn operator_event(&mut self) -> Result<(), Broken> {

@@ -11,6 +11,7 @@ mod machines;
 mod model;
 mod patience;
 mod preempting;
+mod prefilling;
 mod room;
 mod store;
 mod turns;

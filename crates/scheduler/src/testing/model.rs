@@ -11,7 +11,7 @@ use orlop_core::machine::worker::{self, WorkerState};
 
 use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within};
 use super::law::{Broken, Law};
-use crate::effect::{Effect, Part};
+use crate::effect::{Effect, Part, Start};
 use crate::event::{Capabilities, Quota};
 use crate::job::{JobSpec, Runtime};
 use crate::stored::GpuShape;
@@ -50,6 +50,8 @@ pub(super) struct Live {
     pub(super) holds: Amounts,
     /// Its tenant is charged for it: it was not given up.
     pub(super) charged: bool,
+    /// It was sent ahead and has no slot yet: nothing is held or charged.
+    pub(super) waiting: bool,
 }
 
 /// A worker.
@@ -133,7 +135,18 @@ impl Model {
                 let right = unit.state == *outcome && !std::mem::replace(&mut unit.finished, true);
                 Law::Conservation.demand(right, || format!("{id:?} finishes twice, or as {outcome} in {}", unit.state))
             }),
-            Effect::Assign { attempt, worker, .. } => self.assign(*attempt, *worker, devices(*attempt, *worker)),
+            Effect::Assign { attempt, worker, start, .. } => {
+                self.assign((*attempt, *worker), *start == Start::Inherit, devices(*attempt, *worker))
+            }
+            Effect::Inherited { attempt, worker, from } => {
+                let gpu = devices(*attempt, *worker).as_ref().and_then(super::amounts::dim_of);
+                let holds = self.spec(attempt.job).map(|spec| needs(spec, gpu));
+                // What its worker has lost with it is not there any more.
+                let Some(live) = self.live.get_mut(attempt) else { return Ok(()) };
+                Law::Prefill.demand(live.waiting, || format!("{attempt} inherits a slot, but waits for none"))?;
+                (live.waiting, live.charged, live.holds) = (false, true, holds.unwrap_or(live.holds));
+                if from.is_some() { Ok(()) } else { self.capacity(*worker) }
+            }
             Effect::WorkerChanged { worker, from, to, revision, .. } => {
                 self.number(*revision)?;
                 self.move_machine(*worker, *from, *to)
@@ -212,7 +225,12 @@ impl Model {
     }
 
     /// Tokens grow by one; only workers that may be placed on get work; capacity and quota hold.
-    fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey, devices: Option<GpuShape>) -> Result<(), Broken> {
+    fn assign(
+        &mut self,
+        (attempt, worker): (AttemptRef, WorkerKey),
+        waiting: bool,
+        devices: Option<GpuShape>,
+    ) -> Result<(), Broken> {
         let id = (attempt.job, attempt.index);
         let Some(unit) = self.units.get_mut(&id) else {
             return Err(Law::Conservation.broken(format!("{attempt} of an unknown job")));
@@ -234,10 +252,10 @@ impl Model {
             format!("{attempt} got {devices:?}, which would not do for {:?}", spec.resources.gpus)
         })?;
         let holds = needs(spec, gpu);
-        self.live.insert(attempt, Live { worker, holds, charged: true });
+        self.live.insert(attempt, Live { worker, holds, charged: true, waiting });
         self.sent.push((attempt, worker));
         self.capacity(worker)?;
-        self.quota(attempt.job, &holds)
+        if waiting { Ok(()) } else { self.quota(attempt.job, &holds) }
     }
 
     /// Whether a worker may be seen by a job at all, beside amounts.
@@ -251,7 +269,7 @@ impl Model {
 
     /// What attempts on a worker take.
     pub(super) fn taken(&self, worker: WorkerKey) -> Amounts {
-        let here = self.live.values().filter(|live| live.worker == worker);
+        let here = self.live.values().filter(|live| live.worker == worker && !live.waiting);
         here.fold(NOTHING, |sum, live| plus(sum, &live.holds))
     }
 
@@ -263,7 +281,7 @@ impl Model {
 
     /// What the charged attempts of a tenant take.
     pub(super) fn charged(&self, tenant: &str) -> Amounts {
-        let charged = self.live.iter().filter(|(_, live)| live.charged);
+        let charged = self.live.iter().filter(|(_, live)| live.charged && !live.waiting);
         let own = charged.filter(|(attempt, _)| self.spec(attempt.job).is_some_and(|spec| spec.tenant == *tenant));
         own.fold(NOTHING, |sum, (_, live)| plus(sum, &live.holds))
     }

@@ -107,6 +107,7 @@ impl World<'_> {
         for _ in 0..4 {
             self.submit_small(heads)?;
         }
+        self.give_back()?;
         self.whole_round()?;
         let live = self.model.live.len();
         self.end_some(live.div_ceil(4)).map(drop)
@@ -135,7 +136,8 @@ impl World<'_> {
 
     /// Ends the oldest attempts, at most so many.
     pub(super) fn end_some(&mut self, most: usize) -> Result<usize, Broken> {
-        let live: BTreeSet<AttemptRef> = self.model.live.keys().copied().collect();
+        let slots = self.model.live.iter().filter(|(_, live)| !live.waiting);
+        let live: BTreeSet<AttemptRef> = slots.map(|(attempt, _)| *attempt).collect();
         let oldest: Vec<(AttemptRef, WorkerKey)> =
             self.model.sent.iter().filter(|(attempt, _)| live.contains(attempt)).copied().take(most).collect();
         for (attempt, worker) in &oldest {

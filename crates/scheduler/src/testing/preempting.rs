@@ -101,7 +101,7 @@ impl Preemptions {
             let (Some(machine), Some(spec)) = (model.machines.get(&worker), model.spec(job)) else {
                 return Err(Law::Preemption.broken(format!("{worker} or {job} is unknown")));
             };
-            let here = || model.live.iter().filter(|(_, live)| live.worker == worker);
+            let here = || model.live.iter().filter(|(_, live)| live.worker == worker && !live.waiting);
             let staying = here().filter(|(attempt, _)| !self.told.contains(attempt));
             let stays = staying.fold(NOTHING, |sum, (_, live)| plus(sum, &live.holds));
             let total = totals(&machine.offer);

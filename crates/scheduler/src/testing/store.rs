@@ -121,6 +121,7 @@ impl Store {
             Effect::Assign { attempt, worker, .. }
             | Effect::Cancel { attempt, worker, .. }
             | Effect::Revoke { attempt, worker }
+            | Effect::Inherited { attempt, worker, .. }
             | Effect::Lost { attempt, worker, .. } => drop(self.named.insert(*attempt, Some(*worker))),
             Effect::WorkerChanged { worker, .. } => drop(self.machines.insert(*worker)),
             _ => {}
@@ -193,7 +194,7 @@ impl Store {
             }
         }
         let views = scheduler.worker_keys().filter_map(|key| scheduler.worker_view(key));
-        let held: u64 = views.map(|view| u64::from(view.attempts)).sum();
+        let held: u64 = views.map(|view| u64::from(view.attempts) + u64::from(view.waiting)).sum();
         let rows = self.attempts.len() as u64;
         Law::Equivalence.demand(rows == held, || format!("the store has {rows} attempts, workers {held}"))
     }
@@ -253,6 +254,7 @@ impl World<'_> {
         self.model.rename(&keys, self.now);
         self.turns.restart();
         self.preemptions.restart();
+        self.prefills.restart();
         for (worker, _) in self.store.attempts.values_mut() {
             *worker = keys.get(worker).copied().unwrap_or(*worker);
         }

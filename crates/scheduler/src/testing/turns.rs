@@ -15,7 +15,7 @@ use super::model::{Model, UnitId};
 use super::room::{Key, Line, Open, cost};
 use crate::config::{Config, Policy};
 use crate::job::JobSpec;
-use crate::token::WorkerKey;
+use crate::token::{AttemptRef, WorkerKey};
 
 /// How often `dot-product` may pass over the first of a line.
 const PASSES: u32 = 16;
@@ -245,6 +245,21 @@ impl Turns {
             stretch.ahead = stretch.ahead.max(ahead);
         }
         Ok(())
+    }
+
+    /// An attempt that was sent ahead has a slot from now on: its band is served, without a turn.
+    pub(super) fn inherit(&mut self, model: &Model, attempt: AttemptRef, config: &Config) {
+        let Some(spec) = model.spec(attempt.job) else { return };
+        let fleet = model.fleet();
+        let most = alternatives(spec).into_iter().map(|gpu| cost(&needs(spec, gpu), &fleet)).fold(0.0, f64::max);
+        for (band, stretch) in self.stretches.iter_mut().enumerate() {
+            let Some(stretch) = stretch else { continue };
+            stretch.total += most;
+            stretch.service += if band == spec.priority.band().index() { most } else { 0.0 };
+            stretch.unturned += most;
+            let share = config.band_share.get(band).copied().unwrap_or(0.0);
+            stretch.ahead = stretch.ahead.max(stretch.service - share * stretch.total);
+        }
     }
 
     /// Whether the end of a call matters.

@@ -32,7 +32,7 @@ impl World<'_> {
         LabelExpr { key: key.to_owned(), op, values: values.iter().map(|value| (*value).to_owned()).collect() }
     }
 
-    fn spec(&mut self) -> Result<Arc<JobSpec>, Broken> {
+    pub(super) fn spec(&mut self) -> Result<Arc<JobSpec>, Broken> {
         let Some(tenant) = self.choices.pick(&self.tenants) else { return Err(Law::Bookkeeping.broken("no tenants")) };
         let mut spec = JobSpec::new(tenant);
         spec.priority = Priority(self.choices.below(10) as u8);
@@ -63,6 +63,9 @@ impl World<'_> {
         if self.shape.backlog {
             spec.resources.cpu_m = [5, 20, 500, 995][self.choices.below(4) as usize];
             spec.resources.memory_bytes = [0, 8 << 20, 512 << 20][self.choices.below(3) as usize];
+        }
+        if self.shape.prefill {
+            self.shorten(&mut spec);
         }
         Ok(Arc::new(spec))
     }
@@ -216,7 +219,7 @@ impl World<'_> {
             labels: BTreeMap::from([zone, ("cores".to_owned(), (cpu_m / 1000).to_string())]),
             ..Capabilities::default()
         };
-        if self.shape.preemption || self.shape.backlog {
+        if self.shape.preemption || self.shape.backlog || self.shape.prefill {
             // Workers that are full at times.
             offer.cpu_m = offer.cpu_m.clamp(1000, if self.shape.backlog { 8000 } else { 4000 });
             offer.memory_bytes = offer.memory_bytes.max(4 << 30);

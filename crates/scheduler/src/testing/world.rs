@@ -13,6 +13,7 @@ use super::deadlines::Deadlines;
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
 use super::preempting::Preemptions;
+use super::prefilling::{Prefills, ahead};
 use super::store::Store;
 use super::turns::{Asked, Placing, Turns};
 use crate::config::{Config, Policy};
@@ -21,7 +22,7 @@ use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::Event;
 use crate::job::JobSpec;
-use crate::token::WorkerKey;
+use crate::token::{AttemptRef, WorkerKey};
 
 /// How a world is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Shape {
     pub restarts: bool,
     /// Whether the scheduler is written down and read back now and then.
     pub snapshots: bool,
+    /// Whether many jobs are short and alike, and sent ahead to workers that are known to be near.
+    pub prefill: bool,
 }
 
 /// How many attempts may be preempted in a minute.
@@ -50,6 +53,7 @@ pub struct World<'a> {
     pub(super) model: Model,
     pub(super) preemptions: Preemptions,
     pub(super) turns: Turns,
+    pub(super) prefills: Prefills,
     pub(super) store: Store,
     pub(super) deadlines: Deadlines,
     /// Whether the scheduler's own checks of its bookkeeping are left out, so that laws alone can break.
@@ -88,6 +92,7 @@ impl<'a> World<'a> {
             model: Model::default(),
             preemptions: Preemptions::default(),
             turns: Turns::default(),
+            prefills: Prefills::default(),
             store: Store::default(),
             deadlines: Deadlines::default(),
             naive: false,
@@ -123,6 +128,7 @@ impl<'a> World<'a> {
         }
         let draw = self.choices.below(16);
         match draw {
+            _ if self.shape.prefill && self.choices.once_in(2) => self.tend()?,
             _ if self.shape.backlog => self.busy(draw)?,
             0..=3 => {
                 self.round()?;
@@ -160,7 +166,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn running_machines(&self) -> usize {
+    pub(super) fn running_machines(&self) -> usize {
         let on = |state| matches!(state, WorkerState::Available | WorkerState::Running);
         self.model.machines.values().filter(|machine| on(machine.state)).count()
     }
@@ -238,12 +244,16 @@ impl<'a> World<'a> {
                     _ => None,
                 });
                 let members = self.model.spec(*job).map_or(1, JobSpec::members);
-                self.judge(unit, workers.take(members as usize).collect(), held)?;
+                match rest.iter().filter_map(ahead).find(|(attempt, _)| (attempt.job, attempt.index) == unit) {
+                    Some(sent) => self.judge_ahead(sent, held)?,
+                    None => self.judge(unit, workers.take(members as usize).collect(), held)?,
+                }
             }
             let (now, config) = (self.scheduler.now(), self.scheduler.config());
             self.deadlines.take(&self.model, effect, (now, config))?;
             self.preemptions.take(&self.model, effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
             self.model.take(effect, |attempt, worker| self.scheduler.attempt_row(attempt, worker)?.gpu)?;
+            self.follow_prefill(effect)?;
             // Attempts that were given up are charged no more.
             if let Effect::JobChanged { job, part, to, .. } = effect {
                 let (first, last) = super::model::span(*part);
@@ -266,6 +276,20 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    fn judge_ahead(&self, sent: (AttemptRef, WorkerKey), held: bool) -> Result<(), Broken> {
+        let of = |tenant: &str| Preemptions::held(&self.scheduler, &self.model, tenant);
+        self.prefills.judge(&self.model, sent, held.then_some(&of))
+    }
+
+    /// What was sent ahead, and starts that inherit.
+    fn follow_prefill(&mut self, effect: &Effect) -> Result<(), Broken> {
+        self.prefills.take(effect);
+        if let Effect::Inherited { attempt, .. } = effect {
+            self.turns.inherit(&self.model, *attempt, self.scheduler.config());
+        }
+        ahead(effect).map_or(Ok(()), |sent| Prefills::judge_window(&self.model, sent))
+    }
+
     fn judge(&mut self, unit: UnitId, workers: Vec<WorkerKey>, held: bool) -> Result<(), Broken> {
         Law::Token.demand(!workers.is_empty(), || format!("{unit:?} is assigned and nothing is sent"))?;
         let (scheduler, model) = (&self.scheduler, &self.model);
@@ -285,7 +309,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn round(&mut self) -> Result<(), Broken> {
+    pub(super) fn round(&mut self) -> Result<(), Broken> {
         let few = self.shape.backlog || self.choices.once_in(4);
         let limit = if few && !self.choices.once_in(4) { 1 + self.choices.below(4) as u32 } else { u32::MAX };
         self.limited_round(limit)
@@ -299,8 +323,9 @@ impl<'a> World<'a> {
     fn limited_round(&mut self, limit: u32) -> Result<(), Broken> {
         let stats = self.scheduler.round(self.now, limit, &mut self.effects);
         let placed = self.effects.iter().filter(|effect| matches!(effect, Effect::Assign { .. })).count();
-        Law::Bookkeeping
-            .demand(placed == stats.placed as usize, || format!("{placed} assignments, {} counted", stats.placed))?;
+        Law::Bookkeeping.demand(placed == (stats.placed + stats.prefilled) as usize, || {
+            format!("{placed} assignments, {} counted", stats.placed)
+        })?;
         self.absorb(!stats.limited)?;
         self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))?;
         self.preemptions.check(&self.scheduler, &self.model)?;
@@ -322,7 +347,8 @@ impl<'a> World<'a> {
                 )));
             }
         }
-        Ok(())
+        let held = |tenant: &str| Preemptions::held(&self.scheduler, &self.model, tenant);
+        self.prefills.conserve(&self.model, held)
     }
 
     pub(super) fn pass_time(&mut self) -> Result<(), Broken> {
@@ -353,6 +379,7 @@ impl<'a> World<'a> {
             self.scheduler.sanity_check().map_err(|what| Law::Bookkeeping.broken(what))?;
         }
         Deadlines::failures(&self.model)?;
+        Prefills::check(&self.model)?;
         for ((job, index), unit) in &self.model.units {
             let array = self.model.jobs.get(job).is_some_and(|job| job.array);
             let Some(view) = self.scheduler.job(*job, array.then_some(*index)) else {
@@ -367,10 +394,15 @@ impl<'a> World<'a> {
             let view = self.scheduler.worker_view(*key);
             let right = view.as_ref().map_or(machine.state.is_terminal(), |view| view.state == machine.state);
             Law::Conservation.demand(right, || format!("{key} is {view:?}, effects say {machine:?}"))?;
-            let here = self.model.live.values().filter(|live| live.worker == *key).count();
-            Law::Capacity.demand(view.as_ref().is_none_or(|view| view.attempts as usize == here), || {
-                format!("{key} has {view:?}, the model {here} attempts")
-            })?;
+            let there = |waiting| {
+                let there = self.model.live.values().filter(|live| live.worker == *key && live.waiting == waiting);
+                there.count() as u32
+            };
+            let (here, ahead) = (there(false), there(true));
+            Law::Capacity
+                .demand(view.as_ref().is_none_or(|view| (view.attempts, view.waiting) == (here, ahead)), || {
+                    format!("{key} has {view:?}, the model {here} attempts and {ahead} that wait")
+                })?;
         }
         let mut reserved: BTreeMap<JobId, Vec<WorkerKey>> = BTreeMap::new();
         for (job, worker, _) in self.scheduler.reservations() {

@@ -153,7 +153,9 @@ impl Scheduler {
         let (class, tenant, worker) = (feed.class, feed.tenant, feed.worker);
         let Some(record) = self.workers.get(worker).filter(|record| self.table.is_open(record.place)) else { return 0 };
         let (place, round_trip) = (record.place, u64::from(record.round_trip));
-        if record.round_trip == NONE {
+        // What a worker offers may have changed under what runs there.
+        let sees = self.classes.get(class).is_some_and(|class| class.sees(self.table.kind(place)));
+        if record.round_trip == NONE || !sees {
             return 0;
         }
         let ready = self.ready(class, tenant);

@@ -68,6 +68,7 @@ const RULES: &[fn()] = &[
     prefilling::s2_8_arrays_stay_within_their_window_and_gangs_are_not_sent_ahead,
     prefilling::s2_8_a_lost_worker_loses_what_waits_and_a_late_start_is_adopted,
     prefilling::s2_8_after_a_reconnect_what_has_not_started_is_taken_back,
+    prefilling::s2_8_nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more,
     prefilling::s2_8_failed_jobs_and_paused_tenants_are_not_sent_ahead_to_the_same_worker,
     prefilling::s2_8_inherited_starts_are_charged_to_their_band,
     rebuilding::s5_4_after_a_restart_workers_are_unhealthy_and_what_returns_in_time_runs_on,
@@ -130,6 +131,10 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::NoHold, Law::Preemption, 118),
     (Fault::RebuiltTokens, Law::Equivalence, 26),
     (Fault::RebuiltCapacity, Law::Equivalence, 26),
+    (Fault::KeepSlot, Law::Prefill, 72),
+    (Fault::NoHorizon, Law::Prefill, 72),
+    (Fault::JumpQueue, Law::Fairness, 72),
+    (Fault::KeepPrefilled, Law::WorkConservation, 73),
 ];
 
 /// The law that breaks in a random world, by effects and model alone.

@@ -26,7 +26,8 @@ fn live(shape: Shape, seed: u64, steps: u32) -> u64 {
     world.hash
 }
 
-/// Worlds of all policies in turn; every second one preempts, a third is always busy, a third is restarted, most are read back.
+/// Worlds of all policies in turn; every second one preempts, a third is always busy, a third is restarted, most are read
+/// back, a third sends jobs ahead.
 pub(super) fn shape(seed: u64) -> Shape {
     let policy = Policy::ALL[(seed % 6) as usize];
     let turn = seed / 6 % 6;
@@ -36,6 +37,7 @@ pub(super) fn shape(seed: u64) -> Shape {
         backlog: matches!(turn, 2 | 3),
         snapshots: turn != 0,
         restarts: matches!(turn, 4 | 5),
+        prefill: seed / 36 % 3 == 2,
     }
 }
 
@@ -56,6 +58,17 @@ fn s2_7_random_worlds_do_preempt() {
     });
     let preempted: usize = preempted.sum();
     assert!(preempted >= 30, "the laws of preemption are hardly tested: {preempted} in 60 worlds");
+}
+
+#[test]
+fn s2_8_random_worlds_do_prefill() {
+    let inherited = (72..108).map(|seed| {
+        let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
+        (0..150).for_each(|_| world.step().unwrap());
+        world.inherited()
+    });
+    let inherited: usize = inherited.sum();
+    assert!(inherited >= 400, "the laws of prefill are hardly tested: {inherited} starts inherited in 36 worlds");
 }
 
 /// Whatever a world did, its heads start in bounded time although others keep coming.

@@ -1,5 +1,7 @@
 //! Prefill: section 2.8.
 
+use std::sync::Arc;
+
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
@@ -7,7 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::{Effect, Start};
-use crate::event::{ArraySpec, DrainOrder, Event, Gate, Kept, Outcome, Quota};
+use crate::event::{ArraySpec, Capabilities, DrainOrder, Event, Gate, Kept, Outcome, Quota};
 use crate::job::{JobSpec, Priority};
 use crate::token::{AttemptRef, WorkerKey};
 
@@ -323,6 +325,20 @@ pub(super) fn s2_8_after_a_reconnect_what_has_not_started_is_taken_back() {
     bed.must(Event::Connected { worker, kept });
     assert_eq!(revoked(&bed), [2, 3, 4, 5]);
     assert_eq!(bed.state(1), JobState::Running);
+}
+
+/// What runs goes on where its tenant is not wanted any more, but nobody follows it.
+#[test]
+pub(super) fn s2_8_nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more() {
+    let (mut bed, worker) = fed(Config::default(), 500);
+    submit(&mut bed, 1..=1, &spec(500));
+    let (first, _) = bed.round()[0];
+    bed.start(first, worker);
+    let capabilities = Capabilities { tenants: ["u".parse().unwrap()].into(), ..offer(500) };
+    bed.must(Event::Updated { worker, capabilities: Arc::new(capabilities) });
+    submit(&mut bed, 2..=9, &spec(500));
+    bed.round();
+    assert_eq!(sent(&bed), (vec![], vec![]));
 }
 
 #[test]
