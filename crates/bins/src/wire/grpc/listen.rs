@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
@@ -97,11 +98,39 @@ impl Listening {
         self.address
     }
 
-    /// Takes calls until `shutdown` is done, then finishes those that are on.
+    /// Takes calls of these services until `shutdown` is done, then finishes those that are on.
     ///
     /// # Errors
     /// The TLS identity cannot be used, or the socket fails.
     pub async fn serve(self, services: Services, shutdown: impl Future<Output = ()>) -> Result<(), Refusal> {
+        let workers = WorkerServiceServer::new(WorkerApi(services.workers))
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        let jobs = services.jobs.map(|jobs| {
+            JobServiceServer::new(JobApi(jobs))
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX)
+        });
+        let artifacts = services.artifacts.map(|artifacts| {
+            ArtifactServiceServer::new(ArtifactApi(artifacts))
+                .max_decoding_message_size(MESSAGE_MAX)
+                .max_encoding_message_size(MESSAGE_MAX)
+        });
+        let mut routes = Routes::new(workers).add_service(HealthServer::new(HealthApi(services.leads)));
+        if let Some(jobs) = jobs {
+            routes = routes.add_service(jobs);
+        }
+        if let Some(artifacts) = artifacts {
+            routes = routes.add_service(artifacts);
+        }
+        self.serve_routes(routes, shutdown).await
+    }
+
+    /// The same for services that are wired already.
+    ///
+    /// # Errors
+    /// The TLS identity cannot be used, or the socket fails.
+    pub async fn serve_routes(self, routes: Routes, shutdown: impl Future<Output = ()>) -> Result<(), Refusal> {
         let failed = |error: tonic::transport::Error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             refusal(Code::Internal, format!("serving gRPC: {error}{cause}"))
@@ -120,24 +149,6 @@ impl Listening {
                 .timeout(HANDSHAKE);
             server = server.tls_config(config).map_err(failed)?;
         }
-        let workers = WorkerServiceServer::new(WorkerApi(services.workers))
-            .max_decoding_message_size(MESSAGE_MAX)
-            .max_encoding_message_size(MESSAGE_MAX);
-        let jobs = services.jobs.map(|jobs| {
-            JobServiceServer::new(JobApi(jobs))
-                .max_decoding_message_size(MESSAGE_MAX)
-                .max_encoding_message_size(MESSAGE_MAX)
-        });
-        let artifacts = services.artifacts.map(|artifacts| {
-            ArtifactServiceServer::new(ArtifactApi(artifacts))
-                .max_decoding_message_size(MESSAGE_MAX)
-                .max_encoding_message_size(MESSAGE_MAX)
-        });
-        let router = server
-            .add_service(workers)
-            .add_optional_service(jobs)
-            .add_optional_service(artifacts)
-            .add_service(HealthServer::new(HealthApi(services.leads)));
-        router.serve_with_incoming_shutdown(self.incoming, shutdown).await.map_err(failed)
+        server.add_routes(routes).serve_with_incoming_shutdown(self.incoming, shutdown).await.map_err(failed)
     }
 }
