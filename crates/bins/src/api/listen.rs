@@ -26,6 +26,7 @@ use tower::Service;
 
 use super::serve::router;
 use super::state::Api;
+use crate::host::scheduler::Stop;
 
 /// The most bytes of a request's headers.
 const HEADERS: usize = 16 << 10;
@@ -41,6 +42,7 @@ const ENDING: Duration = Duration::from_secs(5);
 pub struct Listener {
     address: SocketAddr,
     stop: watch::Sender<bool>,
+    streams: Stop,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -54,6 +56,7 @@ impl Listener {
     /// Takes no more connections, lets requests under way end for a few seconds, and ends.
     pub async fn stop(self) {
         self.stop.send_replace(true);
+        self.streams.stop();
         if self.task.await.is_err() {
             tracing::error!(target: "orlop::api", "the listener ended by a panic");
         }
@@ -68,7 +71,7 @@ pub fn listen(socket: TcpListener, api: &Arc<Api>) -> io::Result<Listener> {
     let address = socket.local_addr()?;
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(accept(socket, router(api), stopped));
-    Ok(Listener { address, stop, task })
+    Ok(Listener { address, stop, streams: api.stop.clone(), task })
 }
 
 async fn accept(socket: TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {

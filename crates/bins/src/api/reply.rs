@@ -28,6 +28,7 @@ enum Content {
     Empty,
     Json(serde_json::Value),
     Text(&'static str, String),
+    Stream(&'static str, Body),
 }
 
 fn status(code: u16) -> StatusCode {
@@ -55,6 +56,11 @@ impl Reply {
     /// A text of a media type.
     pub(super) fn text(media: &'static str, text: String) -> Self {
         Self::new(200, Content::Text(media, text))
+    }
+
+    /// A body that comes bit by bit.
+    pub(super) fn stream(media: &'static str, body: Body) -> Self {
+        Self::new(200, Content::Stream(media, body))
     }
 
     /// With the address of what was made.
@@ -90,6 +96,7 @@ impl Reply {
             Content::Empty => (None, Body::empty()),
             Content::Json(body) => (Some("application/json"), Body::from(body.to_string())),
             Content::Text(media, text) => (Some(media), Body::from(text)),
+            Content::Stream(media, body) => (Some(media), body),
         };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;

@@ -9,14 +9,17 @@ use orlop_core::id::{Epoch, TenantName};
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Record, Turn};
 use orlop_core::rate::Rate;
 use ring::rand::SystemRandom;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::audit::Audit;
 use super::auth::Rates;
 use super::replay::Replays;
-use crate::host::scheduler::{Error, Handle, Status};
+use crate::host::scheduler::{Error, Handle, Status, Stop};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::problem::{Code, Problem};
+
+/// Streams of events at once.
+const STREAMS: usize = 1000;
 
 /// How the interface behaves.
 #[derive(Clone, Debug)]
@@ -58,6 +61,9 @@ pub struct Api {
     pub(super) tenants: Mutex<()>,
     /// Held while tokens are made, so that one is the first.
     pub(super) tokens: Mutex<()>,
+    pub(super) streams: Arc<Semaphore>,
+    /// Ends the streams.
+    pub(super) stop: Stop,
     /// A token was made: from then on everybody needs one.
     secured: AtomicBool,
 }
@@ -79,6 +85,8 @@ impl Api {
             replays: Replays::default(),
             tenants: Mutex::default(),
             tokens: Mutex::default(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            stop: Stop::default(),
             secured: AtomicBool::new(!known.items.is_empty()),
         }))
     }

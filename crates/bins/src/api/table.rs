@@ -3,7 +3,8 @@
 
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
-use super::routes::{cancel, jobs, parts, server, submit, tenants, tokens, workers};
+use super::routes::{again, cancel, events, jobs, parts, server, submit, tenants, tokens, workers};
+use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
 use super::view::job::{
     AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
@@ -73,6 +74,13 @@ pub(super) const ROUTES: &[Route] = &[
         .named("jobs.elements", "Lists the elements of an array")
         .query(STATES)
         .gives(200, shape::<ElementList>),
+    Route::new(Method::Get, "/jobs/{id}/explain", VIEWER, by!(again::explain))
+        .named("jobs.explain", "Tells why a job is where it is, worker by worker")
+        .gives(200, shape::<ExplainShape>),
+    Route::new(Method::Post, "/jobs/{id}/retry", SUBMITTER, by!(again::retry))
+        .named("jobs.retry", "Submits a job that has ended again; of an array its unsuccessful elements")
+        .gives(202, shape::<Submitted>)
+        .repeats(Repeat::Loop),
     Route::new(Method::Post, "/jobs/{id}/cancel", SUBMITTER, by!(cancel::one))
         .named("jobs.cancel", "Cancels a job, or elements of it; one that has ended stays as it is (200)")
         .takes(BODY, shape::<CancelOrder>)
@@ -141,6 +149,10 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Delete, "/tokens/{id}", ADMIN, by!(tokens::revoke))
         .named("tokens.revoke", "Revokes a token at once")
         .gives_nothing(),
+    Route::new(Method::Get, "/events", VIEWER, by!(events::events))
+        .named("server.events", "Events from now on, as a stream (SSE)")
+        .query(&[param("type", "Only these, such as `job.*` or `job.completed`")])
+        .gives_text("text/event-stream"),
     Route::new(Method::Get, "/stats", VIEWER, by!(server::stats))
         .named("server.stats", "Shows the fleet at a glance")
         .gives(200, shape::<Stats>),

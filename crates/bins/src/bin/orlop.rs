@@ -7,5 +7,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::cli::SHIM) {
         return orlop_cloud::runtime::process::shim::main();
     }
+    #[cfg(feature = "fleet")]
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::cli::SUPERVISOR) {
+        return orlop_cloud::runtime::worker::process::supervise::main();
+    }
     orlop::cli::main()
 }

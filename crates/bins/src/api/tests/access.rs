@@ -33,7 +33,12 @@ async fn s9_every_route_is_refused_to_whom_it_is_not_for() {
             without.status
         );
         for (role, token) in &tokens {
-            let answer = bed.ask(ask().token(token)).await;
+            // A stream has no end: one that is let in is not read.
+            let answer = if route.media == "text/event-stream" {
+                bed.head(ask().token(token)).await
+            } else {
+                bed.ask(ask().token(token)).await
+            };
             let may = match route.needs {
                 Needs::Nothing => true,
                 Needs::Role(needed) => role.may(needed),

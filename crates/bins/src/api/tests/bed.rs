@@ -25,6 +25,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 pub(super) struct Bed {
     router: Router,
+    api: Arc<Api>,
     server: Server,
 }
 
@@ -123,7 +124,7 @@ impl Bed {
         }
         let options = change(Options::loopback("default".parse().unwrap()));
         let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await.unwrap();
-        Self { router: router(&api), server }
+        Self { router: router(&api), api, server }
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -137,6 +138,24 @@ impl Bed {
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Some(Answer { status: head.status.as_u16(), headers: head.headers, text })
+    }
+
+    /// Asks for a body that comes bit by bit.
+    pub(super) async fn stream(&self, ask: Ask) -> Body {
+        let response = self.router.clone().oneshot(ask.request().unwrap()).await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.into_body()
+    }
+
+    /// Asks, and does not read the body of a good answer.
+    pub(super) async fn head(&self, ask: Ask) -> Answer {
+        let response = self.router.clone().oneshot(ask.request().unwrap()).await.unwrap();
+        Answer { status: response.status().as_u16(), headers: response.headers().clone(), text: String::new() }
+    }
+
+    /// Ends streams, as the end of the listener does.
+    pub(super) fn end_streams(&self) {
+        self.api.stop.stop();
     }
 
     pub(super) async fn ask(&self, ask: Ask) -> Answer {

@@ -150,3 +150,44 @@ async fn s5_5_bodies_have_a_type_and_a_size() {
     let get = Ask::get("/jobs").raw(b"{}".to_vec());
     assert_eq!(bed.ask(get).await.status, 413, "it takes none");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_waiting_job_is_explained_and_an_ended_one_is_tried_again() {
+    let bed = Bed::new().await;
+    let id = bed.submit(&json!({ "name": "again" })).await;
+    let why = bed.get(&format!("/jobs/{id}/explain")).await;
+    assert_eq!((&why["state"], &why["workers"]), (&json!("Queued"), &json!([])));
+    assert!(why["summary"].as_str().unwrap().starts_with("Queued"), "{why}");
+    let retry = || Ask::new("POST", &format!("/jobs/{id}/retry")).with("idempotency-key", "r");
+    assert_eq!(bed.ask(retry()).await.status, 409, "it is live");
+    bed.ask(Ask::new("POST", &format!("/jobs/{id}/cancel"))).await;
+    bed.get(&format!("/jobs/{id}?wait=20s")).await;
+    let again = bed.ask(retry()).await;
+    let new = again.body()["id"].as_str().unwrap().to_owned();
+    assert_eq!((again.status, bed.ask(retry()).await.body()["id"].as_str()), (202, Some(new.as_str())));
+    let job = bed.get(&format!("/jobs/{new}")).await;
+    assert_eq!((&job["retry_of"], &job["name"]), (&json!(id), &json!("again")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_events_are_streamed_until_the_server_ends() {
+    use http_body_util::BodyExt as _;
+    let bed = Bed::new().await;
+    assert_eq!(bed.ask(Ask::get("/events?type=a%20b")).await.status, 400);
+    let mut stream = bed.stream(Ask::get("/events?type=job.*")).await;
+    let mut text = String::new();
+    let mut id = String::new();
+    while !text.contains("event: job.cancelled") {
+        let frame = tokio::time::timeout(std::time::Duration::from_secs(20), stream.frame()).await;
+        let frame = frame.expect("events come").expect("the stream goes on").unwrap();
+        text.push_str(&String::from_utf8_lossy(&frame.into_data().unwrap()));
+        if id.is_empty() {
+            id = bed.submit(&json!({})).await;
+            bed.ask(Ask::new("POST", &format!("/jobs/{id}/cancel"))).await;
+        }
+    }
+    assert!(text.contains("event: job.created") && text.contains(&id), "{text}");
+    bed.end_streams();
+    let rest = tokio::time::timeout(std::time::Duration::from_secs(20), stream.collect()).await;
+    assert!(rest.is_ok(), "the stream ends with the server");
+}

@@ -26,6 +26,10 @@ fn operations() -> Vec<(String, String, Vec<String>, Vec<String>)> {
                     .extend(schema(name)["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()));
             }
             let path = path.trim_start_matches("/api/v1").to_owned();
+            // Good answers of a stream have no end; they have a test of their own.
+            if path == "/events" {
+                continue;
+            }
             all.push((method.to_uppercase(), path, named("query"), fields));
         }
     }

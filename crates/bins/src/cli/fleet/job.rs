@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::super::output;
-use super::client::{Asked, escaped};
+use super::client::{Asked, Client, escaped};
 use super::exit::{Exit, Trouble};
 use super::read::{ago, items, text};
 use super::target::{Patience, Target};
@@ -15,16 +15,36 @@ use crate::view::table::columns;
 pub(in crate::cli) enum Verb {
     /// Show a job with its attempts
     Get(GetArgs),
+    /// Submit a job that has ended again; of an array its unsuccessful elements
+    Retry(RetryArgs),
+}
+
+/// Options of `orlop job retry`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct RetryArgs {
+    /// Id of the job
+    id: String,
+    /// Idempotency key: repeated within a day, the retry takes effect once
+    #[arg(long)]
+    key: Option<String>,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 /// Options of `orlop job get`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   orlop job get j000040000000001
+  orlop job get j000040000000001 --explain  why it waits, worker by worker
   orlop job get j000040000000001 -o json")]
 pub(in crate::cli) struct GetArgs {
     /// Id of the job
     id: String,
+    /// Tell why it is where it is
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -35,12 +55,16 @@ pub(in crate::cli) struct GetArgs {
 pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
     match verb {
         Verb::Get(args) => args.patience.bound(get(&args)).await,
+        Verb::Retry(args) => args.patience.bound(retry(&args)).await,
     }
 }
 
 async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
     let client = args.target.client()?;
     let path = format!("/jobs/{}", escaped(&args.id));
+    if args.explain {
+        return explain(args, &client).await;
+    }
     let job = client.ask(Asked::get(&path)).await?.body;
     if let Some(shown) = args.target.shown(&job, |job| vec![text(job, "id")])? {
         output::print(&shown)?;
@@ -48,6 +72,39 @@ async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
     }
     let attempts = client.ask(Asked::get(format!("{path}/attempts?limit=100"))).await?.body;
     output::print(&page(&job, &attempts))?;
+    Ok(Exit::Done)
+}
+
+async fn retry(args: &RetryArgs) -> Result<Exit, Trouble> {
+    let client = args.target.client()?;
+    let asked = Asked::post(format!("/jobs/{}/retry", escaped(&args.id)), None);
+    let made = client.ask(asked.with("idempotency-key", args.key.clone())).await?.body;
+    let id = text(&made, "id");
+    let shown = args.target.shown(&made, |_| vec![id.clone()])?;
+    output::print(&shown.unwrap_or(id))?;
+    Ok(Exit::Done)
+}
+
+async fn explain(args: &GetArgs, client: &Client) -> Result<Exit, Trouble> {
+    let why = client.ask(Asked::get(format!("/jobs/{}/explain", escaped(&args.id)))).await?.body;
+    if let Some(shown) = args.target.shown(&why, |_| vec![args.id.clone()])? {
+        output::print(&shown)?;
+        return Ok(Exit::Done);
+    }
+    let words = |list: &Value| -> String {
+        list.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+    };
+    let workers = why["workers"].as_array().map_or(&[][..], Vec::as_slice);
+    let row = |fit: &Value| {
+        let misfit = text(fit, "misfit");
+        vec![text(fit, "worker"), if misfit.is_empty() { "fits".to_owned() } else { misfit }, words(&fit["lacking"])]
+    };
+    let rows: Vec<Vec<String>> = workers.iter().map(row).collect();
+    let mut page = format!("{}\n", text(&why, "summary"));
+    if !rows.is_empty() {
+        page.push_str(&format!("\n{}", columns(&["WORKER", "FILTER", "LACKS"], &rows)));
+    }
+    output::print(&page)?;
     Ok(Exit::Done)
 }
 

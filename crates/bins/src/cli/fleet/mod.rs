@@ -24,13 +24,13 @@ use super::output;
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(super) enum Fleet {
-    /// Start a server on this machine: scheduler, store and REST interface in one process
+    /// Start a fleet on this machine: scheduler, store, REST interface and a worker in one process
     Up(up::UpArgs),
     /// Submit a job to a server
     Submit(Box<submit::SubmitArgs>),
     /// List jobs
     Jobs(jobs::JobsArgs),
-    /// One job: show it
+    /// One job: show it, tell why it waits, submit it again
     #[command(subcommand, arg_required_else_help = true)]
     Job(job::Verb),
     /// Cancel jobs

@@ -35,12 +35,13 @@ impl Gave {
 pub(super) struct Bench {
     dir: tempfile::TempDir,
     server: Option<(Child, String)>,
+    token: Option<String>,
 }
 
 impl Bench {
     /// A server with its data in a directory of its own.
     pub(super) fn up(options: &[&str]) -> Self {
-        let mut bench = Self { dir: tempfile::tempdir().expect("a temporary directory"), server: None };
+        let mut bench = Self { dir: tempfile::tempdir().expect("a temporary directory"), server: None, token: None };
         bench.start(options);
         bench
     }
@@ -61,7 +62,7 @@ impl Bench {
     /// Starts the server, and reads where it listens.
     pub(super) fn start(&mut self, options: &[&str]) {
         let mut command = self.program();
-        command.args(["up", "--listen", "127.0.0.1:0"]).args(options);
+        command.args(["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]).args(options);
         if !options.contains(&"--memory-store") {
             command.arg("--data").arg(self.data());
         }
@@ -105,7 +106,35 @@ impl Bench {
     pub(super) fn orlop_at(&self, address: &str, args: &[&str]) -> Gave {
         let mut command = self.program();
         command.args(args).env("ORLOP_SERVER", address);
+        if let Some(token) = &self.token {
+            command.env("ORLOP_TOKEN", token);
+        }
         Gave::of(command.output().expect("the program runs"))
+    }
+
+    /// From now on verbs run with this token.
+    pub(super) fn use_token(&mut self, token: &str) {
+        self.token = Some(token.to_owned());
+    }
+
+    /// Posts JSON as any client would, and gives the JSON of the answer.
+    pub(super) fn post(&self, path: &str, token: Option<&str>, body: &Value) -> Value {
+        use std::io::{Read as _, Write as _};
+        let address = self.address();
+        let host = address.trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(host).expect("the server is there");
+        let body = body.to_string();
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let head = format!(
+            "POST /api/v1{path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len(),
+        );
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("it is answered");
+        let (_, json) = text.split_once("\r\n\r\n").expect("a head and a body");
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
     /// Runs a verb that must succeed, and gives what it printed.

@@ -3,3 +3,4 @@
 mod bench;
 mod trouble;
 mod verbs;
+mod work;

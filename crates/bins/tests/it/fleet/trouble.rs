@@ -7,7 +7,7 @@ use super::bench::Bench;
 
 #[test]
 fn s10_exit_codes_2_3_and_4() {
-    let bench = Bench::up(&["--memory-store"]);
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
     assert_eq!(bench.orlop(&["submit"]).code, 2);
     assert_eq!(bench.orlop(&["submit", "--priority", "12", "--", "true"]).code, 2);
     let bad = bench.noop("bad.yaml", "comand: [x]\nretries: 1000\n");
@@ -23,7 +23,7 @@ fn s10_exit_codes_2_3_and_4() {
 
 #[test]
 fn s5_5_a_server_that_can_be_reached_from_outside_does_not_start() {
-    let bench = Bench::up(&["--memory-store"]);
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let open = bench.orlop(&["up", "--listen", "0.0.0.0:0", "--memory-store"]);
     assert_eq!(open.code, 2);
     assert!(open.err.contains("needs TLS and tokens"), "{}", open.err);
@@ -31,12 +31,12 @@ fn s5_5_a_server_that_can_be_reached_from_outside_does_not_start() {
 
 #[test]
 fn s7_what_was_acknowledged_is_there_after_a_kill() {
-    let mut bench = Bench::up(&[]);
+    let mut bench = Bench::up(&["--no-worker"]);
     let file = bench.noop("job.yaml", "");
     let mut ids: Vec<String> = (0..5).map(|_| bench.good(&["submit", "-f", &file, "--cpu", "100000"])).collect();
     bench.signal(Signal::SIGKILL);
     bench.end();
-    bench.start(&[]);
+    bench.start(&["--no-worker"]);
     let mut listed: Vec<String> = bench.good(&["jobs", "-o", "name"]).lines().map(|id| format!("{id}\n")).collect();
     ids.sort();
     listed.sort();
@@ -49,8 +49,29 @@ fn s7_what_was_acknowledged_is_there_after_a_kill() {
 
 #[test]
 fn s7_1_a_second_server_on_the_same_data_says_why_it_does_not_start() {
-    let bench = Bench::up(&[]);
+    let bench = Bench::up(&["--no-worker"]);
     let data = bench.data().display().to_string();
-    let second = bench.orlop(&["up", "--listen", "127.0.0.1:0", "--data", &data]);
+    let second = bench.orlop(&["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data", &data]);
     assert_eq!(second.code, 4, "{second:?}");
+}
+
+#[test]
+fn s5_5_tokens_decide_who_may_what() {
+    let mut bench = Bench::up(&["--memory-store", "--no-worker"]);
+    let id = bench.good(&["submit", "--", "true"]);
+    let made = |bench: &Bench, by: Option<&str>, body| {
+        bench.post("/tokens", by, &body)["token"].as_str().expect("a token").to_owned()
+    };
+    let admin = made(&bench, None, json!({ "role": "admin", "tenants": ["*"] }));
+    let stranger = bench.orlop(&["jobs"]);
+    assert_eq!((stranger.code, stranger.err.contains("give a token")), (3, true), "{stranger:?}");
+    let viewer = made(&bench, Some(&admin), json!({ "role": "viewer", "tenants": ["physics"] }));
+    bench.use_token(&viewer);
+    let refused = bench.orlop(&["submit", "--", "true"]);
+    assert_eq!((refused.code, refused.err.contains("needs the role submitter")), (3, true), "{refused:?}");
+    let foreign = bench.orlop(&["job", "get", id.trim()]);
+    assert_eq!((foreign.code, foreign.err.contains("is not known")), (3, true), "{foreign:?}");
+    assert_eq!(bench.good(&["jobs", "-o", "name"]), "");
+    bench.use_token(&admin);
+    assert_eq!(bench.good(&["jobs", "-o", "name"]), id);
 }
