@@ -5,23 +5,37 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use orlop_cloud::bus::local::LocalSubscription;
+use orlop_core::error::PortError;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::SubjectFilter;
-use orlop_core::ports::fleet_store::FleetStore;
+use orlop_core::ports::fleet_store::{FleetReads, FleetStore};
 use orlop_scheduler::event::{Quota, TenantSettings};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
 use super::command::{Batch, Cancelled, Command, Registration, Submitted, WorkerOrder};
 use super::error::{self, Error};
 use super::explain::Explained;
 use super::ingress::Lane;
+use super::logs;
 use super::session::{Opened, Opening, Session};
 use super::shared::{Options, Shared, Status};
 use super::snapshot::Snapshot;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::problem::Code;
 use crate::wire::session::SessionError;
+
+/// Why a stream of an agent cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// A frame is not what it must be.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The logs in a frame cannot be kept now.
+    #[error("logs cannot be kept: {0}")]
+    Logs(PortError),
+}
 
 /// The server, to whoever may call it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -153,12 +167,16 @@ impl Handle {
     ///
     /// # Errors
     /// The stream cannot go on.
-    pub async fn frame(&self, session: &Arc<Session>, stream: u64, frame: WorkerFrame) -> Result<(), SessionError> {
+    pub async fn frame(&self, session: &Arc<Session>, stream: u64, frame: WorkerFrame) -> Result<(), StreamError> {
         let Some(mut frame) = session.receive(stream, frame)? else { return Ok(()) };
-        // No log storage is attached: the chunks are given up, and their credit goes back.
-        let logged: usize = std::mem::take(&mut frame.logs).iter().map(|chunk| chunk.data.len()).sum();
-        if logged > 0 {
-            session.stored(logged as u64);
+        let chunks = std::mem::take(&mut frame.logs);
+        if !chunks.is_empty() {
+            let bytes: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
+            if let Some(logs) = &self.shared.options.logs {
+                let reads: &dyn FleetReads = &*self.shared.store;
+                logs::keep(logs, reads, session, chunks).await.map_err(StreamError::Logs)?;
+            }
+            session.stored(bytes as u64);
         }
         let command = Command::Frame(Arc::clone(session), Box::new(frame));
         self.shared.ingress.push_when_room(Lane::Control, command).await;
@@ -183,7 +201,13 @@ impl Handle {
     /// What the server does.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.shared.status.load().as_ref().clone()
+        self.shared.status.borrow().clone()
+    }
+
+    /// What the server does, whenever that changes.
+    #[must_use]
+    pub fn status_changes(&self) -> watch::Receiver<Status> {
+        self.shared.status.subscribe()
     }
 
     /// The latest picture of the fleet.
@@ -222,7 +246,7 @@ impl Handle {
     }
 
     fn push(&self, lane: Lane, command: Command) -> Result<(), Error> {
-        match &**self.shared.status.load() {
+        match &*self.shared.status.borrow() {
             Status::Leading { .. } => {}
             Status::Standby { leader } => return Err(error::not_leader(leader.clone())),
             Status::Restoring | Status::Stopped => return Err(error::store_unavailable()),
@@ -231,7 +255,7 @@ impl Handle {
     }
 
     fn unavailable(&self) -> Error {
-        match &**self.shared.status.load() {
+        match &*self.shared.status.borrow() {
             Status::Standby { leader } => error::not_leader(leader.clone()),
             _ => error::store_unavailable(),
         }

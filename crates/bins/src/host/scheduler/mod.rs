@@ -17,6 +17,7 @@ mod handle;
 pub mod ingress;
 mod lead;
 mod live;
+mod logs;
 mod prepare;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
@@ -42,7 +43,7 @@ use self::clock::Clock;
 pub use self::command::{Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
 pub use self::error::Error;
 pub use self::explain::Explained;
-pub use self::handle::Handle;
+pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
 pub use self::prepare::Prepared;
@@ -77,7 +78,7 @@ impl Server {
             store,
             bus: Arc::default(),
             options,
-            status: ArcSwap::from_pointee(Status::Restoring),
+            status: tokio::sync::watch::Sender::new(Status::Restoring),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
             pause: Wake::default(),
             stopping: AtomicBool::new(false),

@@ -1,6 +1,7 @@
 //! One session of an agent as the server holds it: what goes out after commits, and the stream it goes out on. Owns the
 //! hand-over between the loop and the stream; numbers, resending and credit are the protocol's session machine.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -126,6 +127,9 @@ pub struct Opened {
     pub welcome: ServerFrame,
 }
 
+/// Attempts with logs that a session remembers.
+const REMEMBERED: usize = 4096;
+
 /// What both ends of a session share.
 #[derive(Debug)]
 struct Inner {
@@ -137,6 +141,8 @@ struct Inner {
     timed: Option<(u64, Instant)>,
     /// How long the last one took, in microseconds, until the loop asks.
     round_trip: Option<u64>,
+    /// Attempts with logs, and whether they are this worker's.
+    own: BTreeMap<AttemptRef, bool>,
 }
 
 /// A session.
@@ -161,7 +167,7 @@ pub struct Poll {
 impl Session {
     pub(super) fn new(facts: SessionFacts, lease_ms: u32) -> Self {
         let machine = ServerSession::new(facts.id, facts.epoch, lease_ms);
-        let inner = Inner { machine, stream: 0, closing: None, timed: None, round_trip: None };
+        let inner = Inner { machine, stream: 0, closing: None, timed: None, round_trip: None, own: BTreeMap::new() };
         Self { facts, inner: Mutex::new(inner), ready: Notify::new() }
     }
 
@@ -233,6 +239,20 @@ impl Session {
     /// How long a message took to the agent and back, in microseconds, if that was measured since the last call.
     pub(super) fn take_round_trip(&self) -> Option<u64> {
         self.inner().round_trip.take()
+    }
+
+    /// Whether an attempt is this worker's, if that was asked lately.
+    pub(super) fn owns(&self, attempt: AttemptRef) -> Option<bool> {
+        self.inner().own.get(&attempt).copied()
+    }
+
+    /// Remembers whether an attempt is this worker's.
+    pub(super) fn remember(&self, attempt: AttemptRef, own: bool) {
+        let mut inner = self.inner();
+        if inner.own.len() >= REMEMBERED {
+            inner.own.pop_first();
+        }
+        inner.own.insert(attempt, own);
     }
 
     /// Bytes of logs were stored or given up.

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::ArcSwap;
 use orlop_cloud::bus::local::LocalBus;
+use orlop_cloud::logs::LogStore;
 use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{FleetStore, Holder};
 use orlop_scheduler::config::Config as CoreConfig;
+use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::command::Command;
@@ -27,6 +29,8 @@ pub struct Options {
     pub holder: Holder,
     /// How many inputs each queue holds.
     pub queue: usize,
+    /// Where logs are kept; absent = they are given up.
+    pub logs: Option<LogStore>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
     /// The lease of attempts, in milliseconds.
@@ -42,6 +46,7 @@ impl Default for Options {
             seed: 1,
             holder: Holder { name: "orlop-scheduler".to_owned(), url: String::new() },
             queue: 8192,
+            logs: None,
             outbox: false,
             lease_ms: 20_000,
             heartbeat_ms: 5000,
@@ -76,7 +81,7 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn FleetStore>,
     pub(super) bus: Arc<LocalBus>,
     pub(super) options: Options,
-    pub(super) status: ArcSwap<Status>,
+    pub(super) status: watch::Sender<Status>,
     pub(super) snapshot: ArcSwap<Snapshot>,
     /// Where the loop sleeps while nobody's input is waited for.
     pub(super) pause: Wake,

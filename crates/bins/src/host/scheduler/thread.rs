@@ -54,7 +54,7 @@ impl Loop {
             }
             self.refuse_waiting();
         }
-        self.shared.status.store(Arc::new(Status::Stopped));
+        self.shared.status.send_replace(Status::Stopped);
         self.refuse_waiting();
     }
 
@@ -78,16 +78,16 @@ impl Loop {
             Ok(term) => term,
             Err(held) if held.reason == Some(HELD) => {
                 let leader = shared.store.leader().await.ok().flatten().map(|leader| leader.url);
-                shared.status.store(Arc::new(Status::Standby { leader: leader.clone() }));
+                shared.status.send_replace(Status::Standby { leader: leader.clone() });
                 let mut refused = error::not_leader(leader);
                 refused.retry_after_ms = error::port(&held).retry_after_ms.or(Some(1000));
                 return Err(refused);
             }
             Err(trouble) => return Err(error::port(&trouble)),
         };
-        shared.status.store(Arc::new(Status::Restoring));
+        shared.status.send_replace(Status::Restoring);
         let core = Core::restore(shared, term.epoch()).await?;
-        shared.status.store(Arc::new(Status::Leading { epoch: term.epoch() }));
+        shared.status.send_replace(Status::Leading { epoch: term.epoch() });
         tracing::info!(target: "orlop::scheduler", epoch = %term.epoch(), "leads");
         Ok((core, term))
     }
@@ -126,7 +126,7 @@ impl Loop {
         };
         // From here on nothing is released: the writer's queue ends with it.
         drop(writer);
-        shared.status.store(Arc::new(Status::Restoring));
+        shared.status.send_replace(Status::Restoring);
         core.close_sessions();
         end
     }

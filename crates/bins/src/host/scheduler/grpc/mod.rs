@@ -1,74 +1,54 @@
-//! The gRPC services of the server: workers, jobs, health (scheduler contract, chapter 4). Owns the edge: messages in and
-//! out, deadlines, what a stream does; everything else the server's handle does.
+//! The server behind the services of the protocol: workers, jobs, logs (scheduler contract, chapter 4). Owns what each call
+//! asks of the handle and the store; messages, limits and connections are the protocol's.
+//!
+//! Callers are taken as they come: connections from outside this machine are refused by the protocol without TLS, and
+//! tokens are not asked for yet.
 
-mod health;
 mod jobs;
-mod message;
+mod logs;
+mod view;
 mod watch;
 mod workers;
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::Stop;
-use tokio::net::TcpListener;
-use tonic::transport::Server as Grpc;
-use tonic::transport::server::TcpIncoming;
+use tokio::sync::watch::Sender;
 
-use super::Handle;
-use crate::wire::MESSAGE_MAX;
-use crate::wire::problem::Problem;
-use crate::wire::proto::health::health_server::HealthServer;
-use crate::wire::proto::v1::job_service_server::JobServiceServer;
-use crate::wire::proto::v1::worker_service_server::WorkerServiceServer;
+use super::{Handle, Status, Stop};
+use crate::wire::grpc::{Listening, Refusal, Services};
 
-/// Streams of one connection.
-const STREAMS: u32 = 1024;
-/// Between two pings of a silent connection, and how long their answer may take.
-const PING: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
-
-/// The status of an error.
-pub(super) fn status(error: impl Into<Box<Problem>>) -> tonic::Status {
-    (*error.into()).into()
-}
-
-/// Serves gRPC without TLS on a listener until told to stop: for loopback, where the port is the permission.
+/// Serves gRPC on a socket until told to stop.
 ///
 /// # Errors
-/// The listener fails, or is not on loopback.
-pub async fn serve_plain(handle: Handle, listener: TcpListener, stop: Stop) -> Result<(), ServeError> {
-    let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        return Err(ServeError::Open(address));
+/// The TLS identity cannot be used, or the socket fails.
+pub async fn serve(handle: Handle, socket: Listening, stop: Stop) -> Result<(), Refusal> {
+    let leads = Sender::new(false);
+    let services = Services {
+        workers: Arc::new(workers::Workers::new(handle.clone(), stop.clone())),
+        jobs: Some(Arc::new(jobs::Jobs::new(handle.clone(), stop.clone()))),
+        artifacts: None,
+        leads: leads.subscribe(),
+    };
+    let shutdown = {
+        let stop = stop.clone();
+        async move { stop.stopped().await }
+    };
+    tokio::select! {
+        served = socket.serve(services, shutdown) => served,
+        () = tell_leadership(&handle, &leads) => Ok(()),
     }
-    let workers = WorkerServiceServer::new(workers::Workers::new(handle.clone(), stop.clone()));
-    let jobs = JobServiceServer::new(jobs::Jobs::new(handle.clone(), stop.clone()));
-    let health = HealthServer::new(health::Health::new(handle, stop.clone()));
-    Grpc::builder()
-        .max_concurrent_streams(STREAMS)
-        .http2_keepalive_interval(Some(PING.0))
-        .http2_keepalive_timeout(Some(PING.1))
-        .add_service(workers.max_decoding_message_size(MESSAGE_MAX))
-        .add_service(jobs.max_decoding_message_size(MESSAGE_MAX))
-        .add_service(health)
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async move {
-            stop.stopped().await;
-        })
-        .await?;
-    Ok(())
 }
 
-/// The services cannot be offered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The address can be reached from outside, and nothing would ask who calls.
-    #[error("{0} is not on loopback: outside of it the server needs TLS and tokens")]
-    Open(SocketAddr),
-    /// The listener failed.
-    #[error("the listener failed: {0}")]
-    Io(#[from] std::io::Error),
-    /// The transport failed.
-    #[error("the gRPC transport failed: {0}")]
-    Transport(#[from] tonic::transport::Error),
+/// Keeps the health service told whether this server leads.
+async fn tell_leadership(handle: &Handle, leads: &Sender<bool>) {
+    let mut changes = handle.status_changes();
+    loop {
+        let now = matches!(&*changes.borrow_and_update(), Status::Leading { .. });
+        leads.send_replace(now);
+        if changes.changed().await.is_err() {
+            // The server has ended: it leads no more, and the socket ends by its own word.
+            leads.send_replace(false);
+            std::future::pending::<()>().await;
+        }
+    }
 }

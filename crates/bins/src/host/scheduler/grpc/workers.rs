@@ -1,28 +1,24 @@
 //! The service of workers: registration, the stream of a session, heartbeats beside it. Owns the two tasks of a stream, one
 //! for each direction; what frames mean is the session's and the loop's.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::Stop;
-use futures::Stream;
-use orlop_core::id::{Epoch, SessionId, WorkerId};
+use futures::StreamExt as _;
+use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
+use orlop_scheduler::token::AttemptRef;
 use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
-use tonic::{Request, Response, Status, Streaming};
 
 use super::super::{Closing, Error, Handle, Opened, Registration, Session, Status as ServerStatus, error};
-use super::status;
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
-use crate::wire::problem::{Code, Problem};
-use crate::wire::proto::v1;
+use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
+use crate::wire::problem::Code;
 use crate::wire::session::ServerSession;
-use crate::wire::status::{Heartbeat, HeartbeatAnswer};
+use crate::wire::status::{Allocated, Heartbeat, HeartbeatAnswer, Measured, SpoolStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
 
-/// How long the first frame of a stream may take.
-const OPENING: Duration = Duration::from_secs(10);
 /// Frames between the session and the transport.
 const BETWEEN: usize = 16;
 
@@ -46,7 +42,7 @@ impl Workers {
         Ok(SessionId::from_bytes(bytes))
     }
 
-    async fn register(&self, request: Asked) -> Result<Registered, Error> {
+    async fn registered(&self, request: Asked) -> Result<Registered, Error> {
         let Some(protocol) = ProtocolRange::OURS.common(request.protocol) else {
             let (ours, theirs) = (ProtocolRange::OURS, request.protocol);
             let text = format!("this server speaks protocol {ours}, the agent {theirs}; install a release that fits");
@@ -85,43 +81,39 @@ impl Workers {
         }
     }
 
-    /// Reads the first frame and opens the session's stream.
-    async fn begin(&self, frames: &mut Streaming<v1::WorkerFrame>) -> Result<Result<Opened, ServerFrame>, Status> {
-        let late = || Status::deadline_exceeded("no hello came within 10 s");
-        let first = tokio::time::timeout(OPENING, frames.message()).await.map_err(|_| late())??;
-        let first = first.ok_or_else(|| Status::invalid_argument("the stream ended before its hello"))?;
-        let first = WorkerFrame::try_from(first).map_err(|error| status(Problem::from(error)))?;
-        let hello = first.hello.ok_or_else(|| Status::invalid_argument("the first frame of a stream is a hello"))?;
+    /// Opens the session's stream, or says that the session is over.
+    async fn begin(&self, first: WorkerFrame) -> Result<Result<Opened, ServerFrame>, Error> {
+        let hello = first.hello.ok_or_else(|| error::problem(Code::InvalidSpec, "the first frame is a hello"))?;
         match self.handle.open_stream(hello).await {
             Ok(opened) => Ok(Ok(opened)),
             // The agent registers again and goes on.
             Err(gone) if gone.code == Code::Unauthenticated => {
                 Ok(Err(ServerSession::reregister(self.epoch(), gone.detail)))
             }
-            Err(error) => Err(status(error)),
+            Err(other) => Err(other),
         }
     }
 }
 
 /// Sends what the session has until the stream ends.
-async fn outward(opened: Opened, to: mpsc::Sender<Result<v1::ServerFrame, Status>>, stop: Stop) {
+async fn outward(opened: Opened, to: mpsc::Sender<Result<ServerFrame, Refusal>>, stop: Stop) {
     let Opened { session, stream, welcome } = opened;
     let begun = Instant::now();
     let now = || u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-    if to.send(Ok(welcome.into())).await.is_err() {
+    if to.send(Ok(welcome)).await.is_err() {
         return;
     }
     loop {
         let poll = session.poll(stream, now());
         for frame in poll.frames {
-            if to.send(Ok(frame.into())).await.is_err() {
+            if to.send(Ok(frame)).await.is_err() {
                 return;
             }
         }
         if let Some(closing) = poll.closing {
             if let Some(last) = farewell(&session, closing) {
                 // The agent has gone: it is told nothing.
-                drop(to.send(Ok(last.into())).await);
+                drop(to.send(Ok(last)).await);
             }
             return;
         }
@@ -149,21 +141,13 @@ fn farewell(session: &Session, closing: Closing) -> Option<ServerFrame> {
 }
 
 /// Takes frames until the stream ends, then says so.
-async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: Streaming<v1::WorkerFrame>) {
+async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: FramesIn) {
     let worker = session.facts().worker.clone();
-    loop {
-        let frame = match frames.message().await {
-            Ok(Some(frame)) => frame,
-            Ok(None) => break,
-            Err(error) => {
-                tracing::debug!(target: "orlop::scheduler", %worker, %error, "a stream broke");
-                break;
-            }
-        };
-        let frame = match WorkerFrame::try_from(frame) {
+    while let Some(frame) = frames.next().await {
+        let frame = match frame {
             Ok(frame) => frame,
             Err(error) => {
-                tracing::warn!(target: "orlop::scheduler", %worker, %error, "a frame was refused; the stream ends");
+                tracing::debug!(target: "orlop::scheduler", %worker, %error, "a stream broke");
                 break;
             }
         };
@@ -175,30 +159,16 @@ async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: 
     handle.stream_closed(&session, stream).await;
 }
 
-#[tonic::async_trait]
-impl v1::worker_service_server::WorkerService for Workers {
-    async fn register_worker(
-        &self,
-        request: Request<v1::RegisterWorkerRequest>,
-    ) -> Result<Response<v1::RegisterWorkerResponse>, Status> {
-        let request = Asked::try_from(request.into_inner()).map_err(|error| status(Problem::from(error)))?;
-        let registered = self.register(request).await.map_err(status)?;
-        Ok(Response::new(registered.into()))
+#[async_trait::async_trait]
+impl WorkerHost for Workers {
+    async fn register(&self, _: Caller, registration: Asked) -> Result<Registered, Refusal> {
+        self.registered(registration).await
     }
 
-    type JobStreamStream = Pin<Box<dyn Stream<Item = Result<v1::ServerFrame, Status>> + Send>>;
-
-    async fn job_stream(
-        &self,
-        request: Request<Streaming<v1::WorkerFrame>>,
-    ) -> Result<Response<Self::JobStreamStream>, Status> {
-        let mut frames = request.into_inner();
-        let opened = match self.begin(&mut frames).await? {
+    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
+        let opened = match self.begin(first).await? {
             Ok(opened) => opened,
-            Err(reregister) => {
-                let only = futures::stream::once(async move { Ok(reregister.into()) });
-                return Ok(Response::new(Box::pin(only)));
-            }
+            Err(reregister) => return Ok(futures::stream::once(async move { Ok(reregister) }).boxed()),
         };
         let (to, from) = mpsc::channel(BETWEEN);
         let (session, stream, handle) = (Arc::clone(&opened.session), opened.stream, self.handle.clone());
@@ -210,56 +180,43 @@ impl v1::worker_service_server::WorkerService for Workers {
             reading.abort();
             handle.stream_closed(&session, stream).await;
         });
-        let out = futures::stream::unfold(from, |mut from| async move { Some((from.recv().await?, from)) });
-        Ok(Response::new(Box::pin(out)))
+        Ok(futures::stream::unfold(from, |mut from| async move { Some((from.recv().await?, from)) }).boxed())
     }
 
-    async fn heartbeat(
-        &self,
-        request: Request<v1::HeartbeatRequest>,
-    ) -> Result<Response<v1::HeartbeatResponse>, Status> {
-        let beat = Heartbeat::try_from(request.into_inner()).map_err(|error| status(Problem::from(error)))?;
-        let healthy = beat.status.as_ref().map(crate::wire::status::WorkerStatus::is_healthy);
+    async fn heartbeat(&self, _: Caller, beat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+        let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
         let directive = match self.handle.alive(beat.session, healthy).await {
             Ok(()) => None,
             Err(gone) if gone.code == Code::Unauthenticated => {
                 Some(Directive { kind: DirectiveKind::Reregister, reason: gone.detail, deadline_ms: 0 })
             }
-            Err(error) => return Err(status(error)),
+            Err(other) => return Err(other),
         };
         let lease_ms = if directive.is_none() { self.handle.options().lease_ms } else { 0 };
-        Ok(Response::new(HeartbeatAnswer { epoch: self.epoch(), lease_ms, directive }.into()))
+        Ok(HeartbeatAnswer { epoch: self.epoch(), lease_ms, directive })
     }
 
-    async fn get_worker_status(
-        &self,
-        request: Request<v1::GetWorkerStatusRequest>,
-    ) -> Result<Response<v1::WorkerStatus>, Status> {
-        let text = request.into_inner().worker_id;
-        let id: WorkerId = text
-            .parse()
-            .map_err(|error: orlop_core::id::IdError| status(Problem::new(Code::InvalidSpec, error.to_string())))?;
+    async fn worker_status(&self, _: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
         let snapshot = self.handle.snapshot();
-        let Some(picture) = snapshot.workers.get(&id) else {
-            return Err(status(Problem::new(Code::NotFound, format!("worker `{id}` is not known"))));
+        let Some(picture) = snapshot.workers.get(&worker) else {
+            return Err(error::not_found(format_args!("worker `{worker}`")));
         };
         let said = picture.status.as_deref().cloned();
-        let worker = said.unwrap_or_else(|| crate::wire::status::WorkerStatus {
-            worker: id,
+        let said = said.unwrap_or_else(|| WorkerStatus {
+            worker,
             state: picture.view.state,
             attempts: Vec::new(),
-            allocated: crate::wire::status::Allocated::default(),
-            measured: crate::wire::status::Measured::default(),
+            allocated: Allocated::default(),
+            measured: Measured::default(),
             health: Vec::new(),
-            spool: crate::wire::status::SpoolStatus::default(),
+            spool: SpoolStatus::default(),
             time: None,
         });
-        let worker = crate::wire::status::WorkerStatus { state: picture.view.state, ..worker };
-        Ok(Response::new(worker.into()))
+        Ok(WorkerStatus { state: picture.view.state, ..said })
     }
 
-    async fn assign_job(&self, _: Request<v1::AssignJobRequest>) -> Result<Response<v1::JobAccepted>, Status> {
+    async fn place(&self, _: Caller, _: WorkerId, _: JobId) -> Result<AttemptRef, Refusal> {
         let text = "this server places jobs by itself only; placing on a named worker is not offered";
-        Err(status(Problem::new(Code::Precondition, text)))
+        Err(error::problem(Code::Precondition, text))
     }
 }

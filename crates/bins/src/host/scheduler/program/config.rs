@@ -65,11 +65,17 @@ pub(super) struct StoreConfig {
     pub(super) path: PathBuf,
     /// When a commit counts as written.
     pub(super) synchronous: Synchronous,
+    /// The folder of the logs of jobs.
+    pub(super) logs: PathBuf,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { path: PathBuf::from("orlop-fleet.db"), synchronous: Synchronous::default() }
+        Self {
+            path: PathBuf::from("orlop-fleet.db"),
+            synchronous: Synchronous::default(),
+            logs: PathBuf::from("orlop-logs"),
+        }
     }
 }
 

@@ -5,21 +5,23 @@ mod config;
 mod layers;
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::store::sqlite::fleet::SqliteFleet;
 use orlop_core::error::{Class, PortError};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use self::config::{Config, LogFormat};
 use self::layers::Layers;
 use super::clock::MachineClock;
-use super::grpc::serve_plain;
-use super::{Server, Stop};
+use super::grpc;
+use super::{Options, Server, Stop};
+use crate::wire::grpc::Listening;
 
 const USAGE: &str = "orlop-scheduler [--config FILE] [--print-config] [--<section>-<key> VALUE]…
 
@@ -135,14 +137,17 @@ async fn run(config: &Config) -> Result<(), String> {
         _ = interrupt.recv() => return Ok(()),
     };
     let listen = &config.server.listen;
-    let listener = TcpListener::bind(listen).await.map_err(|error| format!("server.listen {listen}: {error}"))?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?.to_string();
-    let options = config.options(&address);
+    let wanted: SocketAddr = listen.parse().map_err(|error| format!("server.listen `{listen}`: {error}"))?;
+    let socket = Listening::bind(wanted, None).await.map_err(|refused| format!("server.listen: {refused}"))?;
+    let address = socket.address().to_string();
+    let logs = LogStore::open(&config.store.logs, LogOptions::default());
+    let logs = logs.map_err(|error| format!("store.logs: {}", error.chain()))?;
+    let options = Options { logs: Some(logs), ..config.options(&address) };
     let runtime = tokio::runtime::Handle::current();
     let server = Server::start(store, Arc::new(MachineClock::default()), options, runtime);
     let server = server.map_err(|error| error.to_string())?;
     let stop = Stop::default();
-    let mut served = tokio::spawn(serve_plain(server.handle().clone(), listener, stop.clone()));
+    let mut served = tokio::spawn(grpc::serve(server.handle().clone(), socket, stop.clone()));
     tracing::info!(target: "orlop::scheduler", %address, "serves gRPC");
     publish(&config.server.address_file, &address)?;
     let early = tokio::select! {

@@ -20,6 +20,7 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 pub(super) struct Bed {
     pub(super) store: MemoryFleet,
     pub(super) clock: Arc<ManualClock>,
+    options: Options,
     server: Option<Server>,
 }
 
@@ -45,7 +46,11 @@ impl Bed {
     }
 
     pub(super) async fn on(store: MemoryFleet) -> Self {
-        let mut bed = Self { store, clock: Arc::default(), server: None };
+        Self::with(store, Options::default()).await
+    }
+
+    pub(super) async fn with(store: MemoryFleet, options: Options) -> Self {
+        let mut bed = Self { store, clock: Arc::default(), options, server: None };
         bed.start().await;
         bed
     }
@@ -54,7 +59,7 @@ impl Bed {
         let store: Arc<dyn FleetStore> = Arc::new(self.store.clone());
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let runtime = tokio::runtime::Handle::current();
-        self.server = Some(Server::start(store, clock, Options::default(), runtime).unwrap());
+        self.server = Some(Server::start(store, clock, self.options.clone(), runtime).unwrap());
         self.leads().await;
     }
 

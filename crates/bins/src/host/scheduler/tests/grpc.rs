@@ -1,44 +1,54 @@
 //! The services over a real connection on loopback: a client, an agent, the server between.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use orlop_cloud::logs::{LogOptions, LogStore};
+use orlop_core::machine::job::JobState;
 use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tonic::transport::Channel;
 
-use super::super::Stop;
-use super::super::grpc::serve_plain;
+use super::super::{Options, Stop, grpc};
 use super::agent::offer;
-use super::bed::{Bed, spec};
+use super::bed::{Bed, SOON, spec};
 use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
-use crate::wire::problem::{Code, Problem};
-use crate::wire::proto::v1;
-use crate::wire::proto::v1::job_service_client::JobServiceClient;
-use crate::wire::proto::v1::worker_service_client::WorkerServiceClient;
-use crate::wire::result::{Ending, JobResult};
+use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Refusal, WorkerClient};
+use crate::wire::job::Submission;
+use crate::wire::problem::Code;
+use crate::wire::query::{JobQuery, LogQuery};
+use crate::wire::result::{Ending, JobResult, LogChunk, LogStream};
 use crate::wire::worker::{ProtocolRange, Registered, Registration};
+
+type Frames = BoxStream<'static, Result<ServerFrame, Refusal>>;
 
 struct Wire {
     bed: Bed,
-    channel: Channel,
+    workers: WorkerClient,
+    jobs: JobClient,
     stop: Stop,
     served: tokio::task::JoinHandle<()>,
+    _folder: tempfile::TempDir,
 }
 
 impl Wire {
     async fn new() -> Self {
-        let bed = Bed::new().await;
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, handle) = (Stop::default(), bed.handle());
-        let serving = serve_plain(handle, listener, stop.clone());
+        let folder = tempfile::tempdir().unwrap();
+        let logs = LogStore::open(folder.path(), LogOptions::default()).unwrap();
+        let options = Options { logs: Some(logs), ..Options::default() };
+        let bed = Bed::with(orlop_core::testing::fleet_store::MemoryFleet::new(), options).await;
+        let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
+        let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
+        let stop = Stop::default();
+        let serving = grpc::serve(bed.handle(), socket, stop.clone());
         let served = tokio::spawn(async move { serving.await.unwrap() });
-        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-        Self { bed, channel, stop, served }
+        let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
+        let workers = WorkerClient::new(channel.clone(), None).unwrap();
+        let jobs = JobClient::new(channel, None).unwrap();
+        Self { bed, workers, jobs, stop, served, _folder: folder }
     }
 
-    async fn register(&self, protocol: ProtocolRange) -> Result<Registered, tonic::Status> {
+    async fn register(&self, protocol: ProtocolRange) -> Result<Registered, Refusal> {
         let request = Registration {
             worker: "w1".parse().unwrap(),
             join_token: String::new(),
@@ -50,17 +60,11 @@ impl Wire {
             boot_id: "boot".to_owned(),
             state_id: "state".to_owned(),
         };
-        let mut client = WorkerServiceClient::new(self.channel.clone());
-        let request = v1::RegisterWorkerRequest::from(request);
-        Ok(client.register_worker(request).await?.into_inner().try_into().unwrap())
+        self.workers.register(request).await
     }
 
     /// Opens a stream with a hello.
-    async fn open(
-        &self,
-        registered: &Registered,
-    ) -> (mpsc::Sender<v1::WorkerFrame>, tonic::Streaming<v1::ServerFrame>) {
-        let (to, from) = mpsc::channel(16);
+    async fn open(&self, registered: &Registered) -> (FrameSink, Frames) {
         let hello = Hello {
             session: registered.session,
             highest_epoch: registered.epoch,
@@ -70,16 +74,12 @@ impl Wire {
             spooled: 0,
         };
         let first = WorkerFrame { epoch: registered.epoch, hello: Some(hello), ..WorkerFrame::default() };
-        to.send(first.into()).await.unwrap();
-        let out = futures::stream::unfold(from, |mut from| async move { Some((from.recv().await?, from)) });
-        let mut client = WorkerServiceClient::new(self.channel.clone());
-        (to, client.job_stream(out).await.unwrap().into_inner())
+        self.workers.stream(first).await.unwrap()
     }
 }
 
-async fn heard(frames: &mut tonic::Streaming<v1::ServerFrame>) -> ServerFrame {
-    let frame = tokio::time::timeout(super::bed::SOON, frames.next()).await.unwrap().unwrap().unwrap();
-    frame.try_into().unwrap()
+async fn heard(frames: &mut Frames) -> ServerFrame {
+    tokio::time::timeout(SOON, frames.next()).await.unwrap().unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,32 +88,27 @@ async fn s4_a_job_runs_over_the_wire() {
     let registered = wire.register(ProtocolRange::OURS).await.unwrap();
     let (to, mut frames) = wire.open(&registered).await;
     assert!(heard(&mut frames).await.welcome.is_some());
-    let mut jobs = JobServiceClient::new(wire.channel.clone());
-    let request = v1::SubmitRequest {
-        jobs: vec![(&spec(&json!({"name": "hello", "timeout_ms": 5000}))).into()],
-        idempotency_key: "k".to_owned(),
-    };
-    let taken = jobs.submit(request.clone()).await.unwrap().into_inner();
-    let again = jobs.submit(request).await.unwrap().into_inner();
-    assert_eq!((taken.job_ids.clone(), true), (again.job_ids, again.replay));
+    let request = Submission { jobs: vec![spec(&json!({"name": "hello", "timeout_ms": 5000}))], key: Some("k".into()) };
+    let taken = wire.jobs.submit(request.clone()).await.unwrap();
+    let again = wire.jobs.submit(request).await.unwrap();
+    assert_eq!((&taken.jobs, true), (&again.jobs, again.replay));
     let frame = heard(&mut frames).await;
     let (assigned, sent) = (frame.assign[0].clone(), frame.specs[0].clone());
     assert_eq!((assigned.spec_id, assigned.timeout_ms), (sent.spec_id, 5000));
-    let job_id = taken.job_ids[0];
-    assert_eq!(assigned.attempt.job.as_u64(), job_id);
-    to.send(result(1, frame.seq, assigned.attempt).into()).await.unwrap();
-    let job = jobs.get(v1::GetJobRequest { job_id, index: None, wait_ms: 20_000 }).await.unwrap().into_inner();
-    assert_eq!((job.state(), job.exit_code, job.name.as_str()), (v1::JobState::Completed, Some(0), "hello"));
-    assert_eq!(job.outputs["answer"], "42");
-    let acknowledged = loop {
-        let frame = heard(&mut frames).await;
-        if frame.ack > 0 {
-            break frame.ack;
-        }
-    };
-    assert_eq!(acknowledged, 1);
-    let listed = jobs.list(v1::ListJobsRequest::default()).await.unwrap().into_inner();
-    assert_eq!(listed.items.len(), 1);
+    let job = taken.jobs[0];
+    assert_eq!(assigned.attempt.job, job);
+    to.send(logged(1, frame.seq, assigned.attempt)).await.unwrap();
+    to.send(result(2, frame.seq, assigned.attempt)).await.unwrap();
+    let ended = wire.jobs.job(job, None, Duration::from_secs(20)).await.unwrap();
+    assert_eq!((ended.state, ended.exit_code, ended.name.as_str()), (JobState::Completed, Some(0), "hello"));
+    assert_eq!(ended.outputs["answer"], "42");
+    while heard(&mut frames).await.ack < 2 {}
+    assert_eq!(wire.jobs.jobs(JobQuery::default()).await.unwrap().items.len(), 1);
+    let query = LogQuery { job, index: None, attempt: None, stream: None, follow: true, since_seq: 0, since: None };
+    let pages: Vec<_> = wire.jobs.logs(query).await.unwrap().collect().await;
+    let text: Vec<u8> =
+        pages.iter().flat_map(|page| &page.as_ref().unwrap().chunks).flat_map(|chunk| chunk.data.to_vec()).collect();
+    assert_eq!(String::from_utf8(text).unwrap(), "forty-two\n", "of the own attempt, and not of the other");
     wire.stop.stop();
     drop((to, frames));
     wire.served.await.unwrap();
@@ -125,19 +120,29 @@ fn result(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
     WorkerFrame { seq, ack, epoch: attempt.epoch, results: vec![result], ..WorkerFrame::default() }
 }
 
+/// Logs of an attempt, and of one that is not this worker's.
+fn logged(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
+    let chunk = |attempt, text: &'static str| LogChunk {
+        attempt,
+        stream: LogStream::Stdout,
+        seq: 1,
+        time: None,
+        data: text.into(),
+        gap: None,
+    };
+    let other = AttemptRef { attempt: 7, ..attempt };
+    let logs = vec![chunk(attempt, "forty-two\n"), chunk(other, "stolen\n")];
+    WorkerFrame { seq, ack, epoch: attempt.epoch, logs, ..WorkerFrame::default() }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_versions_and_specs_that_do_not_fit_are_refused_with_what_would() {
+async fn s4_versions_that_do_not_fit_are_refused_with_what_would() {
     let wire = Wire::new().await;
     let refused = wire.register(ProtocolRange { min: 7, max: 9 }).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
-    insta::assert_snapshot!(refused.message(), @"this server speaks protocol 1 to 1, the agent 7 to 9; install a release that fits");
-    let mut jobs = JobServiceClient::new(wire.channel.clone());
-    let bad = v1::JobSpec { priority: Some(12), ..(&spec(&json!({}))).into() };
-    let request = v1::SubmitRequest { jobs: vec![bad], idempotency_key: String::new() };
-    let problem = Problem::from(jobs.submit(request).await.unwrap_err());
-    assert_eq!((problem.code, problem.errors[0].path.as_str()), (Code::InvalidSpec, "jobs[0].priority"));
-    let unknown = v1::GetJobRequest { job_id: 77, index: None, wait_ms: 0 };
-    assert_eq!(jobs.get(unknown).await.unwrap_err().code(), tonic::Code::NotFound);
+    assert_eq!(refused.code, Code::Precondition);
+    insta::assert_snapshot!(refused.detail, @"this server speaks protocol 1 to 1, the agent 7 to 9; install a release that fits");
+    let unknown = wire.jobs.job(orlop_core::id::JobId::from_u64(77), None, Duration::ZERO).await.unwrap_err();
+    assert_eq!(unknown.code, Code::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,98 @@
+//! Logs on their way from agents to their storage: chunks of a session that its worker may write, kept before their frame is
+//! acknowledged. Owns that check and the order; the files are the storage's.
+
+use std::collections::BTreeMap;
+
+use orlop_cloud::logs::{Chunk, Gap, LogKey, LogStore, LogStream as Stored};
+use orlop_core::error::PortError;
+use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
+use orlop_scheduler::token::AttemptRef;
+
+use super::session::Session;
+use crate::wire::result::{LogChunk, LogStream};
+
+/// Attempts of a job that are looked at.
+const PAGE: u32 = 10_000;
+
+/// The name of an attempt's log.
+pub(super) fn key(attempt: AttemptRef) -> LogKey {
+    LogKey { job: attempt.job, index: attempt.index, member: attempt.member, attempt: attempt.attempt }
+}
+
+/// A stream by the storage's name.
+pub(super) const fn stream(stream: LogStream) -> Stored {
+    match stream {
+        LogStream::Stdout => Stored::Stdout,
+        LogStream::Stderr => Stored::Stderr,
+        LogStream::System => Stored::System,
+    }
+}
+
+/// A stream by the protocol's name.
+pub(super) const fn wire_stream(stream: Stored) -> LogStream {
+    match stream {
+        Stored::Stdout => LogStream::Stdout,
+        Stored::Stderr => LogStream::Stderr,
+        Stored::System => LogStream::System,
+    }
+}
+
+/// Keeps the chunks of a frame that belong to the session's worker; others are given up, with a word in the server's log.
+///
+/// # Errors
+/// The store cannot be asked, or the disk does not take them: the stream ends, and its agent sends them again.
+pub(super) async fn keep(
+    logs: &LogStore,
+    reads: &dyn FleetReads,
+    session: &Session,
+    chunks: Vec<LogChunk>,
+) -> Result<(), PortError> {
+    let mut own: BTreeMap<AttemptRef, bool> = BTreeMap::new();
+    let mut kept = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let known = own.get(&chunk.attempt).copied().or_else(|| session.owns(chunk.attempt));
+        let owned = match known {
+            Some(owned) => owned,
+            None => {
+                let owned = assigned(reads, session, chunk.attempt).await?;
+                session.remember(chunk.attempt, owned);
+                owned
+            }
+        };
+        own.insert(chunk.attempt, owned);
+        if owned {
+            kept.push(stored(chunk));
+        } else {
+            let (worker, attempt) = (&session.facts().worker, chunk.attempt);
+            tracing::warn!(target: "orlop::scheduler", %worker, %attempt, "a log of another's attempt was refused");
+        }
+    }
+    let logs = logs.clone();
+    let written = tokio::task::spawn_blocking(move || {
+        logs.append(&kept)?;
+        logs.sync()
+    });
+    written.await.map_err(|panic| PortError::new(orlop_core::error::Class::Fatal, panic.to_string()))?
+}
+
+/// Whether an attempt was assigned to the session's worker.
+async fn assigned(reads: &dyn FleetReads, session: &Session, attempt: AttemptRef) -> Result<bool, PortError> {
+    let filter = AttemptFilter { index: Some(attempt.index) };
+    let found = reads.attempts(attempt.job, &filter, &Page::first(PAGE)).await?;
+    let is_it = |id: &orlop_core::ports::fleet_store::AttemptId| {
+        (id.member, id.attempt, id.epoch) == (attempt.member, attempt.attempt, attempt.epoch)
+    };
+    Ok(found.items.iter().any(|row| is_it(&row.attempt.id) && row.attempt.worker == session.facts().worker))
+}
+
+fn stored(chunk: LogChunk) -> Chunk {
+    let gap = chunk.gap.unwrap_or_default();
+    Chunk {
+        key: key(chunk.attempt),
+        stream: stream(chunk.stream),
+        seq: chunk.seq,
+        time: chunk.time.unwrap_or_default(),
+        gap: Gap { chunks: u32::try_from(gap.chunks).unwrap_or(u32::MAX), bytes: gap.bytes },
+        data: chunk.data.to_vec(),
+    }
+}
