@@ -13,19 +13,22 @@ use std::time::Duration;
 
 use orlop_cloud::runtime::pod::{ContainerPlan, HostNamespaces, PodKey, PodPlan, PodRuntime};
 use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram, shim};
-use orlop_cloud::runtime::worker::process::supervise;
+use orlop_cloud::runtime::worker::process::{launch, supervise};
 use orlop_core::attempt::AttemptKey;
 
 /// The hidden argument with which this program is the shim of a pod.
 const SHIM: &str = "__shim";
 /// The hidden argument with which it is the supervisor of a worker's attempts.
 const SUPERVISOR: &str = "__supervisor";
+/// The hidden argument with which it joins a control group and becomes an attempt's command.
+const LAUNCHER: &str = "__launcher";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.split_first() {
         Some((first, _)) if first == SHIM => shim::main(),
         Some((first, _)) if first == SUPERVISOR => supervise::main(),
+        Some((first, _)) if first == LAUNCHER => launch(std::env::args_os().skip(2)),
         Some((directory, command)) if !command.is_empty() => match run(Path::new(directory), command) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

@@ -97,6 +97,9 @@ impl Agent {
             let mut chosen = ProcessOptions::new(state.worker.to_string(), options.state.join("work"));
             chosen.mark.clone_from(&state.id);
             chosen.supervisor.clone_from(&options.supervisor);
+            chosen.launcher.clone_from(&options.launcher);
+            chosen.cgroup.clone_from(&options.cgroup);
+            chosen.enforce = options.enforce;
             (chosen.exclusive, chosen.gpu_vendors) = (options.exclusive, vendors.into_iter().collect());
             let runtime = ProcessRuntime::new(chosen, Arc::clone(&shared) as _)?;
             runtimes.insert(Runtime::Process, Arc::new(runtime));

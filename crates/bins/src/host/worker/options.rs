@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::worker::process::Enforce;
 use orlop_core::id::WorkerId;
 
 use super::machine::Offer;
@@ -28,6 +29,12 @@ pub struct AgentOptions {
     pub processes: bool,
     /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
     pub supervisor: Option<ShimProgram>,
+    /// How processes are started in control groups; none: without limits.
+    pub launcher: Option<ShimProgram>,
+    /// Whether limits are enforced.
+    pub enforce: Enforce,
+    /// Control group below which those of attempts are made; none: the program's own, if it was delegated.
+    pub cgroup: Option<PathBuf>,
     /// The longest wait before it connects again.
     pub backoff: Duration,
     /// How long it waits for its attempts when it is told to end.
@@ -53,6 +60,9 @@ impl AgentOptions {
             exclusive: false,
             processes: true,
             supervisor: None,
+            launcher: None,
+            enforce: Enforce::Auto,
+            cgroup: None,
             backoff: Duration::from_secs(60),
             drain: Duration::from_secs(600),
             farewell: Duration::from_secs(10),

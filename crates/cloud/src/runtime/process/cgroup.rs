@@ -171,6 +171,14 @@ impl Cgroup {
         count.unwrap_or(0)
     }
 
+    /// CPU time in milliseconds and the most memory in bytes that the group had so far; 0 where it is not counted.
+    pub(crate) fn used(&self) -> (u64, u64) {
+        let stat = fs::read_to_string(self.0.join("cpu.stat")).unwrap_or_default();
+        let usec = stat.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok());
+        let peak = fs::read_to_string(self.0.join("memory.peak")).unwrap_or_default();
+        (usec.unwrap_or(0) / 1000, peak.trim().parse().unwrap_or(0))
+    }
+
     /// The processes in the group.
     pub(crate) fn processes(&self) -> Vec<i32> {
         words(&self.0.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()).collect()
@@ -229,6 +237,15 @@ mod tests {
         assert_eq!(group.oom_kills(), 0);
         fs::write(dir.path().join("memory.events"), "low 0\noom 3\noom_kill 2\noom_group_kill 1\n").unwrap();
         assert_eq!(group.oom_kills(), 2);
+    }
+
+    #[test]
+    fn what_a_group_used_is_read_as_the_kernel_writes_it() {
+        let (dir, group) = group(&[]);
+        assert_eq!(group.used(), (0, 0));
+        fs::write(dir.path().join("cpu.stat"), "usage_usec 12345\nuser_usec 1\n").unwrap();
+        fs::write(dir.path().join("memory.peak"), "4096\n").unwrap();
+        assert_eq!(group.used(), (12, 4096));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a worker runs, on this machine: the suite every runtime passes, and what is special to processes.
 
 mod bench;
+mod groups;
 mod process;
 mod recorder;
 mod suite;

@@ -8,7 +8,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use orlop_cloud::runtime::worker::process::Enforce;
 use orlop_core::id::{TenantName, WorkerId};
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +80,12 @@ struct Flags {
     /// Take no jobs that run as processes
     #[arg(long, env = "ORLOP_WORKER_NO_PROCESSES")]
     no_processes: bool,
+    /// Whether limits are enforced by control groups
+    #[arg(long, env = "ORLOP_WORKER_ENFORCE", value_enum)]
+    enforce: Option<Limits>,
+    /// Control group below which those of attempts are made; default: the program's own, if it was delegated
+    #[arg(long, env = "ORLOP_WORKER_CGROUP")]
+    cgroup: Option<PathBuf>,
     /// Bytes of output kept while the server does not take them
     #[arg(long, env = "ORLOP_WORKER_SPOOL_LOGS")]
     spool_logs: Option<u64>,
@@ -96,6 +103,19 @@ struct Flags {
     print_config: bool,
 }
 
+/// Whether limits are enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Limits {
+    /// As far as this machine lets this program
+    #[default]
+    Auto,
+    /// All of them, or nothing runs
+    Require,
+    /// None
+    Off,
+}
+
 /// The settings of a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -111,6 +131,8 @@ struct FileSettings {
     tenants: Vec<String>,
     extras: BTreeMap<String, u64>,
     no_processes: bool,
+    enforce: Option<Limits>,
+    cgroup: Option<PathBuf>,
     spool_logs: Option<u64>,
     spool_fsync: bool,
     drain_seconds: Option<u64>,
@@ -131,6 +153,8 @@ pub(super) struct Config {
     tenants: Vec<String>,
     extras: BTreeMap<String, u64>,
     no_processes: bool,
+    enforce: Limits,
+    cgroup: Option<PathBuf>,
     spool_logs: u64,
     spool_fsync: bool,
     drain_seconds: u64,
@@ -168,6 +192,8 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Config, C
         tenants: or(flags.tenants, file.tenants),
         extras: file.extras,
         no_processes: flags.no_processes || file.no_processes,
+        enforce: flags.enforce.or(file.enforce).unwrap_or_default(),
+        cgroup: flags.cgroup.or(file.cgroup),
         spool_logs: flags.spool_logs.or(file.spool_logs).unwrap_or(1 << 30),
         spool_fsync: flags.spool_fsync || file.spool_fsync,
         drain_seconds: flags.drain_seconds.or(file.drain_seconds).unwrap_or(600),
@@ -211,6 +237,12 @@ impl Config {
             worker,
             offer,
             processes: !self.no_processes,
+            enforce: match self.enforce {
+                Limits::Auto => Enforce::Auto,
+                Limits::Require => Enforce::Require,
+                Limits::Off => Enforce::Off,
+            },
+            cgroup: self.cgroup.clone(),
             drain: Duration::from_secs(self.drain_seconds),
             spool_logs: self.spool_logs,
             spool_fsync: self.spool_fsync,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use orlop_cloud::runtime::process::ShimProgram;
-use orlop_cloud::runtime::worker::process::supervise;
+use orlop_cloud::runtime::worker::process::{launch, supervise};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -17,12 +17,17 @@ use super::{Agent, AgentOptions};
 /// The hidden argument with which the program is the supervisor of attempts.
 const SUPERVISOR: &str = "__supervisor";
 
+/// The hidden argument with which it joins a control group and becomes an attempt's command.
+const LAUNCHER: &str = "__launcher";
+
 /// Runs the program to its end.
 #[must_use]
 pub fn main() -> ExitCode {
     // Before any thread is started: a supervisor blocks signals for all of its own.
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == SUPERVISOR) {
-        return supervise::main();
+    match std::env::args_os().nth(1) {
+        Some(argument) if argument == SUPERVISOR => return supervise::main(),
+        Some(argument) if argument == LAUNCHER => return launch(std::env::args_os().skip(2)),
+        _ => {}
     }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,7 +67,9 @@ async fn work(config: Config) -> Result<(), Failure> {
     let link = RemoteLink::new(config.servers()?, config.token()?, &config.state)?;
     let mut options: AgentOptions = config.options()?;
     options.exclusive = true;
-    options.supervisor = Some(ShimProgram { path: std::env::current_exe()?, args: vec![SUPERVISOR.into()] });
+    let own = std::env::current_exe()?;
+    options.supervisor = Some(ShimProgram { path: own.clone(), args: vec![SUPERVISOR.into()] });
+    options.launcher = Some(ShimProgram { path: own, args: vec![LAUNCHER.into()] });
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = Agent::start(options, Arc::new(link)).await?;
     let control = agent.control();

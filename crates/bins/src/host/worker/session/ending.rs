@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::logs::now;
 use orlop_cloud::runtime::worker::Cause;
+use tokio::time::timeout;
 
 use super::super::link::{LinkError, Stream};
 use super::{Session, Wish};
 
 /// From asking to killing, when the agent itself ends its attempts.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long a goodbye may take to be heard.
+const LAST: Duration = Duration::from_secs(2);
 
 impl Session {
     /// What time brings: attempts that wait in vain, writers that may go on, the end of patience.
@@ -53,16 +57,22 @@ impl Session {
         (connected && told) || Instant::now() >= until
     }
 
-    pub(super) async fn goodbye(&mut self, stream: &Stream) -> Result<(), LinkError> {
+    pub(super) async fn goodbye(&mut self, stream: &mut Stream) -> Result<(), LinkError> {
         let reason = if self.shut_down { "shutdown" } else { "drained" };
-        let frame = self.outbox.next(&mut self.shared.lock(), Some(reason));
-        let said = match frame {
-            Some(frame) => self.put(stream, frame).await,
-            None => Ok(()),
-        };
+        let Some(frame) = self.outbox.next(&mut self.shared.lock(), Some(reason)) else { return Ok(()) };
         tracing::info!(worker = %self.state.worker, reason, "goodbye");
+        let seq = frame.seq;
+        self.put(stream, frame).await?;
+        // Whoever ends at once takes along what the connection has not sent yet.
+        let heard = async {
+            while let Some(Ok(frame)) = stream.back.recv().await {
+                if frame.ack >= seq {
+                    break;
+                }
+            }
+        };
         // Whether it was heard makes no difference any more.
-        drop(said);
+        drop(timeout(LAST, heard).await);
         Ok(())
     }
 }

@@ -269,7 +269,7 @@ impl Session {
                 beat = tokio::time::Instant::now() + jittered(self.heartbeat);
             }
             if self.is_over(true) {
-                return self.goodbye(&stream).await;
+                return self.goodbye(&mut stream).await;
             }
             tokio::select! {
                 biased;

@@ -13,8 +13,11 @@ use super::environ::{self, Places};
 use super::life::{Body, Life};
 use super::outputs;
 use super::shared::{Shared, clear};
-use super::spawn::{Command, Spawner};
+use super::spawn::{Child, Command, Spawner, find};
+use orlop_core::time::Time;
+
 use crate::runtime::logs::{Masker, now};
+use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::identity::stat;
 use crate::runtime::worker::event::Started;
 use crate::runtime::worker::logs::masker;
@@ -29,6 +32,9 @@ pub(super) enum Refused {
     /// A secret.
     #[error("its secrets cannot be written: {0}")]
     Secret(io::Error),
+    /// Its control group.
+    #[error("its control group cannot be made: {0}")]
+    Group(io::Error),
     /// Its working directory.
     #[error("the working directory `{0}` is not below the attempt's own")]
     WorkingDir(String),
@@ -49,6 +55,7 @@ impl Refused {
         match self {
             Self::Directory(_) => "directory",
             Self::Secret(_) => "secret",
+            Self::Group(_) => "cgroup",
             Self::WorkingDir(_) => "working_dir",
             Self::Bytes(_) => "bytes",
             Self::Empty | Self::Command(..) => "command",
@@ -68,7 +75,7 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
         }
     };
     match launch(&plan, shared, spawner, &dir, secrets.as_deref()) {
-        Ok((child, started, started_at, mark)) => {
+        Ok(Launched { child, started, started_at, mark, group }) => {
             let values = plan.secrets.iter().map(|secret| secret.value.as_str());
             let masker: Option<Arc<Masker>> = (!plan.secrets.is_empty()).then(|| Arc::new(masker(values)));
             // A process that is dead by now has a start time all the same: nobody has reaped it.
@@ -84,7 +91,7 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
                 secrets,
                 mark,
                 masker,
-                group: None,
+                group,
                 started,
                 started_at,
             });
@@ -100,7 +107,13 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
     }
 }
 
-type Launched = (super::spawn::Child, Instant, orlop_core::time::Time, String);
+struct Launched {
+    child: Child,
+    started: Instant,
+    started_at: Time,
+    mark: String,
+    group: Option<Cgroup>,
+}
 
 fn launch(
     plan: &AttemptPlan,
@@ -122,18 +135,34 @@ fn launch(
     let env = environ::environment(plan, places);
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(environ::PATH, |(_, value)| value);
     let encoded = environ::encode(&env).map_err(|name| Refused::Bytes(format!("variable `{name}`")))?;
-    let argv = argv(plan)?;
-    let (started, started_at) = (Instant::now(), now());
-    let command = Command { argv: &argv, env: &encoded, path, dir: place.as_deref().unwrap_or(dir) };
-    let child = spawner.spawn(&command).map_err(|error| {
+    let mut argv = argv(plan)?;
+    let place = place.as_deref().unwrap_or(dir);
+    let refuse = |error: io::Error| {
         let name = plan.spec.argv.first().cloned().unwrap_or_default();
         let why = match error.kind() {
             io::ErrorKind::NotFound => "was not found".to_owned(),
             _ => format!("cannot be run: {error}"),
         };
         Refused::Command(name, why)
-    })?;
-    Ok((child, started, started_at, mark))
+    };
+    let mut group = None;
+    if let Some(groups) = &shared.groups {
+        // A command that is not there is known before anything is made for it.
+        let name = argv.first().ok_or(Refused::Empty)?;
+        let program = find(name, path, place).map_err(refuse)?;
+        argv = groups.wrap(&plan.id, &program, &argv).map_err(Refused::Group)?;
+        group = Some(groups.make(&plan.id, &plan.spec).map_err(Refused::Group)?);
+    }
+    let (started, started_at) = (Instant::now(), now());
+    let command = Command { argv: &argv, env: &encoded, path, dir: place };
+    match spawner.spawn(&command) {
+        Ok(child) => Ok(Launched { child, started, started_at, mark, group }),
+        Err(error) => {
+            // Nothing is in it.
+            drop(group.map(|group| group.remove()));
+            Err(refuse(error))
+        }
+    }
 }
 
 /// The directory the command runs in, where it is not the attempt's own.

@@ -2,6 +2,7 @@
 //! order in which things are told; what happens in an attempt's life is [`Life`]'s.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -236,7 +237,9 @@ impl Lane {
             life.died(at, &self.shared, &self.starters);
         } else {
             let which = if kind == OUT { 0 } else { 1 };
-            life.read(which, &mut self.buffer, at, &self.shared);
+            if !life.read(which, &mut self.buffer, at, &self.shared) {
+                forget(&self.epoll, life.pipes.get_mut(which).and_then(Option::take));
+            }
         }
         self.settle(number);
     }
@@ -290,6 +293,9 @@ impl Lane {
 
     fn bury(&mut self, number: u64) {
         let Some(life) = self.lives.remove(&number) else { return };
+        for pipe in life.pipes.iter().flatten() {
+            let _ = self.epoll.delete(pipe);
+        }
         if let Some(armed) = life.armed {
             self.timers.remove(&(armed, number));
         }
@@ -312,6 +318,14 @@ impl Lane {
         self.shared.live.fetch_sub(1, Ordering::Relaxed);
         self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
         self.shared.events.ended(id, finished.end);
+    }
+}
+
+/// Lets go of a pipe that has ended. A process that is being made in another thread has a copy of it for a moment, so
+/// that closing it alone would not end its events.
+fn forget(epoll: &Epoll, pipe: Option<File>) {
+    if let Some(pipe) = pipe {
+        let _ = epoll.delete(&pipe);
     }
 }
 

@@ -262,20 +262,14 @@ impl Life {
         }
     }
 
-    /// Reads what a pipe holds now, at most one buffer full. False at its end.
+    /// Reads what a pipe holds now, at most one buffer full. False at its end: then the pipe is of no more use.
     pub(super) fn read(&mut self, which: usize, buffer: &mut [u8], at: Instant, shared: &Shared) -> bool {
         let Some(Some(pipe)) = self.pipes.get_mut(which) else { return false };
         let len = match pipe.read(buffer) {
-            Ok(0) => {
-                self.close(which);
-                return false;
-            }
+            Ok(0) => return false,
             Ok(len) => len,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return true,
-            Err(_) => {
-                self.close(which);
-                return false;
-            }
+            Err(_) => return false,
         };
         let stream = if which == 0 { LogStream::Stdout } else { LogStream::Stderr };
         let moment = self.moment(at);
@@ -285,12 +279,6 @@ impl Life {
             Fill::Fail => self.ask(Why::LogLimit, self.body.plan.grace, at, shared),
         }
         true
-    }
-
-    fn close(&mut self, which: usize) {
-        if let Some(pipe) = self.pipes.get_mut(which) {
-            *pipe = None;
-        }
     }
 
     /// The end, once nothing is left: reads what the pipes still hold, judges, and gives back what is to be cleared.
@@ -313,6 +301,9 @@ impl Life {
             self.cutter.say("some processes of this attempt may not be killed and go on", moment, &mut self.fresh);
         }
         let oom = self.body.group.as_ref().is_some_and(|group| group.oom_kills() > 0);
+        if let Some(group) = &self.body.group {
+            self.usage = usage::most(self.usage, group_usage(group));
+        }
         let ended = reap(self.body.pid);
         let (log, tail) = self.cutter.finish(moment, &mut self.fresh);
         let (outcome, reason) = judge(ended, self.why, oom, &self.body.plan.spec.success_codes);
@@ -336,6 +327,12 @@ impl Life {
         let BodyParts { dir, secrets, group, .. } = self.body;
         (Finished { end, dir, secrets, group }, self.fresh)
     }
+}
+
+/// What a whole group used, where it counts.
+fn group_usage(group: &Cgroup) -> Usage {
+    let (cpu_ms, max_rss) = group.used();
+    Usage { cpu_ms, max_rss, ..Usage::default() }
 }
 
 fn pause(pass: u32) -> Duration {

@@ -8,6 +8,7 @@
 
 mod begin;
 mod environ;
+mod group;
 mod lane;
 mod life;
 mod outputs;
@@ -28,6 +29,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 
+use self::group::Groups;
+pub use self::group::launch;
 use self::lane::{Lane, Mailbox, Order};
 use self::shared::Shared;
 use self::supervise::{Control, Followers};
@@ -41,6 +44,18 @@ use crate::runtime::process::ShimProgram;
 
 /// Threads that keep processes, at most.
 const LANES_MAX: usize = 8;
+
+/// Whether limits are enforced by control groups (version 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enforce {
+    /// As far as this machine lets this program.
+    #[default]
+    Auto,
+    /// Limits of CPU and memory, or nothing is run.
+    Require,
+    /// Not at all.
+    Off,
+}
 
 /// What may be chosen about a process runtime.
 #[derive(Clone, Debug)]
@@ -63,6 +78,14 @@ pub struct ProcessOptions {
     /// How the supervisor is started that keeps attempts which outlive this program: it calls [`supervise::main`]. None:
     /// such attempts end with this program, and those that must end without it are refused.
     pub supervisor: Option<ShimProgram>,
+    /// Whether limits are enforced.
+    pub enforce: Enforce,
+    /// Control group below which those of attempts are made; no process is in it, and it is this program's. None: the
+    /// program's own group, if it was delegated and can limit CPU or memory.
+    pub cgroup: Option<PathBuf>,
+    /// How processes are started in a group: a program that calls [`launch`] when it is run with these arguments. None:
+    /// no groups.
+    pub launcher: Option<ShimProgram>,
     /// Whether this is the runtime of a supervisor.
     pub(in crate::runtime::worker) inside: bool,
 }
@@ -83,6 +106,9 @@ impl ProcessOptions {
             exclusive: false,
             lanes: 0,
             supervisor: None,
+            enforce: Enforce::Auto,
+            cgroup: None,
+            launcher: None,
             inside: false,
         }
     }
@@ -111,7 +137,8 @@ impl ProcessRuntime {
             lanes => lanes,
         };
         let program = options.supervisor.clone();
-        let shared = Shared::new(options, events)?;
+        let groups = Groups::find(&options)?;
+        let shared = Shared::new(options, groups, events)?;
         let followers = program.map(|program| Followers::start(Arc::clone(&shared), program)).transpose()?;
         let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new(), followers };
         for number in 0..lanes {

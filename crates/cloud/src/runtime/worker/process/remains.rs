@@ -84,6 +84,9 @@ pub(super) fn remove(shared: &Shared, id: &AttemptId) -> Result<(), PortError> {
         wait_for_any(&left)?;
         left = alive(&mark)?;
     }
+    if let Some(groups) = &shared.groups {
+        groups.group(id).remove()?;
+    }
     if let Some(root) = &shared.options.secrets {
         clear(&root.join(id.to_string()));
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, mpsc};
 
 use super::ProcessOptions;
+use super::group::Groups;
 use super::sweep::Orphans;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::AttemptEvents;
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) events: Arc<dyn AttemptEvents>,
     pub(super) options: ProcessOptions,
     pub(super) orphans: Orphans,
+    /// Where control groups are made, if they are.
+    pub(super) groups: Option<Groups>,
     /// Attempts that run.
     pub(super) live: AtomicUsize,
     cleaner: mpsc::Sender<PathBuf>,
@@ -30,7 +33,11 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Makes the directories and starts the thread that clears away.
-    pub(super) fn new(options: ProcessOptions, events: Arc<dyn AttemptEvents>) -> io::Result<Arc<Self>> {
+    pub(super) fn new(
+        options: ProcessOptions,
+        groups: Option<Groups>,
+        events: Arc<dyn AttemptEvents>,
+    ) -> io::Result<Arc<Self>> {
         DirBuilder::new().recursive(true).mode(0o700).create(options.work.join(TRASH))?;
         let (cleaner, dirty) = mpsc::channel::<PathBuf>();
         for entry in fs::read_dir(options.work.join(TRASH))? {
@@ -40,7 +47,7 @@ impl Shared {
         let clean = move || dirty.iter().for_each(|path| clear(&path));
         std::thread::Builder::new().name("orlop-clean".to_owned()).spawn(clean)?;
         let orphans = Orphans::new()?;
-        Ok(Arc::new(Self { events, options, orphans, live: AtomicUsize::new(0), cleaner }))
+        Ok(Arc::new(Self { events, options, orphans, groups, live: AtomicUsize::new(0), cleaner }))
     }
 
     /// The directory of an attempt.

@@ -114,7 +114,7 @@ fn foreign() -> io::Result<Vec<RawFd>> {
 }
 
 /// The program of that name, as `execvp` would find it in the job's own `PATH`.
-fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
+pub(super) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
     let bytes = name.to_bytes();
     if bytes.contains(&b'/') {
         return Ok(name.to_owned());

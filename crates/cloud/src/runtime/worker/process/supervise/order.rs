@@ -1,14 +1,16 @@
 //! What an agent orders of its supervisor, over a pipe. Owns the form: length and JSON. Secrets pass here and are written
 //! to no file.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::process::ShimProgram;
 use crate::runtime::worker::plan::AttemptPlan;
-use crate::runtime::worker::process::ProcessOptions;
+use crate::runtime::worker::process::{Enforce, ProcessOptions};
 
 /// The first order: what all attempts need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -18,6 +20,10 @@ pub(super) struct Tools {
     worker: String,
     mark: String,
     gpu_vendors: Vec<String>,
+    /// Whether groups are made, and below which.
+    grouped: bool,
+    cgroup: Option<PathBuf>,
+    launcher: Option<(PathBuf, Vec<String>)>,
 }
 
 /// To start an attempt whose control files are there.
@@ -30,19 +36,28 @@ pub(super) struct Start {
 
 impl Tools {
     pub(super) fn new(options: &ProcessOptions) -> Self {
-        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, .. } = options.clone();
-        Self { work, secrets, worker, mark, gpu_vendors }
+        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, cgroup, .. } = options.clone();
+        let text = |argument: &OsString| argument.to_string_lossy().into_owned();
+        let launcher = options.launcher.as_ref();
+        let launcher = launcher.map(|program| (program.path.clone(), program.args.iter().map(text).collect()));
+        let grouped = options.enforce != Enforce::Off;
+        Self { work, secrets, worker, mark, gpu_vendors, grouped, cgroup, launcher }
     }
 
     /// The choices for the runtime in the supervisor, which does nothing else.
     pub(super) fn options(&self) -> ProcessOptions {
-        let Self { work, secrets, worker, mark, gpu_vendors } = self.clone();
+        let Self { work, secrets, worker, mark, gpu_vendors, grouped, cgroup, launcher } = self.clone();
+        let launcher =
+            launcher.map(|(path, args)| ShimProgram { path, args: args.into_iter().map(Into::into).collect() });
         ProcessOptions {
             secrets,
             mark,
             gpu_vendors,
             exclusive: true,
             inside: true,
+            enforce: if grouped { Enforce::Auto } else { Enforce::Off },
+            cgroup,
+            launcher,
             ..ProcessOptions::new(worker, work)
         }
     }

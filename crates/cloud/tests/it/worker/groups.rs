@@ -1,0 +1,90 @@
+//! Attempts in control groups, where this machine has them (version 2) and lets this user make some.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
+use orlop_cloud::runtime::worker::{Cause, JobRuntime, Outcome};
+
+use super::recorder::Recorder;
+use super::{Machine, script};
+use crate::process::program;
+
+/// A group of this test's own, removed at its end.
+struct Parent(PathBuf);
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        drop(fs::remove_dir(&self.0));
+    }
+}
+
+fn parent(name: &str) -> Option<Parent> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let root = roots.iter().map(Path::new).find(|root| root.join("cgroup.controllers").exists())?;
+    let path = root.join(format!("orlop-test-{}-{name}", std::process::id()));
+    fs::create_dir(&path).ok()?;
+    Some(Parent(path))
+}
+
+fn grouped(options: &mut ProcessOptions, parent: &Parent) {
+    options.cgroup = Some(parent.0.clone());
+    options.launcher = Some(ShimProgram { path: program(), args: vec!["__launcher".into()] });
+}
+
+fn groups(parent: &Parent) -> usize {
+    fs::read_dir(&parent.0).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
+}
+
+#[test]
+fn s6_a_job_is_in_its_group_from_its_first_instruction_and_the_group_goes_with_it() {
+    let Some(parent) = parent("in") else {
+        eprintln!("skipped: no control groups (version 2) can be made here");
+        return;
+    };
+    let machine = Machine::with(|options| grouped(options, &parent));
+    let job = script("cat /proc/self/cgroup; exit 3");
+    let id = job.id;
+    machine.runtime.start(job);
+    let (story, end) = machine.told.ended(id);
+    assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(3)));
+    assert!(story.text().contains(&format!("orlop-{id}")), "{}", story.text());
+    assert_eq!(groups(&parent), 0);
+    // What is not there is refused before a group is made for it.
+    let job = super::plan(orlop_cloud::runtime::worker::WorkSpec {
+        argv: vec!["no-such-program-anywhere".to_owned()],
+        ..Default::default()
+    });
+    let id = job.id;
+    machine.runtime.start(job);
+    assert_eq!(machine.told.ended(id).1.outcome, Outcome::StartFailed);
+    assert_eq!(groups(&parent), 0);
+}
+
+#[test]
+fn s6_a_whole_group_is_killed_whatever_its_processes_hide() {
+    let Some(parent) = parent("kill") else {
+        eprintln!("skipped: no control groups (version 2) can be made here");
+        return;
+    };
+    let machine = Machine::with(|options| grouped(options, &parent));
+    let job = script("trap '' TERM; (env -i setsid sleep 600 &); (env -i setsid sleep 600 &); echo up; sleep 600");
+    let id = job.id;
+    machine.runtime.start(job);
+    machine.told.until(id, |story| story.text().contains("up"));
+    machine.runtime.end(id, Cause::Cancel, Duration::from_millis(100));
+    assert_eq!(machine.told.ended(id).1.outcome, Outcome::Cancelled);
+    assert_eq!(groups(&parent), 0, "an empty group can be removed");
+}
+
+#[test]
+fn s6_limits_that_are_required_and_cannot_be_enforced_are_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = ProcessOptions::new("w", dir.path().join("work"));
+    options.enforce = Enforce::Require;
+    options.cgroup = Some(dir.path().join("no-group"));
+    let error = ProcessRuntime::new(options, std::sync::Arc::new(Recorder::default())).unwrap_err();
+    assert!(error.message.contains("no control group"), "{error}");
+}
