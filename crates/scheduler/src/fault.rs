@@ -81,11 +81,13 @@ pub enum Fault {
     HastyOverlap,
     /// Who waits longest has no turn of its own at reservations.
     ForgetEldest,
+    /// What a tenant saves for one job is spent on others.
+    SpendSavings,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::NoFence,
         Self::ForgetAnswers,
         Self::SameToken,
@@ -124,6 +126,7 @@ impl Fault {
         Self::EverybodyIsUrgent,
         Self::HastyOverlap,
         Self::ForgetEldest,
+        Self::SpendSavings,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

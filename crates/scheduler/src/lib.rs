@@ -19,6 +19,7 @@ mod fleet;
 pub mod job;
 pub mod packing;
 mod queue;
+mod saving;
 mod score;
 pub mod stored;
 mod table;

@@ -13,6 +13,7 @@ use crate::fleet::dims::{CPU, Dim, Dims, MEMORY, mebi_down, mebi_up};
 use crate::fleet::{MAX_DIMS, table::Table};
 use crate::job::JobSpec;
 use crate::queue::Lane;
+use crate::saving::Saving;
 
 /// What active jobs of a tenant ask for together; saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +98,9 @@ pub(crate) struct Tenant {
     pub(crate) share: f64,
     /// A queue is stopped by the quota.
     pub(crate) stopped: bool,
+    /// For which job it saves its limits, and which it may save for.
+    #[serde(default)]
+    pub(crate) saving: Saving,
     /// A worker names it.
     pub(crate) named: bool,
     /// Submits that are left for now, once there is a limit.
@@ -117,6 +121,7 @@ impl Tenant {
             lanes: [Lane::default(), Lane::default(), Lane::default()],
             share: 0.0,
             stopped: false,
+            saving: Saving::default(),
             named: false,
             submits: None,
         }
@@ -171,13 +176,42 @@ impl Tenant {
 
     /// How many more attempts of a request its limits allow.
     pub(crate) fn room(&self, request: &Request, dims: &Dims) -> u64 {
-        let mut room = u64::MAX;
+        self.room_beside(request, dims, &[])
+    }
+
+    /// How many more attempts of a request its limits allow beside what is saved of each limit, in the order in which these
+    /// are told.
+    pub(crate) fn room_beside(&self, request: &Request, dims: &Dims, saved: &[u64]) -> u64 {
+        let (mut room, mut saved) = (u64::MAX, saved.iter());
         self.limits(request, dims, |limit| {
-            if let Some(more) = limit.most.saturating_sub(limit.used).checked_div(limit.each) {
+            let left = limit.most.saturating_sub(limit.used).saturating_sub(saved.next().copied().unwrap_or(0));
+            if let Some(more) = left.checked_div(limit.each) {
                 room = room.min(more);
             }
         });
         room
+    }
+
+    /// Whether what is used already of the limits that a request counts for leaves what is saved of them.
+    pub(crate) fn spares(&self, request: &Request, dims: &Dims, saved: &[u64]) -> bool {
+        let (mut spares, mut saved) = (true, saved.iter());
+        self.limits(request, dims, |limit| {
+            let saved = saved.next().copied().unwrap_or(0);
+            spares &= limit.each == 0 || limit.used.saturating_add(saved) <= limit.most;
+        });
+        spares
+    }
+
+    /// What so many attempts of a request need of each limit, in the order in which these are told; none if that is ever
+    /// too much.
+    pub(crate) fn needs(&self, request: &Request, dims: &Dims, members: u64) -> Option<Vec<u64>> {
+        let (mut needs, mut ever) = (Vec::new(), true);
+        self.limits(request, dims, |limit| {
+            let need = limit.each.saturating_mul(members);
+            ever &= need <= limit.most;
+            needs.push(need);
+        });
+        ever.then_some(needs)
     }
 
     /// Tells every limit of placements with what is used of it and what one attempt of a request would add.

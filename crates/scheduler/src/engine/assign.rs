@@ -157,6 +157,7 @@ impl Scheduler {
     pub(super) fn take(&mut self, queue: u32) -> Option<Unit> {
         let head = self.head(queue)?;
         let slot = head.1.job;
+        self.leave_savings(slot);
         if let Some(array) = self.array_mut(slot) {
             let index = array.ready.pop_first()?;
             if array.ready.len() == 0

@@ -43,7 +43,7 @@ impl Scheduler {
         let first = class.requests.first().and_then(|number| self.requests.get(*number));
         let share = first.map_or(0.0, |first| first.share(&self.table));
         let mut allowed = Vec::new();
-        let room = self.room(head.turn.tenant, (&class.requests, size), &mut allowed);
+        let room = self.room(head.turn.line(), (&class.requests, size), &mut allowed);
         if room == 0 || self.tenants.get(head.turn.tenant as usize).is_none_or(|tenant| !tenant.runs()) {
             return 0;
         }
@@ -58,12 +58,12 @@ impl Scheduler {
         let current = self.jobs.get(head.job).is_some_and(|job| job.queued && job.stamp == head.stamp);
         let class = self.classes.get(head.turn.entry.class).filter(|_| current && kept.job != head.job)?;
         let place = self.workers.get(seat.worker)?.place;
-        let tenant = self.tenants.get(head.turn.tenant as usize).filter(|_| class.sees(self.table.kind(place)))?;
-        let fits = |number: &u32| {
-            self.passing(kept, seat, head, *number) > 0
-                && self.requests.get(*number).is_some_and(|request| tenant.room(request, &self.dims) > 0)
-        };
-        class.requests.iter().copied().find(fits)
+        if !class.sees(self.table.kind(place)) {
+            return None;
+        }
+        let mut allowed = Vec::new();
+        self.room(head.turn.line(), (&class.requests, 1), &mut allowed);
+        allowed.into_iter().find(|number| self.passing(kept, seat, head, *number) > 0)
     }
 
     /// How many attempts of a head, by a request vector, a reserved worker may take without holding the reservation up:

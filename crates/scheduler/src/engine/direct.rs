@@ -41,6 +41,7 @@ impl Scheduler {
         let over = self
             .array_mut(slot)
             .is_none_or(|array| array.ready.len() == 0 || array.running.saturating_add(1) >= array.max_parallel);
+        self.leave_savings(slot);
         if over {
             self.dequeue(slot);
         }
@@ -70,13 +71,14 @@ impl Scheduler {
         if let Some(misfit) = fit.misfit.filter(|_| !fault(Fault::AssignAnywhere)) {
             return Err(NotAssigned::Worker { misfit, lacking: fit.lacking });
         }
-        self.hosted(tenant, &class.requests, worker.place).ok_or(NotAssigned::Limits)
+        // Whom the tenant saves for is a matter of order, which operators may pass.
+        self.hosted((tenant, &[]), &class.requests, worker.place).ok_or(NotAssigned::Limits)
     }
 
-    /// The first request vector that the tenant's limits allow and a place has room for.
-    fn hosted(&self, tenant: u32, requests: &[u32], place: u32) -> Option<u32> {
+    /// The first request vector that the tenant's limits allow beside what is saved of them and a place has room for.
+    fn hosted(&self, limits: (u32, &[u64]), requests: &[u32], place: u32) -> Option<u32> {
         let mut allowed = Vec::new();
-        self.room(tenant, (requests, 1), &mut allowed);
+        self.room_beside(limits, (requests, 1), &mut allowed);
         let hosts =
             |number: &u32| self.requests.get(*number).is_some_and(|request| self.table.hosts(place, &request.need) > 0);
         allowed.into_iter().find(hosts)
@@ -122,13 +124,14 @@ impl Scheduler {
             return false;
         }
         let Some(class) = self.classes.get(head.turn.entry.class) else { return false };
+        let saved = self.saved(tenant, head.turn.entry.queue);
         let found = self.leaving.iter().find_map(|number| {
             let worker = self.workers.get(*number)?;
             let stays = worker.drain.is_some_and(|order| !order.host_shutdown);
             let there = matches!(worker.state, WorkerState::Draining | WorkerState::Running);
             let takes = stays && there && !worker.cordoned && !worker.reserved && self.table.is_whole(worker.place);
             let sees = takes && class.sees(self.table.kind(worker.place));
-            let request = self.hosted(tenant, &class.requests, worker.place).filter(|_| sees)?;
+            let request = self.hosted((tenant, &saved), &class.requests, worker.place).filter(|_| sees)?;
             Some((*number, request))
         });
         let Some((worker, request)) = found else { return false };

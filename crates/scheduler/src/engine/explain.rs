@@ -9,7 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::Scheduler;
 use super::explanation::{Demand, Explanation, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, WorkerFit};
-use super::record::{Job, Worker};
+use super::record::{Job, Spec, Worker};
 use crate::class::Class;
 use crate::class::request::Request;
 use crate::effect::Limit;
@@ -100,7 +100,7 @@ impl Scheduler {
             tenant_share: tenant.share,
             tenant_rank: rank.count(),
             position: job.queued.then(|| self.position(slot)),
-            obstacle: self.obstacle_of(job, tenant, class, u64::from(spec.members)),
+            obstacle: self.obstacle_of(job, tenant, class, spec),
             reservation: self.reservations.iter().find(|kept| kept.job == slot).map(|kept| ReservedWorkers {
                 workers: kept.seats.iter().map(|seat| self.key_of(seat.worker)).collect(),
                 shadow: kept.shadow,
@@ -113,7 +113,7 @@ impl Scheduler {
     }
 
     /// What keeps a job from being placed before any worker is asked.
-    fn obstacle_of(&self, job: &Job, tenant: &Tenant, class: &Class, members: u64) -> Option<Obstacle> {
+    fn obstacle_of(&self, job: &Job, tenant: &Tenant, class: &Class, spec: &Spec) -> Option<Obstacle> {
         match job.life.state {
             JobState::Pending => return Some(Obstacle::NotBefore(job.life.due)),
             JobState::Backoff => return Some(Obstacle::Backoff(job.life.due)),
@@ -129,7 +129,7 @@ impl Scheduler {
         let reached = |request: &Request| {
             let mut list = Vec::new();
             tenant.limits(request, &self.dims, |limit| {
-                let needs = limit.each.saturating_mul(members);
+                let needs = limit.each.saturating_mul(u64::from(spec.members));
                 if limit.used.saturating_add(needs) > limit.most && needs > 0 {
                     let unit = if limit.what == Limit::Memory { 1 << 20 } else { 1 };
                     let [used, needs, most] =
@@ -142,7 +142,12 @@ impl Scheduler {
         // It is stopped only if no alternative has room; then the one with the fewest limits in the way says most.
         let alternatives = class.requests.iter().filter_map(|number| self.requests.get(*number)).map(reached);
         let least = alternatives.min_by_key(Vec::len)?;
-        (!least.is_empty()).then_some(Obstacle::Quota(least))
+        if !least.is_empty() {
+            return Some(Obstacle::Quota(least));
+        }
+        let line = (spec.tenant, spec.queue);
+        let barred = self.room(line, (&class.requests, spec.members), &mut Vec::new()) == 0;
+        self.goal_of(spec.tenant).filter(|_| barred).map(Obstacle::Saving)
     }
 
     /// How many jobs stand before one in its queue, up to 1000.

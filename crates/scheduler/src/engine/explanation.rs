@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use orlop_core::hardware::gpu::ModelKey;
+use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 
 use crate::effect::Limit;
@@ -132,6 +133,8 @@ pub enum Obstacle {
     Window(u32),
     /// Limits of its tenant, all that are in the way.
     Quota(Vec<LimitReached>),
+    /// Its tenant saves its limits for this job, which they have stopped for long.
+    Saving(JobId),
 }
 
 /// Workers that are kept for a job.

@@ -46,7 +46,7 @@ impl Scheduler {
         let size = gang.map_or(1, |gang| gang.size) as usize;
         let most = gang.map_or(1, |gang| gang.max_per_worker.unwrap_or(gang.size).min(gang.size)) as usize;
         let mut allowed = Vec::new();
-        if self.room(head.turn.tenant, (&class.requests, gang.map_or(1, |gang| gang.size)), &mut allowed) == 0 {
+        if self.room(head.turn.line(), (&class.requests, gang.map_or(1, |gang| gang.size)), &mut allowed) == 0 {
             return None;
         }
         let mut groups: BTreeMap<&str, Vec<Site>> = BTreeMap::new();

@@ -29,6 +29,7 @@ mod reserve;
 mod round;
 mod rows;
 mod sanity;
+mod saving;
 mod settle;
 mod sites;
 mod snapshot;
@@ -223,6 +224,12 @@ pub struct Scheduler {
     relieved: Vec<u32>,
     /// Tenants with a queue that is stopped although part of its request vectors is allowed.
     half_stopped: Vec<u32>,
+    /// Tenants whose savings are to be looked at, the same one several times at most in between.
+    #[serde(default)]
+    thrifty: Vec<u32>,
+    /// Other workers than before may be there for what is saved for.
+    #[serde(default)]
+    fleet_moved: bool,
     /// How well each kind is liked, by preferences.
     liked: Vec<Vec<u32>>,
 }
@@ -293,6 +300,8 @@ impl Scheduler {
             woken: Vec::new(),
             relieved: Vec::new(),
             half_stopped: Vec::new(),
+            thrifty: Vec::new(),
+            fleet_moved: false,
             liked: vec![Vec::new()],
         })
     }

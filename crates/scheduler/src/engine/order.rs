@@ -29,6 +29,7 @@ impl Scheduler {
         let key: Key = (u8::try_from(step).unwrap_or(0), id);
         let (number, tenant, band, class) = (spec.queue, queue.tenant, queue.band, queue.class);
         let lined = std::mem::replace(&mut queue.lined, true);
+        self.pass_savings(tenant, band, key);
         let Some(lane) = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(band)) else {
             return;
         };
@@ -47,7 +48,8 @@ impl Scheduler {
     pub(super) fn dequeue(&mut self, slot: u32) {
         let Some(job) = self.jobs.get_mut(slot).filter(|job| job.queued) else { return };
         job.queued = false;
-        let Some(spec) = self.specs.get(job.spec as usize) else { return };
+        self.leave_savings(slot);
+        let Some(spec) = self.jobs.get(slot).and_then(|job| self.specs.get(job.spec as usize)) else { return };
         let (number, step) = (spec.queue, spec.spec.priority.step());
         let jobs = &self.jobs;
         if let Some(list) = self.queues.get_mut(number as usize).and_then(|queue| queue.lists.get_mut(step)) {

@@ -206,6 +206,7 @@ impl Scheduler {
         if self.reserve_due {
             self.reserve_due = false;
             self.make_reservations(&heads, effects);
+            self.watch_blocked(&heads);
             if !heads.is_empty() {
                 self.await_reservation();
             }

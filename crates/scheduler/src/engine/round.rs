@@ -35,6 +35,13 @@ pub(super) struct Turn {
     pub(super) entry: LaneEntry,
 }
 
+impl Turn {
+    /// Its tenant and queue.
+    pub(super) const fn line(&self) -> (u32, u32) {
+        (self.tenant, self.entry.queue)
+    }
+}
+
 impl Scheduler {
     /// Fires due timers and places or sends ahead at most `limit` attempts, the members of a gang counting one by one but never parted.
     ///
@@ -46,9 +53,11 @@ impl Scheduler {
         self.fire(effects);
         if self.fleet_changed {
             self.fleet_changed = false;
+            self.fleet_moved = true;
             self.scale = rank::scale(&self.table);
             (0..self.tenants.len()).for_each(|tenant| self.weigh_tenant(u32::try_from(tenant).unwrap_or(NONE)));
         }
+        self.review_savings();
         self.wake_grown(effects);
         let mut stats = RoundStats::default();
         if !self.reservations.is_empty() {
@@ -70,6 +79,14 @@ impl Scheduler {
         if !stats.limited {
             self.reserve(&mut stats, effects);
             self.prefill(limit, &mut stats, effects);
+            // Whom others had to save for may have left by backfill or ahead.
+            while !stats.limited && !self.relieved.is_empty() {
+                self.wake_grown(effects);
+                self.place(limit, &mut stats, effects);
+            }
+        }
+        if !stats.limited {
+            self.begin_savings();
         }
         stats
     }
@@ -79,6 +96,7 @@ impl Scheduler {
         while stats.placed < limit {
             let Some(turn) = self.next_turn() else { break };
             self.run(turn, limit - stats.placed, stats, effects);
+            self.relieve_all(effects);
         }
         stats.limited = stats.placed >= limit;
     }
@@ -139,7 +157,9 @@ impl Scheduler {
             self.credit[other] += (shares[other] + rest) * cost;
             rest = 0.0;
         }
-        self.credit[band] -= if fault(Fault::NoCredit) { 0.0 } else { cost };
+        // A band that is not ready owes nothing for what passes a reservation: it starts at 0 once it is.
+        let owes = ready.get(band).copied().unwrap_or(false) && !fault(Fault::NoCredit);
+        self.credit[band] -= if owes { cost } else { 0.0 };
     }
 
     /// Places a run of the queue's class, or finds that nothing of it can be placed.
@@ -158,7 +178,7 @@ impl Scheduler {
         let mut allowed = std::mem::take(&mut self.allowed);
         let gang =
             self.classes.get(turn.entry.class).and_then(|class| class.shape.gang.as_ref()).map_or(0, |gang| gang.size);
-        let room = self.room(turn.tenant, (&numbers, gang), &mut allowed);
+        let room = self.room(turn.line(), (&numbers, gang), &mut allowed);
         let partly = allowed.len() < numbers.len();
         self.numbers = numbers;
         let fill = (1.0 / (256.0 * share)) as u32;
@@ -187,13 +207,30 @@ impl Scheduler {
         }
     }
 
-    /// How many more attempts the tenant's limits allow, by the request vectors that they allow `members` of at all.
-    pub(super) fn room(&self, tenant: u32, (numbers, members): (&[u32], u32), allowed: &mut Vec<u32>) -> u64 {
+    /// How many more attempts of a queue the tenant's limits allow beside what it saves for another, by the request vectors
+    /// that they allow `members` of at all.
+    pub(super) fn room(
+        &self,
+        (tenant, queue): (u32, u32),
+        (numbers, members): (&[u32], u32),
+        allowed: &mut Vec<u32>,
+    ) -> u64 {
+        self.room_beside((tenant, &self.saved(tenant, queue)), (numbers, members), allowed)
+    }
+
+    /// How many more attempts the tenant's limits allow beside what is saved of each of them.
+    pub(super) fn room_beside(
+        &self,
+        (tenant, saved): (u32, &[u64]),
+        (numbers, members): (&[u32], u32),
+        allowed: &mut Vec<u32>,
+    ) -> u64 {
         allowed.clear();
         let Some(tenant) = self.tenants.get(tenant as usize) else { return 0 };
         let mut least = u64::MAX;
         for number in numbers {
-            let room = self.requests.get(*number).map_or(0, |request| tenant.room(request, &self.dims));
+            let request = self.requests.get(*number);
+            let room = request.map_or(0, |request| tenant.room_beside(request, &self.dims, saved));
             let room = if fault(Fault::NoQuota) { u64::MAX } else { room };
             if room >= u64::from(members.max(1)) {
                 allowed.push(*number);

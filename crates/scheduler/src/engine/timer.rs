@@ -26,6 +26,8 @@ pub(super) enum Timer {
     Worker(u32, u32),
     /// More attempts may be ended for others.
     Preempt,
+    /// A tenant may have to save for a job that its limits have stopped for long.
+    Saving(u32),
 }
 
 /// All timers.
@@ -86,6 +88,7 @@ impl Scheduler {
                     self.reserve_due = true;
                 }
                 Timer::Preempt => self.preempt_timer = false,
+                Timer::Saving(tenant) => self.saving_timed(tenant),
                 _ => {}
             }
         }

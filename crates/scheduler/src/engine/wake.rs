@@ -42,6 +42,11 @@ impl Scheduler {
             self.relieved.append(&mut self.half_stopped);
             self.wake_places();
         }
+        self.relieve_all(effects);
+    }
+
+    /// Judges stopped queues of tenants with new room.
+    pub(super) fn relieve_all(&mut self, effects: &mut Vec<Effect>) {
         for tenant in std::mem::take(&mut self.relieved) {
             self.relieve(tenant, effects);
         }
@@ -168,6 +173,7 @@ impl Scheduler {
             }
             lane.refresh();
         }
+        self.watch_stopped(&turn);
         self.turn(turn.tenant);
     }
 
@@ -189,7 +195,7 @@ impl Scheduler {
                 let class = self.classes.get(entry.class);
                 let numbers = class.map_or(&[][..], |class| &class.requests);
                 let members = class.and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
-                entry.stopped = self.room(number, (numbers, members), &mut Vec::new()) == 0;
+                entry.stopped = self.room((number, entry.queue), (numbers, members), &mut Vec::new()) == 0;
                 stopped |= entry.stopped;
             }
             lane.refresh();

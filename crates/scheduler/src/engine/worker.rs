@@ -93,7 +93,9 @@ impl Scheduler {
             && (worker.drain.is_none() || fault(Fault::NoDrain))
             && !worker.reserved
             && self.table.is_whole(place);
+        self.fleet_moved |= worker.reserved;
         if open != self.table.is_open(place) {
+            self.fleet_moved = true;
             self.table.set_open(place, open);
             if open {
                 self.note_growth(number);

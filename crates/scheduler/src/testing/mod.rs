@@ -13,6 +13,7 @@ mod patience;
 mod preempting;
 mod prefilling;
 mod room;
+mod saving;
 mod store;
 mod turns;
 mod users;

@@ -84,6 +84,8 @@ pub struct Model {
     pub(super) weights: BTreeMap<String, u32>,
     /// Who keeps which workers.
     pub(super) reserved: BTreeMap<JobId, Vec<WorkerKey>>,
+    /// For whom tenants save their limits.
+    pub(super) savings: super::saving::Savings,
     /// Shapes of jobs by number.
     pub(super) classes: Vec<Arc<JobSpec>>,
     revision: u64,
@@ -209,6 +211,7 @@ impl Model {
             })
         });
         self.reserved.clear();
+        self.savings.clear();
     }
 
     /// Keeps who waits.

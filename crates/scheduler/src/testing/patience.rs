@@ -2,14 +2,13 @@
 //! quota starts after a bounded number of job ends, although others keep coming. Owns the siege by which this is tried: all
 //! attempts end within some turns, the fleet is kept full by small jobs of everybody, and nothing else happens.
 //!
-//! Two things are allowed by what is built and left out of the siege. Jobs of the same tenant and band with a better
-//! priority number come first by choice. And where a tenant has a quota its own later jobs of another shape may keep it used
-//! up: a job that waits for its quota is no blocked one and reserves nothing.
+//! One thing is left out of the siege: jobs of the same tenant and band with a better priority number, which come first by
+//! choice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use orlop_core::id::{Epoch, JobId, TenantName};
+use orlop_core::id::{Epoch, JobId};
 use orlop_core::machine::job::JobState;
 
 use super::amounts::{Amounts, NOTHING, totals};
@@ -17,7 +16,7 @@ use super::law::{Broken, Law};
 use super::model::UnitId;
 use super::world::World;
 use crate::config::Config;
-use crate::event::{Event, Outcome, Quota, TenantSettings};
+use crate::event::{Event, Outcome, TenantSettings};
 use crate::job::{JobSpec, Priority};
 use crate::token::{AttemptRef, WorkerKey};
 
@@ -85,13 +84,16 @@ impl World<'_> {
             .map(|(key, machine, _)| (key, machine, totals(&machine.offer)))
             .collect();
         let lines = self.model.lines();
+        // Who waits for what its tenant saves for another is to start as well.
+        let mut model = self.model.clone();
+        model.savings.clear();
         let mut heads = Vec::new();
         for line in &lines {
             let fellows = lines.iter().filter(|other| (&other.tenant, other.band) == (&line.tenant, line.band));
             let first = fellows.map(|other| other.first).min() == Some(line.first);
             let spec = self.model.spec(line.first.1.0).filter(|_| first);
             let held: Amounts = NOTHING;
-            let fits = spec.is_some_and(|spec| self.model.could(spec, &empty, &held).is_some());
+            let fits = spec.is_some_and(|spec| model.could(spec, &empty, &held).is_some());
             let issued = self.model.units.get(&line.first.1).map_or(0, |unit| unit.issued);
             heads.extend(fits.then_some((line.first.1, issued)));
         }
@@ -113,15 +115,10 @@ impl World<'_> {
         self.end_some(live.div_ceil(4)).map(drop)
     }
 
-    /// A small job with a time limit, of a tenant without a quota: first in its band, but last where a head of the tenant
-    /// waits.
+    /// A small job with a time limit, of anybody, however tight its quota: first in its band, but last where a head of the
+    /// tenant waits.
     fn submit_small(&mut self, heads: &[(UnitId, u32)]) -> Result<(), Broken> {
-        let free = |tenant: &&TenantName| {
-            let quota = self.model.quotas.get(tenant.as_str());
-            quota.is_none_or(|quota| *quota == Quota::default())
-        };
-        let tenants: Vec<_> = self.tenants.iter().filter(free).cloned().collect();
-        let (Some(tenant), Some(job)) = (self.choices.pick(&tenants), JobId::new(Epoch(1), self.next_job)) else {
+        let (Some(tenant), Some(job)) = (self.choices.pick(&self.tenants), JobId::new(Epoch(1), self.next_job)) else {
             return Ok(());
         };
         let band = self.choices.below(3) as usize;

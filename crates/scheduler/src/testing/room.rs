@@ -67,13 +67,21 @@ impl Model {
         open
     }
 
-    /// Dimensions of devices with which the tenant may have `members` more attempts, beside what is held for it.
-    fn allowed(&self, spec: &JobSpec, members: u64, held: &Amounts) -> Vec<Amounts> {
+    /// Dimensions of devices with which the tenant may have `members` more attempts, beside what is held for it and what it
+    /// saves for another job.
+    pub(super) fn allowed(&self, spec: &JobSpec, members: u64, held: &Amounts) -> Vec<Amounts> {
         let tenant = spec.tenant.as_str();
         let quota = self.quotas.get(tenant).cloned().unwrap_or_default();
         let charged = plus(self.charged(tenant), held);
-        let vectors = alternatives(spec).into_iter().map(|gpu| needs(spec, gpu));
-        vectors.filter(|need| admits(&quota, &plus(charged, &times(need, members)), &times(need, members))).collect()
+        let mut saved = self.saved(spec, &quota);
+        if saved.is_empty() {
+            saved.push(NOTHING);
+        }
+        let leaves = |need: &Amounts| {
+            let new = times(need, members);
+            saved.iter().all(|saved| admits(&quota, &plus(plus(charged, &new), saved), &new))
+        };
+        alternatives(spec).into_iter().map(|gpu| needs(spec, gpu)).filter(leaves).collect()
     }
 
     /// Where a job could be placed now; of a gang the place of some member. Nothing is found for what is paused, over its

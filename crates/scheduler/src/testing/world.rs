@@ -231,6 +231,8 @@ impl<'a> World<'a> {
     /// Takes the effects of a call in, one by one; before each placement the laws about turns are asked.
     pub(super) fn absorb(&mut self, whole_round: bool) -> Result<(), Broken> {
         self.turns.begin();
+        let savings = self.model.savings.clone();
+        self.model.begin_savings(&self.scheduler);
         let effects = std::mem::take(&mut self.effects);
         let held = self.preemptions.steady(&self.scheduler);
         for (at, effect) in effects.iter().enumerate() {
@@ -254,12 +256,14 @@ impl<'a> World<'a> {
             self.preemptions.take(&self.model, effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
             self.model.take(effect, |attempt, worker| self.scheduler.attempt_row(attempt, worker)?.gpu)?;
             self.follow_prefill(effect)?;
+            self.model.end_savings(effect);
             // Attempts that were given up are charged no more.
             if let Effect::JobChanged { job, part, to, .. } = effect {
                 let (first, last) = super::model::span(*part);
                 (first..=last).for_each(|index| self.settle((*job, index), *to));
             }
         }
+        self.model.sync_savings(&effects, &savings, &self.scheduler)?;
         self.preemptions.note_held(&self.scheduler);
         self.store.write(&self.scheduler);
         if !self.turns.watches() {
@@ -294,6 +298,10 @@ impl<'a> World<'a> {
         Law::Token.demand(!workers.is_empty(), || format!("{unit:?} is assigned and nothing is sent"))?;
         let (scheduler, model) = (&self.scheduler, &self.model);
         let of = |tenant: &str| Preemptions::held(scheduler, model, tenant);
+        if held {
+            let tenant = model.spec(unit.0).map_or("", |spec| spec.tenant.as_str());
+            model.spends(unit, &of(tenant))?;
+        }
         let placing = Placing { model, config: scheduler.config(), unit, workers, held: held.then_some(&of) };
         self.turns.judge(&placing)
     }

@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use super::laws::shape;
-use super::{attempts, directing, division, preempting, prefilling, rebuilding, reserving, snapshots, workers};
+use super::{attempts, directing, division, preempting, prefilling, rebuilding, reserving, saving, snapshots, workers};
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
 
@@ -81,6 +81,16 @@ const RULES: &[fn()] = &[
     rebuilding::s5_4_rows_that_contradict_each_other_start_nothing,
     rebuilding::s5_4_after_a_restart_every_job_still_comes_to_the_same_end,
     reserving::s2_11_whoever_waits_longest_is_not_passed_over_for_ever,
+    saving::s2_11_a_tenant_saves_for_its_first_job_that_its_limits_stopped_for_long,
+    saving::s2_11_until_then_its_own_smaller_jobs_go_on,
+    saving::s2_11_who_fits_beside_all_that_is_saved_still_starts,
+    saving::s2_11_other_tenants_and_other_limits_are_not_saved,
+    saving::s2_11_savings_end_with_the_job_with_its_place_and_with_its_chance,
+    saving::s2_11_the_longest_waiting_is_saved_for_first_and_then_the_next,
+    saving::s2_11_an_array_is_saved_for_element_by_element,
+    saving::s2_11_savings_survive_a_snapshot,
+    saving::s2_9_an_explanation_tells_whom_the_tenant_saves_for,
+    saving::s2_11_a_job_that_no_worker_could_hold_is_not_saved_for,
     snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
     snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
     workers::s1_5_a_worker_that_never_comes_fails,
@@ -127,7 +137,7 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::ForgetTimers, Law::Deadlines, 6),
     (Fault::DeafToHeartbeats, Law::Deadlines, 0),
     (Fault::AnyVictim, Law::Preemption, 7),
-    (Fault::HastyPreemption, Law::Preemption, 42),
+    (Fault::HastyPreemption, Law::Preemption, 441),
     (Fault::NoHold, Law::Preemption, 118),
     (Fault::RebuiltTokens, Law::Equivalence, 26),
     (Fault::RebuiltCapacity, Law::Equivalence, 26),
@@ -135,6 +145,7 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::NoHorizon, Law::Prefill, 72),
     (Fault::JumpQueue, Law::Fairness, 72),
     (Fault::KeepPrefilled, Law::WorkConservation, 73),
+    (Fault::SpendSavings, Law::NoStarvation, 141),
 ];
 
 /// The law that breaks in a random world, by effects and model alone.

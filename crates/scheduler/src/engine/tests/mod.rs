@@ -17,5 +17,6 @@ mod preempting;
 mod prefilling;
 mod rebuilding;
 mod reserving;
+mod saving;
 mod snapshots;
 mod workers;

@@ -55,6 +55,15 @@ fn s2_7_who_leaves_in_time_may_pass() {
 }
 
 #[test]
+fn s2_6_a_band_owes_nothing_for_what_passes_a_reservation_while_it_is_not_ready() {
+    let (mut bed, worker, sent) = crowded(60_000);
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    bed.submit(20, JobSpec { timeout_ms: 1000, grace_ms: 0, ..spec(1000) });
+    assert_eq!(bed.starts(), [20]);
+    assert_eq!(bed.scheduler.credit, [0.0; 3], "it starts at 0 once it is ready");
+}
+
+#[test]
 fn s2_7_who_fits_beside_the_reserved_request_may_pass() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(4000));

@@ -1,0 +1,262 @@
+//! Savings (section 2.11, no starvation): the first job of a tenant and band that its tenant's limits have stopped for long
+//! would wait for ever while the tenant's own smaller jobs keep these limits used up. So the tenant saves for it: others of
+//! its jobs start only if they fit under the limits together with all that it needs. Owns for whom a tenant saves and until
+//! when; what is saved is taken off in `room`.
+//!
+//! Who waited longest is saved for, one at a time, until it starts, leaves, is not the first any more, or could never run.
+//! What was reserved before may still start, which is a bounded number of jobs.
+
+use orlop_core::id::{JobId, TenantName};
+
+use super::Scheduler;
+use super::reserve::Head;
+use super::round::Turn;
+use super::timer::Timer;
+use crate::class::Class;
+use crate::class::request::Request;
+use crate::fault::{Fault, fault};
+use crate::queue::{Key, LaneEntry};
+use crate::saving::{Goal, Watched};
+use crate::table::NONE;
+
+impl Scheduler {
+    /// Tenants that save their limits for a job, and the job.
+    pub fn savings(&self) -> impl Iterator<Item = (&TenantName, JobId)> {
+        self.tenants.iter().filter_map(|tenant| {
+            let goal = tenant.saving.goal?;
+            Some((&tenant.name, self.jobs.get(goal.job)?.id))
+        })
+    }
+
+    /// The job that a tenant saves for.
+    pub(super) fn goal_of(&self, tenant: u32) -> Option<JobId> {
+        let goal = self.tenants.get(tenant as usize)?.saving.goal?;
+        self.jobs.get(goal.job).map(|job| job.id)
+    }
+
+    /// What a tenant saves of each of its limits, as far as that concerns a queue; nothing if it saves for this one's first
+    /// job or for none. Cost: constant if it saves for none.
+    pub(super) fn saved(&self, tenant: u32, queue: u32) -> Vec<u64> {
+        let goal = self.tenants.get(tenant as usize).and_then(|tenant| tenant.saving.goal);
+        match goal.filter(|goal| goal.queue != queue && !fault(Fault::SpendSavings)) {
+            Some(goal) => self.needs(tenant, goal.queue),
+            None => Vec::new(),
+        }
+    }
+
+    /// The most that a queue's first job may need of each limit, by any request vector that the limits could ever allow.
+    fn needs(&self, tenant: u32, queue: u32) -> Vec<u64> {
+        let mut most: Vec<u64> = Vec::new();
+        for (_, needs) in self.ever(tenant, queue) {
+            most.resize(most.len().max(needs.len()), 0);
+            most.iter_mut().zip(needs).for_each(|(most, need)| *most = need.max(*most));
+        }
+        most
+    }
+
+    /// Request vectors of a queue that the limits could ever allow, with what they need of each.
+    fn ever(&self, tenant: u32, queue: u32) -> Vec<(u32, Vec<u64>)> {
+        let tenant = self.tenants.get(tenant as usize);
+        let class = self.queues.get(queue as usize).and_then(|queue| self.classes.get(queue.class));
+        let (Some(tenant), Some(class)) = (tenant, class) else { return Vec::new() };
+        let members = class.shape.gang.as_ref().map_or(1, |gang| u64::from(gang.size));
+        let needs = |number: &u32| {
+            let request = self.requests.get(*number)?;
+            Some((*number, tenant.needs(request, &self.dims, members)?))
+        };
+        class.requests.iter().filter_map(needs).collect()
+    }
+
+    /// Whether a queue's jobs may not even take over the slots of others: what is saved is not there yet.
+    pub(super) fn is_barred(&self, (tenant, queue): (u32, u32), request: u32) -> bool {
+        let saved = self.saved(tenant, queue);
+        let (tenant, request) = (self.tenants.get(tenant as usize), self.requests.get(request));
+        let spares = |(tenant, request): (&crate::tenant::Tenant, &Request)| tenant.spares(request, &self.dims, &saved);
+        !saved.is_empty() && !tenant.zip(request).is_some_and(spares)
+    }
+
+    /// The first queue of a tenant and band. Cost: linear in the queues of the lane.
+    fn first_line(&self, tenant: u32, band: usize) -> Option<LaneEntry> {
+        let lane = self.tenants.get(tenant as usize)?.lanes.get(band)?;
+        lane.entries.iter().min_by_key(|entry| entry.key).copied()
+    }
+
+    /// A queue was stopped: if it is the first of its tenant and band, it is watched from now on.
+    pub(super) fn watch_stopped(&mut self, turn: &Turn) {
+        if self.first_line(turn.tenant, turn.band).is_some_and(|first| first.class == turn.entry.class) {
+            self.watch(turn.tenant, turn.band);
+        }
+    }
+
+    /// Heads of blocked classes may be stopped by limits as well.
+    pub(super) fn watch_blocked(&mut self, heads: &[Head]) {
+        for head in heads {
+            if !self.affords(head) {
+                self.watch(head.turn.tenant, head.turn.band);
+            }
+        }
+    }
+
+    /// Whether its tenant's limits are in the way of the first job of a queue, by any of its request vectors that they could
+    /// ever allow.
+    fn lacks(&self, tenant: u32, line: &LaneEntry) -> bool {
+        let (ever, mut allowed) = (self.ever(tenant, line.queue), Vec::new());
+        let numbers: Vec<u32> = ever.iter().map(|(number, _)| *number).collect();
+        let members =
+            self.classes.get(line.class).and_then(|class| class.shape.gang.as_ref()).map_or(1, |gang| gang.size);
+        self.room((tenant, line.queue), (&numbers, members), &mut allowed);
+        allowed.len() < numbers.len() && (line.stopped || allowed.is_empty())
+    }
+
+    /// Notes whether the limits stop the first job of a tenant and band, and since when.
+    fn watch(&mut self, number: u32, band: usize) {
+        let line = self.first_line(number, band).filter(|line| self.lacks(number, line));
+        let head = line.and_then(|line| self.head(line.queue));
+        let (now, due) = (self.now, self.now.saturating_add(self.config.reserve_after));
+        let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
+        let Some(watched) = tenant.saving.watched.get_mut(band) else { return };
+        let known = watched.take();
+        *watched = head.map(|(_, entry)| {
+            let same = known.filter(|known| (known.job, known.stamp) == (entry.job, entry.stamp));
+            same.unwrap_or(Watched { job: entry.job, stamp: entry.stamp, since: now })
+        });
+        if watched.is_some() && tenant.saving.goal.is_none() && !tenant.saving.timer {
+            tenant.saving.timer = true;
+            self.timers.set(due, Timer::Saving(number));
+        }
+    }
+
+    /// The savings of a tenant are to be looked at in the next round.
+    pub(super) fn saving_due(&mut self, number: u32) {
+        if self.thrifty.last() != Some(&number) {
+            self.thrifty.push(number);
+        }
+    }
+
+    /// Somebody may have been stopped for long enough.
+    pub(super) fn saving_timed(&mut self, number: u32) {
+        if let Some(tenant) = self.tenants.get_mut(number as usize) {
+            tenant.saving.timer = false;
+            self.saving_due(number);
+        }
+    }
+
+    /// A job starts or leaves its queue: nobody saves for it any more, and it is watched no longer.
+    pub(super) fn leave_savings(&mut self, job: u32) {
+        let number = self.tenant_of(job);
+        let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
+        for watched in &mut tenant.saving.watched {
+            *watched = watched.filter(|watched| watched.job != job);
+        }
+        if tenant.saving.goal.is_some_and(|goal| goal.job == job) {
+            self.end_saving(number);
+        }
+    }
+
+    /// A job stands in line: if it comes before the one that its tenant saves for, that is not the first any more.
+    pub(super) fn pass_savings(&mut self, number: u32, band: usize, key: Key) {
+        let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
+        if goal.is_some_and(|goal| goal.band == band && key < goal.key) {
+            self.end_saving(number);
+        }
+    }
+
+    fn end_saving(&mut self, number: u32) {
+        if let Some(tenant) = self.tenants.get_mut(number as usize) {
+            tenant.saving.goal = None;
+        }
+        self.note_relief(number);
+        // Somebody else may have waited for it.
+        self.saving_due(number);
+    }
+
+    /// Savings end for what could never run by now. Cost: none unless limits or workers changed.
+    pub(super) fn review_savings(&mut self) {
+        if std::mem::take(&mut self.fleet_moved) {
+            for number in
+                (0_u32..).zip(&self.tenants).filter(|(_, tenant)| tenant.saving.is_on()).map(|(number, _)| number)
+            {
+                self.thrifty.push(number);
+            }
+        }
+        for at in 0..self.thrifty.len() {
+            let number = self.thrifty.get(at).copied().unwrap_or(NONE);
+            let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
+            if goal.is_some_and(|goal| !self.could_ever(number, goal.queue)) {
+                self.end_saving(number);
+            }
+        }
+    }
+
+    /// After a round: tenants save for who has been stopped long enough, the longest first.
+    pub(super) fn begin_savings(&mut self) {
+        let mut thrifty = std::mem::take(&mut self.thrifty);
+        thrifty.sort_unstable();
+        thrifty.dedup();
+        thrifty.into_iter().for_each(|number| self.save(number));
+    }
+
+    fn save(&mut self, number: u32) {
+        (0..3).for_each(|band| self.watch(number, band));
+        let Some(tenant) = self.tenants.get(number as usize).filter(|tenant| tenant.saving.goal.is_none()) else {
+            return;
+        };
+        let mut watched: Vec<(u64, u64, usize)> = Vec::new();
+        for (band, known) in tenant.saving.watched.iter().enumerate() {
+            let id = known.and_then(|known| self.jobs.get(known.job)).map(|job| job.id.as_u64());
+            watched.extend(
+                known.zip(id).map(|(known, id)| (known.since.saturating_add(self.config.reserve_after), id, band)),
+            );
+        }
+        watched.sort_unstable();
+        let (due, early): (Vec<_>, Vec<_>) = watched.into_iter().partition(|(at, ..)| *at <= self.now);
+        for (_, _, band) in due {
+            let Some(line) = self.first_line(number, band).filter(|line| self.could_ever(number, line.queue)) else {
+                continue;
+            };
+            let Some((key, entry)) = self.head(line.queue) else { continue };
+            if let Some(tenant) = self.tenants.get_mut(number as usize) {
+                tenant.saving.goal = Some(Goal { job: entry.job, queue: line.queue, band, key });
+            }
+            return;
+        }
+        let tenant = self.tenants.get_mut(number as usize).filter(|tenant| !tenant.saving.timer);
+        if let (Some((at, ..)), Some(tenant)) = (early.first(), tenant) {
+            tenant.saving.timer = true;
+            self.timers.set(*at, Timer::Saving(number));
+        }
+    }
+
+    /// Whether the limits could ever allow the first job of a queue, and the workers that are there now could hold it if they
+    /// were empty. Cost: linear in workers.
+    fn could_ever(&self, tenant: u32, queue: u32) -> bool {
+        let class = self.queues.get(queue as usize).and_then(|queue| self.classes.get(queue.class));
+        let numbers: Vec<u32> = self.ever(tenant, queue).into_iter().map(|(number, _)| number).collect();
+        class.is_some_and(|class| self.could_hold(class, &numbers))
+    }
+
+    fn could_hold(&self, class: &Class, numbers: &[u32]) -> bool {
+        let gang = class.shape.gang.as_ref();
+        let (size, label) = gang.map_or((1, None), |gang| (gang.size, gang.same_label.as_deref()));
+        let most = gang.and_then(|gang| gang.max_per_worker).unwrap_or(size);
+        let mut groups: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+        for (_, worker) in self.workers.iter() {
+            let kind = self.table.kind(worker.place);
+            if !self.could_open(worker) || !class.sees(kind) {
+                continue;
+            }
+            let group = match label {
+                None => Some(""),
+                Some(label) => self.kinds.get(kind).and_then(|kind| kind.labels.get(label)).map(String::as_str),
+            };
+            let total =
+                |(dim, amount): &(u8, i32)| self.table.total(usize::from(*dim), worker.place) / (*amount).max(1);
+            let times = |number: &u32| self.requests.get(*number)?.need.iter().map(total).min();
+            let times = numbers.iter().filter_map(times).max().and_then(|times| u32::try_from(times).ok()).unwrap_or(0);
+            if let Some(group) = group {
+                *groups.entry(group).or_default() += u64::from(times.min(most));
+            }
+        }
+        groups.into_values().any(|sum| sum >= u64::from(size))
+    }
+}

@@ -1,0 +1,186 @@
+//! Savings of tenants for who waits for their limits: section 2.11.
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::Config;
+use crate::engine::{Obstacle, Scheduler};
+use crate::event::{ArraySpec, Event, Gate, Outcome, Quota};
+use crate::job::{Gang, JobSpec, Priority};
+use crate::token::{AttemptRef, WorkerKey};
+
+/// What a tenant `t` may use of a worker of 8000m.
+fn limited(quota: Quota) -> (Bed, WorkerKey) {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(8000));
+    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
+    (bed, worker)
+}
+
+fn cpu(max_cpu_m: u64) -> Quota {
+    Quota { max_cpu_m: Some(max_cpu_m), ..Quota::default() }
+}
+
+/// Four of 1000m run, which is all that the tenant may, one of 3000m was stopped at 0, and more of 1000m wait.
+fn stopped() -> (Bed, WorkerKey, Vec<AttemptRef>) {
+    let (mut bed, worker) = limited(cpu(4000));
+    (1..=4).for_each(|number| bed.submit(number, spec(1000)));
+    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    sent.iter().for_each(|attempt| bed.start(*attempt, worker));
+    bed.submit(10, spec(3000));
+    (20..30).for_each(|number| bed.submit(number, spec(1000)));
+    assert_eq!(bed.starts(), [0_u64; 0]);
+    (bed, worker, sent)
+}
+
+/// Time passes in which the worker is heard, and a round.
+fn pass(bed: &mut Bed, worker: WorkerKey, millis: u64) -> Vec<u64> {
+    bed.wait(millis);
+    bed.must(Event::Heartbeat { worker });
+    bed.starts()
+}
+
+fn end_all(bed: &mut Bed, worker: WorkerKey, sent: &[AttemptRef]) {
+    for attempt in sent {
+        bed.result(*attempt, worker, Outcome::Succeeded);
+    }
+}
+
+fn savings(scheduler: &Scheduler) -> Vec<u64> {
+    scheduler.savings().map(|(_, job)| job.counter()).collect()
+}
+
+#[test]
+pub(super) fn s2_11_a_tenant_saves_for_its_first_job_that_its_limits_stopped_for_long() {
+    let (mut bed, worker, sent) = stopped();
+    assert_eq!((pass(&mut bed, worker, 9_999), savings(&bed.scheduler)), (vec![], vec![]));
+    assert_eq!(bed.scheduler.next_deadline(), Some(10_000), "a timer says when, nobody asks");
+    assert_eq!((pass(&mut bed, worker, 1), savings(&bed.scheduler)), (vec![], vec![10]));
+    for (at, attempt) in sent.iter().enumerate() {
+        bed.result(*attempt, worker, Outcome::Succeeded);
+        let expected: &[u64] = [&[][..], &[], &[10], &[20]][at];
+        assert_eq!(bed.starts(), expected, "after {at} ends");
+    }
+    assert_eq!(savings(&bed.scheduler), [0_u64; 0]);
+}
+
+#[test]
+pub(super) fn s2_11_until_then_its_own_smaller_jobs_go_on() {
+    let (mut bed, worker, sent) = stopped();
+    pass(&mut bed, worker, 9_000);
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [20]);
+}
+
+#[test]
+pub(super) fn s2_11_who_fits_beside_all_that_is_saved_still_starts() {
+    let (mut bed, worker) = limited(Quota { max_cpu_m: Some(5000), max_running_jobs: Some(6), ..Quota::default() });
+    bed.submit(1, spec(4000));
+    let (first, _) = bed.round()[0];
+    bed.start(first, worker);
+    let gang = Gang { size: 2, max_per_worker: None, same_label: None };
+    bed.submit(10, JobSpec { gang: Some(gang), ..spec(2000) });
+    assert_eq!((bed.starts(), pass(&mut bed, worker, 10_000)), (vec![], vec![]));
+    bed.submit(20, spec(1000));
+    assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![], vec![10]), "both members are saved for");
+    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: cpu(9000) });
+    assert_eq!(bed.starts(), [10, 10], "its members enter, and with them the worker is full");
+    bed.result(first, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [20]);
+}
+
+#[test]
+pub(super) fn s2_11_other_tenants_and_other_limits_are_not_saved() {
+    let (mut bed, worker, _) = stopped();
+    pass(&mut bed, worker, 10_000);
+    bed.submit(40, JobSpec { tenant: "u".parse().unwrap(), ..spec(1000) });
+    assert_eq!(bed.starts(), [40]);
+}
+
+#[test]
+pub(super) fn s2_11_savings_end_with_the_job_with_its_place_and_with_its_chance() {
+    for end in 0..4 {
+        let (mut bed, worker, sent) = stopped();
+        pass(&mut bed, worker, 10_000);
+        match end {
+            0 => bed.must(Event::Cancel { job: id(10), elements: None }),
+            1 => bed.submit(50, JobSpec { priority: Priority(4), ..spec(500) }),
+            2 => bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: cpu(2999) }),
+            _ => bed.must(Event::Updated { worker, capabilities: offer(2000).into() }),
+        }
+        bed.round();
+        assert_eq!(savings(&bed.scheduler), [0_u64; 0], "end {end}");
+        end_all(&mut bed, worker, &sent[..3]);
+        let starts = bed.starts();
+        assert_eq!(starts.first(), Some(&if end == 1 { 50 } else { 20 }), "end {end}: {starts:?}");
+    }
+}
+
+#[test]
+pub(super) fn s2_11_the_longest_waiting_is_saved_for_first_and_then_the_next() {
+    let (mut bed, worker, sent) = stopped();
+    pass(&mut bed, worker, 1_000);
+    bed.submit(5, JobSpec { priority: Priority(0), ..spec(4000) });
+    assert_eq!((bed.starts(), pass(&mut bed, worker, 9_000), savings(&bed.scheduler)), (vec![], vec![], vec![10]));
+    pass(&mut bed, worker, 5_000);
+    end_all(&mut bed, worker, &sent);
+    let started: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    let numbers: Vec<u64> = started.iter().map(|attempt| attempt.job.counter()).collect();
+    assert_eq!((numbers, savings(&bed.scheduler)), (vec![10, 20], vec![5]));
+    bed.result(started[1], worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [0_u64; 0]);
+    bed.result(started[0], worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [5]);
+}
+
+#[test]
+pub(super) fn s2_11_an_array_is_saved_for_element_by_element() {
+    let (mut bed, worker) = limited(cpu(3000));
+    bed.submit(1, spec(1000));
+    let (first, _) = bed.round()[0];
+    bed.start(first, worker);
+    let array = ArraySpec { indices: vec![(0, 2)], ..ArraySpec::default() };
+    bed.must(Event::SubmitArray { job: id(10), spec: spec(2500).into(), gate: Gate::default(), array });
+    bed.submit(20, spec(1000));
+    assert_eq!((bed.starts(), pass(&mut bed, worker, 8_000)), (vec![20], vec![]));
+    pass(&mut bed, worker, 2_000);
+    bed.submit(21, spec(1000));
+    assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![], vec![10]));
+    bed.result(first, worker, Outcome::Succeeded);
+    let second = AttemptRef { job: id(20), ..first };
+    bed.result(second, worker, Outcome::Succeeded);
+    assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![10], vec![]));
+}
+
+#[test]
+pub(super) fn s2_11_savings_survive_a_snapshot() {
+    let (mut bed, worker, sent) = stopped();
+    pass(&mut bed, worker, 10_000);
+    let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
+    bed.scheduler = Scheduler::restore(serde_json::from_str(&text).unwrap(), Config::default()).unwrap();
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![], vec![10]));
+}
+
+#[test]
+pub(super) fn s2_9_an_explanation_tells_whom_the_tenant_saves_for() {
+    let (mut bed, worker, sent) = stopped();
+    pass(&mut bed, worker, 10_000);
+    let obstacle = |bed: &Bed, number| bed.scheduler.explain(id(number)).unwrap().obstacle;
+    assert!(matches!(obstacle(&bed, 20), Some(Obstacle::Quota(_))), "nothing is left for it either way");
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    assert_eq!(obstacle(&bed, 20), Some(Obstacle::Saving(id(10))));
+    assert!(matches!(obstacle(&bed, 10), Some(Obstacle::Quota(_))));
+}
+
+#[test]
+pub(super) fn s2_11_a_job_that_no_worker_could_hold_is_not_saved_for() {
+    let (mut bed, worker) = limited(cpu(9500));
+    bed.submit(1, spec(1000));
+    let (first, _) = bed.round()[0];
+    bed.start(first, worker);
+    bed.submit(10, spec(9000));
+    assert_eq!((bed.starts(), pass(&mut bed, worker, 10_000), savings(&bed.scheduler)), (vec![], vec![], vec![]));
+    let other = bed.worker("w2", offer(9000));
+    bed.starts();
+    assert_eq!(pass(&mut bed, other, 10_000), [0_u64; 0]);
+    assert_eq!(savings(&bed.scheduler), [10], "there is one now");
+}

@@ -1,0 +1,42 @@
+//! What a tenant saves its limits for: the job, and those that wait longest for these limits. Owns the record; who saves for
+//! whom and for how long is decided by the engine.
+
+use serde::{Deserialize, Serialize};
+
+use crate::queue::Key;
+
+/// The first job of a tenant and band, which the tenant's limits stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Watched {
+    pub(crate) job: u32,
+    /// That of its entry in its queue.
+    pub(crate) stamp: u32,
+    /// When it was first seen to be stopped.
+    pub(crate) since: u64,
+}
+
+/// The job that a tenant saves for: the first of its band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Goal {
+    pub(crate) job: u32,
+    pub(crate) queue: u32,
+    pub(crate) band: usize,
+    pub(crate) key: Key,
+}
+
+/// Whom a tenant saves for, and whom it may save for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Saving {
+    /// By band.
+    pub(crate) watched: [Option<Watched>; 3],
+    pub(crate) goal: Option<Goal>,
+    /// The timer that looks at those that are watched is set.
+    pub(crate) timer: bool,
+}
+
+impl Saving {
+    /// Whether there is anybody that it is or may be saved for.
+    pub(crate) fn is_on(&self) -> bool {
+        self.goal.is_some() || self.watched.iter().any(Option::is_some)
+    }
+}

@@ -1,0 +1,113 @@
+//! The law of saving in a random world (section 2.11, no starvation): while a tenant saves its limits for a job, its other
+//! jobs start only if they leave room for all that this one needs. Owns for whom the scheduler said that it saves, and when
+//! that has to end; how much is left beside it is worked out in `room`.
+
+use std::collections::BTreeMap;
+
+use orlop_core::id::JobId;
+use orlop_core::machine::job::JobState;
+
+use super::amounts::{Amounts, alternatives, needs, times};
+use super::law::{Broken, Law};
+use super::model::{Model, UnitId};
+use super::room::admits;
+use crate::effect::Effect;
+use crate::engine::Scheduler;
+use crate::event::Quota;
+use crate::job::JobSpec;
+
+/// Whom a tenant saves for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    job: JobId,
+    /// It is known that it saves for it all through the call, unless an effect ends that.
+    sure: bool,
+}
+
+/// By tenant.
+pub(super) type Savings = BTreeMap<String, Saved>;
+
+fn told(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
+    scheduler.savings().map(|(tenant, job)| (tenant.to_string(), job)).collect()
+}
+
+impl Model {
+    /// Before the effects of a call: what was saved for before and after it was so meanwhile.
+    pub(super) fn begin_savings(&mut self, scheduler: &Scheduler) {
+        let after = told(scheduler);
+        for (tenant, saved) in &mut self.savings {
+            saved.sure = after.get(tenant) == Some(&saved.job);
+        }
+    }
+
+    /// What a tenant's limits have to leave for the job that it saves for, by each of its alternatives that they could ever
+    /// allow; nothing if `spec` stands in the same line.
+    pub(super) fn saved(&self, spec: &JobSpec, quota: &Quota) -> Vec<Amounts> {
+        let Some(goal) = self.savings.get(spec.tenant.as_str()).and_then(|saved| self.spec(saved.job)) else {
+            return Vec::new();
+        };
+        let shape = |spec: &JobSpec| {
+            let band = spec.priority.band().index();
+            (spec.resources.clone(), spec.requires.clone(), spec.runtime, spec.gang.clone(), band)
+        };
+        if shape(goal) == shape(spec) {
+            return Vec::new();
+        }
+        let all = alternatives(goal).into_iter().map(|gpu| times(&needs(goal, gpu), u64::from(goal.members())));
+        all.filter(|need| admits(quota, need, need)).collect()
+    }
+
+    /// A job is about to start: it leaves what its tenant saves for another. Who reserved workers before may start.
+    pub(super) fn spends(&self, (job, index): UnitId, held: &Amounts) -> Result<(), Broken> {
+        let Some(spec) = self.spec(job).filter(|_| !self.reserved.contains_key(&job)) else { return Ok(()) };
+        let Some(saved) = self.savings.get(spec.tenant.as_str()).filter(|saved| saved.sure) else { return Ok(()) };
+        let leaves = !self.allowed(spec, u64::from(spec.members()), held).is_empty();
+        Law::NoStarvation.demand(leaves, || format!("{job}.{index} takes what {} saves for {}", spec.tenant, saved.job))
+    }
+
+    /// An effect was taken in: what starts, leaves or is not the first of its band any more is not saved for.
+    pub(super) fn end_savings(&mut self, effect: &Effect) {
+        let Effect::JobChanged { job, to, .. } = effect else { return };
+        if self.savings.is_empty() {
+            return;
+        }
+        let mut savings = std::mem::take(&mut self.savings);
+        savings.retain(|_, saved| (saved.job != *job || *to != JobState::Assigned) && self.is_first(saved.job));
+        self.savings = savings;
+    }
+
+    fn is_first(&self, job: JobId) -> bool {
+        let Some(spec) = self.spec(job) else { return false };
+        let (tenant, band) = (spec.tenant.as_str(), spec.priority.band().index());
+        let lines = self.lines();
+        let own = lines.iter().filter(|line| line.tenant == tenant && line.band == band);
+        own.map(|line| line.first).min().is_some_and(|(_, (first, _))| first == job)
+    }
+
+    /// After a call: what the scheduler saves for now. Nothing that an effect put an end to is among it, and what is new has
+    /// waited.
+    pub(super) fn sync_savings(
+        &mut self,
+        effects: &[Effect],
+        before: &Savings,
+        scheduler: &Scheduler,
+    ) -> Result<(), Broken> {
+        let law = Law::NoStarvation;
+        let after = told(scheduler);
+        for (tenant, job) in &after {
+            law.demand(self.is_first(*job), || {
+                format!("{tenant} saves for {job}, which is not the first of its band")
+            })?;
+            let started = |effect: &Effect| matches!(effect, Effect::JobChanged { job: of, to: JobState::Assigned, .. } if of == job);
+            let ended = effects.iter().any(started);
+            law.demand(!ended, || format!("{tenant} still saves for {job}, which has started"))?;
+            let waited = scheduler.job(*job, None).map_or(0, |view| scheduler.now().saturating_sub(view.submitted));
+            let known = before.get(tenant).is_some_and(|saved| saved.job == *job);
+            law.demand(known || waited >= scheduler.config().reserve_after, || {
+                format!("{tenant} saves for {job}, which has waited for {waited} ms only")
+            })?;
+        }
+        self.savings = after.into_iter().map(|(tenant, job)| (tenant, Saved { job, sure: true })).collect();
+        Ok(())
+    }
+}
