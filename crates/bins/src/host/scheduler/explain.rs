@@ -81,6 +81,7 @@ fn obstacle(obstacle: &Obstacle) -> String {
             let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
             format!("limits of its tenant: {}", limits.join(", "))
         }
+        Obstacle::Saving(job) => format!("its tenant saves its limits for job {job}, which has waited long"),
         _ => format!("{obstacle:?}"),
     }
 }
