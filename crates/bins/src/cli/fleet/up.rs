@@ -19,11 +19,12 @@ use super::data::Data;
 use super::exit::{Exit, Trouble};
 use crate::api::{self, Api, BASE};
 use crate::host::scheduler::clock::MachineClock;
-use crate::host::scheduler::grpc::{ServeError, serve_plain};
+use crate::host::scheduler::grpc;
 use crate::host::scheduler::{Handle, Options, Server, Status, Stop};
 use crate::host::worker::remote::RemoteLink;
 use crate::host::worker::{Agent, AgentOptions, Control};
 use crate::telemetry::metrics::Metrics;
+use crate::wire::grpc::{Listening, Refusal};
 
 /// The tenant of jobs that name none.
 const TENANT: &str = "default";
@@ -69,7 +70,7 @@ struct Running {
 struct Grpc {
     address: SocketAddr,
     stop: Stop,
-    task: JoinHandle<Result<(), ServeError>>,
+    task: JoinHandle<Result<(), Refusal>>,
 }
 
 /// Starts the server and serves until it is told to end.
@@ -114,7 +115,9 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let store = opened.map_err(|error| Trouble::unreachable(format!("{}: {}", file.display(), error.chain())))?;
     let store = Arc::new(store);
     let (socket, address) = bind(args.listen).await?;
-    let (grpc_socket, grpc_address) = bind(args.grpc_listen).await?;
+    let grpc_socket = Listening::bind(args.grpc_listen, None).await;
+    let grpc_socket = grpc_socket.map_err(|refused| Trouble::usage(refused.to_string()))?;
+    let grpc_address = grpc_socket.address();
     let holder = Holder { name: format!("up-{}", std::process::id()), url: format!("http://{address}") };
     let options = Options { holder, ..Options::default() };
     let fleet: Arc<dyn FleetStore> = Arc::clone(&store) as Arc<dyn FleetStore>;
@@ -128,7 +131,7 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let api = api.map_err(|error| Trouble::unreachable(error.chain()))?;
     let listener = api::listen(socket, &api).map_err(|error| Trouble::unreachable(error.to_string()))?;
     let stop = Stop::default();
-    let task = tokio::spawn(serve_plain(server.handle().clone(), grpc_socket, stop.clone()));
+    let task = tokio::spawn(grpc::serve(server.handle().clone(), grpc_socket, stop.clone()));
     let grpc = Grpc { address: grpc_address, stop, task };
     let worker = if args.no_worker { None } else { Some(work(&data, grpc_address).await?) };
     Ok(Running { server, store, listener, grpc, worker, data })
