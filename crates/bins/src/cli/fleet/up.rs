@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::store::sqlite::fleet::{Durability, SqliteFleet};
 use orlop_core::id::TenantName;
@@ -119,7 +120,9 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let grpc_socket = grpc_socket.map_err(|refused| Trouble::usage(refused.to_string()))?;
     let grpc_address = grpc_socket.address();
     let holder = Holder { name: format!("up-{}", std::process::id()), url: format!("http://{address}") };
-    let options = Options { holder, ..Options::default() };
+    let logs = LogStore::open(data.path().join("logs"), LogOptions::default());
+    let logs = logs.map_err(|error| Trouble::unreachable(error.chain()))?;
+    let options = Options { holder, logs: Some(logs), ..Options::default() };
     let fleet: Arc<dyn FleetStore> = Arc::clone(&store) as Arc<dyn FleetStore>;
     let runtime = tokio::runtime::Handle::current();
     let server = Server::start(fleet, Arc::new(MachineClock::default()), options, runtime);
