@@ -97,8 +97,7 @@ impl Api {
         let Some(token) = found.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok()) else {
             return Ok(None);
         };
-        let hex: String = token.hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        let matches = SecretHash::from_hex(&hex).is_some_and(|hash| hash.matches(&bearer.hash()));
+        let matches = SecretHash::from_bytes(&token.hash).is_some_and(|hash| hash.matches(&bearer.hash()));
         let over = token.revoked_at.is_some() || token.expires_at.is_some_and(|at| at <= self.handle.clock().wall());
         if !matches || over || token.kind != ACCESS {
             return Ok(None);

@@ -56,12 +56,10 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         return Err(Box::new(Problem::new(Code::Conflict, text)));
     }
     let bearer = Bearer::generate(&api.random).map_err(internal)?;
-    let hex = bearer.hash().to_hex();
-    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
     let now = api.handle.clock().wall();
     let token = Token {
         id: bearer.id().as_str().to_owned(),
-        hash: (0..hex.len()).step_by(2).filter_map(byte).collect(),
+        hash: bearer.hash().as_bytes().to_vec(),
         kind: ACCESS.to_owned(),
         role: role.as_str().to_owned(),
         tenants: new.tenants,
