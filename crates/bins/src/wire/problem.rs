@@ -179,8 +179,14 @@ pub struct Problem {
     pub quota: Option<QuotaUse>,
     /// The request's id.
     pub instance: Option<String>,
-    /// The leader's address, beside [`Code::NotLeader`].
+    /// Where the leader is, beside [`Code::NotLeader`]: the address of its REST interface and, after a blank, that of its
+    /// gRPC services, where they differ. Each edge tells its own.
     pub leader: Option<String>,
+}
+
+/// The leader's address for clients of REST, and for those of gRPC.
+fn edges(leader: &str) -> (&str, &str) {
+    leader.split_once(' ').unwrap_or((leader, leader))
 }
 
 impl Problem {
@@ -228,7 +234,7 @@ impl Problem {
             put("errors", (!self.errors.is_empty()).then(|| serde_json::json!(self.errors)));
             put("retry_after_ms", self.retry_after_ms.map(Into::into));
             put("quota", self.quota.as_ref().map(|quota| serde_json::json!(quota)));
-            put("leader", self.leader.clone().map(Into::into));
+            put("leader", self.leader.as_deref().map(|leader| edges(leader).0.into()));
         }
         body
     }
@@ -281,7 +287,8 @@ impl From<Problem> for tonic::Status {
         let status = RpcStatus { code: code as i32, message: problem.detail.clone(), details: vec![any] };
         let mut trailers = MetadataMap::new();
         // An address that no trailer can carry is left out: clients then ask the other endpoints they know.
-        if let Some(leader) = problem.leader.as_ref().and_then(|leader| AsciiMetadataValue::try_from(leader).ok()) {
+        let leader = problem.leader.as_deref().map(|leader| edges(leader).1);
+        if let Some(leader) = leader.and_then(|leader| AsciiMetadataValue::try_from(leader).ok()) {
             trailers.insert(LEADER_TRAILER, leader);
         }
         Self::with_details_and_metadata(code, problem.detail, status.encode_to_vec().into(), trailers)
@@ -317,6 +324,14 @@ mod tests {
         let table: Vec<String> = Code::ALL.iter().map(row).collect();
         insta::assert_snapshot!(table.join("\n"));
         assert!(Code::ALL.iter().all(|code| Code::from_name(code.as_str()) == Some(*code)));
+    }
+
+    #[test]
+    fn s5_4_each_edge_tells_its_own_address_of_the_leader() {
+        let leader = Some("https://b:7070 https://b:7071".to_owned());
+        let problem = Problem { leader, ..Problem::new(Code::NotLeader, "x") };
+        assert_eq!(problem.body()["leader"], "https://b:7070");
+        assert_eq!(Problem::from(tonic::Status::from(problem)).leader.as_deref(), Some("https://b:7071"));
     }
 
     fn full() -> Problem {

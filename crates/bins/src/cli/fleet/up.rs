@@ -8,24 +8,19 @@ use std::time::Duration;
 use clap::Args;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::process::ShimProgram;
-use orlop_cloud::store::sqlite::fleet::{Durability, SqliteFleet};
+use orlop_cloud::store::sqlite::fleet::Durability;
 use orlop_core::id::TenantName;
-use orlop_core::ports::fleet_store::{FleetStore, Holder};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use orlop_core::ports::fleet_store::Holder;
 
 use super::super::signals::Signals;
 use super::super::{SUPERVISOR, output};
 use super::data::Data;
 use super::exit::{Exit, Trouble};
-use crate::api::{self, Api, BASE};
-use crate::host::scheduler::clock::MachineClock;
-use crate::host::scheduler::grpc;
-use crate::host::scheduler::{Handle, Options, Server, Status, Stop};
+use crate::api::BASE;
+use crate::host::scheduler::program::{Plan, StartError, StorePlace, Whole};
+use crate::host::scheduler::{Handle, Options, Status};
 use crate::host::worker::remote::RemoteLink;
 use crate::host::worker::{Agent, AgentOptions, Control};
-use crate::telemetry::metrics::Metrics;
-use crate::wire::grpc::{Listening, Refusal};
 
 /// The tenant of jobs that name none.
 const TENANT: &str = "default";
@@ -59,29 +54,13 @@ pub(in crate::cli) struct UpArgs {
 
 /// What runs.
 struct Running {
-    server: Server,
-    store: Arc<SqliteFleet>,
-    listener: api::Listener,
-    grpc: Grpc,
+    whole: Whole,
     worker: Option<Agent>,
     data: Data,
 }
 
-/// The gRPC services.
-struct Grpc {
-    address: SocketAddr,
-    stop: Stop,
-    task: JoinHandle<Result<(), Refusal>>,
-}
-
 /// Starts the server and serves until it is told to end.
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Trouble> {
-    for address in [args.listen, args.grpc_listen] {
-        if !address.ip().is_loopback() {
-            let text = format!("{address} can be reached from outside; that needs TLS and tokens: use loopback");
-            return Err(Trouble::usage(text));
-        }
-    }
     let mut signals = Signals::take()?;
     let running = start(&args).await?;
     output::print(&greeting(&running))?;
@@ -101,43 +80,31 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Trouble> {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Trouble> {
-    let taken = TcpListener::bind(address).await;
-    let socket = taken.map_err(|error| Trouble::usage(format!("{address} cannot be listened on: {error}")))?;
-    let address = socket.local_addr().map_err(|error| Trouble::unreachable(error.to_string()))?;
-    Ok((socket, address))
+/// What a server that does not start means for who started it.
+fn refused(error: &StartError) -> Trouble {
+    match error {
+        StartError::Address(..) | StartError::Open(_) => Trouble::usage(error.to_string()),
+        StartError::Store(_) | StartError::System(_) => Trouble::unreachable(error.to_string()),
+    }
 }
 
 async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let data = if args.memory_store { Data::passing()? } else { Data::at(args.data.clone())? };
     let durability = if args.memory_store { Durability::Normal } else { Durability::Full };
-    let file = data.path().join("fleet.db");
-    let opened = SqliteFleet::open(&file, durability).await;
-    let store = opened.map_err(|error| Trouble::unreachable(format!("{}: {}", file.display(), error.chain())))?;
-    let store = Arc::new(store);
-    let (socket, address) = bind(args.listen).await?;
-    let grpc_socket = Listening::bind(args.grpc_listen, None).await;
-    let grpc_socket = grpc_socket.map_err(|refused| Trouble::usage(refused.to_string()))?;
-    let grpc_address = grpc_socket.address();
-    let holder = Holder { name: format!("up-{}", std::process::id()), url: format!("http://{address}") };
+    let path = data.path().join("fleet.db");
+    let failed = format!("{}: ", path.display());
+    let store = StorePlace::Sqlite { path, durability }.open().await;
+    let store = store.map_err(|error| Trouble::unreachable(failed + &error.chain()))?;
     let logs = LogStore::open(data.path().join("logs"), LogOptions::default());
     let logs = logs.map_err(|error| Trouble::unreachable(error.chain()))?;
-    let options = Options { holder, logs: Some(logs), ..Options::default() };
-    let fleet: Arc<dyn FleetStore> = Arc::clone(&store) as Arc<dyn FleetStore>;
-    let runtime = tokio::runtime::Handle::current();
-    let server = Server::start(fleet, Arc::new(MachineClock::default()), options, runtime);
-    let server = server.map_err(|error| Trouble::unreachable(format!("the server cannot be started: {error}")))?;
-    leads(server.handle()).await?;
+    let holder = Holder { name: format!("up-{}", std::process::id()), url: String::new() };
     let tenant: TenantName = TENANT.parse().map_err(|error| Trouble::usage(format!("{error}")))?;
-    let options = api::Options::loopback(tenant);
-    let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await;
-    let api = api.map_err(|error| Trouble::unreachable(error.chain()))?;
-    let listener = api::listen(socket, &api).map_err(|error| Trouble::unreachable(error.to_string()))?;
-    let stop = Stop::default();
-    let task = tokio::spawn(grpc::serve(server.handle().clone(), grpc_socket, stop.clone()));
-    let grpc = Grpc { address: grpc_address, stop, task };
-    let worker = if args.no_worker { None } else { Some(work(&data, grpc_address).await?) };
-    Ok(Running { server, store, listener, grpc, worker, data })
+    let options = Options { holder, logs: Some(logs), ..Options::default() };
+    let plan = Plan { options, rest: args.listen, grpc: args.grpc_listen, tenant };
+    let whole = Whole::start(plan, store).await.map_err(|error| refused(&error))?;
+    leads(whole.handle()).await?;
+    let worker = if args.no_worker { None } else { Some(work(&data, whole.grpc()).await?) };
+    Ok(Running { whole, worker, data })
 }
 
 /// Starts a worker on this machine: all of it but what the machine itself needs.
@@ -168,36 +135,28 @@ async fn leads(handle: &Handle) -> Result<(), Trouble> {
 }
 
 fn greeting(running: &Running) -> String {
-    let address = running.listener.address();
+    let address = running.whole.rest();
     let server = if address.port() == 7070 { String::new() } else { format!(" --server http://{address}") };
     let worker = match &running.worker {
         Some(agent) => agent.worker().to_string(),
-        None => format!("none; start one with `orlop-worker --server http://{} --state DIR`", running.grpc.address),
+        None => format!("none; start one with `orlop-worker --server http://{} --state DIR`", running.whole.grpc()),
     };
     format!(
         "orlop {} is up\n  REST    http://{address}{BASE}\n  gRPC    http://{}\n  data    {}\n  worker  {worker}\n\n\
          try:  orlop submit{server} --wait -- echo hello\n      orlop jobs{server}\n",
         env!("CARGO_PKG_VERSION"),
-        running.grpc.address,
+        running.whole.grpc(),
         running.data.path().display(),
     )
 }
 
 /// Ends in good order: what runs finishes, requests under way are answered, everything is written.
 async fn end(running: Running) {
-    let Running { server, store, listener, grpc, worker, data } = running;
+    let Running { whole, worker, data } = running;
     if let Some(agent) = worker {
         agent.drain();
         agent.ended().await;
     }
-    listener.stop().await;
-    server.stop().await;
-    grpc.stop.stop();
-    if let Ok(Err(error)) = grpc.task.await {
-        tracing::warn!(target: "orlop::up", %error, "the gRPC services ended");
-    }
-    if let Some(store) = Arc::into_inner(store) {
-        store.close().await;
-    }
+    whole.stop().await;
     drop(data);
 }

@@ -32,7 +32,8 @@ pub(super) fn store_unavailable() -> Error {
 /// Another server leads, or none yet.
 pub(super) fn not_leader(leader: Option<String>) -> Error {
     let detail = match &leader {
-        Some(url) => format!("this server does not lead; ask {url}"),
+        // The address of REST comes first: people read it.
+        Some(url) => format!("this server does not lead; ask {}", url.split(' ').next().unwrap_or_default()),
         None => "this server does not lead, and nobody does yet; try again shortly".to_owned(),
     };
     Box::new(Problem { leader, ..Problem::new(Code::NotLeader, detail).after(1000) })

@@ -17,6 +17,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::ingress::{LockFreePriorityQueue, Wake};
 use super::snapshot::Snapshot;
+use crate::telemetry::metrics::Metrics;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Options {
     pub logs: Option<LogStore>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// The lease of attempts, in milliseconds.
     pub lease_ms: u32,
     /// Time between the heartbeats of an agent, in milliseconds.
@@ -48,6 +51,7 @@ impl Default for Options {
             queue: 8192,
             logs: None,
             outbox: false,
+            metrics: Arc::new(Metrics::new()),
             lease_ms: 20_000,
             heartbeat_ms: 5000,
         }

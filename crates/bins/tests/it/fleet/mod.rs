@@ -1,8 +1,13 @@
-//! The fleet from outside: `orlop up` and the verbs that ask it, and the worker's program against a server of the protocol.
+//! The fleet from outside: `orlop up` and the verbs that ask it, the worker's program against a server of the protocol, and
+//! all programs beside one another.
 
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod agent;
 mod bench;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod programs;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod scheduler;
 mod trouble;
 mod verbs;
 mod work;

@@ -1,5 +1,6 @@
 //! What `orlop-scheduler` can be configured with. Owns the sections, their defaults and their checks.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use orlop_cloud::store::sqlite::fleet::Durability;
@@ -8,6 +9,8 @@ use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
 use super::super::Options;
+use super::store::StorePlace;
+use super::whole::Plan;
 
 /// Everything that can be configured. Durations are in milliseconds, or written as `15s`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,14 +26,20 @@ pub(super) struct Config {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ServerConfig {
-    /// Address of the gRPC services; port 0 = any that is free.
+    /// Address of the REST interface; port 0 = any that is free.
     pub(super) listen: String,
-    /// A file that the address is written to once it is known; empty = none.
+    /// Address of the gRPC services; the same.
+    pub(super) grpc_listen: String,
+    /// A file that both addresses are written to once they are known; empty = none.
     pub(super) address_file: String,
-    /// Name of this server, unique among those that share a store; empty = its host's.
+    /// Name of this server, unique among those that share a store; empty = its host's with the number of its process.
     pub(super) name: String,
-    /// Where clients find it; empty = its address.
+    /// Where clients find its REST interface; empty = its address.
     pub(super) url: String,
+    /// Where workers and clients find its gRPC services; empty = their address.
+    pub(super) grpc_url: String,
+    /// The tenant of jobs that name none.
+    pub(super) tenant: String,
     /// How many inputs each of its queues holds.
     pub(super) queue: usize,
     /// Orders workers of equal rank.
@@ -45,10 +54,13 @@ impl Default for ServerConfig {
     fn default() -> Self {
         let options = Options::default();
         Self {
-            listen: "127.0.0.1:7071".to_owned(),
+            listen: "127.0.0.1:7070".to_owned(),
+            grpc_listen: "127.0.0.1:7071".to_owned(),
             address_file: String::new(),
             name: String::new(),
             url: String::new(),
+            grpc_url: String::new(),
+            tenant: "default".to_owned(),
             queue: options.queue,
             seed: options.seed,
             heartbeat: options.heartbeat_ms,
@@ -61,9 +73,13 @@ impl Default for ServerConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct StoreConfig {
+    /// A database that several servers share, such as `postgres://orlop@db/orlop`; empty = the file below.
+    pub(super) url: String,
+    /// The schema of the tables in the database.
+    pub(super) schema: String,
     /// The SQLite file.
     pub(super) path: PathBuf,
-    /// When a commit counts as written.
+    /// When a commit to the file counts as written.
     pub(super) synchronous: Synchronous,
     /// The folder of the logs of jobs.
     pub(super) logs: PathBuf,
@@ -72,10 +88,36 @@ pub(super) struct StoreConfig {
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
+            url: String::new(),
+            schema: "orlop".to_owned(),
             path: PathBuf::from("orlop-fleet.db"),
             synchronous: Synchronous::default(),
             logs: PathBuf::from("orlop-logs"),
         }
+    }
+}
+
+impl StoreConfig {
+    /// Where the store is.
+    ///
+    /// # Errors
+    /// A database is named, and this program was built without them.
+    pub(super) fn place(&self) -> Result<StorePlace, String> {
+        if self.url.is_empty() {
+            return Ok(StorePlace::Sqlite { path: self.path.clone(), durability: self.synchronous.into() });
+        }
+        self.database()
+    }
+
+    #[cfg(feature = "postgres")]
+    fn database(&self) -> Result<StorePlace, String> {
+        use orlop_cloud::store::postgres::fleet::PostgresOptions;
+        Ok(StorePlace::Postgres(PostgresOptions::new(&self.url).schema(&self.schema)))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn database(&self) -> Result<StorePlace, String> {
+        Err("store.url: this program was built without PostgreSQL; build it with the feature `postgres`".to_owned())
     }
 }
 
@@ -128,6 +170,10 @@ pub(super) enum LogFormat {
     Text,
 }
 
+fn address(key: &str, text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{key} is `{text}`; use an address with its port, such as 127.0.0.1:7070"))
+}
+
 impl Config {
     /// What keys say together: the first contradiction.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -142,27 +188,77 @@ impl Config {
         if self.server.queue == 0 {
             return Err("server.queue is 0; use 1 or more".to_owned());
         }
-        Ok(())
+        self.plan().and_then(|_| self.store.place()).map(|_| ())
     }
 
-    /// What the server is started with, at an address.
-    pub(super) fn options(&self, address: &str) -> Options {
-        let or = |given: &str, other: String| if given.is_empty() { other } else { given.to_owned() };
+    /// What the server is started with.
+    ///
+    /// # Errors
+    /// An address or a name is none.
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        let server = &self.server;
+        let (rest, grpc) =
+            (address("server.listen", &server.listen)?, address("server.grpc_listen", &server.grpc_listen)?);
+        let tenant = server.tenant.parse().map_err(|error| format!("server.tenant: {error}"))?;
+        Ok(Plan { options: self.options(rest, grpc), rest, grpc, tenant })
+    }
+
+    fn options(&self, rest: SocketAddr, grpc: SocketAddr) -> Options {
         let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        let holder = Holder {
-            name: or(&self.server.name, format!("{}/{}", host(), std::process::id())),
-            url: or(&self.server.url, format!("http://{address}")),
+        let server = &self.server;
+        let name = match server.name.as_str() {
+            "" => format!("{}/{}", host(), std::process::id()),
+            given => given.to_owned(),
+        };
+        // Where nothing is said both are found at their addresses, once these are known.
+        let url = match (server.url.as_str(), server.grpc_url.as_str()) {
+            ("", "") => String::new(),
+            ("", grpc) => format!("http://{rest} {grpc}"),
+            (rest, "") => format!("{rest} http://{grpc}"),
+            (rest, grpc) => format!("{rest} {grpc}"),
         };
         Options {
             core: self.scheduler.clone(),
-            seed: self.server.seed,
-            holder,
-            queue: self.server.queue,
-            lease_ms: self.server.lease,
-            heartbeat_ms: self.server.heartbeat,
+            seed: server.seed,
+            holder: Holder { name, url },
+            queue: server.queue,
+            lease_ms: server.lease,
+            heartbeat_ms: server.heartbeat,
             ..Options::default()
         }
     }
+
+    /// The same as it may be shown: without secrets.
+    pub(super) fn masked(mut self) -> Self {
+        if !self.store.url.is_empty() {
+            self.store.url = masked_url(&self.store.url);
+        }
+        self
+    }
+}
+
+/// An address, or words as PostgreSQL takes them, without their password.
+fn masked_url(url: &str) -> String {
+    const MASK: &str = "***";
+    if let Some((scheme, rest)) = url.split_once("://") {
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let shown = match authority.rsplit_once('@') {
+            Some((user, host)) => match user.split_once(':') {
+                Some((user, _)) => format!("{user}:{MASK}@{host}"),
+                None => authority.to_owned(),
+            },
+            None => authority.to_owned(),
+        };
+        // A query can hold a password too, under more names than one.
+        let path = path.split_once('?').map_or(path.to_owned(), |(path, _)| format!("{path}?{MASK}"));
+        return format!("{scheme}://{shown}{path}");
+    }
+    let word = |word: &str| match word.split_once('=') {
+        Some((name, _)) if name.trim().eq_ignore_ascii_case("password") => format!("{name}={MASK}"),
+        _ => word.to_owned(),
+    };
+    // A quoted password can hold blanks: of such words nothing is shown.
+    if url.contains('\'') { MASK.to_owned() } else { url.split(' ').map(word).collect::<Vec<_>>().join(" ") }
 }
 
 #[cfg(test)]
@@ -180,5 +276,26 @@ mod tests {
     fn s10_what_is_printed_reads_back() {
         let printed = serde_saphyr::to_string(&Config::default()).unwrap();
         assert_eq!(serde_saphyr::from_str::<Config>(&printed).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn s10_secrets_are_masked() {
+        for (url, shown) in [
+            ("postgres://orlop:hush@db:5432/orlop", "postgres://orlop:***@db:5432/orlop"),
+            ("postgres://orlop@db/orlop", "postgres://orlop@db/orlop"),
+            ("postgres://a:hu@sh@db", "postgres://a:***@db"),
+            ("postgres://db/orlop?password=hush", "postgres://db/orlop?***"),
+            ("host=db password=hush user=orlop", "host=db password=*** user=orlop"),
+            ("host=db password='hu sh'", "***"),
+        ] {
+            let store = StoreConfig { url: url.to_owned(), ..StoreConfig::default() };
+            assert_eq!(Config { store, ..Config::default() }.masked().store.url, shown);
+        }
+    }
+
+    #[test]
+    fn s10_an_address_that_is_none_is_told() {
+        let server = ServerConfig { listen: "here".to_owned(), ..ServerConfig::default() };
+        insta::assert_snapshot!(Config { server, ..Config::default() }.check().unwrap_err(), @"server.listen is `here`; use an address with its port, such as 127.0.0.1:7070");
     }
 }

@@ -1,27 +1,29 @@
-//! The program `orlop-scheduler`: configuration, store, server, services, signals. Owns their order at the start and at the
-//! end.
+//! The program `orlop-scheduler`: configuration, log, store, server, signals. Owns their order at the start and at the end.
 
 mod config;
 mod layers;
+mod store;
+mod whole;
 
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_cloud::store::sqlite::fleet::SqliteFleet;
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use self::config::{Config, LogFormat};
 use self::layers::Layers;
-use super::clock::MachineClock;
-use super::grpc;
-use super::{Options, Server, Stop};
-use crate::wire::grpc::Listening;
+use self::store::OpenStore;
+pub(crate) use self::store::StorePlace;
+pub(crate) use self::whole::{Plan, StartError, Whole};
+
+/// The first wait for a database that cannot be reached, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The wait for a file that another server has.
+const LOCKED: Duration = Duration::from_millis(500);
 
 const USAGE: &str = "orlop-scheduler [--config FILE] [--print-config] [--<section>-<key> VALUE]…
 
@@ -46,7 +48,7 @@ pub fn main() -> ExitCode {
     match asked {
         Asked::Usage => tell(USAGE),
         Asked::Version => tell(concat!("orlop-scheduler ", env!("CARGO_PKG_VERSION"))),
-        Asked::Print(config) => match serde_saphyr::to_string(&*config) {
+        Asked::Print(config) => match serde_saphyr::to_string(&config.masked()) {
             Ok(text) => tell(text.trim_end()),
             Err(error) => complain(&error.to_string(), 1),
         },
@@ -132,65 +134,62 @@ async fn run(config: &Config) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let store = tokio::select! {
-        store = open(config) => Arc::new(store?),
+        store = open(config) => store?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
-    let listen = &config.server.listen;
-    let wanted: SocketAddr = listen.parse().map_err(|error| format!("server.listen `{listen}`: {error}"))?;
-    let socket = Listening::bind(wanted, None).await.map_err(|refused| format!("server.listen: {refused}"))?;
-    let address = socket.address().to_string();
     let logs = LogStore::open(&config.store.logs, LogOptions::default());
     let logs = logs.map_err(|error| format!("store.logs: {}", error.chain()))?;
-    let options = Options { logs: Some(logs), ..config.options(&address) };
-    let runtime = tokio::runtime::Handle::current();
-    let server = Server::start(store, Arc::new(MachineClock::default()), options, runtime);
-    let server = server.map_err(|error| error.to_string())?;
-    let stop = Stop::default();
-    let mut served = tokio::spawn(grpc::serve(server.handle().clone(), socket, stop.clone()));
-    tracing::info!(target: "orlop::scheduler", %address, "serves gRPC");
-    publish(&config.server.address_file, &address)?;
+    let mut plan = config.plan()?;
+    plan.options.logs = Some(logs);
+    let mut whole = Whole::start(plan, store).await.map_err(|error| error.to_string())?;
+    let (rest, grpc) = (whole.rest(), whole.grpc());
+    tracing::info!(target: "orlop::scheduler", %rest, %grpc, "serves");
+    publish(&config.server.address_file, &format!("http://{rest}\nhttp://{grpc}\n"))?;
     let early = tokio::select! {
-        early = &mut served => Some(early),
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
+        early = whole.failed() => Err(early),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
     };
     tracing::info!(target: "orlop::scheduler", "stops");
-    // What was taken is committed and answered before the connections close.
-    server.stop().await;
-    stop.stop();
-    let ended = match early {
-        Some(ended) => ended,
-        None => served.await,
-    };
-    ended.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    whole.stop().await;
+    early
 }
 
-/// Opens the store; where another server has it, waits for that one to end.
-async fn open(config: &Config) -> Result<SqliteFleet, String> {
-    let mut told = false;
+/// Opens the store; where another server has it waits for that one to end, and for a database to be reached.
+async fn open(config: &Config) -> Result<OpenStore, String> {
+    let place = config.store.place()?;
+    let (mut told, mut wait) = (None, RETRY.0);
     loop {
-        match SqliteFleet::open(&config.store.path, config.store.synchronous.into()).await {
+        let error = match place.open().await {
             Ok(store) => return Ok(store),
-            Err(locked) if locked.class == Class::Conflict => {
-                if !std::mem::replace(&mut told, true) {
-                    tracing::info!(target: "orlop::scheduler", error = locked.chain(), "waits for the store");
-                }
-                tokio::time::sleep(Duration::from_millis(500)).await;
+            Err(error) => error,
+        };
+        let pause = match error.class {
+            Class::Conflict => LOCKED,
+            Class::Transient => {
+                let pause = wait;
+                wait = (wait * 2).min(RETRY.1);
+                pause
             }
-            Err(error) => return Err(PortError::chain(&error)),
+            _ => return Err(PortError::chain(&error)),
+        };
+        // Each kind of trouble once: a store can be away for long.
+        if told.replace(error.class) != Some(error.class) {
+            tracing::warn!(target: "orlop::scheduler", error = error.chain(), "waits for the store");
         }
+        tokio::time::sleep(pause).await;
     }
 }
 
-/// Writes the address to a file that appears whole, if one is asked for.
-fn publish(path: &str, address: &str) -> Result<(), String> {
+/// Writes the addresses to a file that appears whole, if one is asked for.
+fn publish(path: &str, addresses: &str) -> Result<(), String> {
     if path.is_empty() {
         return Ok(());
     }
     let wrong = |error: std::io::Error| format!("server.address_file {path}: {error}");
     let before = format!("{path}.{}", std::process::id());
-    std::fs::write(&before, address).map_err(wrong)?;
+    std::fs::write(&before, addresses).map_err(wrong)?;
     std::fs::rename(&before, path).map_err(wrong)
 }
 

@@ -1,0 +1,83 @@
+//! The fleet's store of a server: one file on this machine, or a database that several servers share. Owns which one is
+//! opened and how it is closed; what stands in it is the store's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[cfg(feature = "postgres")]
+use orlop_cloud::store::postgres::fleet::{PostgresFleet, PostgresOptions};
+use orlop_cloud::store::sqlite::fleet::{Durability, SqliteFleet};
+use orlop_core::error::PortError;
+use orlop_core::ports::fleet_store::FleetStore;
+
+/// Where the store is.
+#[derive(Clone, Debug)]
+pub(crate) enum StorePlace {
+    /// A file; one server at a time opens it.
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// When a commit counts as written.
+        durability: Durability,
+    },
+    /// A database; one of its servers leads.
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresOptions),
+}
+
+impl StorePlace {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Conflict while another server has the file; Transient when the database cannot be reached; others when it cannot be
+    /// used at all.
+    pub(crate) async fn open(&self) -> Result<OpenStore, PortError> {
+        match self {
+            Self::Sqlite { path, durability } => {
+                SqliteFleet::open(path, *durability).await.map(|store| OpenStore::Sqlite(Arc::new(store)))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(options) => {
+                PostgresFleet::open(options.clone()).await.map(|store| OpenStore::Postgres(Arc::new(store)))
+            }
+        }
+    }
+}
+
+/// A store that is open.
+#[derive(Debug)]
+pub(crate) enum OpenStore {
+    /// A file.
+    Sqlite(Arc<SqliteFleet>),
+    /// A database.
+    #[cfg(feature = "postgres")]
+    Postgres(Arc<PostgresFleet>),
+}
+
+impl OpenStore {
+    /// The store behind its port.
+    pub(crate) fn fleet(&self) -> Arc<dyn FleetStore> {
+        match self {
+            Self::Sqlite(store) => Arc::<SqliteFleet>::clone(store),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => Arc::<PostgresFleet>::clone(store),
+        }
+    }
+
+    /// Waits for what is being written, if nobody else uses it any more, and closes it.
+    pub(crate) async fn close(self) {
+        match self {
+            Self::Sqlite(store) => {
+                if let Some(store) = Arc::into_inner(store) {
+                    store.close().await;
+                }
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => {
+                if let Some(store) = Arc::into_inner(store) {
+                    store.close().await;
+                }
+            }
+        }
+    }
+}

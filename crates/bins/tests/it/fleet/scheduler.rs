@@ -1,0 +1,66 @@
+//! `orlop-scheduler` as a program: its configuration, both interfaces, the store that a second one waits for.
+
+use nix::sys::signal::Signal;
+
+use super::programs::{Programs, until};
+
+#[test]
+fn s10_a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_back() {
+    let programs = Programs::new();
+    let scheduler = programs.scheduler("s1", &[]);
+    let worker = programs.worker("w1", &[&scheduler.grpc], &[]);
+    let done = programs.orlop(&scheduler.rest, &["submit", "--cpu", "100m", "--memory", "1Mi", "--wait", "--", "true"]);
+    assert_eq!(done.code, 0, "{done:?}\n{}\n{}", programs.log("s1"), programs.log("w1"));
+    let workers = programs.good(&scheduler.rest, &["workers", "-o", "name"]);
+    assert_eq!(workers.trim(), "w1");
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.end(), Some(0), "{}", programs.log("w1"));
+    scheduler.process.signal(Signal::SIGTERM);
+    assert_eq!(scheduler.process.end(), Some(0), "{}", programs.log("s1"));
+}
+
+#[test]
+fn s5_4_with_a_file_a_second_server_waits_for_the_first_and_then_has_everything() {
+    let programs = Programs::new();
+    let first = programs.scheduler("s1", &[]);
+    let id = programs.good(&first.rest, &["submit", "--", "true"]);
+    let second = programs.spawn_scheduler("s2", &[]);
+    until("the second one to say that it waits", || programs.log("s2").contains("waits for the store").then_some(()));
+    assert!(!programs.path("s2.address").exists());
+    first.process.signal(Signal::SIGKILL);
+    assert_eq!(first.process.end(), None);
+    let address = until("the second one's address", || std::fs::read_to_string(programs.path("s2.address")).ok());
+    let rest = address.lines().next().expect("an address");
+    let listed = until("what the first one had", || {
+        Some(programs.orlop(rest, &["jobs", "-o", "name"])).filter(|gave| gave.code == 0)
+    });
+    assert_eq!(listed.out, id);
+    drop(second);
+}
+
+#[test]
+fn s10_the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_an_error() {
+    let programs = Programs::new();
+    let file = programs.path("scheduler.yaml");
+    std::fs::write(&file, "store: {url: 'postgres://orlop:hush@db/orlop'}\nserver: {name: a, listen: '127.0.0.1:1'}\n")
+        .expect("a file is written");
+    let config = file.display().to_string();
+    let shown = |args: &[&str], variable: (&str, &str)| {
+        let mut command = programs.scheduler_command();
+        command.args(["--config", &config, "--print-config"]).args(args).env(variable.0, variable.1);
+        command.output().expect("it runs")
+    };
+    let good = shown(&["--server-name", "c"], ("ORLOP_SERVER_LISTEN", "127.0.0.1:2"));
+    let text = String::from_utf8_lossy(&good.stdout);
+    assert!(good.status.success() && !text.contains("hush"), "{text}");
+    assert!(
+        text.contains("name: c") && text.contains("127.0.0.1:2") && text.contains("postgres://orlop:***@db/orlop"),
+        "{text}"
+    );
+    for (args, variable) in [(["--server-x=1"].as_slice(), ("A", "b")), (&[], ("ORLOP_STORE_X", "1"))] {
+        let bad = shown(args, variable);
+        let text = String::from_utf8_lossy(&bad.stderr);
+        assert_eq!(bad.status.code(), Some(2), "{text}");
+        assert!(text.contains("there is no key"), "{text}");
+    }
+}
