@@ -3,7 +3,7 @@
 
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
-use super::routes::{again, cancel, events, jobs, parts, server, submit, tenants, tokens, workers};
+use super::routes::{again, cancel, events, jobs, logs, parts, server, submit, tenants, tokens, workers};
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
 use super::view::job::{
@@ -74,6 +74,20 @@ pub(super) const ROUTES: &[Route] = &[
         .named("jobs.elements", "Lists the elements of an array")
         .query(STATES)
         .gives(200, shape::<ElementList>),
+    Route::new(Method::Get, "/jobs/{id}/logs", VIEWER, by!(logs::logs))
+        .named(
+            "jobs.logs",
+            "Shows the log of a job: as text, or as a stream of events (SSE) for `Accept: text/event-stream`",
+        )
+        .query(&[
+            param("follow", "Goes on as more is written, until the job has ended"),
+            param("stream", "Only stdout, stderr or system"),
+            param("attempt", "Only of this attempt; else the latest, and where it is followed those after it"),
+            param("index", "Of this element of an array or member of a gang; else 0"),
+            param("since_seq", "From this position on"),
+            param("since", "Only what was written at this time or later, RFC 3339"),
+        ])
+        .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Get, "/jobs/{id}/explain", VIEWER, by!(again::explain))
         .named("jobs.explain", "Tells why a job is where it is, worker by worker")
         .gives(200, shape::<ExplainShape>),

@@ -113,7 +113,7 @@ pub struct LogSummary {
     pub chunks: u64,
     /// Bytes that its chunks say were lost.
     pub dropped: u64,
-    /// Position of the last chunk.
+    /// Position of the last chunk; 0 if there is none.
     pub last_seq: u64,
 }
 

@@ -4,6 +4,7 @@ pub(super) mod again;
 pub(super) mod cancel;
 pub(super) mod events;
 pub(super) mod jobs;
+pub(super) mod logs;
 pub(super) mod parts;
 pub(super) mod server;
 pub(super) mod submit;

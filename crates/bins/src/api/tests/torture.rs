@@ -91,7 +91,7 @@ fn request(bed_job: String) -> impl Strategy<Value = Ask> {
             let escaped =
                 |text: &str| text.replace(['#', '%', ' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}'], "%20");
             let query: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
-            let waits = query.iter().any(|pair| pair.starts_with("wait"));
+            let waits = query.iter().any(|pair| pair.starts_with("wait") || pair.starts_with("follow"));
             let query = if query.is_empty() || waits { String::new() } else { format!("?{}", query.join("&")) };
             let mut ask = Ask::new(&method, &format!("{path}{query}"));
             for (name, value) in headers {

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderName, HeaderValue, Method, Request, Uri};
+use axum::http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client as Transport;
@@ -127,10 +128,46 @@ impl Client {
         Err(last)
     }
 
+    /// Asks for a body that comes bit by bit.
+    ///
+    /// # Errors
+    /// As of [`Client::ask`].
+    pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Trouble> {
+        let mut last = Trouble::usage("no server is named; use --server");
+        for server in &self.servers {
+            match self.open_one(server, &asked).await {
+                Err(trouble) if trouble.is_passing() => last = trouble,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    async fn open_one(&self, server: &str, asked: &Asked<'_>) -> Result<Body, Trouble> {
+        let (head, body) = self.send(server, asked).await?.into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let body = read(server, body).await?;
+        Err(Trouble::of(&problem(server, head.status.as_u16(), &body)))
+    }
+
     async fn ask_one(&self, server: &str, asked: &Asked<'_>) -> Result<Answered, Trouble> {
-        let lost = |error: &dyn std::fmt::Display| {
-            Trouble::unreachable(format!("{server} cannot be reached: {error}; is `orlop up` running there?"))
-        };
+        let (head, body) = self.send(server, asked).await?.into_parts();
+        let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = read(server, body).await?;
+        let status = head.status.as_u16();
+        if head.status.is_success() {
+            let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
+            let body =
+                body.map_err(|_| Trouble::unreachable(format!("{server} does not speak as a server of Orlop")))?;
+            return Ok(Answered { status, body, etag });
+        }
+        Err(Trouble::of(&problem(server, status, &body)))
+    }
+
+    /// Sends a request.
+    async fn send(&self, server: &str, asked: &Asked<'_>) -> Result<Response<Body>, Trouble> {
         let mut request = Request::builder().method(&asked.method).uri(format!("{server}{BASE}{}", asked.path));
         request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = &self.token {
@@ -145,19 +182,19 @@ impl Client {
         let body = asked.body.map(ToString::to_string).unwrap_or_default();
         let request = request.body(Full::from(body));
         let request = request.map_err(|error| Trouble::usage(format!("the request cannot be made: {error}")))?;
-        let answer = self.transport.request(request).await.map_err(|error| lost(&cause(&error)))?;
-        let (head, body) = answer.into_parts();
-        let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = Limited::new(body, ANSWER).collect().await.map_err(|error| lost(&error))?.to_bytes();
-        let status = head.status.as_u16();
-        if head.status.is_success() {
-            let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
-            let body =
-                body.map_err(|_| Trouble::unreachable(format!("{server} does not speak as a server of Orlop")))?;
-            return Ok(Answered { status, body, etag });
-        }
-        Err(Trouble::of(&problem(server, status, &body)))
+        let answer = self.transport.request(request).await.map_err(|error| lost(server, &cause(&error)))?;
+        Ok(answer.map(Body::new))
     }
+}
+
+/// Reads an answer.
+async fn read(server: &str, body: Body) -> Result<Bytes, Trouble> {
+    Ok(Limited::new(body, ANSWER).collect().await.map_err(|error| lost(server, &error))?.to_bytes())
+}
+
+/// A server that cannot be reached.
+fn lost(server: &str, error: &dyn std::fmt::Display) -> Trouble {
+    Trouble::unreachable(format!("{server} cannot be reached: {error}; is `orlop up` running there?"))
 }
 
 /// The innermost cause of a failure to connect: that is what people can act on.

@@ -7,8 +7,11 @@ mod data;
 mod exit;
 mod job;
 mod jobs;
+mod logs;
+mod page;
 mod quota;
 mod read;
+mod sse;
 mod submit;
 mod target;
 mod top;
@@ -33,6 +36,8 @@ pub(super) enum Fleet {
     /// One job: show it, tell why it waits, submit it again
     #[command(subcommand, arg_required_else_help = true)]
     Job(job::Verb),
+    /// Show the log of a job, or follow it
+    Logs(logs::LogsArgs),
     /// Cancel jobs
     Cancel(cancel::CancelArgs),
     /// Workers: list, show, cordon, uncordon
@@ -53,6 +58,7 @@ pub(super) async fn run(verb: Fleet) -> u8 {
         Fleet::Submit(args) => submit::submit(*args).await,
         Fleet::Jobs(args) => jobs::jobs(args).await,
         Fleet::Job(verb) => job::run(verb).await,
+        Fleet::Logs(args) => logs::logs(args).await,
         Fleet::Cancel(args) => cancel::cancel(args).await,
         Fleet::Workers(args) => workers::run(args).await,
         Fleet::Drain(args) => workers::drain(args).await,

@@ -12,6 +12,7 @@ use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::client::{Asked, Client};
 use super::exit::{Exit, Trouble};
+use super::logs::{self, Showing};
 use super::read::text;
 use super::target::Target;
 use super::wait;
@@ -82,6 +83,9 @@ pub(in crate::cli) struct SubmitArgs {
     /// Wait until the job has ended; fails if it does
     #[arg(long)]
     wait: bool,
+    /// Wait, and show meanwhile what the job writes; its id goes to standard error
+    #[arg(long)]
+    follow: bool,
     /// Wait, and exit with the job's own exit code
     #[arg(long)]
     exit_code: bool,
@@ -219,9 +223,11 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
     }
     let ids: Vec<String> =
         made["ids"].as_array().into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned)).collect();
-    let waits = args.wait || args.exit_code || args.wait_timeout.is_some();
+    let waits = args.wait || args.follow || args.exit_code || args.wait_timeout.is_some();
     let structured = matches!(args.target.output, Format::Json | Format::Yaml);
-    if !(waits && structured) {
+    if args.follow {
+        ids.iter().for_each(|id| output::tell(id));
+    } else if !(waits && structured) {
         let shown = args.target.shown(&made, |_| ids.clone())?;
         output::print(&shown.unwrap_or_else(|| ids.join("\n")))?;
     }
@@ -240,10 +246,15 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
 async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result<Exit, Trouble> {
     let mut exit = Exit::Done;
     for id in ids {
+        if args.follow {
+            logs::show(client, id, &Showing { follow: true, ..Showing::default() }).await?;
+        }
         let job = wait::ended(client, id).await?;
         match args.target.output {
-            Format::Json | Format::Yaml => output::print(&output::serialized(&job, args.target.output)?)?,
-            Format::Table | Format::Name => {
+            Format::Json | Format::Yaml if !args.follow => {
+                output::print(&output::serialized(&job, args.target.output)?)?;
+            }
+            _ => {
                 let reason = text(&job, "reason");
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
                 output::tell(&format!("{id} {}{why}", text(&job, "state")));

@@ -113,6 +113,15 @@ pub struct Registration {
     pub session: SessionId,
 }
 
+/// Somebody who waits for the next change of a job.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// Told once every change before is committed.
+    pub(super) ready: oneshot::Sender<()>,
+    /// Told with the commit of the next change.
+    pub(super) changed: oneshot::Sender<()>,
+}
+
 /// An input of the loop.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -120,6 +129,7 @@ pub(super) enum Command {
     Cancel { job: JobId, elements: Vec<(u32, u32)>, reply: Reply<Cancelled> },
     Explain(JobId, oneshot::Sender<Option<Box<Explained>>>),
     Wait(JobId, oneshot::Sender<()>),
+    Watch(JobId, u32, Watch),
     Worker(WorkerId, WorkerOrder, Reply<()>),
     Tenant(Box<(TenantName, Option<TenantSettings>, Option<Quota>)>, Reply<()>),
     Register(Box<Registration>, Reply<Arc<Session>>),

@@ -13,7 +13,7 @@ use orlop_scheduler::event::{Quota, TenantSettings};
 use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
-use super::command::{Batch, Cancelled, Command, Registration, Submitted, WorkerOrder};
+use super::command::{Batch, Cancelled, Command, Registration, Submitted, Watch, WorkerOrder};
 use super::error::{self, Error};
 use super::explain::Explained;
 use super::ingress::Lane;
@@ -120,6 +120,19 @@ impl Handle {
         let (waiter, ended) = oneshot::channel();
         self.push(Lane::Control, Command::Wait(job, waiter))?;
         ended.await.map_err(|_| self.unavailable())
+    }
+
+    /// Watches a job, or an element of it. Once this has answered, the store shows every change before; what is given
+    /// completes with the commit of the next one, or when the server stops acting.
+    ///
+    /// # Errors
+    /// As of [`Handle::submit`].
+    pub(super) async fn watch(&self, job: JobId, index: u32) -> Result<oneshot::Receiver<()>, Error> {
+        let (ready, begun) = oneshot::channel();
+        let (changed, change) = oneshot::channel();
+        self.push(Lane::Control, Command::Watch(job, index, Watch { ready, changed }))?;
+        begun.await.map_err(|_| self.unavailable())?;
+        Ok(change)
     }
 
     /// Has an operator's order for a worker carried out.

@@ -46,6 +46,8 @@ pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
+pub use self::logs::{LogNews, LogOrder, LogReader};
+pub(crate) use self::logs::{stored_stream, wire_stream};
 pub use self::prepare::Prepared;
 pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;

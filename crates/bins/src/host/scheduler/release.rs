@@ -20,8 +20,8 @@ pub(super) enum Release {
     Close(Arc<Session>, Closing),
     /// Events of the turn.
     Events(Arc<LocalBus>, Vec<BusEvent>),
-    /// Those who waited for the end of a job.
-    Ended(Vec<oneshot::Sender<()>>),
+    /// Those who waited for the end or a change of a job.
+    Waiters(Vec<oneshot::Sender<()>>),
 }
 
 impl fmt::Debug for Release {
@@ -31,7 +31,7 @@ impl fmt::Debug for Release {
             Self::Frame(..) => "Frame",
             Self::Close(..) => "Close",
             Self::Events(..) => "Events",
-            Self::Ended(_) => "Ended",
+            Self::Waiters(_) => "Waiters",
         })
     }
 }
@@ -54,7 +54,7 @@ impl Release {
                     tracing::error!(target: "orlop::scheduler", error = error.chain(), "events were not published");
                 }
             }
-            Self::Ended(waiters) => {
+            Self::Waiters(waiters) => {
                 waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
             }
         }

@@ -61,8 +61,14 @@ impl Bench {
 
     /// Starts the server, and reads where it listens.
     pub(super) fn start(&mut self, options: &[&str]) {
+        self.start_at("127.0.0.1:0", options);
+    }
+
+    /// Starts the server at an address, such as that of one that has ended.
+    pub(super) fn start_at(&mut self, address: &str, options: &[&str]) {
         let mut command = self.program();
-        command.args(["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]).args(options);
+        let address = address.trim_start_matches("http://");
+        command.args(["up", "--listen", address, "--grpc-listen", "127.0.0.1:0"]).args(options);
         if !options.contains(&"--memory-store") {
             command.arg("--data").arg(self.data());
         }
@@ -112,9 +118,34 @@ impl Bench {
         Gave::of(command.output().expect("the program runs"))
     }
 
+    /// Starts a verb, and gives it with its output.
+    pub(super) fn begin(&self, args: &[&str]) -> Child {
+        let mut command = self.program();
+        command.args(args).env("ORLOP_SERVER", self.address());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    }
+
     /// From now on verbs run with this token.
     pub(super) fn use_token(&mut self, token: &str) {
         self.token = Some(token.to_owned());
+    }
+
+    /// A path in the directory of the test.
+    pub(super) fn place(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Gets something as any client would: head and body as they come, until the server ends them.
+    pub(super) fn get(&self, path: &str, headers: &str) -> String {
+        use std::io::{Read as _, Write as _};
+        let address = self.address();
+        let host = address.trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(host).expect("the server is there");
+        let head = format!("GET /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).expect("it is answered");
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// Posts JSON as any client would, and gives the JSON of the answer.

@@ -4,6 +4,7 @@
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod agent;
 mod bench;
+mod logs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod programs;
 #[cfg(all(feature = "process", target_os = "linux"))]

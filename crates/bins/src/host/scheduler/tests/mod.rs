@@ -5,5 +5,6 @@ mod bed;
 mod crash;
 mod grpc;
 mod life;
+mod logs;
 mod throughput;
 mod trouble;

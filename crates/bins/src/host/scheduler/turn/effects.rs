@@ -38,6 +38,10 @@ impl Core {
         match effect {
             Effect::JobChanged { job, part, to, reason, revision, .. } => {
                 self.revision = revision;
+                let watchers = self.registry.watchers.changed(job, part);
+                if !watchers.is_empty() {
+                    self.draft.release(Release::Waiters(watchers));
+                }
                 let element = match part {
                     Part::Whole => None,
                     Part::Elements(first, last) if first == last && self.was_assigned(job, first) => Some(first),
@@ -58,9 +62,10 @@ impl Core {
                     let (revision, told) = (self.revision, Told::default());
                     self.draft.units.push(UnitMark { job, element: None, to: outcome, reason, revision, told });
                 }
-                let waiters = self.registry.jobs.finish(job);
+                let mut waiters = self.registry.jobs.finish(job);
+                waiters.extend(self.registry.watchers.changed(job, Part::Whole));
                 if !waiters.is_empty() {
-                    self.draft.release(Release::Ended(waiters));
+                    self.draft.release(Release::Waiters(waiters));
                 }
             }
             Effect::Assign { attempt, worker, start } => {

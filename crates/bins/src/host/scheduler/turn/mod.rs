@@ -31,7 +31,7 @@ use super::command::{Command, Reply};
 use super::commit::{Progress, Staged};
 use super::error::{self, Error};
 use super::ingress::LockFreePriorityQueue;
-use super::live::{Jobs, Keys, Specs, Workers};
+use super::live::{Jobs, Keys, Specs, Watchers, Workers};
 use super::release::Release;
 use super::session::{Opened, Opening};
 use super::snapshot::EVERY;
@@ -50,6 +50,7 @@ pub(super) struct Registry {
     pub(super) specs: Specs,
     pub(super) keys: Keys,
     pub(super) workers: Workers,
+    pub(super) watchers: Watchers,
 }
 
 /// The state of a term of leadership. It is dropped whole when a commit fails.
@@ -143,8 +144,12 @@ impl Core {
             Command::Wait(job, waiter) => {
                 // Its end may be in a turn that is not committed yet.
                 if let Some(waiter) = self.registry.jobs.wait(job, waiter) {
-                    self.draft.release(Release::Ended(vec![waiter]));
+                    self.draft.release(Release::Waiters(vec![waiter]));
                 }
+            }
+            Command::Watch(job, index, watch) => {
+                self.registry.watchers.add(job, index, watch.changed);
+                self.draft.release(Release::reply(watch.ready, ()));
             }
             Command::Worker(worker, order, reply) => self.worker_order(&worker, order, reply),
             Command::Tenant(change, reply) => {

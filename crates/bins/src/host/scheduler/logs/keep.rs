@@ -3,45 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use orlop_cloud::logs::{Chunk, Gap, LogKey, LogStore, LogStream as Stored};
+use orlop_cloud::logs::{Chunk, Gap, LogStore};
 use orlop_core::error::PortError;
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
 use orlop_scheduler::token::AttemptRef;
 
-use super::session::Session;
-use crate::wire::result::{LogChunk, LogStream};
+use super::super::session::Session;
+use super::{key, stored_stream};
+use crate::wire::result::LogChunk;
 
 /// Attempts of a job that are looked at.
 const PAGE: u32 = 10_000;
-
-/// The name of an attempt's log.
-pub(super) fn key(attempt: AttemptRef) -> LogKey {
-    LogKey { job: attempt.job, index: attempt.index, member: attempt.member, attempt: attempt.attempt }
-}
-
-/// A stream by the storage's name.
-pub(super) const fn stream(stream: LogStream) -> Stored {
-    match stream {
-        LogStream::Stdout => Stored::Stdout,
-        LogStream::Stderr => Stored::Stderr,
-        LogStream::System => Stored::System,
-    }
-}
-
-/// A stream by the protocol's name.
-pub(super) const fn wire_stream(stream: Stored) -> LogStream {
-    match stream {
-        Stored::Stdout => LogStream::Stdout,
-        Stored::Stderr => LogStream::Stderr,
-        Stored::System => LogStream::System,
-    }
-}
 
 /// Keeps the chunks of a frame that belong to the session's worker; others are given up, with a word in the server's log.
 ///
 /// # Errors
 /// The store cannot be asked, or the disk does not take them: the stream ends, and its agent sends them again.
-pub(super) async fn keep(
+pub(in super::super) async fn keep(
     logs: &LogStore,
     reads: &dyn FleetReads,
     session: &Session,
@@ -89,7 +67,7 @@ fn stored(chunk: LogChunk) -> Chunk {
     let gap = chunk.gap.unwrap_or_default();
     Chunk {
         key: key(chunk.attempt),
-        stream: stream(chunk.stream),
+        stream: stored_stream(chunk.stream),
         seq: chunk.seq,
         time: chunk.time.unwrap_or_default(),
         gap: Gap { chunks: u32::try_from(gap.chunks).unwrap_or(u32::MAX), bytes: gap.bytes },

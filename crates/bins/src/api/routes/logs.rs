@@ -1,0 +1,180 @@
+//! Logs of jobs: as text, or as a stream of events (SSE) that can be gone on with. Owns the query, both forms, and that
+//! streams are few and end with the server.
+//!
+//! A position is `<attempt>.<seq>`: the id of an event, and what `Last-Event-ID` names to go on behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::ACCEPT;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::stream;
+use orlop_cloud::logs::LogStream;
+use orlop_core::machine::job::JobState;
+use orlop_core::named::Named as _;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::super::call::{Call, wrong};
+use super::super::reply::{Answer, Reply};
+use super::super::state::Api;
+use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader, stored_stream, wire_stream};
+use crate::wire::problem::{Code, Problem};
+use crate::wire::result::LogChunk;
+
+/// A stream with nothing to say says so after this time, so that nobody in between closes it.
+const QUIET: Duration = Duration::from_secs(15);
+/// The header that says what the client has.
+const LAST: &str = "last-event-id";
+
+/// How a log is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Events,
+}
+
+/// A log under way.
+struct Streaming {
+    reader: LogReader,
+    form: Form,
+    over: bool,
+    _room: OwnedSemaphorePermit,
+}
+
+/// GET /jobs/{id}/logs
+pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
+    let row = api.job(&call).await?;
+    let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let form = if accept.contains("text/event-stream") { Form::Events } else { Form::Text };
+    let order = order(&call, LogOrder::of(row.job.id), form)?;
+    let reader = LogReader::open(api.handle.clone(), api.stop.clone(), order).await?;
+    let room = Arc::clone(&api.streams).try_acquire_owned();
+    let room = room.map_err(|_| Box::new(Problem::new(Code::RateLimited, "too many streams are open").after(5000)))?;
+    let streaming = Streaming { reader, form, over: false, _room: room };
+    let pieces = stream::unfold(streaming, |mut streaming| async move {
+        let piece = streaming.next().await?;
+        Some((piece, streaming))
+    });
+    let media = match form {
+        Form::Text => "text/plain; charset=utf-8",
+        Form::Events => "text/event-stream",
+    };
+    Ok(Reply::stream(media, Body::from_stream(pieces)))
+}
+
+/// What is asked for.
+fn order(call: &Call, order: LogOrder, form: Form) -> Result<LogOrder, Error> {
+    let name = |text: &str| {
+        let known = LogStream::from_name(text).map(wire_stream);
+        known.ok_or_else(|| wrong("stream", "use stdout, stderr or system"))
+    };
+    let asked = LogOrder {
+        index: call.read("index")?.unwrap_or(0),
+        attempt: call.read("attempt")?,
+        after: call.read::<u64>("since_seq")?.unwrap_or(0).saturating_sub(1),
+        stream: call.one("stream")?.map(name).transpose()?,
+        since: call.read("since")?,
+        follow: call.switch("follow")?,
+        ..order
+    };
+    let last = call.headers.get(LAST).filter(|_| form == Form::Events);
+    let Some(last) = last.map(|value| value.to_str().unwrap_or_default()).filter(|last| !last.is_empty()) else {
+        return Ok(asked);
+    };
+    let read = last.split_once('.').and_then(|(attempt, seq)| Some((attempt.parse().ok()?, seq.parse().ok()?)));
+    let (attempt, after) = read.ok_or_else(|| wrong("Last-Event-ID", "is the id of no event of this stream"))?;
+    if asked.attempt.is_some_and(|named| named != attempt) {
+        return Err(wrong("Last-Event-ID", "is of another attempt than `attempt`"));
+    }
+    Ok(LogOrder { from: Some(attempt), after, ..asked })
+}
+
+impl Streaming {
+    /// What goes out next; none at the end.
+    async fn next(&mut self) -> Option<Result<Bytes, std::io::Error>> {
+        if self.over {
+            return None;
+        }
+        let news = tokio::select! {
+            news = self.reader.next() => news,
+            () = tokio::time::sleep(QUIET), if self.form == Form::Events => {
+                return Some(Ok(Bytes::from_static(b": still here\n\n")));
+            }
+        };
+        match news {
+            Ok(Some(LogNews::Chunks(chunks))) => Some(Ok(self.said(chunks).into())),
+            Ok(Some(LogNews::End(state))) => {
+                self.over = true;
+                Some(Ok(match self.form {
+                    Form::Text => Bytes::new(),
+                    Form::Events => end(state).into(),
+                }))
+            }
+            Ok(None) => self.broken("the server ends"),
+            Err(error) => {
+                tracing::warn!(target: "orlop::api", %error, "a log broke off");
+                self.broken("the log cannot be read now")
+            }
+        }
+    }
+
+    /// Breaks off, so that the client knows that this was not all.
+    fn broken(&mut self, why: &str) -> Option<Result<Bytes, std::io::Error>> {
+        self.over = true;
+        Some(Err(std::io::Error::other(why.to_owned())))
+    }
+
+    fn said(&self, chunks: Vec<LogChunk>) -> Vec<u8> {
+        let mut out = Vec::new();
+        for chunk in chunks {
+            match self.form {
+                Form::Text => text(&chunk, &mut out),
+                Form::Events => events(&chunk, &mut out),
+            }
+        }
+        out
+    }
+}
+
+/// A chunk as text. What is missing is told on a line of its own.
+fn text(chunk: &LogChunk, out: &mut Vec<u8>) {
+    if let Some(gap) = &chunk.gap {
+        let bytes = if gap.bytes > 0 { format!(" with {} bytes", gap.bytes) } else { String::new() };
+        out.extend(format!("[{} chunks{bytes} are missing here]\n", gap.chunks).bytes());
+    }
+    out.extend_from_slice(&chunk.data);
+}
+
+/// A chunk as events: what is missing before it, and itself.
+fn events(chunk: &LogChunk, out: &mut Vec<u8>) {
+    let (attempt, seq) = (chunk.attempt.attempt, chunk.seq);
+    if let Some(gap) = &chunk.gap {
+        let data = json!({ "attempt": attempt, "seq": seq, "chunks": gap.chunks, "bytes": gap.bytes });
+        // Whoever goes on behind a gap is to get the chunk after it.
+        let at = if chunk.data.is_empty() { seq } else { seq.saturating_sub(1) };
+        out.extend(format!("id: {attempt}.{at}\nevent: gap\ndata: {data}\n\n").bytes());
+    }
+    if chunk.data.is_empty() {
+        return;
+    }
+    let mut data = json!({
+        "attempt": attempt,
+        "stream": stored_stream(chunk.stream).as_str(),
+        "seq": seq,
+        "time": chunk.time.map(|time| time.to_string()),
+    });
+    // Jobs write bytes; those that are no text go as Base64.
+    match std::str::from_utf8(&chunk.data) {
+        Ok(text) => data["text"] = text.into(),
+        Err(_) => data["base64"] = STANDARD.encode(&chunk.data).into(),
+    }
+    out.extend(format!("id: {attempt}.{seq}\nevent: chunk\ndata: {data}\n\n").bytes());
+}
+
+fn end(state: JobState) -> Vec<u8> {
+    format!("event: end\ndata: {}\n\n", json!({ "state": state })).into_bytes()
+}

@@ -1,0 +1,133 @@
+//! Pieces of logs as people read them: bytes as they were written, or lines with their part and time. Owns the joining of
+//! lines; what is missing is told beside them.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::super::output;
+use super::exit::Trouble;
+use super::read::{number, text};
+
+/// A line that never ends is shown in pieces of this size.
+const LONGEST: usize = 1 << 20;
+
+/// What is shown of one log.
+#[derive(Debug)]
+pub(super) struct Page {
+    part: Option<u32>,
+    timestamps: bool,
+    attempt: u64,
+    /// Lines that are not whole yet, by stream, with their times.
+    open: BTreeMap<String, (String, Vec<u8>)>,
+}
+
+impl Page {
+    /// A page of lines that begin with a part's number or a time; with neither, of bytes as they are.
+    pub(super) fn new(part: Option<u32>, timestamps: bool) -> Self {
+        Self { part, timestamps, attempt: 0, open: BTreeMap::new() }
+    }
+
+    /// Shows an event. False when the reader has gone.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub(super) fn show(&mut self, kind: &str, data: &Value) -> Result<bool, Trouble> {
+        let attempt = number(data, "attempt");
+        let before = std::mem::replace(&mut self.attempt, attempt);
+        if before > 0 && before != attempt {
+            if !self.end()? {
+                return Ok(false);
+            }
+            output::tell(&format!("attempt {attempt}:"));
+        }
+        if kind == "gap" {
+            let bytes = number(data, "bytes");
+            let bytes = if bytes > 0 { format!(" with {bytes} bytes") } else { String::new() };
+            output::tell(&format!("{}{} pieces{bytes} are missing here", self.prefix(""), number(data, "chunks")));
+            return Ok(true);
+        }
+        let bytes = self.take(data);
+        if bytes.is_empty() { Ok(true) } else { Ok(output::raw(&bytes)?) }
+    }
+
+    /// Shows what is left. False when the reader has gone.
+    ///
+    /// # Errors
+    /// As of [`Page::show`].
+    pub(super) fn end(&mut self) -> Result<bool, Trouble> {
+        let mut bytes = Vec::new();
+        for (time, line) in std::mem::take(&mut self.open).into_values() {
+            bytes.extend(self.prefix(&time).bytes());
+            bytes.extend(line);
+            bytes.push(b'\n');
+        }
+        if bytes.is_empty() { Ok(true) } else { Ok(output::raw(&bytes)?) }
+    }
+
+    /// What a chunk adds.
+    fn take(&mut self, data: &Value) -> Vec<u8> {
+        let bytes = match data["base64"].as_str() {
+            Some(coded) => STANDARD.decode(coded).unwrap_or_default(),
+            None => text(data, "text").into_bytes(),
+        };
+        if self.part.is_none() && !self.timestamps {
+            return bytes;
+        }
+        let (stream, time) = (text(data, "stream"), text(data, "time"));
+        let (mut since, mut line) = self.open.remove(&stream).unwrap_or_else(|| (time.clone(), Vec::new()));
+        let mut out = Vec::with_capacity(bytes.len());
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
+            let whole = line.ends_with(b"\n");
+            if whole || line.len() >= LONGEST {
+                out.extend(self.prefix(&since).bytes());
+                out.append(&mut line);
+                out.extend((!whole).then_some(b'\n'));
+                since.clone_from(&time);
+            }
+        }
+        if !line.is_empty() {
+            self.open.insert(stream, (since, line));
+        }
+        out
+    }
+
+    fn prefix(&self, time: &str) -> String {
+        let part = self.part.map(|part| format!("[{part}] ")).unwrap_or_default();
+        if self.timestamps && !time.is_empty() { format!("{part}{time} ") } else { part }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn chunk(stream: &str, time: &str, text: &str) -> Value {
+        json!({ "attempt": 1, "stream": stream, "time": time, "text": text })
+    }
+
+    #[test]
+    fn s10_lines_are_joined_by_stream_and_begin_with_part_and_time() {
+        let mut page = Page::new(Some(7), true);
+        let pieces = [
+            chunk("stdout", "T1", "a\nb"),
+            chunk("stderr", "T2", "oh"),
+            chunk("stdout", "T3", "c\nd\n"),
+            chunk("stderr", "T4", " no\n"),
+        ];
+        let shown: Vec<u8> = pieces.iter().flat_map(|piece| page.take(piece)).collect();
+        assert_eq!(String::from_utf8(shown).unwrap(), "[7] T1 a\n[7] T1 bc\n[7] T3 d\n[7] T2 oh no\n");
+    }
+
+    #[test]
+    fn without_either_bytes_are_what_they_were() {
+        let mut page = Page::new(None, false);
+        assert_eq!(page.take(&chunk("stdout", "T", "half")), b"half");
+        assert_eq!(page.take(&json!({ "stream": "stdout", "base64": "/wAK" })), b"\xff\0\n");
+    }
+}

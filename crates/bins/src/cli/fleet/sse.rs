@@ -1,0 +1,98 @@
+//! Events of a stream (SSE) as a client reads them. Owns the form of the text; what events mean is the verbs'.
+
+use axum::body::{Body, BodyDataStream};
+use futures::StreamExt as _;
+
+/// The longest event that is read.
+const EVENT: usize = 4 << 20;
+
+/// An event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Its position.
+    pub(super) id: Option<String>,
+    /// What it is.
+    pub(super) kind: String,
+    /// What it says.
+    pub(super) data: String,
+}
+
+/// Events under way.
+pub(super) struct Events {
+    body: BodyDataStream,
+    text: Vec<u8>,
+}
+
+impl Events {
+    pub(super) fn new(body: Body) -> Self {
+        Self { body: body.into_data_stream(), text: Vec::new() }
+    }
+
+    /// The next event; none where the stream ends or breaks off, which the stream itself tells apart by its last event.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            while let Some(block) = self.block() {
+                let event = parse(&block);
+                // A comment is a sign of life.
+                if !event.kind.is_empty() || !event.data.is_empty() {
+                    return Some(event);
+                }
+            }
+            if self.text.len() > EVENT {
+                return None;
+            }
+            self.text.extend_from_slice(&self.body.next().await?.ok()?);
+        }
+    }
+
+    /// Takes the text up to the next blank line.
+    fn block(&mut self) -> Option<Vec<u8>> {
+        let end = self.text.windows(2).position(|pair| pair == b"\n\n")?;
+        let rest = self.text.split_off(end + 2);
+        Some(std::mem::replace(&mut self.text, rest))
+    }
+}
+
+fn parse(block: &[u8]) -> Event {
+    let mut event = Event::default();
+    for line in String::from_utf8_lossy(block).lines() {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "id" => event.id = Some(value.to_owned()),
+            "event" => event.kind = value.to_owned(),
+            "data" => {
+                if !event.data.is_empty() {
+                    event.data.push('\n');
+                }
+                event.data.push_str(value);
+            }
+            _ => {}
+        }
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn events_are_read_however_they_are_cut() {
+        let text =
+            ": hello\n\nid: 1.2\nevent: chunk\ndata: {\"text\":\"h\u{e9}\"}\n\nevent: end\ndata: a\ndata: b\n\nid: cut";
+        for size in 1..text.len() {
+            let pieces =
+                text.as_bytes().chunks(size).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)));
+            let body = Body::from_stream(futures::stream::iter(pieces.collect::<Vec<_>>()));
+            let mut events = Events::new(body);
+            let first = events.next().await.unwrap();
+            assert_eq!((first.id.as_deref(), first.kind.as_str()), (Some("1.2"), "chunk"));
+            assert_eq!(first.data, "{\"text\":\"h\u{e9}\"}");
+            assert_eq!(events.next().await.unwrap().data, "a\nb");
+            assert_eq!(events.next().await, None, "half an event is none");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Reading logs: what is there, what comes, attempts one after the other, what is missing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use orlop_cloud::logs::{LogOptions, LogStore};
+use orlop_core::id::JobId;
+use orlop_core::machine::job::JobState;
+use orlop_core::testing::fleet_store::MemoryFleet;
+use orlop_scheduler::token::AttemptRef;
+use serde_json::json;
+
+use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
+use super::agent::Agent;
+use super::bed::{Bed, SOON};
+use crate::wire::frame::WorkerFrame;
+use crate::wire::problem::Code;
+use crate::wire::result::{Ending, JobResult, LogChunk, LogGap, LogStream, LogSummary};
+
+struct Logged {
+    bed: Bed,
+    agent: Agent,
+    stop: Stop,
+    _folder: tempfile::TempDir,
+}
+
+fn chunk(attempt: AttemptRef, seq: u64, text: &'static str) -> LogChunk {
+    let (stream, data) = (LogStream::Stdout, Bytes::from_static(text.as_bytes()));
+    LogChunk { attempt, stream, seq, time: None, data, gap: None }
+}
+
+fn frame(chunks: &[LogChunk]) -> WorkerFrame {
+    WorkerFrame { logs: chunks.to_vec(), ..WorkerFrame::default() }
+}
+
+/// A result that says how many chunks there are.
+fn result(attempt: AttemptRef, ending: Ending, last_seq: u64) -> WorkerFrame {
+    let log = LogSummary { last_seq, ..LogSummary::default() };
+    let results = vec![JobResult { log, exit_code: Some(1), ..JobResult::new(attempt, ending) }];
+    WorkerFrame { results, ..WorkerFrame::default() }
+}
+
+impl Logged {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = LogStore::open(folder.path(), LogOptions::default()).unwrap();
+        let bed = Bed::with(MemoryFleet::new(), Options { logs: Some(logs), ..Options::default() }).await;
+        let agent = Agent::join(&bed.handle(), "w1", 8).await;
+        Self { bed, agent, stop: Stop::default(), _folder: folder }
+    }
+
+    async fn job(&self, fields: serde_json::Value) -> JobId {
+        self.bed.submit(&[fields]).await[0]
+    }
+
+    async fn read(&self, order: LogOrder) -> LogReader {
+        LogReader::open(self.bed.handle(), self.stop.clone(), order).await.unwrap()
+    }
+
+    async fn all(&self, order: LogOrder) -> (String, JobState) {
+        rest(&mut self.read(order).await).await
+    }
+}
+
+async fn next(reader: &mut LogReader) -> LogNews {
+    tokio::time::timeout(SOON, reader.next()).await.expect("something comes").unwrap().expect("the server goes on")
+}
+
+fn shown(chunks: &[LogChunk]) -> String {
+    let one = |chunk: &LogChunk| {
+        let gap = chunk.gap.map(|gap| format!("[-{}]", gap.chunks)).unwrap_or_default();
+        format!("{gap}{}:{}", chunk.attempt.attempt, String::from_utf8_lossy(&chunk.data))
+    };
+    chunks.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+async fn rest(reader: &mut LogReader) -> (String, JobState) {
+    let mut all = Vec::new();
+    loop {
+        match next(reader).await {
+            LogNews::Chunks(chunks) => all.push(shown(&chunks)),
+            LogNews::End(state) => return (all.join(" "), state),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
+    let mut at = Logged::new().await;
+    let job = at.job(json!({"retries": 1, "retry": {"backoff": 1000, "jitter": 0.0}})).await;
+    let mut reader = at.read(LogOrder { follow: true, ..LogOrder::of(job) }).await;
+    let given = at.agent.given(1).await[0];
+    at.agent.start(given).await;
+    at.agent.send(frame(&[chunk(given, 1, "one")])).await;
+    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![told(chunk(given, 1, "one"))]));
+    at.agent.send(frame(&[chunk(given, 2, "two")])).await;
+    assert_eq!(next(&mut reader).await, LogNews::Chunks(vec![told(chunk(given, 2, "two"))]));
+    at.agent.live.clear();
+    at.agent.send(result(given, Ending::Failed, 2)).await;
+    at.bed.reaches(job, JobState::Backoff).await;
+    let waiting = tokio::spawn(async move { rest(&mut reader).await });
+    at.bed.pass(Duration::from_secs(400));
+    at.agent.beat().await;
+    let again = at.agent.given(1).await[0];
+    at.agent.send(frame(&[chunk(again, 1, "three")])).await;
+    at.agent.send(result(again, Ending::Failed, 1)).await;
+    assert_eq!(waiting.await.unwrap(), ("2:three".to_owned(), JobState::Failed));
+    // Afterwards: the latest attempt, a named one, or from one on.
+    let latest = LogOrder::of(job);
+    assert_eq!(at.all(latest).await.0, "2:three");
+    assert_eq!(at.all(LogOrder { attempt: Some(1), ..latest }).await.0, "1:one 1:two");
+    assert_eq!(at.all(LogOrder { from: Some(1), after: 1, ..latest }).await.0, "1:two 2:three");
+    for wrong in [LogOrder { attempt: Some(3), ..latest }, LogOrder { index: 1, ..latest }] {
+        let refused = LogReader::open(at.bed.handle(), at.stop.clone(), wrong).await.unwrap_err();
+        assert_eq!(refused.code, Code::NotFound);
+    }
+}
+
+/// A chunk as it comes back: it was given no time.
+fn told(chunk: LogChunk) -> LogChunk {
+    LogChunk { time: Some(orlop_core::time::Time::EPOCH), ..chunk }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_chunks_that_come_behind_their_result_are_waited_for() {
+    let mut at = Logged::new().await;
+    let job = at.job(json!({})).await;
+    let given = at.agent.given(1).await[0];
+    at.agent.send(result(given, Ending::Succeeded, 2)).await;
+    at.bed.reaches(job, JobState::Completed).await;
+    let mut reader = at.read(LogOrder::of(job)).await;
+    let reading = tokio::spawn(async move { rest(&mut reader).await });
+    at.agent.send(frame(&[chunk(given, 1, "a"), chunk(given, 2, "b")])).await;
+    assert_eq!(reading.await.unwrap(), ("1:a 1:b".to_owned(), JobState::Completed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_what_is_missing_is_told_and_streams_can_be_chosen() {
+    let mut at = Logged::new().await;
+    let job = at.job(json!({})).await;
+    let given = at.agent.given(1).await[0];
+    let gap = Some(LogGap { chunks: 1, bytes: 7 });
+    let error = LogChunk { stream: LogStream::Stderr, ..chunk(given, 4, "err") };
+    at.agent.send(frame(&[LogChunk { gap, ..chunk(given, 2, "a") }, error, chunk(given, 5, "b")])).await;
+    at.agent.live.clear();
+    at.agent.send(result(given, Ending::Succeeded, 5)).await;
+    at.bed.reaches(job, JobState::Completed).await;
+    let order = LogOrder::of(job);
+    assert_eq!(at.all(order).await.0, "[-1]1:a [-1]1:err 1:b");
+    assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stderr), ..order }).await.0, "1:err");
+    assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stdout), ..order }).await.0, "[-1]1:a 1:b");
+    let late = orlop_core::time::Time::from_millis(1);
+    assert_eq!(at.all(LogOrder { since: Some(late), ..order }).await.0, "", "all of it is older");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_a_short_log_is_the_tail_of_its_result_and_elements_have_logs_of_their_own() {
+    let mut at = Logged::new().await;
+    let job = at.job(json!({"array": {"count": 3}})).await;
+    let given = at.agent.given(3).await;
+    let results = given.iter().map(|attempt| {
+        let tail = Bytes::from(format!("element {}\n", attempt.index));
+        JobResult { tail, exit_code: Some(0), ..JobResult::new(*attempt, Ending::Succeeded) }
+    });
+    at.agent.live.clear();
+    let frame = WorkerFrame { results: results.collect(), ..WorkerFrame::default() };
+    at.agent.send(frame).await;
+    at.bed.reaches(job, JobState::Completed).await;
+    for index in 0..3 {
+        let order = LogOrder { index, follow: index == 1, ..LogOrder::of(job) };
+        assert_eq!(at.all(order).await, (format!("1:element {index}\n"), JobState::Completed));
+        assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stderr), ..order }).await.0, "");
+    }
+    let waits = at.job(json!({"resources": {"cpu_m": 100_000}})).await;
+    assert_eq!(at.all(LogOrder::of(waits)).await, (String::new(), JobState::Queued), "nothing was written yet");
+    let mut following = at.read(LogOrder { follow: true, ..LogOrder::of(waits) }).await;
+    at.stop.stop();
+    assert_eq!(following.next().await.unwrap(), None, "the server ends");
+}
