@@ -1,17 +1,21 @@
-//! Who may pass: hosts and origins of browsers, tokens, rates, roles. Owns the refusals; a route is reached by nobody whom
-//! this did not let pass.
+//! Who may pass, over REST and over gRPC alike: hosts and origins of browsers, tokens, rates, roles. Owns the refusals;
+//! nothing is reached by anybody whom this did not let pass.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use orlop_core::error::PortError;
 use orlop_core::id::TenantName;
-use orlop_core::ports::fleet_store::Token;
+use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page, Token};
 
-use super::auth::{Bearer, Caller, Role, Scope, SecretHash};
+use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
 use super::route::Needs;
 use super::state::{Api, store};
-use crate::host::scheduler::Error;
+use crate::host::scheduler::{Error, Handle};
+use crate::telemetry::metrics::Metrics;
 use crate::wire::problem::{Code, Problem};
 
 fn refused(code: Code, detail: &str) -> Error {
@@ -46,13 +50,78 @@ pub(super) fn check_browser(loopback: bool, headers: &HeaderMap, authority: Opti
     }
 }
 
-impl Api {
-    /// Who calls, if the route's role lets them.
-    pub(super) async fn admit(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
-        let Needs::Role(role) = needs else {
-            return Ok(Caller { token: None, role: Role::Viewer, scope: Scope::Tenants(Default::default()) });
-        };
-        let caller = self.caller(headers, peer).await?;
+/// The kind of tokens that callers have.
+pub(super) const ACCESS: &str = "access";
+
+/// Between two looks for a first token, in milliseconds: another server may have made it.
+const LOOK: u64 = 1000;
+
+/// From where a call comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The caller's address.
+    pub address: IpAddr,
+    /// It came to a listener that can be reached from outside this machine.
+    pub exposed: bool,
+}
+
+/// Lets callers pass, or not.
+#[derive(Debug)]
+pub struct Guard {
+    handle: Handle,
+    metrics: Arc<Metrics>,
+    rates: Rates,
+    /// There is a token: everybody needs one.
+    secured: AtomicBool,
+    /// When a first token was last looked for.
+    looked: AtomicU64,
+}
+
+impl Guard {
+    /// The guard of a server.
+    ///
+    /// # Errors
+    /// The store cannot be asked whether there are tokens.
+    pub(super) async fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates) -> Result<Self, PortError> {
+        let guard = Self { handle, metrics, rates, secured: AtomicBool::new(false), looked: AtomicU64::new(0) };
+        guard.look().await?;
+        Ok(guard)
+    }
+
+    /// Looks for a token of callers.
+    async fn look(&self) -> Result<(), PortError> {
+        let mut page = Page::first(MAX_PAGE);
+        loop {
+            let found = self.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await?;
+            let mut tokens = found.items.iter().filter_map(|entry| serde_json::from_str::<Token>(&entry.body).ok());
+            if tokens.any(|token| token.kind == ACCESS) {
+                self.secure();
+                return Ok(());
+            }
+            let Some(next) = found.next else { return Ok(()) };
+            page = Page::after(next, MAX_PAGE);
+        }
+    }
+
+    /// Whether callers of this machine need a token; those from outside always do.
+    pub(crate) async fn is_secured(&self) -> Result<bool, Error> {
+        let now = self.handle.clock().monotonic();
+        let stale = now >= self.looked.load(Ordering::SeqCst).saturating_add(LOOK);
+        if !self.secured.load(Ordering::SeqCst) && stale {
+            self.looked.store(now, Ordering::SeqCst);
+            self.look().await.map_err(|error| store(&error))?;
+        }
+        Ok(self.secured.load(Ordering::SeqCst))
+    }
+
+    /// From now on everybody needs a token.
+    pub(crate) fn secure(&self) {
+        self.secured.store(true, Ordering::SeqCst);
+    }
+
+    /// Who calls, if a role lets them. A token that is none is given as an empty text.
+    pub(crate) async fn admit(&self, role: Role, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
+        let caller = self.caller(token, origin).await?;
         if caller.role.may(role) {
             return Ok(caller);
         }
@@ -60,30 +129,27 @@ impl Api {
         Err(refused(Code::Forbidden, &detail))
     }
 
-    async fn caller(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
-        let now = self.handle.clock().monotonic();
-        let Some(header) = headers.get(AUTHORIZATION) else {
-            if !self.is_secured() {
+    async fn caller(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
+        let Some(text) = token else {
+            if !origin.exposed && !self.is_secured().await? {
                 return Ok(Caller::local());
             }
-            return Err(self.stranger(peer, now, "give a token: `Authorization: Bearer orlop_…`"));
+            return Err(self.stranger(origin, "give a token: `Authorization: Bearer orlop_…`"));
         };
-        let text = header.to_str().unwrap_or_default();
-        let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let Some(bearer) = bearer.and_then(|(_, token)| Bearer::parse(token.trim()).ok()) else {
-            return Err(self.stranger(peer, now, "this is no token; a token looks like orlop_<id>_<secret>"));
+        let Ok(bearer) = Bearer::parse(text.trim()) else {
+            return Err(self.stranger(origin, "this is no token; a token looks like orlop_<id>_<secret>"));
         };
         let Some(caller) = self.known(&bearer).await? else {
-            return Err(self.stranger(peer, now, "this token is not known, has expired, or was revoked"));
+            return Err(self.stranger(origin, "this token is not known, has expired, or was revoked"));
         };
-        self.rates.token(bearer.id(), now).map_err(too_fast)?;
+        self.rates.token(bearer.id(), self.handle.clock().monotonic()).map_err(too_fast)?;
         Ok(caller)
     }
 
-    /// The refusal of somebody without a valid token.
-    fn stranger(&self, peer: SocketAddr, now: u64, detail: &str) -> Error {
+    /// The refusal of somebody who does not show who it is.
+    pub(crate) fn stranger(&self, origin: Origin, detail: &str) -> Error {
         self.metrics.transport.auth_failures.inc();
-        match self.rates.address(peer.ip(), now) {
+        match self.rates.address(origin.address, self.handle.clock().monotonic()) {
             Ok(()) => refused(Code::Unauthenticated, detail),
             Err(wait) => too_fast(wait),
         }
@@ -111,13 +177,25 @@ impl Api {
     }
 }
 
-/// The kind of tokens that callers of this interface have.
-pub(super) const ACCESS: &str = "access";
+impl Api {
+    /// Who calls, if the route's role lets them.
+    pub(super) async fn admit(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
+        let Needs::Role(role) = needs else {
+            return Ok(Caller { token: None, role: Role::Viewer, scope: Scope::Tenants(Default::default()) });
+        };
+        let token = headers.get(AUTHORIZATION).map(|header| {
+            let text = header.to_str().unwrap_or_default();
+            let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+            bearer.map_or("", |(_, token)| token)
+        });
+        let origin = Origin { address: peer.ip(), exposed: !self.options.loopback };
+        self.guard.admit(role, token, origin).await
+    }
+}
 
 fn too_fast(wait: u64) -> Error {
     Box::new(Problem::new(Code::RateLimited, "requests come too fast; wait a little").after(wait.max(1)))
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ mod table;
 mod tests;
 mod view;
 
+pub use guard::{Guard, Origin};
 pub use listen::{Listener, listen};
 pub use openapi::document;
 pub use serve::router;

@@ -2,17 +2,18 @@
 //! nothing about a single request.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, TenantName};
-use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Record, Turn};
+use orlop_core::ports::fleet_store::{AuditEntry, Record, Turn};
 use orlop_core::rate::Rate;
+use orlop_core::time::Time;
 use ring::rand::SystemRandom;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::audit::Audit;
 use super::auth::Rates;
+use super::guard::Guard;
 use super::replay::Replays;
 use crate::host::scheduler::{Error, Handle, Status, Stop};
 use crate::telemetry::metrics::Metrics;
@@ -53,7 +54,7 @@ pub struct Api {
     pub(super) handle: Handle,
     pub(super) metrics: Arc<Metrics>,
     pub(super) options: Options,
-    pub(super) rates: Rates,
+    pub(super) guard: Guard,
     pub(super) random: SystemRandom,
     pub(super) audit: Audit,
     pub(super) replays: Replays,
@@ -64,8 +65,6 @@ pub struct Api {
     pub(super) streams: Arc<Semaphore>,
     /// Ends the streams.
     pub(super) stop: Stop,
-    /// A token was made: from then on everybody needs one.
-    secured: AtomicBool,
 }
 
 impl Api {
@@ -74,9 +73,10 @@ impl Api {
     /// # Errors
     /// The store cannot be asked whether there are tokens.
     pub async fn new(handle: Handle, metrics: Arc<Metrics>, options: Options) -> Result<Arc<Self>, PortError> {
-        let known = handle.store().entries(Kind::Token, &EntryFilter::default(), &Page::first(1)).await?;
+        let rates = Rates::new(options.rate, options.address_rate);
+        let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates).await?;
         Ok(Arc::new(Self {
-            rates: Rates::new(options.rate, options.address_rate),
+            guard,
             audit: Audit::start(handle.clone()),
             handle,
             metrics,
@@ -87,18 +87,32 @@ impl Api {
             tokens: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             stop: Stop::default(),
-            secured: AtomicBool::new(!known.items.is_empty()),
         }))
     }
 
-    /// Whether callers need a token.
-    pub(super) fn is_secured(&self) -> bool {
-        self.secured.load(Ordering::SeqCst) || !self.options.loopback
+    /// Who lets callers pass.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
     }
 
-    /// From now on everybody needs a token.
-    pub(super) fn secure(&self) {
-        self.secured.store(true, Ordering::SeqCst);
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The tenant of callers who may use any and name none.
+    pub(crate) fn default_tenant(&self) -> &TenantName {
+        &self.options.default_tenant
+    }
+
+    /// The time of day.
+    pub(crate) fn now(&self) -> Time {
+        self.handle.clock().wall()
+    }
+
+    /// Hands an entry to the audit trail.
+    pub(crate) async fn note(&self, entry: AuditEntry) {
+        self.audit.add(entry).await;
     }
 
     /// The epoch in which this server may write.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::IdempotencyKey;
 use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
 
 use super::super::BASE;
-use super::super::auth::Role;
+use super::super::auth::owner;
 use super::super::call::{Call, wrong};
 use super::super::replay::body_hash_of;
 use super::super::reply::{Answer, Reply};
@@ -65,22 +64,6 @@ fn invalid(errors: Vec<FieldError>) -> Error {
     Box::new(Problem::invalid(errors))
 }
 
-/// Whose a job is, if the caller may submit it.
-fn owner(api: &Api, call: &Call, place: &str, spec: &JobSpec) -> Result<TenantName, Error> {
-    let field = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
-    if spec.urgent && !call.caller.role.may(Role::Operator) {
-        return Err(Box::new(Problem::new(Code::Forbidden, format!("{}: needs the role operator", field("urgent")))));
-    }
-    let owner = call.caller.tenant(spec.tenant.clone(), &api.options.default_tenant);
-    owner.ok_or_else(|| match &spec.tenant {
-        Some(tenant) => {
-            let text = format!("{}: this token is not good for tenant `{tenant}`", field("tenant"));
-            Box::new(Problem::new(Code::Forbidden, text))
-        }
-        None => wrong(&field("tenant"), "is missing; this token is good for several tenants, so say whose it is"),
-    })
-}
-
 /// POST /jobs
 pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let body = call.value()?;
@@ -90,7 +73,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let traceparent = traceparent.filter(|text| text.len() <= 256);
     let (mut jobs, mut first) = (Vec::with_capacity(specs.len()), None);
     for (place, mut spec) in specs {
-        let tenant = owner(&api, &call, &place, &spec)?;
+        let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
         spec.correlation_id.get_or_insert_with(|| call.request_id.clone());
         let submission = Submission::of(&spec, &tenant, traceparent);
         jobs.push(submission.map_err(|error| wrong(&place, error.to_string()))?);

@@ -21,6 +21,7 @@ use super::super::proto::v1::artifact_service_server::ArtifactServiceServer;
 use super::super::proto::v1::job_service_server::JobServiceServer;
 use super::super::proto::v1::worker_service_server::WorkerServiceServer;
 use super::artifact_server::{ArtifactApi, ArtifactHost};
+use super::gate::{Gate, guarded};
 use super::health::HealthApi;
 use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
@@ -49,6 +50,8 @@ pub struct Services {
     pub artifacts: Option<Arc<dyn ArtifactHost>>,
     /// Whether this server leads.
     pub leads: watch::Receiver<bool>,
+    /// Decides who may call what; absent = nobody is asked, and the hosts see callers as they come.
+    pub gate: Option<Arc<dyn Gate>>,
 }
 
 impl fmt::Debug for Services {
@@ -92,6 +95,12 @@ impl Listening {
         Ok(Self { incoming, address, tls })
     }
 
+    /// Whether it speaks TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// The address, with the port that was chosen.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -122,6 +131,9 @@ impl Listening {
         }
         if let Some(artifacts) = artifacts {
             routes = routes.add_service(artifacts);
+        }
+        if let Some(gate) = services.gate {
+            routes = guarded(routes, gate);
         }
         self.serve_routes(routes, shutdown).await
     }

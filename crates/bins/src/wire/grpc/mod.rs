@@ -5,6 +5,7 @@ mod artifact_client;
 mod artifact_server;
 mod call;
 mod connect;
+mod gate;
 mod health;
 mod job_client;
 mod job_server;
@@ -22,10 +23,12 @@ use tonic::Request;
 
 use super::identity::PeerCertificate;
 use super::problem::{Code, Problem};
+use crate::api::auth::Caller as Admitted;
 
 pub use artifact_client::ArtifactClient;
 pub use artifact_server::ArtifactHost;
 pub use connect::{Connector, Endpoint};
+pub use gate::Gate;
 pub use job_client::JobClient;
 pub use job_server::{Answers, JobHost};
 pub use listen::{Listening, Services, TlsIdentity, check_address};
@@ -59,6 +62,8 @@ pub struct Caller {
     pub certificate: Option<PeerCertificate>,
     /// The caller's id of the request.
     pub request_id: Option<String>,
+    /// Who it is and what it may, where the server's gate has found that out.
+    pub who: Option<Admitted>,
 }
 
 impl fmt::Debug for Caller {
@@ -68,6 +73,7 @@ impl fmt::Debug for Caller {
             .field("token", &self.token.as_ref().map(|_| "…"))
             .field("certificate", &self.certificate)
             .field("request_id", &self.request_id)
+            .field("who", &self.who)
             .finish()
     }
 }
@@ -82,6 +88,7 @@ impl Caller {
             token: header("authorization").and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned),
             certificate: certificate.map(PeerCertificate::new),
             request_id: header("x-request-id").and_then(short),
+            who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),
         }
     }
 

@@ -120,7 +120,7 @@ impl Bed {
         let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let address = format!("http://{}", listening.address());
         let host = Host { streams: sender, registrations: Mutex::new(0) };
-        let services = Services { workers: Arc::new(host), jobs: None, artifacts: None, leads: led };
+        let services = Services { workers: Arc::new(host), jobs: None, artifacts: None, leads: led, gate: None };
         tokio::spawn(listening.serve(services, std::future::pending()));
         let dir = tempfile::tempdir().unwrap();
         let (stream, seq, last, results, frames) = (None, 0, 0, Vec::new(), Vec::new());

@@ -1,13 +1,15 @@
 //! The service of clients: submits, reads, orders. Owns what each call asks of the handle and the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use orlop_core::id::{JobId, TenantName};
-use orlop_core::ports::fleet_store::{AttemptFilter, ElementFilter, IdempotencyKey, JobFilter, Page, SpecHash};
+use orlop_core::ports::fleet_store::{AttemptFilter, ElementFilter, IdempotencyKey, JobFilter, JobRow, Page, SpecHash};
 
-use super::super::{Batch, Cancelled, Error, Handle, Once, Stop, Submission as NewJob, error};
+use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
+use crate::api::auth::{Caller as Admitted, owner};
 use crate::wire::grpc::{Answers, Caller, JobHost, Refusal};
 use crate::wire::job::{JobView, Submission, SubmitAnswer};
 use crate::wire::problem::{Code, Problem};
@@ -22,34 +24,48 @@ const PAGE: u32 = 1000;
 #[derive(Debug)]
 pub(super) struct Jobs {
     handle: Handle,
+    /// Of callers who may use any and name none.
+    tenant: TenantName,
     stop: Stop,
 }
 
-/// The tenant of callers who name none.
-fn default_tenant() -> Result<TenantName, Error> {
-    "default".parse().map_err(|wrong: orlop_core::id::IdError| error::problem(Code::Internal, wrong.to_string()))
+/// Who calls. The gate has let it pass; without one nobody does.
+pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
+    caller.who.as_ref().ok_or_else(|| error::problem(Code::Unauthenticated, "nobody knows who calls"))
 }
 
-/// The batch of a submit; jobs that name no tenant are the default one's.
-fn batch(submission: Submission) -> Result<Batch, Error> {
-    let fallback = default_tenant()?;
-    let (mut jobs, mut body) = (Vec::with_capacity(submission.jobs.len()), String::new());
-    let owner = |tenant: &Option<TenantName>| tenant.clone().unwrap_or_else(|| fallback.clone());
-    let tenant = submission.jobs.first().map_or_else(|| fallback.clone(), |spec| owner(&spec.tenant));
-    for spec in &submission.jobs {
-        let job = NewJob::of(spec, &owner(&spec.tenant), None);
-        jobs.push(job.map_err(|wrong| Box::new(Problem::from(wrong)))?);
+/// The batch of a submit, whose jobs share the id of their request where they have none of their own.
+fn batch(caller: &Caller, default: &TenantName, submission: Submission) -> Result<Batch, Error> {
+    let who = admitted(caller)?;
+    let request = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
+    let client = Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: None });
+    let alone = submission.jobs.len() == 1;
+    let (mut jobs, mut body, mut tenant) = (Vec::with_capacity(submission.jobs.len()), String::new(), None);
+    for (number, spec) in submission.jobs.iter().enumerate() {
+        let place = if alone { String::new() } else { format!("jobs[{number}]") };
+        let owner = owner(who, default, &place, spec)?;
+        let mut job = NewJob::of(spec, &owner, None).map_err(|wrong| Box::new(Problem::from(wrong)))?;
+        job.client.get_or_insert_with(|| Arc::clone(&client));
+        jobs.push(job);
+        tenant.get_or_insert(owner);
         if submission.key.is_some() {
             body.push_str(&spec.content_hash().to_string());
         }
     }
-    let once = submission.key.map(|key| Once { key: IdempotencyKey { tenant, key }, body_hash: SpecHash::of(&body).0 });
-    Ok(Batch { jobs, once })
+    let key = submission.key.zip(tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
+    Ok(Batch { jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
 }
 
 impl Jobs {
-    pub(super) fn new(handle: Handle, stop: Stop) -> Self {
-        Self { handle, stop }
+    pub(super) fn new(handle: Handle, tenant: TenantName, stop: Stop) -> Self {
+        Self { handle, tenant, stop }
+    }
+
+    /// A job that the caller sees.
+    async fn seen(&self, caller: &Caller, id: JobId) -> Result<JobRow, Error> {
+        let who = admitted(caller)?;
+        let row = self.handle.job(id).await?;
+        if who.sees(&row.job.tenant) { Ok(row) } else { Err(error::not_found(format_args!("job {id}"))) }
     }
 
     /// A job as it is, with the outputs of its last attempt.
@@ -93,13 +109,13 @@ impl Jobs {
 
 #[async_trait::async_trait]
 impl JobHost for Jobs {
-    async fn submit(&self, _: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
-        let taken = self.handle.submit(batch(submission)?).await?;
+    async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
+        let taken = self.handle.submit(batch(&caller, &self.tenant, submission)?).await?;
         Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })
     }
 
-    async fn job(&self, _: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
-        let live = !self.handle.job(job).await?.unit.state.is_terminal();
+    async fn job(&self, caller: Caller, job: JobId, index: Option<u32>, wait: Duration) -> Result<JobView, Refusal> {
+        let live = !self.seen(&caller, job).await?.unit.state.is_terminal();
         // Over the time the job is told as it is.
         if live
             && !wait.is_zero()
@@ -113,7 +129,7 @@ impl JobHost for Jobs {
         }
     }
 
-    async fn jobs(&self, _: Caller, query: JobQuery) -> Result<JobPage, Refusal> {
+    async fn jobs(&self, caller: Caller, query: JobQuery) -> Result<JobPage, Refusal> {
         let limit = if query.limit == 0 { 100 } else { query.limit.min(PAGE) };
         let page = match query.cursor.as_str() {
             "" => Page::first(limit),
@@ -122,18 +138,23 @@ impl JobHost for Jobs {
                 Page::after(text.parse().map_err(wrong)?, limit)
             }
         };
-        let filter = view::filter(query.filter)?;
+        let filter = view::filter(query.filter, admitted(&caller)?)?;
         let found = self.handle.store().jobs(&filter, &page).await.map_err(|wrong| error::port(&wrong))?;
         let next_cursor = found.next.map(|next| next.to_string()).unwrap_or_default();
         Ok(JobPage { items: found.items.iter().map(view::job).collect(), next_cursor })
     }
 
-    async fn cancel(&self, _: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal> {
+    async fn cancel(&self, caller: Caller, what: Cancellation) -> Result<CancelAnswer, Refusal> {
         let (ids, elements) = match what {
             Cancellation::Jobs(ids) => (ids, Vec::new()),
             Cancellation::Elements(job, indices) => (vec![job], indices.ranges().to_vec()),
-            Cancellation::Filter(filter) => (self.matching(view::filter(filter)?).await?, Vec::new()),
+            Cancellation::Filter(filter) => {
+                (self.matching(view::filter(filter, admitted(&caller)?)?).await?, Vec::new())
+            }
         };
+        for id in &ids {
+            self.seen(&caller, *id).await?;
+        }
         let mut answer = CancelAnswer::default();
         for id in ids {
             match self.handle.cancel(id, elements.clone()).await? {
@@ -144,20 +165,27 @@ impl JobHost for Jobs {
         Ok(answer)
     }
 
-    async fn retry(&self, _: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal> {
+    async fn retry(&self, caller: Caller, job: JobId, key: Option<String>) -> Result<JobId, Refusal> {
+        self.seen(&caller, job).await?;
         self.handle.retry(job, key).await
     }
 
-    async fn explain(&self, _: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
+    async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
+        self.seen(&caller, job).await?;
         let told = self.handle.explain(job).await?;
         Ok(Explained { summary: told.summary(), json: told.json().to_string() })
     }
 
-    async fn watch(&self, _: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal> {
-        Ok(watch::events(self.handle.clone(), self.stop.clone(), watching)?.boxed())
+    async fn watch(&self, caller: Caller, watching: Watching) -> Result<Answers<JobEvent>, Refusal> {
+        for id in &watching.jobs {
+            self.seen(&caller, *id).await?;
+        }
+        let filter = view::filter(watching.filter.clone(), admitted(&caller)?)?;
+        Ok(watch::events(self.handle.clone(), self.stop.clone(), watching, filter)?.boxed())
     }
 
-    async fn logs(&self, _: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal> {
+    async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal> {
+        self.seen(&caller, query.job).await?;
         Ok(logs::pages(self.handle.clone(), self.stop.clone(), query).await?.boxed())
     }
 }

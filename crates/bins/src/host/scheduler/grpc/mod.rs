@@ -1,9 +1,9 @@
 //! The server behind the services of the protocol: workers, jobs, logs (scheduler contract, chapter 4). Owns what each call
 //! asks of the handle and the store; messages, limits and connections are the protocol's.
 //!
-//! Callers are taken as they come: connections from outside this machine are refused by the protocol without TLS, and
-//! tokens are not asked for yet.
+//! Every call passes the gate first (`gate`): it has the same tokens, roles and rates as REST.
 
+pub(super) mod gate;
 mod jobs;
 mod logs;
 mod view;
@@ -14,20 +14,25 @@ use std::sync::Arc;
 
 use tokio::sync::watch::Sender;
 
+use self::gate::Keeper;
 use super::{Handle, Status, Stop};
+use crate::api::Api;
 use crate::wire::grpc::{Listening, Refusal, Services};
 
-/// Serves gRPC on a socket until told to stop.
+/// Serves gRPC on a socket until told to stop, to whom the interface's guard lets pass.
 ///
 /// # Errors
 /// The TLS identity cannot be used, or the socket fails.
-pub async fn serve(handle: Handle, socket: Listening, stop: Stop) -> Result<(), Refusal> {
+pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop) -> Result<(), Refusal> {
     let leads = Sender::new(false);
+    let exposed = !socket.address().ip().is_loopback();
+    let keeper = Keeper::new(Arc::clone(&api), exposed, socket.has_tls());
     let services = Services {
         workers: Arc::new(workers::Workers::new(handle.clone(), stop.clone())),
-        jobs: Some(Arc::new(jobs::Jobs::new(handle.clone(), stop.clone()))),
+        jobs: Some(Arc::new(jobs::Jobs::new(handle.clone(), api.default_tenant().clone(), stop.clone()))),
         artifacts: None,
         leads: leads.subscribe(),
+        gate: Some(Arc::new(keeper)),
     };
     let shutdown = {
         let stop = stop.clone();

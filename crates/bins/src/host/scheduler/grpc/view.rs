@@ -6,6 +6,7 @@ use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{AttemptDetail, ElementRow, JobFilter as StoreFilter, JobRow};
 
 use super::super::{Error, error};
+use crate::api::auth::Caller as Admitted;
 use crate::wire::job::JobView;
 use crate::wire::problem::Code;
 use crate::wire::query::JobFilter;
@@ -52,12 +53,15 @@ pub(super) fn outputs(detail: &AttemptDetail) -> BTreeMap<String, String> {
     body.get("outputs").and_then(|outputs| serde_json::from_value(outputs.clone()).ok()).unwrap_or_default()
 }
 
-/// What a client's filter means to the store.
-pub(super) fn filter(filter: JobFilter) -> Result<StoreFilter, Error> {
+/// What a client's filter means to the store: of tenants that the client does not see nothing passes.
+pub(super) fn filter(filter: JobFilter, who: &Admitted) -> Result<StoreFilter, Error> {
     let tenant = filter.tenant.as_deref().map(str::parse::<TenantName>).transpose();
     let tenant = tenant.map_err(|wrong| error::problem(Code::InvalidSpec, wrong.to_string()))?;
     Ok(StoreFilter {
-        tenants: tenant.map(|name| vec![name]),
+        tenants: match tenant {
+            Some(name) => Some(Vec::from_iter(who.sees(&name).then_some(name))),
+            None => who.visible(),
+        },
         states: filter.states,
         labels: filter.labels.into_iter().collect(),
         since: filter.since,

@@ -28,14 +28,14 @@ struct Watching {
     open: BTreeSet<JobId>,
 }
 
-/// The changes of jobs.
+/// The changes of jobs that pass a filter.
 pub(super) fn events(
     handle: Handle,
     stop: Stop,
     asked: Asked,
+    filter: JobFilter,
 ) -> Result<impl Stream<Item = Result<JobEvent, Refusal>> + Send, Error> {
     let jobs: BTreeSet<JobId> = asked.jobs.into_iter().collect();
-    let filter = view::filter(asked.filter)?;
     let pattern = SubjectFilter::new("orlop.events.job.*");
     let pattern = pattern.map_err(|bad| error::problem(Code::Internal, bad.to_string()))?;
     // Listens first: what changes while the present state is read comes after it.

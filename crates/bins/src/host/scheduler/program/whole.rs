@@ -97,7 +97,7 @@ impl Whole {
         let api = Api::new(handle.clone(), metrics, api::Options::loopback(plan.tenant)).await?;
         let rest = api::listen(rest_socket, &api)?;
         let stop = Stop::default();
-        let task = tokio::spawn(grpc::serve(handle.clone(), grpc_socket, stop.clone()));
+        let task = tokio::spawn(grpc::serve(handle.clone(), Arc::clone(&api), grpc_socket, stop.clone()));
         Ok(Self { server, store, rest, grpc: Grpc { address, stop, task } })
     }
 

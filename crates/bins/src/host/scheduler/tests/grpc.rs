@@ -1,17 +1,21 @@
 //! The services over a real connection on loopback: a client, an agent, the server between.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::machine::job::JobState;
+use orlop_core::rate::Rate;
 use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
 
 use super::super::{Options, Stop, grpc};
 use super::agent::offer;
 use super::bed::{Bed, SOON, spec};
+use crate::api::{self, Api};
+use crate::telemetry::metrics::Metrics;
 use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Refusal, WorkerClient};
 use crate::wire::job::Submission;
@@ -40,7 +44,11 @@ impl Wire {
         let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
         let stop = Stop::default();
-        let serving = grpc::serve(bed.handle(), socket, stop.clone());
+        let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
+        let open =
+            api::Options { rate: fast, address_rate: fast, ..api::Options::loopback("default".parse().unwrap()) };
+        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open).await.unwrap();
+        let serving = grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone());
         let served = tokio::spawn(async move { serving.await.unwrap() });
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
         let workers = WorkerClient::new(channel.clone(), None).unwrap();

@@ -1,5 +1,6 @@
 //! The server in this process: on a store in memory, under a clock that tests drive, with agents that do what tests say.
 
+mod access;
 mod agent;
 mod bed;
 mod crash;

@@ -88,6 +88,7 @@ impl Served {
             jobs: Some(Arc::new(super::jobs::Desk)),
             artifacts: Some(Arc::new(super::artifacts::Shelf::default())),
             leads: leading,
+            gate: None,
         };
         let stopped = async { drop(stopped.await) };
         let done = tokio::spawn(listening.serve(services, stopped));

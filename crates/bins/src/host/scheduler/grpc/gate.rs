@@ -1,0 +1,141 @@
+//! Who may call which method of the services: one table with the role each needs, asked before a message is read. Owns the
+//! table, the audit of writes and refusals, and the count of calls; a method that is not in it is not there.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use orlop_core::ports::fleet_store::AuditEntry;
+
+use crate::api::auth::{Caller as Admitted, Role};
+use crate::api::{Api, Origin};
+use crate::wire::grpc::{Caller, Gate, Refusal};
+use crate::wire::problem::{Code, Problem};
+
+/// Who may call a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Needs {
+    /// Anybody.
+    Nothing,
+    /// Anybody, who then shows a join token or a certificate.
+    Joining,
+    /// A worker: with its certificate; over plain text on this machine by its session.
+    Worker,
+    /// Whoever has a token of this role.
+    Role(Role),
+    /// A worker with its certificate, or whoever has a token of this role.
+    WorkerOr(Role),
+}
+
+/// A method.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Method {
+    /// Its path.
+    pub(in super::super) path: &'static str,
+    /// Its name in the audit trail, as REST has it.
+    name: &'static str,
+    pub(in super::super) needs: Needs,
+    /// It changes something.
+    writes: bool,
+}
+
+const fn reads(path: &'static str, name: &'static str, needs: Needs) -> Method {
+    Method { path, name, needs, writes: false }
+}
+
+const fn writes(path: &'static str, name: &'static str, needs: Needs) -> Method {
+    Method { path, name, needs, writes: true }
+}
+
+const VIEWER: Needs = Needs::Role(Role::Viewer);
+const SUBMITTER: Needs = Needs::Role(Role::Submitter);
+const OPERATOR: Needs = Needs::Role(Role::Operator);
+
+/// Every method.
+pub(in super::super) const METHODS: &[Method] = &[
+    writes("/orlop.v1.WorkerService/RegisterWorker", "workers.register", Needs::Joining),
+    reads("/orlop.v1.WorkerService/JobStream", "workers.stream", Needs::Worker),
+    reads("/orlop.v1.WorkerService/Heartbeat", "workers.heartbeat", Needs::Worker),
+    reads("/orlop.v1.WorkerService/GetWorkerStatus", "workers.get", VIEWER),
+    writes("/orlop.v1.WorkerService/AssignJob", "jobs.assign", OPERATOR),
+    writes("/orlop.v1.JobService/Submit", "jobs.submit", SUBMITTER),
+    writes("/orlop.v1.JobService/SubmitStream", "jobs.submit_stream", SUBMITTER),
+    reads("/orlop.v1.JobService/Get", "jobs.get", VIEWER),
+    reads("/orlop.v1.JobService/List", "jobs.list", VIEWER),
+    writes("/orlop.v1.JobService/Cancel", "jobs.cancel", SUBMITTER),
+    writes("/orlop.v1.JobService/Retry", "jobs.retry", SUBMITTER),
+    reads("/orlop.v1.JobService/Explain", "jobs.explain", VIEWER),
+    reads("/orlop.v1.JobService/Watch", "jobs.watch", VIEWER),
+    reads("/orlop.v1.JobService/Logs", "jobs.logs", VIEWER),
+    writes("/orlop.v1.ArtifactService/Begin", "uploads.begin", Needs::WorkerOr(Role::Submitter)),
+    writes("/orlop.v1.ArtifactService/Upload", "uploads.upload", Needs::WorkerOr(Role::Submitter)),
+    writes("/orlop.v1.ArtifactService/Finalize", "uploads.finalize", Needs::WorkerOr(Role::Submitter)),
+    reads("/orlop.v1.ArtifactService/Download", "artifacts.get", Needs::WorkerOr(Role::Viewer)),
+    reads("/grpc.health.v1.Health/Check", "server.live", Needs::Nothing),
+    reads("/grpc.health.v1.Health/List", "server.live", Needs::Nothing),
+    reads("/grpc.health.v1.Health/Watch", "server.live", Needs::Nothing),
+];
+
+/// The gate of one listener.
+pub(super) struct Keeper {
+    api: Arc<Api>,
+    /// It can be reached from outside this machine.
+    exposed: bool,
+    /// It speaks TLS: workers show certificates.
+    tls: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(api: Arc<Api>, exposed: bool, tls: bool) -> Self {
+        Self { api, exposed, tls }
+    }
+
+    fn origin(&self, caller: &Caller) -> Origin {
+        let address = caller.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
+        Origin { address, exposed: self.exposed }
+    }
+}
+
+fn method(path: &str) -> Option<&'static Method> {
+    METHODS.iter().find(|method| method.path == path)
+}
+
+#[async_trait]
+impl Gate for Keeper {
+    async fn admit(&self, path: &str, caller: &Caller) -> Result<Option<Admitted>, Refusal> {
+        let known = method(path);
+        let known = known.ok_or_else(|| Box::new(Problem::new(Code::NotFound, "there is no such method")))?;
+        let (guard, origin) = (self.api.guard(), self.origin(caller));
+        match known.needs {
+            Needs::Nothing | Needs::Joining => Ok(None),
+            Needs::Worker | Needs::WorkerOr(_) if caller.certificate.is_some() => Ok(None),
+            Needs::Worker if !self.tls => Ok(None),
+            Needs::Worker => Err(guard.stranger(origin, "a worker shows its certificate; register to get one")),
+            Needs::Role(role) | Needs::WorkerOr(role) => {
+                guard.admit(role, caller.token.as_deref(), origin).await.map(Some)
+            }
+        }
+    }
+
+    async fn answered(&self, path: &str, caller: &Caller, code: tonic::Code) {
+        let known = method(path);
+        let label =
+            known.map_or("unknown", |method| method.path.rsplit_once('.').map_or(method.path, |(_, name)| name));
+        let said = format!("{code:?}");
+        self.api.metrics().transport.grpc_requests.of([label, said.as_str()]).inc();
+        let Some(known) = known.filter(|method| method.writes || code == tonic::Code::PermissionDenied) else { return };
+        let address = || self.origin(caller).address.to_string();
+        self.api
+            .note(AuditEntry {
+                number: 0,
+                time: self.api.now(),
+                actor: caller.who.as_ref().map_or_else(address, |who| who.name().to_owned()),
+                tenant: caller.who.as_ref().and_then(|who| who.tenant(None, self.api.default_tenant())),
+                action: known.name.into(),
+                target: path.to_owned(),
+                outcome: if code == tonic::Code::Ok { "ok".into() } else { said.into() },
+                request_id: caller.request_id.clone(),
+            })
+            .await;
+    }
+}

@@ -1,0 +1,177 @@
+//! Who may call what over gRPC: every method of the protocol without a token, with one of too low a role, and for jobs of
+//! other tenants.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use orlop_core::id::JobId;
+use orlop_core::ports::fleet_store::{FleetReads as _, FleetStore as _, Record, Token, Turn};
+use orlop_core::rate::Rate;
+use orlop_core::time::Time;
+use ring::rand::SystemRandom;
+use serde_json::json;
+use tonic::Request;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic_prost::ProstCodec;
+
+use super::super::grpc::gate::{METHODS, Needs};
+use super::super::{Status, Stop, grpc};
+use super::bed::{Bed, spec};
+use crate::api::auth::{Bearer, Role};
+use crate::api::{self, Api};
+use crate::telemetry::metrics::Metrics;
+use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening};
+use crate::wire::job::Submission;
+use crate::wire::problem::Code;
+use crate::wire::query::{Cancellation, JobFilter, JobQuery, LogQuery, Watching};
+
+struct Guarded {
+    bed: Bed,
+    channel: Channel,
+    api: Arc<Api>,
+    stop: Stop,
+}
+
+impl Guarded {
+    async fn new() -> Self {
+        let bed = Bed::new().await;
+        let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
+        let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
+        let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
+        let open =
+            api::Options { rate: fast, address_rate: fast, ..api::Options::loopback("default".parse().unwrap()) };
+        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open).await.unwrap();
+        let stop = Stop::default();
+        tokio::spawn(grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone()));
+        let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
+        Self { bed, channel, api, stop }
+    }
+
+    /// Makes a token as REST does.
+    async fn token(&self, role: Role, tenants: &[&str]) -> String {
+        let bearer = Bearer::generate(&SystemRandom::new()).unwrap();
+        let token = Token {
+            id: bearer.id().as_str().to_owned(),
+            hash: bearer.hash().as_bytes().to_vec(),
+            kind: "access".to_owned(),
+            role: role.as_str().to_owned(),
+            tenants: tenants.iter().map(|name| (*name).to_owned()).collect(),
+            labels: Vec::new(),
+            note: String::new(),
+            created_at: Time::EPOCH,
+            expires_at: None,
+            uses_left: None,
+            revoked_at: None,
+        };
+        let Status::Leading { epoch } = self.bed.handle().status() else { panic!("it leads") };
+        let record = Record::put(&token).unwrap();
+        self.bed.store.commit(epoch, vec![Turn::new(vec![record])]).await.unwrap();
+        self.api.guard().secure();
+        bearer.reveal()
+    }
+
+    fn client(&self, token: &str) -> JobClient {
+        JobClient::new(self.channel.clone(), Some(token)).unwrap()
+    }
+
+    /// Calls a method with an empty message.
+    async fn call(&self, path: &'static str, token: Option<&str>) -> tonic::Code {
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone());
+        grpc.ready().await.unwrap();
+        let mut request = Request::new(());
+        if let Some(token) = token {
+            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        let codec: ProstCodec<(), ()> = ProstCodec::default();
+        match grpc.server_streaming(request, PathAndQuery::from_static(path), codec).await {
+            Ok(_) => tonic::Code::Ok,
+            Err(status) => status.code(),
+        }
+    }
+}
+
+#[test]
+fn s9_every_method_of_the_protocol_is_in_the_table() {
+    let mut service = String::new();
+    let mut written = BTreeSet::new();
+    for line in include_str!("../../../../proto/orlop/v1/orlop.proto").lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("service ") {
+            service = name.trim_end_matches([' ', '{']).to_owned();
+        }
+        if let Some(rest) = line.strip_prefix("rpc ") {
+            written.insert(format!("/orlop.v1.{service}/{}", rest.split('(').next().unwrap()));
+        }
+    }
+    let table: BTreeSet<String> =
+        METHODS.iter().map(|method| method.path.to_owned()).filter(|path| path.starts_with("/orlop.")).collect();
+    assert_eq!(table, written);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
+    let guarded = Guarded::new().await;
+    assert_eq!(guarded.call("/orlop.v1.JobService/List", None).await, tonic::Code::Ok, "no token was made yet");
+    let viewer = guarded.token(Role::Viewer, &["*"]).await;
+    let admin = guarded.token(Role::Admin, &["*"]).await;
+    for method in METHODS {
+        let role = match method.needs {
+            Needs::Role(role) | Needs::WorkerOr(role) => role,
+            Needs::Nothing | Needs::Joining | Needs::Worker => continue,
+        };
+        assert_eq!(guarded.call(method.path, None).await, tonic::Code::Unauthenticated, "{}", method.path);
+        let forged = format!("orlop_{}_{}", "0".repeat(16), "0".repeat(52));
+        assert_eq!(guarded.call(method.path, Some(&forged)).await, tonic::Code::Unauthenticated, "{}", method.path);
+        let seen = guarded.call(method.path, Some(&viewer)).await;
+        assert_eq!(seen == tonic::Code::PermissionDenied, role != Role::Viewer, "{}: {seen:?}", method.path);
+        let all = guarded.call(method.path, Some(&admin)).await;
+        assert!(!matches!(all, tonic::Code::Unauthenticated | tonic::Code::PermissionDenied), "{}", method.path);
+    }
+    assert_eq!(guarded.call("/orlop.v1.JobService/Erase", Some(&admin)).await, tonic::Code::NotFound);
+    assert_eq!(guarded.call("/grpc.health.v1.Health/Check", None).await, tonic::Code::Ok);
+    let counted = guarded.api.metrics().text().unwrap();
+    assert!(
+        counted.contains(r#"orlop_grpc_requests_total{method="JobService/Submit",code="PermissionDenied"} 1"#),
+        "{counted}"
+    );
+    guarded.stop.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_5_jobs_of_other_tenants_are_not_there() {
+    let guarded = Guarded::new().await;
+    let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
+    let submit = |tenant: Option<&str>| {
+        let spec =
+            orlop_core::spec::job::JobSpec { tenant: tenant.map(|name| name.parse().unwrap()), ..spec(&json!({})) };
+        Submission { jobs: vec![spec], key: None }
+    };
+    let foreign: JobId = admin.submit(submit(None)).await.unwrap().jobs[0];
+    let own = guarded.client(&guarded.token(Role::Submitter, &["physics"]).await);
+    let mine = own.submit(submit(None)).await.unwrap().jobs[0];
+    assert_eq!(guarded.bed.store.job(mine).await.unwrap().unwrap().job.tenant.as_str(), "physics");
+    assert_eq!(own.submit(submit(Some("default"))).await.unwrap_err().code, Code::Forbidden);
+    let not_found = |code: Code| assert_eq!(code, Code::NotFound);
+    not_found(own.job(foreign, None, std::time::Duration::ZERO).await.unwrap_err().code);
+    not_found(own.cancel(Cancellation::Jobs(vec![mine, foreign])).await.unwrap_err().code);
+    not_found(own.retry(foreign, None).await.unwrap_err().code);
+    not_found(own.explain(foreign, None).await.unwrap_err().code);
+    let logs =
+        LogQuery { job: foreign, index: None, attempt: None, stream: None, follow: false, since_seq: 0, since: None };
+    not_found(own.logs(logs).await.map(|_| ()).unwrap_err().code);
+    let watching = Watching { jobs: vec![foreign], filter: JobFilter::default(), after: 0, until_ended: true };
+    not_found(own.watch(watching).await.map(|_| ()).unwrap_err().code);
+    let listed = own.jobs(JobQuery::default()).await.unwrap();
+    assert_eq!(listed.items.iter().map(|job| job.job).collect::<Vec<_>>(), [mine]);
+    let asked = JobQuery {
+        filter: JobFilter { tenant: Some("default".to_owned()), ..JobFilter::default() },
+        ..JobQuery::default()
+    };
+    assert!(own.jobs(asked).await.unwrap().items.is_empty());
+    let all = Cancellation::Filter(JobFilter::default());
+    assert_eq!(own.cancel(all).await.unwrap().cancelled, 1);
+    assert_eq!(admin.jobs(JobQuery::default()).await.unwrap().items.len(), 2);
+    let row = guarded.bed.store.job(mine).await.unwrap().unwrap();
+    assert!(row.job.correlation_id.is_some_and(|id| !id.is_empty()), "one is made where the client has none");
+    guarded.stop.stop();
+}
