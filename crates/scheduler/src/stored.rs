@@ -9,7 +9,7 @@
 //! | [`TenantRow`] | every `TenantChanged` and `QuotaChanged` that was taken: it is what these events say |
 //! | [`WorkerRow`] | every event that names the worker, heartbeats and messages aside, and every `WorkerChanged` |
 //! | [`JobRow`] | `Admitted`; all but its body is what the submit said and never changes |
-//! | [`UnitRow`] | every `JobChanged` of the job, element or gang; of a gang also every event and every `Cancel`, `Revoke` and `Lost` that names one of its attempts |
+//! | [`UnitRow`] | every `JobChanged` of the job, element or gang, and every event by which a worker tells that nothing is left of an attempt; of a gang also every event and every `Cancel`, `Revoke` and `Lost` that names one of its attempts |
 //! | [`RangeRow`] | `Admitted` (all elements, Pending) and every `JobChanged` of elements that never left Queued; an element that is assigned leaves its range for a [`UnitRow`] of its own |
 //! | [`AttemptRow`] | `Assign`, every event and every `Cancel`, `Revoke`, `Lost` and `Inherited` that names the attempt; it is deleted once [`crate::engine::Scheduler::attempt_row`] knows it no more |
 //!

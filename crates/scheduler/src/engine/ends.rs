@@ -235,6 +235,11 @@ impl Scheduler {
         }
     }
 
+    /// A unit's attempt was given up before, and its worker says that nothing is left of it: it cannot return any more.
+    pub(super) fn is_over(&mut self, unit: Unit, life: Life) {
+        self.set_life(unit, Life { live: NONE, lost: false, ..life });
+    }
+
     /// A unit whose attempt numbers are used up.
     pub(super) fn give_up(&mut self, unit: Unit, effects: &mut Vec<Effect>) {
         if let Some(life) = self.life(unit) {

@@ -264,9 +264,8 @@ impl Scheduler {
             });
             if same {
                 self.close(slot, effects);
-                if let Some(mut life) = self.life(unit).filter(|life| life.live == slot) {
-                    life.live = NONE;
-                    self.set_life(unit, life);
+                if let Some(life) = self.life(unit).filter(|life| life.live == slot) {
+                    self.is_over(unit, life);
                 }
             }
         }
@@ -292,9 +291,7 @@ impl Scheduler {
             return;
         }
         if !self.move_on(judged.unit, life, worker, ending, effects) {
-            // It was given up before, and its worker confirms that nothing is left of it.
-            life.live = NONE;
-            self.set_life(judged.unit, life);
+            self.is_over(judged.unit, life);
         }
     }
 

@@ -11,7 +11,6 @@ use super::ends::Ending;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 use crate::event::Kept;
-use crate::table::NONE;
 use crate::token::AttemptRef;
 
 impl Scheduler {
@@ -87,7 +86,7 @@ impl Scheduler {
     /// A worker that is back has nothing of an attempt any more.
     fn vanish(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get(slot).copied() else { return };
-        let mut life = self.life(attempt.unit);
+        let life = self.life(attempt.unit);
         self.tell_lost(slot, false, effects);
         self.close(slot, effects);
         let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
@@ -98,11 +97,10 @@ impl Scheduler {
             }
             return;
         }
-        if let Some(life) = life.as_mut().filter(|life| life.live == slot) {
-            life.live = NONE;
-            if life.lost || !self.move_on(attempt.unit, *life, attempt.worker, lost, effects) {
-                self.set_life(attempt.unit, *life);
-            }
+        if let Some(life) = life.filter(|life| life.live == slot)
+            && (life.lost || !self.move_on(attempt.unit, life, attempt.worker, lost, effects))
+        {
+            self.is_over(attempt.unit, life);
         }
     }
 }

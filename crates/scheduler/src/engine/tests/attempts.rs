@@ -194,6 +194,29 @@ pub(super) fn s1_4_an_overtaken_attempt_that_runs_is_killed() {
     assert!(matches!(bed.effects[0], Effect::Cancel { why: CancelReason::Stale, .. }));
 }
 
+/// A token that was given up may return only while something may be left of its attempt.
+#[test]
+pub(super) fn s1_4_of_what_nothing_is_left_nothing_returns() {
+    for way in 0..4 {
+        let mut bed = Bed::new(Config::default());
+        let worker = bed.worker("w1", offer(4000));
+        bed.submit(1, spec(1000));
+        let attempt = bed.round()[0].0;
+        bed.wait(60_000);
+        assert_eq!(bed.state(1), JobState::Queued, "it was given up");
+        bed.must(match way {
+            0 => Event::Revoked { attempt, worker },
+            1 => Event::Rejected { attempt, worker, permanent: true },
+            2 => Event::Result { attempt, worker, outcome: Outcome::Lost },
+            _ => Event::Connected { worker, kept: vec![] },
+        });
+        bed.effects.clear();
+        bed.must(Event::Started { attempt, worker });
+        assert_eq!((bed.verdict(), bed.state(1)), (Verdict::Stale, JobState::Queued), "{way}");
+        assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 0, "{way}");
+    }
+}
+
 #[test]
 pub(super) fn s2_1_ids_are_taken_once_and_time_never_runs_back() {
     let mut bed = Bed::new(Config::default());

@@ -20,6 +20,7 @@ const RULES: &[fn()] = &[
     attempts::s1_3_a_cancel_ends_what_waits_and_tells_what_runs,
     attempts::s1_4_the_fence_judges_in_order,
     attempts::s1_4_an_overtaken_attempt_that_runs_is_killed,
+    attempts::s1_4_of_what_nothing_is_left_nothing_returns,
     attempts::s2_1_ids_are_taken_once_and_time_never_runs_back,
     directing::s4_an_operator_places_a_job_past_policy_and_order,
     directing::s4_filters_and_limits_hold_for_operators_as_well,
