@@ -129,6 +129,9 @@ impl Scheduler {
             next.before = slot;
         }
         self.preemptibles.insert(slot, &attempt);
+        if attempt.state == AttemptState::Lost {
+            self.note_given_up(attempt.unit.job);
+        }
         if self.feeds.on {
             self.join_feed(slot);
         }

@@ -60,6 +60,9 @@ impl Scheduler {
             self.refresh_open(attempt.worker);
         }
         self.worker_lost_one(attempt.worker, effects);
+        if attempt.state == AttemptState::Lost {
+            self.note_settled(attempt.unit.job);
+        }
     }
 
     /// A worker has one attempt less.
@@ -188,6 +191,7 @@ impl Scheduler {
             record.state = state;
             record.charged = false;
         }
+        self.note_given_up(attempt.unit.job);
         if fault(Fault::HastyRelease) {
             self.close(slot, effects);
         }

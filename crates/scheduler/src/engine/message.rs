@@ -212,6 +212,7 @@ impl Scheduler {
         }
         let (request, tenant, waiting) = (attempt.request, attempt.tenant, attempt.waiting);
         attempt.charged = true;
+        self.note_settled(judged.unit.job);
         if waiting {
             self.take_slot(slot, effects);
         } else if self.feeds.on {

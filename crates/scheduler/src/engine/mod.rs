@@ -138,6 +138,9 @@ pub struct Scheduler {
     past_members: BTreeMap<(u32, u32), Vec<u32>>,
     /// Final jobs, the oldest first, with their ids so that forgetting one need not wait for its record.
     finished: VecDeque<(u32, JobId)>,
+    /// How many attempts of a job were given up and are not known to have ended: as long as there are some it is remembered.
+    #[serde(skip)]
+    given_up: BTreeMap<u32, u32>,
     /// Jobs of which something was assigned and had not started when they would have expired.
     #[serde(default)]
     overdue: BTreeSet<u32>,
@@ -256,6 +259,7 @@ impl Scheduler {
             past: BTreeMap::new(),
             past_members: BTreeMap::new(),
             finished: VecDeque::new(),
+            given_up: BTreeMap::new(),
             overdue: BTreeSet::new(),
             specs: Vec::new(),
             spec_numbers: BTreeMap::new(),

@@ -74,6 +74,7 @@ impl Scheduler {
             }
             scheduler.bring_attempt(&row, &workers)?;
         }
+        scheduler.count_given_up();
         scheduler.give_slots(effects);
         scheduler.fleet_changed = true;
         (0..scheduler.tenants.len()).for_each(|number| scheduler.weigh_tenant(u32::try_from(number).unwrap_or(NONE)));

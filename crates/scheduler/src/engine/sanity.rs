@@ -144,10 +144,28 @@ impl Scheduler {
             self.check_worker(number, &taken)?;
         }
         self.check_feeds()?;
+        self.check_given_up()?;
         must(listed == self.attempts.len(), "an attempt is listed by no worker")?;
         let mut preemptibles = Preemptibles::default();
         self.attempts.iter().for_each(|(slot, attempt)| preemptibles.insert(slot, attempt));
         must(preemptibles == self.preemptibles, "an attempt that may be preempted is not known, or another is")
+    }
+
+    /// No job is forgotten while an attempt of it may hold capacity.
+    fn check_given_up(&self) -> Result<(), Fault> {
+        let mut given_up: BTreeMap<u32, u32> = BTreeMap::new();
+        for (_, attempt) in self.attempts.iter() {
+            must(self.jobs.get(attempt.unit.job).is_some(), "an attempt belongs to a job that was forgotten")?;
+            if attempt.state == AttemptState::Lost {
+                *given_up.entry(attempt.unit.job).or_default() += 1;
+            }
+        }
+        must(given_up == self.given_up, "attempts that were given up are miscounted")?;
+        let known = self.finished.iter().all(|(slot, id)| self.jobs.get(*slot).is_some_and(|job| job.id == *id));
+        must(known, "a final job is remembered twice, or was forgotten already")?;
+        let lasting =
+            self.jobs.iter().filter(|(slot, job)| job.life.state.is_terminal() && !given_up.contains_key(slot));
+        must(lasting.count() == self.finished.len(), "a final job is never forgotten, or too early")
     }
 
     /// Feeds list every attempt that holds a slot or waits for one, in the order in which these were sent.

@@ -1,7 +1,10 @@
 //! A unit moves from one state to the next: counters, queues, timers, final outcomes and what is remembered of them. Owns
 //! everything that follows from a new state; the tables say which state that is.
 
+use std::collections::BTreeMap;
+
 use orlop_core::id::JobId;
+use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 
 use super::Scheduler;
@@ -174,8 +177,37 @@ impl Scheduler {
         self.cancel_elements(slot, (0, u32::MAX), (Reason::MaxFailures, CancelReason::Request), effects);
     }
 
+    /// An attempt was given up: its job is not forgotten before that has ended, since it holds capacity.
+    pub(super) fn note_given_up(&mut self, job: u32) {
+        *self.given_up.entry(job).or_default() += 1;
+    }
+
+    /// An attempt that was given up has ended, or runs on after all.
+    pub(super) fn note_settled(&mut self, job: u32) {
+        let Some(left) = self.given_up.get_mut(&job) else { return };
+        *left -= 1;
+        if *left == 0 {
+            self.given_up.remove(&job);
+            if self.jobs.get(job).is_some_and(|job| job.life.state.is_terminal()) {
+                self.remember(job);
+            }
+        }
+    }
+
+    /// Counts again which jobs must not be forgotten.
+    pub(super) fn count_given_up(&mut self) {
+        let mut given_up: BTreeMap<u32, u32> = BTreeMap::new();
+        let lost = self.attempts.iter().filter(|(_, attempt)| attempt.state == AttemptState::Lost);
+        lost.for_each(|(_, attempt)| *given_up.entry(attempt.unit.job).or_default() += 1);
+        self.finished.retain(|(slot, _)| !given_up.contains_key(slot));
+        self.given_up = given_up;
+    }
+
     /// Keeps a final job for messages that come late, and forgets the oldest ones.
     fn remember(&mut self, slot: u32) {
+        if self.given_up.contains_key(&slot) {
+            return;
+        }
         let Some(job) = self.jobs.get(slot) else { return };
         self.finished.push_back((slot, job.id));
         while self.finished.len() > self.config.finished_kept as usize {

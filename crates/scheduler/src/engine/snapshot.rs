@@ -56,6 +56,7 @@ impl Scheduler {
         for (slot, attempt) in self.attempts.iter() {
             self.preemptibles.insert(slot, attempt);
         }
+        self.count_given_up();
         self.open_classes = OpenClasses::default();
         for (number, class) in self.classes.iter() {
             self.open_classes.set(number, class.queues > 0 && !class.is_blocked());

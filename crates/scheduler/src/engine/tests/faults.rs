@@ -99,6 +99,7 @@ const RULES: &[fn()] = &[
     workers::s1_5_silence_makes_suspect_then_lost_then_failed,
     workers::s1_5_a_heartbeat_keeps_a_worker,
     workers::s1_3_late_adoption_keeps_live_and_finished_work,
+    workers::s1_5_a_final_job_is_known_until_its_lost_attempts_have_ended,
     workers::s1_4_once_another_token_was_issued_the_old_one_is_stale,
     workers::s1_5_what_a_worker_lost_over_a_reconnect_is_placed_again,
     workers::s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doubles,

@@ -9,6 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::{CancelReason, Effect, Reason};
+use crate::engine::Scheduler;
 use crate::error::EventError;
 use crate::event::{Departure, DrainOrder, Event, Kept, Outcome};
 use crate::token::WorkerKey;
@@ -94,6 +95,37 @@ pub(super) fn s1_3_late_adoption_keeps_live_and_finished_work() {
             assert_eq!((bed.verdict_of(attempt), bed.state(1)), (Verdict::Adopted, JobState::Running));
             assert_eq!(bed.scheduler.tenant(&"t".parse().unwrap()).unwrap().running, 1);
         }
+    }
+}
+
+/// What an attempt that was given up still holds must be told from its job: that is known as long as the attempt may run.
+#[test]
+pub(super) fn s1_5_a_final_job_is_known_until_its_lost_attempts_have_ended() {
+    for ends in 0..3 {
+        let mut bed = Bed::new(Config { finished_kept: 0, ..Config::default() });
+        let worker = bed.worker("w1", offer(1000));
+        bed.submit(1, spec(1000));
+        let attempt = bed.round()[0].0;
+        bed.start(attempt, worker);
+        bed.wait(60_000);
+        bed.must(Event::Cancel { job: id(1), elements: None });
+        assert_eq!(bed.state(1), JobState::Cancelled);
+        if ends == 2 {
+            let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
+            let config = bed.scheduler.config().clone();
+            bed.scheduler = Scheduler::restore(serde_json::from_str(&text).unwrap(), config).unwrap();
+        }
+        bed.submit(2, spec(1000));
+        bed.must(Event::Cancel { job: id(2), elements: None });
+        assert!(bed.scheduler.job(id(2), None).is_none(), "what holds nothing is forgotten");
+        assert!(bed.scheduler.holds(attempt));
+        if ends == 0 {
+            bed.must(Event::Connected { worker, kept: vec![] });
+        } else {
+            assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Stale);
+        }
+        assert_eq!(bed.scheduler.worker_view(worker).unwrap().attempts, 0);
+        assert!(bed.scheduler.job(id(1), None).is_none(), "nothing is left of it");
     }
 }
 
