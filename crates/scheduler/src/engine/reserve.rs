@@ -341,6 +341,15 @@ impl Scheduler {
         (firsts, hopeless)
     }
 
+    /// Gives reservations back whose jobs do not wait any more. Returns whether there were any.
+    pub(super) fn unreserve_started(&mut self, effects: &mut Vec<Effect>) -> bool {
+        let waits =
+            |kept: &&Reservation| self.jobs.get(kept.job).is_some_and(|job| job.queued && job.stamp == kept.stamp);
+        let over: Vec<u32> = self.reservations.iter().filter(|kept| !waits(kept)).map(|kept| kept.job).collect();
+        over.iter().for_each(|job| self.unreserve(*job, effects));
+        !over.is_empty()
+    }
+
     /// Gives a reservation back.
     pub(super) fn unreserve(&mut self, job: u32, effects: &mut Vec<Effect>) {
         self.pay_back(job);

@@ -65,6 +65,7 @@ impl Scheduler {
             self.wake_grown(effects);
         }
         self.place(limit, &mut stats, effects);
+        self.vacate(limit, &mut stats, effects);
         if !stats.limited {
             self.enter_draining(limit, &mut stats, effects);
         }
@@ -78,6 +79,9 @@ impl Scheduler {
         }
         if !stats.limited {
             self.reserve(&mut stats, effects);
+        }
+        self.vacate(limit, &mut stats, effects);
+        if !stats.limited {
             self.prefill(limit, &mut stats, effects);
             // Whom others had to save for may have left by backfill or ahead.
             while !stats.limited && !self.relieved.is_empty() {
@@ -89,6 +93,14 @@ impl Scheduler {
             self.begin_savings();
         }
         stats
+    }
+
+    /// Whoever has started elsewhere needs nothing that is kept for it any more: others may have it in the same round.
+    fn vacate(&mut self, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+        while self.unreserve_started(effects) && !stats.limited {
+            self.wake_grown(effects);
+            self.place(limit, stats, effects);
+        }
     }
 
     /// Places what is ready, up to the limit of the round.

@@ -99,6 +99,24 @@ pub(super) fn s2_7_only_preemptible_attempts_at_least_4_worse_that_run_are_ended
 }
 
 #[test]
+pub(super) fn s2_7_who_starts_elsewhere_keeps_nothing_and_pays_once() {
+    let (mut bed, _, kept) = making_room(on());
+    let elsewhere = bed.worker("w2", offer(4000));
+    let sent = bed.round();
+    assert_eq!(
+        sent.iter().map(|(attempt, worker)| (attempt.job.counter(), *worker)).collect::<Vec<_>>(),
+        [(2, elsewhere)]
+    );
+    assert_eq!(
+        (bed.scheduler.reservations().count(), bed.scheduler.preemptions().count()),
+        (0, 0),
+        "in the same round"
+    );
+    assert_eq!(bed.scheduler.tenant(&"t".parse().unwrap()).unwrap().running, 2);
+    assert_ne!(kept, elsewhere);
+}
+
+#[test]
 pub(super) fn s2_7_a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted() {
     let (mut bed, attempt, worker) = making_room(on());
     let told = Effect::Cancel { attempt, worker, why: CancelReason::Preempt, grace_ms: 7000 };
