@@ -18,6 +18,12 @@ impl Scheduler {
     pub(super) fn sync(&mut self, number: u32, kept: &[Kept], effects: &mut Vec<Effect>) {
         let key = self.key_of(number);
         let kept_refs: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
+        // Whoever was sent ahead and runs by now is the one that inherited, whatever the order here.
+        for kept in kept.iter().rev().filter(|kept| kept.started) {
+            if let Some(judged) = self.judge(kept.attempt, number, true) {
+                self.feeds.put_first(judged.slot, &self.attempts);
+            }
+        }
         // First who is gone: whoever inherited of them has a slot before it is asked whether it runs.
         for slot in self.attempts_on(number) {
             let is_kept = self.attempts.get(slot).is_some_and(|known| kept_refs.contains(&self.reference(known)));
@@ -70,11 +76,12 @@ impl Scheduler {
 
     /// What was to happen to an attempt that has not started: the worker may not have heard of it.
     fn ask_again(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        let Some(attempt) = self.attempts.get(slot).copied() else { return };
+        let Some(attempt) = self.attempts.get_mut(slot).filter(|attempt| !attempt.started) else { return };
+        let revoking = std::mem::take(&mut attempt.revoking);
         match attempt.ending {
-            // Told by a server that is gone, perhaps in vain.
-            Some(why) if !attempt.started && !attempt.revoking => self.tell_to_end(slot, why, effects),
-            _ if attempt.ahead && !attempt.started => self.revoke_ahead(slot, effects),
+            // Said by a server or in a session that is gone, perhaps in vain.
+            Some(why) => self.tell_to_end(slot, why, effects),
+            None if revoking || attempt.ahead => self.revoke(slot, effects),
             // Whoever is suspect is not waited for: time runs again.
             _ if attempt.state == AttemptState::Assigned => {
                 self.timers.await_acceptance(self.now, slot, self.attempts.generation(slot));

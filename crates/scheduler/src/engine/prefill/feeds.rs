@@ -77,6 +77,15 @@ impl Feeds {
         }
     }
 
+    /// An attempt that waits is the next that gets a slot.
+    pub(in super::super) fn put_first(&mut self, slot: u32, attempts: &Slab<Attempt>) {
+        let Some(feed) = attempts.get(slot).and_then(|attempt| self.list.get_mut(attempt.feed)) else { return };
+        if let Some(at) = feed.waiting.iter().position(|waiting| *waiting == slot) {
+            feed.waiting.remove(at);
+            feed.waiting.push_front(slot);
+        }
+    }
+
     /// Takes an attempt that waits out.
     fn leave(&mut self, number: u32, slot: u32) -> bool {
         let Some(feed) = self.list.get_mut(number) else { return false };

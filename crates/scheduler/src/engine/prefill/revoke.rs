@@ -10,8 +10,8 @@ use crate::fault::{Fault, fault};
 use crate::table::NONE;
 
 impl Scheduler {
-    /// Takes back an attempt that waits for a slot.
-    fn revoke(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+    /// Takes back an attempt that has not started.
+    pub(in super::super) fn revoke(&mut self, slot: u32, effects: &mut Vec<Effect>) {
         let Some(attempt) = self.attempts.get_mut(slot).filter(|attempt| !attempt.revoking && !attempt.started) else {
             return;
         };
@@ -30,14 +30,6 @@ impl Scheduler {
             if self.attempts.get(slot).is_some_and(|attempt| attempt.waiting) {
                 self.revoke(slot, effects);
             }
-        }
-    }
-
-    /// A worker is back: what was sent ahead and has not started is taken back, since the two sides may not agree on who
-    /// inherited which slot.
-    pub(in super::super) fn revoke_ahead(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        if self.attempts.get(slot).is_some_and(|attempt| attempt.ahead) {
-            self.revoke(slot, effects);
         }
     }
 

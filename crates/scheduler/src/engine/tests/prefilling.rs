@@ -327,6 +327,44 @@ pub(super) fn s2_8_after_a_reconnect_what_has_not_started_is_taken_back() {
     assert_eq!(bed.state(1), JobState::Running);
 }
 
+/// The two sides may not agree on who is the oldest, for example after a restart: the worker tells who inherited.
+#[test]
+pub(super) fn s2_8_after_a_reconnect_the_slot_of_who_is_gone_is_that_of_who_runs() {
+    let (mut bed, worker, all) = one_slot();
+    bed.must(Event::ConnectionLost { worker });
+    bed.effects.clear();
+    let kept = |at: usize, started| Kept { attempt: all[at].0, started };
+    bed.must(Event::Connected { worker, kept: vec![kept(1, false), kept(3, true), kept(2, false)] });
+    assert_eq!(inherited(&bed), [(4, Some(1))]);
+    let view = bed.scheduler.worker_view(worker).unwrap();
+    assert_eq!((bed.state(4), view.attempts, view.cpu), (JobState::Running, 1, 1.0));
+}
+
+/// A new session brings nothing of what the old one did not deliver.
+#[test]
+pub(super) fn s4_a_revoke_is_said_again_over_a_reconnect() {
+    let (mut bed, worker, all) = one_slot();
+    let mut other = Bed::new(Config::default());
+    let unaccepted = other.worker("w1", offer(1000));
+    other.submit(1, spec(500));
+    other.submit(2, spec(500));
+    let assigned = other.round();
+    other.must(Event::Cancel { job: id(2), elements: None });
+    other.wait(10_000);
+    for _ in 0..2 {
+        for (bed, worker, all, expected) in
+            [(&mut bed, worker, &all, &[2, 3, 4, 5][..]), (&mut other, unaccepted, &assigned, &[1, 2])]
+        {
+            bed.must(Event::ConnectionLost { worker });
+            bed.effects.clear();
+            let started = |attempt: &AttemptRef| bed.state(attempt.job.counter()) == JobState::Running;
+            let kept = all.iter().map(|(attempt, _)| Kept { attempt: *attempt, started: started(attempt) }).collect();
+            bed.must(Event::Connected { worker, kept });
+            assert_eq!(revoked(bed), expected);
+        }
+    }
+}
+
 /// What runs goes on where its tenant is not wanted any more, but nobody follows it.
 #[test]
 pub(super) fn s2_8_nothing_is_sent_ahead_where_the_class_may_not_be_placed_any_more() {
