@@ -164,6 +164,9 @@ pub struct Scheduler {
     worker_ids: BTreeMap<WorkerId, u32>,
     /// Workers that left, the oldest first.
     gone: VecDeque<u32>,
+    /// The greatest incarnation of ids of which nothing is known any more.
+    #[serde(default)]
+    forgotten: u32,
 
     requests: Requests,
     classes: Classes,
@@ -273,6 +276,7 @@ impl Scheduler {
             workers: Slab::default(),
             worker_ids: BTreeMap::new(),
             gone: VecDeque::new(),
+            forgotten: 0,
             requests: Requests::default(),
             classes: Classes::default(),
             refused: Refused::default(),

@@ -23,7 +23,8 @@ impl Scheduler {
     }
 
     pub(super) fn declared(&mut self, id: WorkerId, effects: &mut Vec<Effect>) -> Result<(), EventError> {
-        let mut incarnation = 1;
+        // Of ids that are forgotten only the greatest incarnation is known: none may come twice.
+        let mut incarnation = self.forgotten.saturating_add(1);
         if let Some(known) = self.worker_ids.get(&id).and_then(|worker| self.workers.get(*worker)) {
             if !known.state.is_terminal() {
                 return Err(EventError::DuplicateWorker(id));
@@ -134,6 +135,7 @@ impl Scheduler {
                 && self.worker_ids.get(&worker.id) == Some(&oldest)
             {
                 self.worker_ids.remove(&worker.id);
+                self.forgotten = self.forgotten.max(worker.incarnation);
             }
         }
     }

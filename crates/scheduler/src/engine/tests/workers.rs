@@ -18,6 +18,18 @@ fn state(bed: &Bed, worker: WorkerKey) -> WorkerState {
     bed.scheduler.worker_view(worker).unwrap().state
 }
 
+/// An incarnation of an id is never used again, even if nothing else is remembered of it.
+#[test]
+pub(super) fn s1_5_a_worker_that_was_forgotten_comes_as_another_incarnation() {
+    let mut bed = Bed::new(Config { workers_kept: 0, ..Config::default() });
+    for incarnation in 1..4 {
+        let worker = bed.worker("w1", offer(1000));
+        assert_eq!(bed.scheduler.worker_view(worker).unwrap().incarnation, incarnation);
+        bed.must(Event::Remove { worker, why: Departure::Goodbye });
+        assert_eq!(bed.scheduler.worker_keys().count(), 0);
+    }
+}
+
 #[test]
 pub(super) fn s1_5_a_worker_that_never_comes_fails() {
     let mut bed = Bed::new(Config::default());
