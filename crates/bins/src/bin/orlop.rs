@@ -11,5 +11,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::cli::SUPERVISOR) {
         return orlop_cloud::runtime::worker::process::supervise::main();
     }
+    #[cfg(all(feature = "fleet", target_os = "linux"))]
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::host::step::ARGUMENT) {
+        return orlop::host::step::main(std::env::args_os().nth(2).map(Into::into), orlop::cli::SHIM);
+    }
     orlop::cli::main()
 }

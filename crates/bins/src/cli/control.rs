@@ -74,7 +74,7 @@ pub(super) enum Verb {
 pub(super) async fn decide(args: DecideArgs, decision: Decision) -> Result<Exit, Failure> {
     let DecideArgs { name, step, reason, place } = args;
     let told = format!("{} {step}", if decision == Decision::Approved { "approved" } else { "rejected" });
-    give(&place, &name, Order::Decide { step, decision, by: Some(caller()), reason }, &told).await
+    give(&place, &name, Order::Decide { step, decision, by: Some(caller()), reason, verified: false }, &told).await
 }
 
 /// Suspends a run.

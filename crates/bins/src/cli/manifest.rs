@@ -3,23 +3,17 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use orlop_dag::manifest::substrate::{Runtime, Target};
-use orlop_dag::manifest::{Form, Limits, Manifest, Options, Report, Severity, TextLimits, Violations, read};
-use orlop_dag::plan::{Plan, PlanError};
+use orlop_dag::manifest::{Limits, Report, TextLimits};
+use orlop_dag::plan::Plan;
 
 use super::failure::{Exit, Failure};
 use super::output;
-use crate::host::local::{Backend, LocalSetup};
+pub(super) use crate::host::flow::{Definition as Loaded, flow_name};
 
-/// A flow read from a file, and its plan.
-pub(super) struct Loaded {
-    /// The flow as the file has it.
-    pub manifest: Manifest,
-    /// Its plan.
-    pub plan: Plan,
-}
+use crate::host::flow::definitions;
+use crate::host::local::{Backend, LocalSetup};
 
 /// What a flow must keep to run on this machine with a setup.
 #[must_use]
@@ -65,35 +59,7 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
 /// # Errors
 /// Everything wrong with it.
 pub(super) fn load(name: &str, text: &str, limits: Limits) -> Result<(Vec<Loaded>, Report), Report> {
-    let mut options = Options::new(limits);
-    options.text = TextLimits::large();
-    let reading = read(name, Arc::<str>::from(text), &options)?;
-    let mut found = Violations::new();
-    let mut loaded = Vec::new();
-    for manifest in reading.manifests {
-        match Plan::build(Arc::new(manifest.flow.spec.clone())) {
-            Ok(plan) => loaded.push(Loaded { manifest, plan }),
-            Err(errors) => found.append(violations(&manifest, &errors)),
-        }
-    }
-    if found.has_errors() {
-        found.append(reading.warnings.violations);
-        found.sort_by_place();
-        return Err(Report::new(found));
-    }
-    Ok((loaded, reading.warnings))
-}
-
-fn violations(manifest: &Manifest, errors: &[PlanError]) -> Violations {
-    let mut found = Violations::new();
-    for error in errors {
-        let path = || error.path.parse().unwrap_or_default();
-        found.add_at((Severity::Error, error.rule), path, || {
-            orlop_dag::manifest::Note::new(error.message.clone(), error.help.clone())
-        });
-    }
-    manifest.place(&mut found);
-    found
+    definitions(name, text, (limits, TextLimits::large()))
 }
 
 /// The flows of a file that a command takes: all of them, or the one of a name where there are several. Warnings are told.
@@ -134,21 +100,6 @@ pub(super) fn one(file: &Path, limits: Limits, name: Option<&str>) -> Result<Loa
 fn names(loaded: &[Loaded]) -> String {
     let names = loaded.iter().map(|flow| flow.manifest.flow.metadata.name.as_str()).filter(|name| !name.is_empty());
     names.collect::<Vec<_>>().join(", ")
-}
-
-/// Name of the flow: as given, as written, or made where the object asks for that.
-#[must_use]
-pub(super) fn flow_name(manifest: &Manifest, given: Option<&str>, uid: &str) -> String {
-    if let Some(name) = given {
-        return name.to_owned();
-    }
-    let metadata = &manifest.flow.metadata;
-    let prefix = metadata.generate_name.as_deref().unwrap_or_default();
-    if metadata.name.is_empty() || manifest.form == Form::Pipeline && !prefix.is_empty() {
-        let uid8: String = uid.chars().take(8).collect();
-        return format!("{prefix}{uid8}");
-    }
-    metadata.name.clone()
 }
 
 /// Whether any step names an image.

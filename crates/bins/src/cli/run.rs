@@ -264,7 +264,7 @@ async fn go_on(
     let images = manifest::has_images(&stored.plan);
     for step in &args.auto_approve {
         let (by, reason) = (Some(caller()), Some("--auto-approve".to_owned()));
-        let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason };
+        let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason, verified: false };
         super::stored::write(&run, &order).await?;
     }
     let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;

@@ -134,9 +134,13 @@ async fn give(handle: HostHandle, controls: Vec<(Trigger, Control)>) -> Result<(
 
 fn order(control: Control) -> Order {
     match control {
-        Control::Decide(step, decision) => {
-            Order::Decide { step: step.to_owned(), decision, by: Some("suite".to_owned()), reason: None }
-        }
+        Control::Decide(step, decision) => Order::Decide {
+            step: step.to_owned(),
+            decision,
+            by: Some("suite".to_owned()),
+            reason: None,
+            verified: false,
+        },
         Control::Suspend(true) => Order::Suspend { mode: SuspendMode::Suspend },
         Control::Suspend(false) => Order::Suspend { mode: SuspendMode::Drain },
         Control::Resume => Order::Resume,

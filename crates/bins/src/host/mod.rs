@@ -11,4 +11,6 @@ pub mod local;
 #[cfg(feature = "fleet")]
 pub mod scheduler;
 #[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]
+pub mod step;
+#[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]
 pub mod worker;

@@ -19,6 +19,7 @@ use super::exit::{Exit, Trouble};
 use crate::api::BASE;
 use crate::host::scheduler::program::{Plan, StartError, StorePlace, Whole};
 use crate::host::scheduler::{Handle, Options, Status};
+use crate::host::step;
 use crate::host::worker::remote::RemoteLink;
 use crate::host::worker::{Agent, AgentOptions, Control};
 
@@ -115,7 +116,8 @@ async fn work(data: &Data, server: SocketAddr) -> Result<Agent, Trouble> {
     let link = RemoteLink::new(vec![endpoint], None, &state).map_err(|error| failed(&error))?;
     let path = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut options = AgentOptions::new(state);
-    options.supervisor = Some(ShimProgram { path, args: vec![SUPERVISOR.into()] });
+    options.supervisor = Some(ShimProgram { path: path.clone(), args: vec![SUPERVISOR.into()] });
+    options.steps = Some(ShimProgram { path, args: vec![step::ARGUMENT.into()] });
     // The server is on this machine: it is back as soon as it can be.
     options.backoff = Duration::from_secs(1);
     Agent::start(options, Arc::new(link)).await.map_err(|error| failed(&error))

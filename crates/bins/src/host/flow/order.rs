@@ -29,6 +29,9 @@ pub enum Order {
         by: Option<String>,
         /// Why.
         reason: Option<String>,
+        /// Whether somebody vouches for the name: it was authenticated.
+        #[serde(default)]
+        verified: bool,
     },
     /// Start nothing more.
     Suspend {
@@ -75,11 +78,10 @@ pub fn event(plan: &Plan, state: &State, order: &Order, now: Time) -> Result<Opt
         return Err(OrderError::Conflict(format!("flow `{name}` has ended: it is {phase}; nothing can change it")));
     }
     Ok(match order {
-        Order::Decide { step, decision, by, reason } => decide(plan, state, step, *decision)?.then(|| {
+        Order::Decide { step, decision, by, reason, verified } => decide(plan, state, step, *decision)?.then(|| {
             let at = plan.address_of(step).unwrap_or_default();
             let (by, reason) = (by.clone(), reason.clone());
-            // Nobody but this machine vouches for the name.
-            FlowEvent::Approval { at, decision: *decision, by, verified: false, decided_at: now, reason }
+            FlowEvent::Approval { at, decision: *decision, by, verified: *verified, decided_at: now, reason }
         }),
         Order::Suspend { mode } => Some(FlowEvent::SetSuspend { on: true, mode: *mode }),
         Order::Resume if phase != FlowPhase::Suspended => {

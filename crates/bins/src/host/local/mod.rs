@@ -50,6 +50,9 @@ pub struct LocalSetup {
     pub allow_privileged: bool,
     /// `backoffLimit` of Jobs that give none.
     pub job_backoff_default: u32,
+    /// Directory with the store of artifacts; none: that of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store_dir: Option<PathBuf>,
     /// The most bytes an artifact may have.
     pub artifact_max_bytes: Option<u64>,
 }
@@ -67,7 +70,7 @@ impl LocalSetup {
         images: bool,
     ) -> Result<Arc<dyn Substrate>, PortError> {
         let limits = self.limits();
-        let store = CasStore::open(run_dir, limits)?;
+        let store = CasStore::open(self.store_dir.as_deref().unwrap_or(run_dir), limits)?;
         let mut options = LocalOptions::new(run_dir);
         options.volumes_dir.clone_from(&self.volumes_dir);
         options.secrets_dir.clone_from(&self.secrets_dir);

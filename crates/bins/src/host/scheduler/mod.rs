@@ -12,6 +12,7 @@ mod command;
 mod commit;
 mod error;
 mod explain;
+pub mod flows;
 pub mod grpc;
 mod handle;
 pub mod ingress;

@@ -105,6 +105,11 @@ impl Core {
         }
     }
 
+    /// Which program runs steps of flows.
+    pub(super) fn run_steps_by(&mut self, program: Vec<String>) {
+        self.specs.run_steps_by(program);
+    }
+
     /// The server assigns an attempt.
     ///
     /// # Errors

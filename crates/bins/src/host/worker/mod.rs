@@ -34,8 +34,11 @@ mod tests;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
+use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::JobRuntime;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::spool::{Spool, SpoolOptions};
@@ -90,7 +93,11 @@ impl Agent {
         if options.processes {
             kinds.push(Runtime::Process);
         }
-        let shared = Shared::new(core::Core::new(spool, gpus.clone(), kinds.clone()));
+        let mut core = core::Core::new(spool, gpus.clone(), kinds.clone());
+        if let Some(steps) = &options.steps {
+            core.run_steps_by(program(steps, &options.state.join("flows")));
+        }
+        let shared = Shared::new(core);
         let mut runtimes: BTreeMap<Runtime, Arc<dyn JobRuntime>> = BTreeMap::new();
         if options.processes {
             let vendors: BTreeSet<String> = gpus.iter().map(|gpu| gpu.device.vendor.clone()).collect();
@@ -148,6 +155,13 @@ impl Agent {
             tracing::error!(%error, "the agent stopped");
         }
     }
+}
+
+/// The command that runs steps: a program with the worker's directory of flows as its last argument.
+fn program(steps: &ShimProgram, flows: &Path) -> Vec<String> {
+    let flows = std::path::absolute(flows).unwrap_or_else(|_| flows.to_owned());
+    let words = [steps.path.as_os_str()].into_iter().chain(steps.args.iter().map(OsString::as_os_str));
+    words.chain([flows.as_os_str()]).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Ends an agent.

@@ -29,6 +29,9 @@ pub struct AgentOptions {
     pub processes: bool,
     /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
     pub supervisor: Option<ShimProgram>,
+    /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is told
+    /// last; none: this worker runs no steps.
+    pub steps: Option<ShimProgram>,
     /// How processes are started in control groups; none: without limits.
     pub launcher: Option<ShimProgram>,
     /// Whether limits are enforced.
@@ -60,6 +63,7 @@ impl AgentOptions {
             exclusive: false,
             processes: true,
             supervisor: None,
+            steps: None,
             launcher: None,
             enforce: Enforce::Auto,
             cgroup: None,

@@ -23,6 +23,11 @@ impl Default for Specs {
 }
 
 impl Specs {
+    /// Which program runs steps of flows.
+    pub(super) fn run_steps_by(&mut self, program: Vec<String>) {
+        self.kinds.steps = program;
+    }
+
     /// Takes a specification in.
     pub(super) fn put(&mut self, id: u64, spec: &JobSpec) {
         self.works.insert(id, Arc::new(work(spec, &mut self.kinds)));

@@ -13,6 +13,7 @@ use orlop_scheduler::token::AttemptRef;
 
 use super::gpus::{Ask, AskKind};
 use super::slots::Kind;
+use crate::host::flow::fleet::COMMAND;
 use crate::wire::attempt::{AssignJob, SecretAs};
 
 /// The attempt as the runtimes name it.
@@ -44,7 +45,11 @@ type Shape = (String, Runtime, Resources, BTreeSet<String>, BTreeSet<String>, Op
 
 /// Kinds by number.
 #[derive(Debug, Default)]
-pub(super) struct Kinds(BTreeMap<Shape, Kind>);
+pub(super) struct Kinds {
+    known: BTreeMap<Shape, Kind>,
+    /// The program that takes the place of the command of steps, with its arguments; empty: there is none.
+    pub(super) steps: Vec<String>,
+}
 
 impl Kinds {
     fn of(&mut self, spec: &JobSpec) -> Kind {
@@ -53,8 +58,14 @@ impl Kinds {
         let gang = spec.gang.as_ref().map(|gang| format!("{gang:?}"));
         let features = spec.requires.features.iter().cloned().collect();
         let shape = (tenant, spec.runtime, spec.resources.clone(), labels, features, gang);
-        let next = Kind(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
-        *self.0.entry(shape).or_insert(next)
+        let next = Kind(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
+        *self.known.entry(shape).or_insert(next)
+    }
+
+    /// What is run for a specification.
+    fn program(&self, spec: &JobSpec) -> Vec<String> {
+        let is_step = spec.command.first().is_some_and(|program| program == COMMAND);
+        if is_step && !self.steps.is_empty() { self.steps.clone() } else { spec.program() }
     }
 }
 
@@ -75,7 +86,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         job::Pull::Never => Pull::Never,
     };
     let shared = WorkSpec {
-        argv: spec.program(),
+        argv: kinds.program(spec),
         env: spec.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         working_dir: spec.working_dir.clone(),
         cpu_m: resources.cpu_m,
@@ -147,6 +158,16 @@ mod tests {
         ] {
             assert_ne!(of(&mut kinds, other.clone()), one, "{other}");
         }
+    }
+
+    #[test]
+    fn the_command_of_a_step_is_this_workers_runner() {
+        let step = spec(json!({"command": [COMMAND]}));
+        let mut kinds = Kinds::default();
+        assert_eq!(work(&step, &mut kinds).spec.argv, [COMMAND]);
+        kinds.steps = vec!["/bin/orlop".to_owned(), "__step".to_owned()];
+        assert_eq!(work(&step, &mut kinds).spec.argv, ["/bin/orlop", "__step"]);
+        assert_eq!(work(&spec(json!({"command": ["true"]})), &mut kinds).spec.argv, ["true"]);
     }
 
     #[test]

@@ -9,6 +9,10 @@ mod logs;
 mod programs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod scheduler;
+#[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]
+mod substrate;
 mod trouble;
 mod verbs;
 mod work;
+#[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]
+mod world;

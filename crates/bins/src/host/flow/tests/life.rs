@@ -102,8 +102,13 @@ async fn r20_a_decision_lets_a_paused_flow_go_on() {
     let mut host =
         bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
     let handle = host.handle();
-    let decide =
-        |step: &str, decision| Order::Decide { step: step.into(), decision, by: Some("ann".into()), reason: None };
+    let decide = |step: &str, decision| Order::Decide {
+        step: step.into(),
+        decision,
+        by: Some("ann".into()),
+        reason: None,
+        verified: false,
+    };
     let person = async {
         handle.status().wait_for(|view| view.status.phase.to_string() == "Paused").await.unwrap();
         let missing = handle.order(decide("nix", Decision::Approved)).await.unwrap_err();
@@ -130,7 +135,7 @@ async fn r20_of_two_orders_given_at_once_the_second_is_checked_against_the_first
     let mut host =
         bench.submit(json!({"steps": [{"name": "ok", "type": "Manual"}, {"name": "a", "dependencies": ["ok"]}]})).await;
     let handle = host.handle();
-    let decide = |decision| Order::Decide { step: "ok".into(), decision, by: None, reason: None };
+    let decide = |decision| Order::Decide { step: "ok".into(), decision, by: None, reason: None, verified: false };
     let people = async {
         handle.status().wait_for(|view| view.status.phase.to_string() == "Paused").await.unwrap();
         tokio::join!(handle.order(decide(Decision::Approved)), handle.order(decide(Decision::Rejected)))

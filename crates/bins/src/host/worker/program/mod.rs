@@ -5,12 +5,13 @@ mod config;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::process::{ShimProgram, shim};
 use orlop_cloud::runtime::worker::process::{launch, supervise};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use self::config::{Config, ConfigError};
+use super::super::step;
 use super::remote::RemoteLink;
 use super::{Agent, AgentOptions};
 
@@ -20,12 +21,19 @@ const SUPERVISOR: &str = "__supervisor";
 /// The hidden argument with which it joins a control group and becomes an attempt's command.
 const LAUNCHER: &str = "__launcher";
 
+/// The hidden argument with which it is the shim of a pod of a step.
+const SHIM: &str = "__shim";
+
 /// Runs the program to its end.
 #[must_use]
 pub fn main() -> ExitCode {
     // Before any thread is started: a supervisor blocks signals for all of its own.
     match std::env::args_os().nth(1) {
         Some(argument) if argument == SUPERVISOR => return supervise::main(),
+        Some(argument) if argument == SHIM => return shim::main(),
+        Some(argument) if argument == step::ARGUMENT => {
+            return step::main(std::env::args_os().nth(2).map(Into::into), SHIM);
+        }
         Some(argument) if argument == LAUNCHER => return launch(std::env::args_os().skip(2)),
         _ => {}
     }
@@ -69,6 +77,7 @@ async fn work(config: Config) -> Result<(), Failure> {
     options.exclusive = true;
     let own = std::env::current_exe()?;
     options.supervisor = Some(ShimProgram { path: own.clone(), args: vec![SUPERVISOR.into()] });
+    options.steps = Some(ShimProgram { path: own.clone(), args: vec![step::ARGUMENT.into()] });
     options.launcher = Some(ShimProgram { path: own, args: vec![LAUNCHER.into()] });
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = Agent::start(options, Arc::new(link)).await?;

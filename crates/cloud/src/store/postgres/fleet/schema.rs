@@ -13,7 +13,8 @@ const LOCK: i64 = 0x4f52_4c46;
 /// Each step brings a schema from the version of its index to the next. Steps are never changed, only added. Texts that are
 /// compared byte by byte have the collation `C`. Times count milliseconds since the Unix epoch, but for the leader's term,
 /// which runs by the clock of the database. `$documents` stands for one table for each kind of document.
-const MIGRATIONS: &[&str] = &[r#"
+const MIGRATIONS: &[&str] = &[
+    r#"
     CREATE TABLE leader (
         id         INT         PRIMARY KEY CHECK (id = 1),
         holder     TEXT        NOT NULL,
@@ -80,7 +81,13 @@ const MIGRATIONS: &[&str] = &[r#"
         id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, subject TEXT NOT NULL, body TEXT NOT NULL
     );
     $documents
-"#];
+"#,
+    r#"
+    CREATE TABLE IF NOT EXISTS flow_entries (
+        key TEXT COLLATE "C" PRIMARY KEY, tenant TEXT COLLATE "C", ended_at BIGINT, body TEXT NOT NULL
+    );
+"#,
+];
 
 fn documents() -> String {
     let table = |kind: &Kind| {

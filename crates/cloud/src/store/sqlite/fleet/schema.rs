@@ -169,6 +169,8 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE artifacts (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE artifact_links (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE uploads (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE flow_entries (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
 "];
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ named_enum! {
         Pipeline = "pipelines",
         /// Flows.
         Flow = "flows",
+        /// Journals of flows: records, snapshots, entries, and who has which name.
+        FlowEntry = "flow_entries",
         /// Steps of flows.
         FlowStep = "flow_steps",
         /// Decisions on steps that wait for one.

@@ -1,0 +1,107 @@
+//! From the end of a job to the end of the attempt that it was. Owns what ends mean of which the runner of steps could not
+//! tell itself.
+
+use orlop_core::attempt::{AttemptEnd, AttemptKey, EndResult};
+use orlop_core::machine::job::JobState;
+use orlop_core::time::Time;
+use serde_json::json;
+
+use super::order::END;
+use super::port::JobEnd;
+
+/// Reason of a job that was given up after too many losses.
+const LOST: &str = "infra_limit";
+
+/// The end of an attempt whose job has ended. `cancelled`: this host asked for it.
+pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> AttemptEnd {
+    let told = end.outputs.get(END).map(|text| serde_json::from_str::<AttemptEnd>(text));
+    match (end.state, told) {
+        (JobState::Cancelled, _) => {
+            let result = if cancelled { EndResult::Cancelled } else { EndResult::Gone };
+            traceless(result, end.ended_at)
+        }
+        (JobState::Completed | JobState::Failed, Some(Ok(told))) => told,
+        (JobState::Failed, _) if end.reason == LOST => traceless(EndResult::Lost, end.ended_at),
+        (_, told) => {
+            if let Some(Err(error)) = told {
+                tracing::error!(attempt = %key, %error, "what a worker tells of a step cannot be read");
+            }
+            failed(end)
+        }
+    }
+}
+
+/// A job that ended without a word of the runner.
+fn failed(end: &JobEnd) -> AttemptEnd {
+    let reason = match (end.state, end.reason.as_str()) {
+        (JobState::TimedOut, _) => "DeadlineExceeded",
+        (_, "oom") => "OOMKilled",
+        (_, "expired") => "Unschedulable",
+        (_, "artifact") => "ArtifactUnavailable",
+        _ => "StartFailed",
+    };
+    let code = end.exit_code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
+    let why = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
+    let message = format!("the job of the step ended as {}{code}{why}, and its worker told nothing more", end.state);
+    traceless(EndResult::Failed { reason: reason.to_owned(), message }, end.ended_at)
+}
+
+/// The end of an attempt of which nothing else is known.
+pub(super) fn traceless(result: EndResult, ended_at: Time) -> AttemptEnd {
+    let document = json!({ "apiVersion": "batch/v1", "kind": "Job", "status": {} });
+    let (failed_pods, files, artifacts) = (Vec::new(), Vec::new(), Vec::new());
+    AttemptEnd { result, document, failed_pods, files, artifacts, ended_at }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn key() -> AttemptKey {
+        AttemptKey { flow: "u".into(), step: "s".into(), item: None, attempt: 1 }
+    }
+
+    fn end(state: JobState, reason: &str) -> JobEnd {
+        let reason = reason.to_owned();
+        JobEnd { state, reason, exit_code: Some(7), outputs: BTreeMap::new(), ended_at: Time::from_millis(5) }
+    }
+
+    fn result(end: &JobEnd, cancelled: bool) -> EndResult {
+        attempt_end(&key(), end, cancelled).result
+    }
+
+    #[test]
+    fn r25_a_job_that_lost_its_workers_is_a_lost_attempt() {
+        assert_eq!(result(&end(JobState::Failed, "infra_limit"), false), EndResult::Lost);
+    }
+
+    #[test]
+    fn a_job_that_somebody_else_cancelled_is_gone() {
+        assert_eq!(result(&end(JobState::Cancelled, "user"), false), EndResult::Gone);
+        assert_eq!(result(&end(JobState::Cancelled, "user"), true), EndResult::Cancelled);
+    }
+
+    #[test]
+    fn what_the_runner_tells_counts() {
+        let told = traceless(EndResult::Succeeded, Time::from_millis(3));
+        let mut ended = end(JobState::Completed, "");
+        ended.outputs.insert(END.to_owned(), serde_json::to_string(&told).unwrap());
+        assert_eq!(attempt_end(&key(), &ended, false), told);
+        // Whoever cancelled it does not care.
+        assert_eq!(result(&JobEnd { state: JobState::Cancelled, ..ended }, true), EndResult::Cancelled);
+    }
+
+    #[test]
+    fn without_a_word_the_job_speaks() {
+        let EndResult::Failed { reason, message } = result(&end(JobState::Failed, "oom"), false) else { panic!() };
+        assert_eq!(reason, "OOMKilled");
+        insta::assert_snapshot!(message, @"the job of the step ended as Failed with exit code 7: oom, and its worker told nothing more");
+        let mut unreadable = end(JobState::Completed, "");
+        unreadable.outputs.insert(END.to_owned(), "{".to_owned());
+        assert!(matches!(result(&unreadable, false), EndResult::Failed { .. }));
+        let EndResult::Failed { reason, .. } = result(&end(JobState::TimedOut, ""), false) else { panic!() };
+        assert_eq!(reason, "DeadlineExceeded");
+    }
+}

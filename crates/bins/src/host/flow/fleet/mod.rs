@@ -1,0 +1,216 @@
+//! The substrate of a fleet: every attempt of a step is one job, which a runner of steps on a worker carries out
+//! ([`crate::host::step`]). Owns which job is which attempt; places nothing and runs nothing.
+//!
+//! A job is submitted under the key of its attempt and carries it as labels, so that the next host finds what an earlier
+//! one has submitted. Its end is waited for, never polled. Retries are the flow engine's; a worker that is lost makes the
+//! fleet run the job again by its own limit, and what exceeds that is a lost attempt.
+
+mod attempts;
+mod end;
+mod job;
+mod label;
+mod order;
+mod place;
+mod port;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::attempt::{AttemptKey, AttemptSpec, EndResult};
+use orlop_core::error::{Class, PortError};
+use orlop_core::id::JobId;
+use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
+use orlop_core::spec::flow::{ResourceTemplates, template_name};
+use orlop_core::spec::meta::ObjectReference;
+use tokio::sync::{Mutex, mpsc};
+
+use self::attempts::{Attempts, Followed};
+use self::end::{attempt_end, traceless};
+pub use self::job::FlowFacts;
+pub use self::label::{FLOW, key as key_of};
+pub use self::order::{COMMAND, END, StepBackend, StepOrder, VARIABLE};
+pub use self::port::{JobEnd, StepFleet};
+use super::answer::patience;
+use super::clock::{Clock, SystemClock};
+use super::resource::resource_name;
+
+/// Runs attempts as jobs of a fleet. Dropping it leaves its jobs running; the next one finds them.
+pub struct FleetSubstrate {
+    fleet: Arc<dyn StepFleet>,
+    facts: FlowFacts,
+    attempts: Arc<Attempts>,
+    /// Flows are looked up one after the other, so that none is twice.
+    lookup: Mutex<()>,
+    reports: mpsc::UnboundedSender<AttemptReport>,
+    received: Mutex<mpsc::UnboundedReceiver<AttemptReport>>,
+}
+
+impl FleetSubstrate {
+    /// A substrate on a fleet, for flows that have these facts in common.
+    #[must_use]
+    pub fn new(fleet: Arc<dyn StepFleet>, facts: FlowFacts) -> Self {
+        // Bounded by the attempts that live, each of which reports once.
+        let (reports, received) = mpsc::unbounded_channel();
+        let (attempts, lookup) = (Arc::default(), Mutex::default());
+        Self { fleet, facts, attempts, lookup, reports, received: Mutex::new(received) }
+    }
+
+    /// The job of an attempt, if there is one.
+    async fn find(&self, key: &AttemptKey) -> Result<Option<JobId>, PortError> {
+        if let Some(job) = self.attempts.job(key) {
+            return Ok(Some(job));
+        }
+        let _one = self.lookup.lock().await;
+        if !self.attempts.is_known(&key.flow) {
+            let jobs = self.fleet.of_flow(&key.flow).await?;
+            self.attempts.learn(&key.flow, jobs);
+        }
+        Ok(self.attempts.job(key))
+    }
+
+    /// Has the end of a job reported, unless that is under way.
+    fn follow(&self, key: &AttemptKey, job: JobId) {
+        let Some(Followed) = self.attempts.follow(key) else { return };
+        let (fleet, attempts, reports) = (Arc::clone(&self.fleet), Arc::clone(&self.attempts), self.reports.clone());
+        let followed = key.clone();
+        let task = tokio::spawn(async move {
+            let key = followed;
+            let mut tries = 0;
+            let end = loop {
+                match fleet.ended(job).await {
+                    Ok(end) => break attempt_end(&key, &end, attempts.is_cancelled(&key)),
+                    Err(error) if error.class.is_retryable() => {
+                        tracing::warn!(attempt = %key, %job, error = error.chain(), "the job of a step cannot be seen now");
+                        tokio::time::sleep(patience(&error, tries)).await;
+                        tries = tries.saturating_add(1);
+                    }
+                    Err(error) => {
+                        tracing::error!(attempt = %key, %job, error = error.chain(), "the job of a step is gone");
+                        break traceless(EndResult::Lost, SystemClock.now());
+                    }
+                }
+            };
+            attempts.leave(&key);
+            // The substrate may be gone; then nobody waits for it.
+            drop(reports.send(AttemptReport { key, end }));
+        });
+        self.attempts.keep(key, task.abort_handle());
+    }
+
+    fn report(&self, key: &AttemptKey, result: EndResult) {
+        let report = AttemptReport { key: key.clone(), end: traceless(result, SystemClock.now()) };
+        drop(self.reports.send(report));
+    }
+
+    fn reference(&self, job: JobId) -> ObjectReference {
+        ObjectReference {
+            api_version: "orlop/v1".to_owned(),
+            kind: "FleetJob".to_owned(),
+            name: job.to_string(),
+            namespace: self.facts.tenant.to_string(),
+            uid: job.to_string(),
+        }
+    }
+}
+
+impl Drop for FleetSubstrate {
+    fn drop(&mut self) {
+        self.attempts.abort();
+    }
+}
+
+#[async_trait]
+impl Substrate for FleetSubstrate {
+    /// Names them: each worker makes its own copies of ConfigMaps, and claims where they are first used.
+    async fn ensure_resources(
+        &self,
+        owner: &FlowOwner,
+        templates: &ResourceTemplates,
+    ) -> Result<Vec<ObjectReference>, PortError> {
+        let kinds = [
+            ("PersistentVolumeClaim", &templates.volume_claim_templates),
+            ("ConfigMap", &templates.config_map_templates),
+        ];
+        let all = kinds.into_iter().flat_map(|(kind, list)| list.iter().map(move |template| (kind, template)));
+        let named = all.map(|(kind, template)| {
+            let short = template_name(template).unwrap_or_default();
+            let name = resource_name(&owner.name, short);
+            ObjectReference {
+                api_version: "v1".to_owned(),
+                kind: kind.to_owned(),
+                uid: format!("{}/{kind}/{name}", owner.uid),
+                name,
+                namespace: owner.namespace.clone(),
+            }
+        });
+        Ok(named.collect())
+    }
+
+    async fn start(&self, spec: AttemptSpec) -> Result<ObjectReference, PortError> {
+        let job = match self.find(&spec.key).await? {
+            Some(job) => job,
+            None => {
+                let job = self.fleet.submit(&spec.key, job::job_spec(&spec, &self.facts)?).await?;
+                self.attempts.insert(&spec.key, job);
+                job
+            }
+        };
+        self.follow(&spec.key, job);
+        Ok(self.reference(job))
+    }
+
+    async fn adopt(&self, spec: AttemptSpec) -> Result<(), PortError> {
+        match self.find(&spec.key).await? {
+            Some(job) => self.follow(&spec.key, job),
+            None => self.report(&spec.key, EndResult::Lost),
+        }
+        Ok(())
+    }
+
+    /// The grace is that of the step's template, which the job was submitted with.
+    async fn cancel(&self, key: &AttemptKey, _grace: Option<Duration>) -> Result<(), PortError> {
+        let Some(job) = self.find(key).await? else {
+            self.report(key, EndResult::Cancelled);
+            return Ok(());
+        };
+        self.attempts.cancel(key);
+        match self.fleet.cancel(job).await {
+            Err(error) if error.class != Class::NotFound => return Err(error),
+            _ => self.follow(key, job),
+        }
+        Ok(())
+    }
+
+    async fn suspend(&self, key: &AttemptKey) -> Result<(), PortError> {
+        let message = format!("attempt {key} goes on: jobs of a fleet cannot be suspended");
+        Err(PortError::new(Class::Invalid, message))
+    }
+
+    async fn resume(&self, _key: &AttemptKey) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// Jobs stay in the fleet's list as long as it keeps jobs that have ended.
+    async fn forget(&self, key: &AttemptKey) -> Result<(), PortError> {
+        if self.attempts.forget(key) {
+            return Ok(());
+        }
+        Err(PortError::new(Class::Conflict, format!("attempt {key} has not ended; cancel it first")))
+    }
+
+    async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
+        let jobs = self.fleet.of_flow(flow).await?;
+        Ok(jobs.into_iter().map(|(key, _)| key).filter(|key| !self.attempts.is_forgotten(key)).collect())
+    }
+
+    async fn next(&self) -> AttemptReport {
+        match self.received.lock().await.recv().await {
+            Some(report) => report,
+            // This end of the channel holds a sender, so it never closes.
+            None => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Where a step may run, from the words of a pod to those of a job: node selector, node affinity, priority class. Owns
+//! that translation and refuses what it cannot keep.
+
+use std::collections::BTreeSet;
+
+use orlop_core::error::PortError;
+use orlop_core::spec::job::{Comparison, DEFAULT_PRIORITY, LabelNeed, Requires};
+use serde_json::Value;
+
+use super::job::invalid;
+
+/// Path of the node affinity that must hold.
+const TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+
+/// The conditions of a pod on its node, as conditions on the labels of a worker.
+pub(super) fn requires(pod: &Value) -> Result<Requires, PortError> {
+    let mut requires = Requires::default();
+    for (key, value) in pod.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().ok_or_else(|| invalid(format!("nodeSelector.{key} must be a text")))?;
+        let values = BTreeSet::from([value.to_owned()]);
+        requires.labels.push(LabelNeed { key: key.clone(), op: Comparison::In, values });
+    }
+    let terms = pod.pointer(TERMS).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    match terms {
+        [] => {}
+        [term] => term_needs(term, &mut requires)?,
+        _ => {
+            let text = "alternatives in nodeSelectorTerms cannot be had on the fleet; keep one term";
+            return Err(invalid(text.to_owned()));
+        }
+    }
+    Ok(requires)
+}
+
+fn term_needs(term: &Value, requires: &mut Requires) -> Result<(), PortError> {
+    if term.get("matchFields").is_some() {
+        return Err(invalid(
+            "matchFields of a node affinity cannot be had on the fleet; use matchExpressions".to_owned(),
+        ));
+    }
+    for expression in term.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+        let text = |member: &str| expression.get(member).and_then(Value::as_str);
+        let key = text("key").ok_or_else(|| invalid("a node affinity without key".to_owned()))?;
+        let op = match text("operator") {
+            Some("In") => Comparison::In,
+            Some("NotIn") => Comparison::NotIn,
+            Some("Exists") => Comparison::Exists,
+            Some("DoesNotExist") => Comparison::Absent,
+            Some("Gt") => Comparison::Greater,
+            Some("Lt") => Comparison::Less,
+            other => return Err(invalid(format!("the operator of a node affinity is none: {other:?}"))),
+        };
+        let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+        let values = values.filter_map(Value::as_str).map(str::to_owned).collect();
+        requires.labels.push(LabelNeed { key: key.to_owned(), op, values });
+    }
+    Ok(())
+}
+
+/// The priority of a priority class: a digit as it is, `high`, `normal` and `low` as the middle of their bands.
+pub(super) fn priority(pod: &Value) -> Result<u8, PortError> {
+    match pod.get("priorityClassName").and_then(Value::as_str) {
+        None | Some("" | "normal") => Ok(DEFAULT_PRIORITY),
+        Some("high") => Ok(2),
+        Some("low") => Ok(8),
+        Some(name) => {
+            let digit = name.parse().ok().filter(|priority| *priority <= 9);
+            digit.ok_or_else(|| {
+                invalid(format!("priority class `{name}` is not known here; use high, normal, low, or 0 (urgent) to 9"))
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn s4_2_selectors_and_affinity_are_conditions_on_labels() {
+        let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+            { "matchExpressions": [{ "key": "zone", "operator": "NotIn", "values": ["b"] }, { "key": "ssd", "operator": "Exists" }] }] } } });
+        let found = requires(&json!({ "nodeSelector": { "arch": "arm64" }, "affinity": affinity })).unwrap();
+        let shown: Vec<String> =
+            found.labels.iter().map(|need| format!("{} {} {:?}", need.key, need.op, need.values)).collect();
+        assert_eq!(shown, ["arch in {\"arm64\"}", "zone notin {\"b\"}", "ssd exists {}"]);
+        let two = json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{}, {}] } } } });
+        assert!(requires(&two).is_err());
+    }
+
+    #[test]
+    fn priority_classes_are_numbers() {
+        let of = |name: &str| priority(&json!({ "priorityClassName": name }));
+        assert_eq!((of("high").unwrap(), of("7").unwrap(), priority(&json!({})).unwrap()), (2, 7, 5));
+        insta::assert_snapshot!(of("gold").unwrap_err(), @"priority class `gold` is not known here; use high, normal, low, or 0 (urgent) to 9");
+    }
+}

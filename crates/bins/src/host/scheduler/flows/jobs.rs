@@ -1,0 +1,128 @@
+//! Jobs of steps inside the server: the fleet of the flow substrate is the server's own handle. Owns the key under which a
+//! step's job is submitted once, and reading how it ended.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use orlop_core::attempt::AttemptKey;
+use orlop_core::error::{Class, PortError};
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::ports::fleet_store::{
+    AttemptFilter, AttemptId, IdempotencyKey, JobFilter, JobRow, MAX_PAGE, Page, SpecHash,
+};
+use orlop_core::spec::job::JobSpec;
+use serde_json::Value;
+
+use super::super::{Batch, Handle, Once, Submission};
+use crate::host::flow::fleet::{JobEnd, StepFleet, key_of};
+use crate::wire::problem::{Code, Problem};
+
+/// The fleet of this server, for flows of one tenant.
+#[derive(Clone, Debug)]
+pub struct ServerFleet {
+    handle: Handle,
+    tenant: TenantName,
+}
+
+impl ServerFleet {
+    /// The fleet behind a handle, used in the name of a tenant.
+    #[must_use]
+    pub fn new(handle: Handle, tenant: TenantName) -> Self {
+        Self { handle, tenant }
+    }
+
+    /// Outputs of the newest attempt of a job.
+    async fn outputs(&self, row: &JobRow) -> Result<BTreeMap<String, String>, PortError> {
+        let (job, unit) = (row.job.id, &row.unit);
+        if unit.attempt == 0 {
+            return Ok(BTreeMap::new());
+        }
+        let id = AttemptId { job, index: 0, member: 0, attempt: unit.attempt, epoch: unit.epoch };
+        let store = self.handle.store();
+        let mut detail = store.detail(&id).await?;
+        if detail.is_none() {
+            // An adopted attempt may be of an earlier epoch than the row says.
+            let all = store.attempts(job, &AttemptFilter::default(), &Page::first(MAX_PAGE)).await?;
+            if let Some(last) = all.items.last().filter(|last| last.attempt.id != id) {
+                detail = store.detail(&last.attempt.id).await?;
+            }
+        }
+        let Some(detail) = detail else { return Ok(BTreeMap::new()) };
+        let body: Value = serde_json::from_str(&detail.body).unwrap_or_default();
+        let outputs = body.get("outputs").and_then(Value::as_object).into_iter().flatten();
+        Ok(outputs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
+    }
+}
+
+/// The error of a port that a problem is.
+pub(super) fn port_error(problem: &Problem) -> PortError {
+    let class = match problem.code {
+        Code::QuotaExceeded => Class::Capacity,
+        Code::NotFound => Class::NotFound,
+        Code::Forbidden | Code::Unauthenticated => Class::Denied,
+        Code::Conflict | Code::Precondition => Class::Denied,
+        code if code.is_retryable() => Class::Transient,
+        Code::Internal => Class::Fatal,
+        _ => Class::Invalid,
+    };
+    let mut error = PortError::new(class, problem.detail.clone());
+    if problem.code == Code::NeverFits {
+        error = error.with_reason("Unschedulable");
+    }
+    match problem.retry_after_ms {
+        Some(wait) if class == Class::Transient => error.retry_after(std::time::Duration::from_millis(wait)),
+        _ => error,
+    }
+}
+
+#[async_trait]
+impl StepFleet for ServerFleet {
+    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, PortError> {
+        let invalid = |error: &dyn std::fmt::Display| {
+            PortError::new(Class::Invalid, error.to_string()).with_reason("TemplateInvalid")
+        };
+        let mut submission = Submission::of(&spec, &self.tenant, None).map_err(|error| invalid(&error))?;
+        submission.flow = Some((key.flow.as_ref().into(), key.instance().into()));
+        // No key of a client has a blank in it.
+        let name = format!("flow step {key}");
+        let once =
+            Once { body_hash: SpecHash::of(&name).0, key: IdempotencyKey { tenant: self.tenant.clone(), key: name } };
+        let batch = Batch { jobs: vec![submission], once: Some(once) };
+        let submitted = self.handle.submit(batch).await.map_err(|problem| port_error(&problem))?;
+        let missing = || PortError::new(Class::Fatal, format!("the submit of {key} gave no job"));
+        submitted.jobs.first().copied().ok_or_else(missing)
+    }
+
+    async fn ended(&self, job: JobId) -> Result<JobEnd, PortError> {
+        self.handle.ended(job).await.map_err(|problem| port_error(&problem))?;
+        let row = self.handle.store().job(job).await?;
+        let row = row.ok_or_else(|| PortError::new(Class::NotFound, format!("job {job} is not known")))?;
+        let Some(ended_at) = row.unit.finished_at else {
+            return Err(PortError::new(Class::Transient, format!("job {job} is not known to have ended")));
+        };
+        let outputs = self.outputs(&row).await?;
+        let reason = row.unit.reason.as_deref().unwrap_or_default().to_owned();
+        Ok(JobEnd { state: row.unit.state, reason, exit_code: row.unit.exit_code, outputs, ended_at })
+    }
+
+    async fn cancel(&self, job: JobId) -> Result<(), PortError> {
+        self.handle.cancel(job, Vec::new()).await.map(drop).map_err(|problem| port_error(&problem))
+    }
+
+    async fn of_flow(&self, flow: &str) -> Result<Vec<(AttemptKey, JobId)>, PortError> {
+        let tenants = Some(vec![self.tenant.clone()]);
+        let filter = JobFilter { flow: Some(flow.to_owned()), tenants, ..JobFilter::default() };
+        let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
+        loop {
+            let part = self.handle.store().jobs(&filter, &page).await?;
+            for row in &part.items {
+                let labels = row.job.labels.as_deref().and_then(|text| serde_json::from_str(text).ok());
+                found.extend(labels.and_then(|labels| key_of(&labels)).map(|key| (key, row.job.id)));
+            }
+            match part.next {
+                Some(next) => page = Page::after(next, MAX_PAGE),
+                None => return Ok(found),
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The runner of a step on a worker: what a job with the command `orlop-step` becomes. It runs one attempt as a flow on
+//! one machine would, with the same substrate, hands the attempt's output on as its own, and tells how it ended. Owns
+//! that process; knows no server.
+//!
+//! Its work is below the directory of the job, which the agent removes. Claims of a flow and its artifacts are in the
+//! worker's directory of flows, so that later steps on this worker find them.
+
+mod logs;
+mod result;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use orlop_core::attempt::{AttemptEnd, EndResult};
+use orlop_core::error::PortError;
+use orlop_core::ports::substrate::{FlowOwner, Substrate};
+use orlop_core::spec::flow::{ResourceTemplates, template_name};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::logs::Forward;
+use super::flow::fleet::{StepBackend, StepOrder, VARIABLE};
+use super::flow::resource_name;
+use super::home::RunDir;
+use super::local::{Backend, LocalSetup, own_shim};
+
+/// The hidden argument under which a program is the runner of a step; the worker's directory of flows follows.
+pub const ARGUMENT: &str = "__step";
+
+/// Exit code of an attempt that was told to end: as a shell shows SIGTERM.
+const CANCELLED: u8 = 143;
+
+/// Why a step could not even be begun.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("the variable {0} is not set: this program is started by an agent")]
+    Variable(&'static str),
+    #[error("{0}")]
+    System(#[from] io::Error),
+    #[error("{}", .0.chain())]
+    Port(#[from] PortError),
+}
+
+/// Runs the step of this process's environment. `flows` is the worker's directory of flows, `shim` the argument under
+/// which this program is the shim of a pod.
+#[must_use]
+pub fn main(flows: Option<PathBuf>, shim: &str) -> ExitCode {
+    let flows = flows.unwrap_or_else(|| PathBuf::from("flows"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.map_err(Failure::from).and_then(|runtime| {
+        let done = runtime.block_on(run(&flows, shim));
+        // Work on blocking threads that nobody waits for must not hold the program.
+        runtime.shutdown_background();
+        done
+    });
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            drop(io::Write::write_all(&mut io::stderr(), format!("the step cannot be run: {failure}\n").as_bytes()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn variable(name: &'static str) -> Result<String, Failure> {
+    std::env::var(name).map_err(|_| Failure::Variable(name))
+}
+
+async fn run(flows: &Path, shim: &str) -> Result<u8, Failure> {
+    let order = StepOrder::decode(&variable(VARIABLE)?)?;
+    let output = PathBuf::from(variable("ORLOP_OUTPUT")?);
+    let run = RunDir::new(std::env::current_dir()?.join(".step"));
+    std::fs::create_dir_all(run.path())?;
+    let end = match attempt(&order, flows, &run, shim).await {
+        Ok(end) => end,
+        // The step failed, not its runner: retrying it is up to its flow.
+        Err(error) => result::refused(&error),
+    };
+    result::write(&output, &end)?;
+    Ok(code(&end))
+}
+
+/// Runs the attempt to its end.
+async fn attempt(order: &StepOrder, flows: &Path, run: &RunDir, shim: &str) -> Result<AttemptEnd, PortError> {
+    let spec = &order.attempt;
+    let shared = flows.join(&*spec.key.flow);
+    let volumes = shared.join("volumes");
+    std::fs::create_dir_all(&volumes)?;
+    let secrets = std::env::var_os("ORLOP_SECRETS_DIR").map(PathBuf::from);
+    let setup = LocalSetup {
+        backend: match order.backend {
+            StepBackend::Docker => Backend::Docker,
+            StepBackend::Process => Backend::Process,
+        },
+        volumes_dir: Some(volumes.clone()),
+        secrets_dir: secrets,
+        store_dir: Some(shared),
+        ..LocalSetup::default()
+    };
+    let substrate = setup.substrate(run.path(), own_shim(shim)?, true).await?;
+    resources(order, substrate.as_ref(), &volumes).await?;
+    let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
+    let end = drive(order, &substrate).await?;
+    forward.finish().await;
+    if let Err(error) = substrate.forget(&spec.key).await {
+        tracing::warn!(error = error.chain(), "what is left of the attempt cannot be deleted");
+    }
+    Ok(end)
+}
+
+/// Makes the ConfigMaps of the flow for this attempt, and its claims on this worker if they are not there.
+async fn resources(order: &StepOrder, substrate: &dyn Substrate, volumes: &Path) -> Result<(), PortError> {
+    let Some(templates) = &order.templates else { return Ok(()) };
+    let spec = &order.attempt;
+    let owner =
+        FlowOwner { uid: spec.key.flow.to_string(), name: spec.flow_name.clone(), namespace: spec.namespace.clone() };
+    let configs = ResourceTemplates { volume_claim_templates: Vec::new(), ..templates.clone() };
+    substrate.ensure_resources(&owner, &configs).await?;
+    for template in &templates.volume_claim_templates {
+        let name = resource_name(&spec.flow_name, template_name(template).unwrap_or_default());
+        let path = volumes.join(name);
+        std::fs::create_dir_all(&path)?;
+        // Steps may run as any user, as on a cluster whose volumes let all in.
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+    }
+    Ok(())
+}
+
+/// Starts the attempt and waits for its end; told to end, it passes that on.
+async fn drive(order: &StepOrder, substrate: &Arc<dyn Substrate>) -> Result<AttemptEnd, PortError> {
+    let spec = &order.attempt;
+    let mut terminate = signal(SignalKind::terminate())?;
+    substrate.start(spec.clone()).await?;
+    loop {
+        tokio::select! {
+            report = substrate.next() => return Ok(report.end),
+            _ = terminate.recv() => substrate.cancel(&spec.key, None).await?,
+        }
+    }
+}
+
+/// The exit code of the job: that of the step's last container where it failed by one.
+fn code(end: &AttemptEnd) -> u8 {
+    match &end.result {
+        EndResult::Succeeded => 0,
+        EndResult::Cancelled => CANCELLED,
+        EndResult::Failed { .. } | EndResult::Gone | EndResult::Lost => {
+            let last = end.failed_pods.last().and_then(|pod| pod.containers.last());
+            let code = last.and_then(|container| u8::try_from(container.exit_code).ok());
+            code.filter(|code| *code != 0).unwrap_or(1)
+        }
+    }
+}
