@@ -124,6 +124,7 @@ impl Scheduler {
         self.less_demand(unit.job, tenant, 1);
         effects.push(Effect::Finished { job: id, part, outcome: life.state, reason });
         if array == NONE {
+            self.unreserve(unit.job, effects);
             self.remember(unit.job);
             return;
         }
@@ -159,6 +160,7 @@ impl Scheduler {
             job.life.state = outcome;
         }
         effects.push(Effect::Finished { job: id, part: Part::Whole, outcome, reason: Reason::Plain });
+        self.unreserve(slot, effects);
         self.remember(slot);
     }
 

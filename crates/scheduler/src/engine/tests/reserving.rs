@@ -95,6 +95,21 @@ fn s2_7_a_reservation_goes_with_its_job() {
     assert_eq!(bed.scheduler.reservations().count(), 0);
 }
 
+/// Its record may be forgotten, and be that of another job, before the next round.
+#[test]
+fn s2_7_what_is_kept_for_a_job_goes_in_the_call_that_ends_it() {
+    let (mut bed, worker, _) = crowded(0);
+    bed.must(Event::ConfigChanged { config: Config { finished_kept: 0, ..Config::default() }.into() });
+    bed.effects.clear();
+    bed.must(Event::Cancel { job: id(10), elements: None });
+    let given_back = bed.effects.iter().any(|effect| {
+        matches!(effect, Effect::ReservationChanged { job, workers, .. } if *job == id(10) && workers.is_empty())
+    });
+    assert!(given_back, "{:?}", bed.effects);
+    bed.submit(11, spec(4000));
+    assert_eq!(bed.scheduler.reservations().count(), 0, "{worker} is nobody's");
+}
+
 /// A tenant that holds much elsewhere is never first in its band while another one keeps coming for the one worker that both
 /// need; it has its turn all the same.
 #[test]
