@@ -161,6 +161,10 @@ impl Scheduler {
         let head = self.head(queue)?;
         let slot = head.1.job;
         self.leave_savings(slot);
+        if self.queues.get(queue as usize).is_some_and(|queue| !queue.passes.is_empty()) {
+            let place = (head.0, self.peek(slot).index);
+            self.queues.get_mut(queue as usize).into_iter().for_each(|queue| queue.passes.forget(place));
+        }
         if let Some(array) = self.array_mut(slot) {
             let index = array.ready.pop_first()?;
             if array.ready.len() == 0

@@ -3,7 +3,7 @@
 
 use super::Scheduler;
 use crate::fleet::MAX_DIMS;
-use crate::queue::LaneEntry;
+use crate::queue::{LaneEntry, Place};
 
 /// How many heads are compared.
 const HEADS: usize = 16;
@@ -20,23 +20,29 @@ impl Scheduler {
         heads.sort_unstable_by_key(|entry| entry.key);
         heads.truncate(HEADS);
         // Nobody behind a head that was passed over often enough may be chosen, wherever that head stands.
-        let is_tired =
-            |entry: &LaneEntry| self.queues.get(entry.queue as usize).is_some_and(|queue| queue.passed >= PASSES);
-        if let Some(tired) = heads.iter().position(is_tired) {
+        let places: Vec<Option<Place>> = heads.iter().map(|entry| self.place_of(entry)).collect();
+        let passes = |(entry, place): (&LaneEntry, &Option<Place>)| {
+            self.queues.get(entry.queue as usize).zip(*place).map_or(0, |(queue, place)| queue.passes.of(place))
+        };
+        if let Some(tired) = heads.iter().zip(&places).position(|head| passes(head) >= PASSES) {
             heads.truncate(tired + 1);
         }
         let first = *heads.first()?;
         let place = self.grown.filter(|place| self.table.is_open(*place));
         let chosen = place.and_then(|place| self.most_along(&heads, place)).unwrap_or(first);
-        for entry in heads.iter().take_while(|entry| entry.key < chosen.key) {
-            if let Some(queue) = self.queues.get_mut(entry.queue as usize) {
-                queue.passed = queue.passed.saturating_add(1);
+        // Nobody is forgotten here: the chosen one may not fit, and wait on.
+        for (entry, place) in heads.iter().zip(places).take_while(|(entry, _)| entry.key < chosen.key) {
+            if let Some((queue, place)) = self.queues.get_mut(entry.queue as usize).zip(place) {
+                queue.passes.count(place);
             }
         }
-        if let Some(queue) = self.queues.get_mut(chosen.queue as usize) {
-            queue.passed = 0;
-        }
         Some(chosen)
+    }
+
+    /// The first of a queue: its order and, of an array, the element.
+    fn place_of(&mut self, entry: &LaneEntry) -> Option<Place> {
+        let (key, first) = self.head(entry.queue)?;
+        Some((key, self.peek(first.job).index))
     }
 
     fn most_along(&self, heads: &[LaneEntry], place: u32) -> Option<LaneEntry> {

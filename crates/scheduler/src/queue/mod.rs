@@ -4,9 +4,11 @@
 use serde::{Deserialize, Serialize};
 mod fifo;
 mod lane;
+mod passes;
 
 pub(crate) use fifo::{Entry, Fifo};
 pub(crate) use lane::{Lane, LaneEntry};
+pub(crate) use passes::{Passes, Place};
 
 /// Order of a job inside its band: priority, then id, which grows with submission.
 pub(crate) type Key = (u8, u64);
@@ -21,9 +23,9 @@ pub(crate) struct Queue {
     pub(crate) lists: [Fifo; 4],
     /// It has jobs, and an entry in its lane.
     pub(crate) lined: bool,
-    /// How often its head was passed over by `dot-product`.
+    /// How often its heads were passed over by `dot-product`.
     #[serde(default)]
-    pub(crate) passed: u8,
+    pub(crate) passes: Passes,
 }
 
 impl Queue {

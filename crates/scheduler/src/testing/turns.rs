@@ -117,12 +117,13 @@ impl Turns {
         let turned = placing.workers.iter().all(|worker| open.iter().any(|(key, ..)| key == worker));
         let goes_on = turned && self.goes_on(placing.config, spec, class, least);
         if turned && !goes_on {
-            self.order(placing, (&lines, &open), key)?;
+            for passed in self.order(placing, (&lines, &open), key)? {
+                *self.passes.entry(passed).or_default() += 1;
+            }
             self.fairness(placing, (&lines, &open), (tenant, band), &fleet)?;
         } else if goes_on {
             // Runs end early for reasons of their own: where another turn would have come to the same, one may have begun.
-            let by_turn = placing.config.policy != Policy::DotProduct
-                && self.order(placing, (&lines, &open), key).is_ok()
+            let by_turn = self.order(placing, (&lines, &open), key).is_ok()
                 && self.fairness(placing, (&lines, &open), (tenant, band), &fleet).is_ok();
             if let Some(run) = self.run.as_mut().filter(|_| by_turn) {
                 run.placed = 0;
@@ -163,9 +164,16 @@ impl Turns {
         self.run = Some(run).filter(|_| turned);
     }
 
-    /// No earlier job of another line of the tenant and band could have been placed; `dot-product` may pass over each 16 times.
-    fn order(&mut self, placing: &Placing<'_>, (lines, open): (&[Line], &[Open<'_>]), key: Key) -> Result<(), Broken> {
-        let Some(job) = placing.model.jobs.get(&placing.unit.0) else { return Ok(()) };
+    /// No earlier job of another line of the tenant and band could have been placed; `dot-product` may pass over each 16
+    /// times. Returns whom it passes over.
+    fn order(
+        &mut self,
+        placing: &Placing<'_>,
+        (lines, open): (&[Line], &[Open<'_>]),
+        key: Key,
+    ) -> Result<Vec<UnitId>, Broken> {
+        let mut passed = Vec::new();
+        let Some(job) = placing.model.jobs.get(&placing.unit.0) else { return Ok(passed) };
         let band = job.spec.priority.band().index();
         let others = lines
             .iter()
@@ -175,16 +183,15 @@ impl Turns {
             if line.first > key || !placing.could(line, open) {
                 continue;
             }
-            if placing.config.policy == Policy::DotProduct {
-                let passes = self.passes.entry(line.first.1).or_default();
-                *passes += 1;
-                let passes = *passes;
-                Law::Order.demand(passes <= PASSES, || format!("{:?} is passed over {passes} times", line.first))?;
-                continue;
-            }
-            return Err(Law::Order.broken(format!("{key:?} starts before {:?}, which could be placed", line.first)));
+            let first = line.first.1;
+            Law::Order.demand(placing.config.policy == Policy::DotProduct, || {
+                format!("{key:?} starts before {:?}, which could be placed", line.first)
+            })?;
+            let passes = self.passes.get(&first).copied().unwrap_or(0);
+            Law::Order.demand(passes < PASSES, || format!("{:?} is passed over {} times", line.first, passes + 1))?;
+            passed.push(first);
         }
-        Ok(())
+        Ok(passed)
     }
 
     /// No other tenant with a job of the band that could have been placed has a smaller share.

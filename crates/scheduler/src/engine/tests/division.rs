@@ -349,51 +349,6 @@ pub(super) fn s2_4_three_jobs_of_a_quarter_are_in_the_reported_band() {
 }
 
 #[test]
-fn s2_4_dot_product_takes_the_class_that_points_where_the_worker_has_room() {
-    let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
-    let mut lean = offer(8000);
-    lean.memory_bytes = 4 << 30;
-    bed.worker("w1", lean);
-    // The first head is rich in memory, the second in cpu, of which the worker has more.
-    let mut rich = spec(500);
-    rich.resources.memory_bytes = 2 << 30;
-    bed.submit(1, rich);
-    let mut busy = spec(4000);
-    busy.resources.memory_bytes = 256 << 20;
-    bed.submit(2, busy);
-    assert_eq!(bed.starts(), [2, 1]);
-}
-
-#[test]
-fn s2_4_dot_product_passes_a_head_over_sixteen_times_at_most() {
-    let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
-    let mut lean = offer(64_000);
-    lean.memory_bytes = 256 << 30;
-    bed.worker("w1", lean);
-    bed.submit(1, spec(100));
-    (2..60).for_each(|number| bed.submit(number, spec(1000)));
-    assert_eq!(bed.starts().iter().position(|number| *number == 1), Some(16));
-}
-
-#[test]
-fn s2_4_dot_product_passes_no_head_over_more_often_wherever_it_stands() {
-    let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
-    let mut lean = offer(64_000);
-    lean.memory_bytes = 256 << 30;
-    bed.worker("w1", lean);
-    bed.submit(1, spec(100));
-    (2..60).for_each(|number| bed.submit(number, spec(1000)));
-    let mut effects = Vec::new();
-    assert_eq!(bed.scheduler.round(bed.now, 10, &mut effects).placed, 10);
-    // A head that is more urgent comes and is fresh; the one behind it has been passed over ten times already.
-    let mut urgent = spec(101);
-    urgent.priority = Priority(4);
-    bed.submit(100, urgent);
-    let at = bed.starts().iter().position(|number| *number == 1).unwrap();
-    assert!(at <= 7, "six more may pass it, and the urgent one: it started as number {at}");
-}
-
-#[test]
 pub(super) fn s2_3_a_run_puts_no_more_on_a_worker_than_it_holds() {
     let mut bed = Bed::new(Config::default());
     // A fleet so large that a run is of three jobs, and a worker that fits one of them best.

@@ -13,6 +13,7 @@ mod faults;
 mod gangs;
 mod laws;
 mod members;
+mod passing;
 mod preempting;
 mod prefilling;
 mod rebuilding;
