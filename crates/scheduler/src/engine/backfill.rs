@@ -14,13 +14,16 @@ use crate::table::NONE;
 const HEADS: usize = 64;
 
 impl Scheduler {
-    /// Lets in whom reservations do not hold up.
-    pub(super) fn backfill(&mut self, heads: &[Head], stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+    /// Lets in whom reservations do not hold up, up to the limit of the round.
+    pub(super) fn backfill(&mut self, heads: &[Head], limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         let (gangs, jobs): (Vec<Head>, Vec<Head>) =
             heads.iter().take(HEADS).copied().partition(|head| self.is_gang(head.job));
         for kept in self.reservations.clone() {
             for seat in &kept.seats {
                 for head in &jobs {
+                    if stats.placed >= limit {
+                        return;
+                    }
                     if let Some(request) = self.may_pass(&kept, seat, head) {
                         let seat = Seat { worker: seat.worker, request, times: 1 };
                         stats.placed += self.take_seats(head.turn.entry.queue, &[seat], effects);
@@ -30,7 +33,7 @@ impl Scheduler {
         }
         for head in &gangs {
             let passes = |kept: &Reservation| kept.seats.iter().any(|seat| self.may_pass(kept, seat, head).is_some());
-            if self.reservations.iter().any(passes) {
+            if stats.placed < limit && self.reservations.iter().any(passes) {
                 stats.placed += self.pass_gang(head, effects);
             }
         }

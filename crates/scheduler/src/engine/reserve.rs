@@ -101,8 +101,9 @@ impl Scheduler {
         }
     }
 
-    /// Places who has a reservation and fits, and gives up reservations that make no sense any more.
-    pub(super) fn honour(&mut self, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+    /// Places who has a reservation and fits, up to the limit of the round, and gives up reservations that make no sense any
+    /// more.
+    pub(super) fn honour(&mut self, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         for kept in self.reservations.clone() {
             let queue = self.sensible(&kept);
             let queue = queue.filter(|_| if kept.is_held() { self.is_owed(&kept) } else { self.is_allowed(&kept) });
@@ -112,7 +113,7 @@ impl Scheduler {
             };
             let kept = self.pass_on(kept, queue, effects);
             let ready = self.head(queue).is_some_and(|(_, entry)| entry.job == kept.job);
-            if ready && kept.seats.iter().all(|seat| self.is_free(seat)) {
+            if ready && stats.placed < limit && kept.seats.iter().all(|seat| self.is_free(seat)) {
                 self.pay_back(kept.job);
                 let entered = self.take_seats(queue, &kept.seats, effects);
                 stats.placed += entered;
@@ -196,14 +197,15 @@ impl Scheduler {
         self.refresh_open(number);
     }
 
-    /// Lets in whom a reservation does not hold up, then makes new reservations if it is time to.
-    pub(super) fn reserve(&mut self, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
+    /// Lets in whom a reservation does not hold up, then makes new reservations if it is time to and the round is not over.
+    pub(super) fn reserve(&mut self, limit: u32, stats: &mut RoundStats, effects: &mut Vec<Effect>) {
         if self.reservations.is_empty() && !self.reserve_due {
             return;
         }
         let heads = self.waiting_heads();
-        self.backfill(&heads, stats, effects);
-        if self.reserve_due {
+        self.backfill(&heads, limit, stats, effects);
+        stats.limited = stats.placed >= limit;
+        if self.reserve_due && !stats.limited {
             self.reserve_due = false;
             self.make_reservations(&heads, effects);
             self.watch_blocked(&heads);
@@ -213,14 +215,21 @@ impl Scheduler {
         }
     }
 
-    /// Heads of queues that wait because their class fits nowhere, the longest waiting first.
+    /// Whether a queue waits because its class fits nowhere, or because what its tenant's limits allow of it does: of several
+    /// kinds of devices these may allow one that is taken and never the other.
+    fn is_crowded_out(&self, tenant: u32, entry: &LaneEntry) -> bool {
+        let Some(class) = self.classes.get(entry.class) else { return false };
+        let members = class.shape.gang.as_ref().map_or(1, |gang| gang.size);
+        let allowed = || self.room((tenant, entry.queue), (&class.requests, members), &mut Vec::new()) > 0;
+        if entry.stopped { class.requests.len() > 1 && allowed() } else { class.is_blocked() }
+    }
+
+    /// Heads of queues that wait because they fit nowhere, the longest waiting first.
     pub(super) fn waiting_heads(&mut self) -> Vec<Head> {
         let mut turns = Vec::new();
         for (number, tenant) in (0_u32..).zip(&self.tenants) {
             for (band, lane) in tenant.lanes.iter().enumerate() {
-                let blocked = |entry: &&LaneEntry| {
-                    !entry.stopped && self.classes.get(entry.class).is_some_and(crate::class::Class::is_blocked)
-                };
+                let blocked = |entry: &&LaneEntry| self.is_crowded_out(number, entry);
                 turns.extend(lane.entries.iter().filter(blocked).map(|entry| Turn {
                     band,
                     tenant: number,

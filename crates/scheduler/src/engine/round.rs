@@ -61,13 +61,14 @@ impl Scheduler {
         self.wake_grown(effects);
         let mut stats = RoundStats::default();
         if !self.reservations.is_empty() {
-            self.honour(&mut stats, effects);
+            self.honour(limit, &mut stats, effects);
             self.wake_grown(effects);
         }
         self.place(limit, &mut stats, effects);
         self.vacate(limit, &mut stats, effects);
         if !stats.limited {
             self.enter_draining(limit, &mut stats, effects);
+            stats.limited = stats.placed >= limit;
         }
         if !stats.limited && self.preempt(effects) {
             self.wake_grown(effects);
@@ -78,7 +79,7 @@ impl Scheduler {
             self.place(limit, &mut stats, effects);
         }
         if !stats.limited {
-            self.reserve(&mut stats, effects);
+            self.reserve(limit, &mut stats, effects);
         }
         self.vacate(limit, &mut stats, effects);
         if !stats.limited {
@@ -86,7 +87,7 @@ impl Scheduler {
             // Whom others had to save for may have left by backfill or ahead.
             while !stats.limited && !self.relieved.is_empty() {
                 self.wake_grown(effects);
-                self.place(limit, &mut stats, effects);
+                self.place(limit.saturating_sub(stats.prefilled), &mut stats, effects);
             }
         }
         if !stats.limited {
@@ -207,6 +208,7 @@ impl Scheduler {
                 if most > 0 {
                     // Other kinds of GPUs have no room now: growth may change that as well as the quota.
                     self.half_stopped.push(turn.tenant);
+                    self.await_reservation();
                 }
                 self.stop(turn, effects);
             }

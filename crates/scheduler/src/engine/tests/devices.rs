@@ -264,3 +264,27 @@ pub(super) fn s2_9_of_several_alternatives_the_one_that_lacks_least_speaks() {
     bed.submit(3, gpus(9, &[kind("a100"), kind("h100")]));
     assert!(bed.scheduler.explain(id(3)).unwrap().is_hopeless());
 }
+
+#[test]
+fn s2_7_whose_limits_never_allow_one_kind_of_device_reserves_by_the_other() {
+    let mut bed = Bed::new(Config::default());
+    let workers = [("w1", "l4"), ("w2", "a100")].map(|(name, gpu)| bed.worker(name, machine(&[(gpu, 2)])));
+    quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("a100", 0)]), ..Quota::default() });
+    let short = || JobSpec { timeout_ms: 60_000, grace_ms: 0, ..gpus(1, &[kind("l4")]) };
+    (1..=2).for_each(|number| bed.submit(number, short()));
+    let sent = bed.round();
+    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
+    bed.submit(10, gpus(2, &[kind("a100"), kind("l4")]));
+    assert!(bed.starts().is_empty());
+    bed.now = 10_000;
+    workers.into_iter().for_each(|worker| bed.must(Event::Heartbeat { worker }));
+    bed.round();
+    assert_eq!(bed.scheduler.reservations().collect::<Vec<_>>(), [(id(10), workers[0], Some(60_000))]);
+    // Others keep coming.
+    for (at, (attempt, worker)) in sent.into_iter().enumerate() {
+        bed.submit(20 + at as u64, short());
+        bed.result(attempt, worker, Outcome::Succeeded);
+        let expected: &[u64] = [&[][..], &[10]][at];
+        assert_eq!(bed.starts(), expected);
+    }
+}

@@ -110,6 +110,45 @@ fn s2_7_what_is_kept_for_a_job_goes_in_the_call_that_ends_it() {
     assert_eq!(bed.scheduler.reservations().count(), 0, "{worker} is nobody's");
 }
 
+#[test]
+fn s2_1_a_round_keeps_its_limit_for_those_who_reserved_as_well() {
+    let mut bed = Bed::new(Config::default());
+    let workers = ["w1", "w2"].map(|name| bed.worker(name, offer(4000)));
+    (1..=2).for_each(|number| bed.submit(number, spec(4000)));
+    let sent = bed.round();
+    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
+    bed.submit(10, spec(3000));
+    bed.submit(11, spec(3001));
+    assert!(bed.starts().is_empty());
+    bed.now = 10_000;
+    workers.into_iter().for_each(|worker| bed.must(Event::Heartbeat { worker }));
+    bed.round();
+    assert_eq!(bed.scheduler.reservations().count(), 2);
+    for (attempt, worker) in sent {
+        bed.result(attempt, worker, Outcome::Succeeded);
+    }
+    bed.submit(12, JobSpec { timeout_ms: 1, grace_ms: 0, ..spec(100) });
+    for number in [10, 11, 12] {
+        bed.effects.clear();
+        let stats = bed.scheduler.round(bed.now, 1, &mut bed.effects);
+        assert_eq!((stats.placed, stats.limited), (1, true));
+        assert_eq!(bed.assigned()[0].0.job, id(number));
+    }
+}
+
+#[test]
+fn s2_1_a_round_keeps_its_limit_for_those_who_pass_a_reservation_as_well() {
+    let (mut bed, worker, sent) = crowded(60_000);
+    bed.result(sent[0], worker, Outcome::Succeeded);
+    (20..22).for_each(|number| bed.submit(number, JobSpec { timeout_ms: 1, grace_ms: 0, ..spec(number) }));
+    for number in [20, 21] {
+        bed.effects.clear();
+        let stats = bed.scheduler.round(bed.now, 1, &mut bed.effects);
+        assert_eq!((stats.placed, stats.limited), (1, true));
+        assert_eq!(bed.assigned()[0].0.job, id(number));
+    }
+}
+
 /// A tenant that holds much elsewhere is never first in its band while another one keeps coming for the one worker that both
 /// need; it has its turn all the same.
 #[test]
