@@ -183,6 +183,12 @@ impl Scheduler {
         })
     }
 
+    /// What each band is owed, in dominant shares, and whether it was ready when that last was asked.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn band_credit(&self) -> [(f64, bool); 3] {
+        std::array::from_fn(|band| (self.credit[band], self.was_ready[band]))
+    }
+
     /// Names of all tenants, in order of their names.
     pub fn tenant_names(&self) -> impl Iterator<Item = &TenantName> {
         self.tenant_numbers.keys()

@@ -96,6 +96,7 @@ impl World<'_> {
     fn end_all(&mut self) -> Result<bool, Broken> {
         let _ = self.scheduler.round(self.now, u32::MAX, &mut self.effects);
         let placed = self.effects.iter().any(|effect| matches!(effect, Effect::Assign { .. }));
+        self.credits.forget();
         self.absorb(false)?;
         let live: Vec<(AttemptRef, WorkerKey)> =
             self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();

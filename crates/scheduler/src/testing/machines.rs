@@ -192,7 +192,12 @@ impl World<'_> {
         Ok(())
     }
 
-    fn flag(&mut self, event: Event, worker: WorkerKey, set: impl FnOnce(&mut Machine)) -> Result<(), Broken> {
+    pub(super) fn flag(
+        &mut self,
+        event: Event,
+        worker: WorkerKey,
+        set: impl FnOnce(&mut Machine),
+    ) -> Result<(), Broken> {
         if self.apply(event)?
             && let Some(machine) = self.model.machines.get_mut(&worker)
         {

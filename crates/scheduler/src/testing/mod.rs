@@ -4,7 +4,9 @@
 mod agents;
 mod amounts;
 mod choices;
+mod credit;
 mod deadlines;
+mod directing;
 mod finish;
 mod law;
 mod machines;
@@ -13,6 +15,7 @@ mod patience;
 mod preempting;
 mod prefilling;
 mod room;
+mod rounds;
 mod saving;
 mod store;
 mod turns;

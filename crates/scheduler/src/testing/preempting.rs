@@ -95,8 +95,9 @@ impl Preemptions {
         })
     }
 
-    /// After a round: what was freed is still there for whom it was freed, who starts once all of it is free.
-    pub(super) fn check(&self, scheduler: &Scheduler, model: &Model) -> Result<(), Broken> {
+    /// After a round: what was freed is still there for whom it was freed, who starts once all of it is free, unless the round
+    /// came to its limit before.
+    pub(super) fn check(&self, scheduler: &Scheduler, model: &Model, limited: bool) -> Result<(), Broken> {
         for (job, worker) in scheduler.preemptions() {
             let (Some(machine), Some(spec)) = (model.machines.get(&worker), model.spec(job)) else {
                 return Err(Law::Preemption.broken(format!("{worker} or {job} is unknown")));
@@ -118,7 +119,7 @@ impl Preemptions {
             let ends =
                 |(attempt, live): (&AttemptRef, &Live)| set.contains(&live.worker) && self.told.contains(attempt);
             let free = !model.live.iter().any(ends);
-            Law::Preemption.demand(!waits || behind || !free, || {
+            Law::Preemption.demand(limited || !waits || behind || !free, || {
                 format!("{job} does not start on {worker} though all that it waited for has ended")
             })?;
         }

@@ -253,6 +253,7 @@ impl World<'_> {
         let keys = names.into_iter().filter_map(|(old, name)| Some((old, *new.get(&name)?))).collect();
         self.model.rename(&keys, self.now);
         self.turns.restart();
+        self.credits.forget();
         self.preemptions.restart();
         self.prefills.restart();
         for (worker, _) in self.store.attempts.values_mut() {

@@ -39,8 +39,6 @@ struct Stretch {
     total: f64,
     /// The most that its service was ahead of its share.
     ahead: f64,
-    /// What entered kept workers without a turn.
-    unturned: f64,
 }
 
 /// What is remembered between placements.
@@ -51,6 +49,9 @@ pub(super) struct Turns {
     stretches: [Option<Stretch>; 3],
     /// The greatest cost of a run since no band was owed anything.
     largest: f64,
+    /// What inherited a slot or entered kept workers since then, without a turn. A band stays ready until a run of it finds
+    /// no room (2.3), though here it is not while the fleet is full: what it got meanwhile it owes afterwards.
+    unturned: f64,
     /// How often each law was asked in earnest: somebody else was ready.
     pub(super) asked: Asked,
 }
@@ -132,7 +133,6 @@ impl Turns {
             self.asked.runs += u64::from(lines.iter().filter(passed).count() > 0);
         }
         self.note_run((class, spec), goes_on, turned, cost);
-        self.passes.remove(unit);
         self.bands(placing, (&lines, &open), (band, cost, turned))?;
         if costs.len() > 1 {
             // Which of several kinds of devices counts as its cost is not laid down.
@@ -229,6 +229,7 @@ impl Turns {
         (lines, open): (&[Line], &[Open<'_>]),
         (band, cost, turned): (usize, f64, bool),
     ) -> Result<(), Broken> {
+        self.unturned += if turned { 0.0 } else { cost };
         for other in 0..3 {
             let ready = lines.iter().any(|line| line.band == other && placing.could(line, open));
             let Some(stretch) = self.stretches.get_mut(other) else { continue };
@@ -239,11 +240,10 @@ impl Turns {
             let stretch = stretch.get_or_insert_default();
             stretch.total += cost;
             stretch.service += if other == band { cost } else { 0.0 };
-            stretch.unturned += if turned { 0.0 } else { cost };
             let share = placing.config.band_share.get(other).copied().unwrap_or(0.0);
             let ahead = stretch.service - share * stretch.total;
             let behind = stretch.ahead - ahead;
-            let bound = 3.0 * self.largest + stretch.unturned;
+            let bound = 3.0 * self.largest + self.unturned;
             self.asked.bands += u64::from(behind > self.largest);
             let Stretch { service, total, .. } = *stretch;
             Law::Bands.demand(behind <= bound * (1.0 + 1e-9), || {
@@ -254,24 +254,30 @@ impl Turns {
         Ok(())
     }
 
-    /// An attempt that was sent ahead has a slot from now on: its band is served, without a turn.
+    /// An attempt that was sent ahead has a slot from now on, or one was placed by an operator: its band is served, without a
+    /// turn.
     pub(super) fn inherit(&mut self, model: &Model, attempt: AttemptRef, config: &Config) {
         let Some(spec) = model.spec(attempt.job) else { return };
         let fleet = model.fleet();
         let most = alternatives(spec).into_iter().map(|gpu| cost(&needs(spec, gpu), &fleet)).fold(0.0, f64::max);
+        self.unturned += most;
         for (band, stretch) in self.stretches.iter_mut().enumerate() {
             let Some(stretch) = stretch else { continue };
             stretch.total += most;
             stretch.service += if band == spec.priority.band().index() { most } else { 0.0 };
-            stretch.unturned += most;
             let share = config.band_share.get(band).copied().unwrap_or(0.0);
             stretch.ahead = stretch.ahead.max(stretch.service - share * stretch.total);
         }
     }
 
+    /// A unit waits no longer, be it that it was sent ahead: if it comes back, it begins anew.
+    pub(super) fn leave(&mut self, unit: UnitId) {
+        self.passes.remove(&unit);
+    }
+
     /// Whether the end of a call matters.
     pub(super) fn watches(&self) -> bool {
-        self.largest > 0.0 || self.stretches.iter().any(Option::is_some)
+        self.largest + self.unturned > 0.0 || self.stretches.iter().any(Option::is_some)
     }
 
     /// A call is over: bands that are not ready now did not stay so. After a whole round in which none is, none is owed.
@@ -282,7 +288,7 @@ impl Turns {
             }
         }
         if whole_round && ready == [false; 3] {
-            self.largest = 0.0;
+            (self.largest, self.unturned) = (0.0, 0.0);
         }
     }
 

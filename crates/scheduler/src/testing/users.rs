@@ -67,6 +67,9 @@ impl World<'_> {
         if self.shape.prefill {
             self.shorten(&mut spec);
         }
+        if self.shape.operators {
+            self.hurry(&mut spec);
+        }
         Ok(Arc::new(spec))
     }
 

@@ -9,6 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::amounts::{CPU, MEMORY, NOTHING, SLOTS, plus};
 use super::choices::Choices;
+use super::credit::Credits;
 use super::deadlines::Deadlines;
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
@@ -39,6 +40,8 @@ pub struct Shape {
     pub snapshots: bool,
     /// Whether many jobs are short and alike, and sent ahead to workers that are known to be near.
     pub prefill: bool,
+    /// Whether operators place jobs themselves and drain workers, which urgent jobs enter all the same.
+    pub operators: bool,
 }
 
 /// How many attempts may be preempted in a minute.
@@ -54,6 +57,9 @@ pub struct World<'a> {
     pub(super) preemptions: Preemptions,
     pub(super) turns: Turns,
     pub(super) prefills: Prefills,
+    pub(super) credits: Credits,
+    /// An operator's placement is being taken in.
+    directed: bool,
     pub(super) store: Store,
     pub(super) deadlines: Deadlines,
     /// Whether the scheduler's own checks of its bookkeeping are left out, so that laws alone can break.
@@ -93,6 +99,8 @@ impl<'a> World<'a> {
             preemptions: Preemptions::default(),
             turns: Turns::default(),
             prefills: Prefills::default(),
+            credits: Credits::default(),
+            directed: false,
             store: Store::default(),
             deadlines: Deadlines::default(),
             naive: false,
@@ -129,6 +137,7 @@ impl<'a> World<'a> {
         let draw = self.choices.below(16);
         match draw {
             _ if self.shape.prefill && self.choices.once_in(2) => self.tend()?,
+            _ if self.shape.operators && self.choices.once_in(3) => self.direct()?,
             _ if self.shape.backlog => self.busy(draw)?,
             0..=3 => {
                 self.round()?;
@@ -186,6 +195,7 @@ impl<'a> World<'a> {
         } else {
             snapshot
         };
+        self.credits.forget();
         let config = self.scheduler.config().clone();
         self.scheduler = Scheduler::restore(snapshot, config).map_err(|error| wrong(error.to_string()))?;
         Ok(())
@@ -224,6 +234,7 @@ impl<'a> World<'a> {
         if taken {
             self.store.event(self.now, &event);
         }
+        self.directed = matches!(event, Event::AssignJob { .. });
         self.absorb(false)?;
         Ok(taken)
     }
@@ -248,8 +259,11 @@ impl<'a> World<'a> {
                 let members = self.model.spec(*job).map_or(1, JobSpec::members);
                 match rest.iter().filter_map(ahead).find(|(attempt, _)| (attempt.job, attempt.index) == unit) {
                     Some(sent) => self.judge_ahead(sent, held)?,
+                    // Operators may pass policy and order.
+                    None if self.directed => {}
                     None => self.judge(unit, workers.take(members as usize).collect(), held)?,
                 }
+                self.turns.leave(unit);
             }
             let (now, config) = (self.scheduler.now(), self.scheduler.config());
             self.deadlines.take(&self.model, effect, (now, config))?;
@@ -264,6 +278,8 @@ impl<'a> World<'a> {
             }
         }
         self.model.sync_savings(&effects, &savings, &self.scheduler)?;
+        self.directed = false;
+        self.credits.check(&self.scheduler)?;
         self.preemptions.note_held(&self.scheduler);
         self.store.write(&self.scheduler);
         if !self.turns.watches() {
@@ -288,8 +304,14 @@ impl<'a> World<'a> {
     /// What was sent ahead, and starts that inherit.
     fn follow_prefill(&mut self, effect: &Effect) -> Result<(), Broken> {
         self.prefills.take(effect);
-        if let Effect::Inherited { attempt, .. } = effect {
-            self.turns.inherit(&self.model, *attempt, self.scheduler.config());
+        let beside = match effect {
+            Effect::Inherited { attempt, .. } => Some(*attempt),
+            Effect::Assign { attempt, .. } if self.directed => Some(*attempt),
+            _ => None,
+        };
+        if let Some(attempt) = beside {
+            self.turns.inherit(&self.model, attempt, self.scheduler.config());
+            self.credits.start(&self.model, attempt);
         }
         ahead(effect).map_or(Ok(()), |sent| Prefills::judge_window(&self.model, sent))
     }
@@ -315,48 +337,6 @@ impl<'a> World<'a> {
         } else if to == JobState::Running && !gang {
             own.last().into_iter().for_each(|(_, live)| live.charged = true);
         }
-    }
-
-    pub(super) fn round(&mut self) -> Result<(), Broken> {
-        let few = self.shape.backlog || self.choices.once_in(4);
-        let limit = if few && !self.choices.once_in(4) { 1 + self.choices.below(4) as u32 } else { u32::MAX };
-        self.limited_round(limit)
-    }
-
-    /// A round that places whatever can be.
-    pub(super) fn whole_round(&mut self) -> Result<(), Broken> {
-        self.limited_round(u32::MAX)
-    }
-
-    fn limited_round(&mut self, limit: u32) -> Result<(), Broken> {
-        let stats = self.scheduler.round(self.now, limit, &mut self.effects);
-        let placed = self.effects.iter().filter(|effect| matches!(effect, Effect::Assign { .. })).count();
-        Law::Bookkeeping.demand(placed == (stats.placed + stats.prefilled) as usize, || {
-            format!("{placed} assignments, {} counted", stats.placed)
-        })?;
-        self.absorb(!stats.limited)?;
-        self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))?;
-        self.preemptions.check(&self.scheduler, &self.model)?;
-        if stats.limited { Ok(()) } else { self.conserve_work() }
-    }
-
-    /// After an unlimited round nothing that is ready, within its quota, fits any worker.
-    fn conserve_work(&self) -> Result<(), Broken> {
-        let open = self.model.open();
-        for line in self.model.lines() {
-            let held = Preemptions::held(&self.scheduler, &self.model, &line.tenant);
-            let Some(spec) = self.model.spec(line.first.1.0) else { continue };
-            if let Some(worker) = self.model.could(spec, &open, &held) {
-                let left = open.iter().find(|(key, ..)| *key == worker).map(|(.., left)| left);
-                let (first, asked) = (line.first, &spec.resources);
-                return Err(Law::WorkConservation.broken(format!(
-                    "{first:?} waits though it fits {worker}: {asked:?} of {left:?}, {:?}",
-                    spec.gang
-                )));
-            }
-        }
-        let held = |tenant: &str| Preemptions::held(&self.scheduler, &self.model, tenant);
-        self.prefills.conserve(&self.model, held)
     }
 
     pub(super) fn pass_time(&mut self) -> Result<(), Broken> {

@@ -191,7 +191,6 @@ impl Scheduler {
         let band = self.spec_of(known.unit.job).map(|spec| spec.priority.band().index());
         let share = self.requests.get(request).map(|request| request.share(&self.table));
         if let (Some(band), Some(share)) = (band, share)
-            && self.was_ready.get(band).copied().unwrap_or(false)
             && !fault(Fault::FreeInheritance)
         {
             self.charge_band(band, share);

@@ -413,3 +413,16 @@ pub(super) fn s2_8_inherited_starts_are_charged_to_their_band() {
     // Two thirds and one third: of six starts the normal band has two.
     assert_eq!((one(&mut bed), one(&mut bed), one(&mut bed)), (vec![103], vec![6], vec![104]));
 }
+
+#[test]
+fn s2_8_a_start_that_inherits_is_owed_to_ready_bands_though_its_own_is_not() {
+    let (mut bed, worker, all) = one_slot();
+    bed.worker("w2", offer(8000));
+    (6..=20).for_each(|number| bed.must(Event::Cancel { job: id(number), elements: None }));
+    submit(&mut bed, 101..=110, &JobSpec { priority: Priority(0), ..spec(500) });
+    assert_eq!(bed.scheduler.round(bed.now, 1, &mut bed.effects).placed, 1);
+    assert_eq!(bed.scheduler.credit, [0.0; 3], "a lone band takes all");
+    bed.result(all[0].0, worker, Outcome::Succeeded);
+    assert_eq!(inherited(&bed), [(2, Some(1))]);
+    assert_eq!(bed.scheduler.credit, [500.0 / 8500.0, 0.0, 0.0]);
+}
