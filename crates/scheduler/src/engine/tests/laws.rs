@@ -17,13 +17,18 @@ fn worlds() -> Range<u64> {
 }
 
 fn live(shape: Shape, seed: u64, steps: u32) -> u64 {
+    lived(shape, seed, steps).hash
+}
+
+/// A world after so many steps, none of which broke a law.
+fn lived(shape: Shape, seed: u64, steps: u32) -> World<'static> {
     let mut world = World::new(shape, Choices::from_seed(seed)).unwrap();
     for step in 0..steps {
         if let Err(broken) = world.step() {
             panic!("seed {seed}, step {step}, {shape:?}: {broken}");
         }
     }
-    world.hash
+    world
 }
 
 /// From this seed on operators place jobs and drain workers more than elsewhere.
@@ -64,9 +69,7 @@ fn s2_11_laws_hold_where_operators_place_jobs_in_random_worlds() {
 fn s2_7_random_worlds_do_preempt() {
     let preempted = (0..60).map(|seed| {
         let shape = Shape { preemption: true, ..Shape::default() };
-        let mut world = World::new(shape, Choices::from_seed(seed)).unwrap();
-        (0..150).for_each(|_| world.step().unwrap());
-        world.preempted()
+        lived(shape, seed, 150).preempted()
     });
     let preempted: usize = preempted.sum();
     assert!(preempted >= 30, "the laws of preemption are hardly tested: {preempted} in 60 worlds");
@@ -74,11 +77,7 @@ fn s2_7_random_worlds_do_preempt() {
 
 #[test]
 fn s2_8_random_worlds_do_prefill() {
-    let inherited = (72..108).map(|seed| {
-        let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
-        (0..150).for_each(|_| world.step().unwrap());
-        world.inherited()
-    });
+    let inherited = (72..108).map(|seed| lived(shape(seed), seed, 150).inherited());
     let inherited: usize = inherited.sum();
     assert!(inherited >= 400, "the laws of prefill are hardly tested: {inherited} starts inherited in 36 worlds");
 }
@@ -88,9 +87,9 @@ fn s2_8_random_worlds_do_prefill() {
 fn s2_11_nobody_starves_in_random_worlds() {
     let mut heads = 0;
     for seed in worlds().step_by(7) {
-        let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
-        (0..150).for_each(|_| world.step().unwrap());
-        heads += world.besiege().unwrap_or_else(|broken| panic!("seed {seed}, {:?}: {broken}", shape(seed)));
+        heads += lived(shape(seed), seed, 150)
+            .besiege()
+            .unwrap_or_else(|broken| panic!("seed {seed}, {:?}: {broken}", shape(seed)));
     }
     assert!(heads >= 6 || worlds().count() < 100, "only {heads} heads were there to starve");
 }
@@ -98,11 +97,7 @@ fn s2_11_nobody_starves_in_random_worlds() {
 /// The laws about order and shares are asked where they could be broken, not only where nobody else waits.
 #[test]
 fn s2_11_order_and_shares_are_at_stake_in_random_worlds() {
-    let asked = (12..24).map(|seed| {
-        let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
-        (0..150).for_each(|_| world.step().unwrap());
-        world.asked()
-    });
+    let asked = (12..24).map(|seed| lived(shape(seed), seed, 150).asked());
     let all = asked.fold([0; 4], |sum, asked| {
         [sum[0] + asked.order, sum[1] + asked.fairness, sum[2] + asked.bands, sum[3] + asked.runs]
     });
