@@ -60,6 +60,8 @@ pub struct Api {
     pub(super) replays: Replays,
     /// Held while a tenant is read and changed, so that `If-Match` means what it says.
     pub(super) tenants: Mutex<()>,
+    /// Held while secrets are replaced, so that versions do not cross.
+    pub(super) secrets: Mutex<()>,
     /// Held while tokens are made, so that one is the first.
     pub(super) tokens: Mutex<()>,
     pub(super) streams: Arc<Semaphore>,
@@ -84,6 +86,7 @@ impl Api {
             random: SystemRandom::new(),
             replays: Replays::default(),
             tenants: Mutex::default(),
+            secrets: Mutex::default(),
             tokens: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             stop: Stop::default(),

@@ -3,12 +3,13 @@
 
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
-use super::routes::{again, cancel, events, jobs, logs, parts, server, submit, tenants, tokens, workers};
+use super::routes::{again, cancel, events, jobs, logs, parts, secrets, server, submit, tenants, tokens, workers};
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
 use super::view::job::{
     AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
 };
+use super::view::secret::{NewSecret, SecretList};
 use super::view::spec::SubmitShape;
 use super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView};
 use super::view::token::{NewToken, TokenList, TokenView};
@@ -29,6 +30,9 @@ const fn param(name: &'static str, help: &'static str) -> Param {
 const LIMIT: Param = param("limit", "At most as many items: 1 to 1000, else 100");
 const CURSOR: Param = param("cursor", "`next_cursor` of the page before");
 const STATE: Param = param("state", "Only in these states (repeatable, or separated by commas)");
+const TENANT: &[Param] = &[param("tenant", "Of this tenant; else the caller's only one")];
+/// A secret in JSON, where each of its bytes may take six.
+const SECRET: usize = 6 * (64 << 10) + 1024;
 const PAGES: &[Param] = &[LIMIT, CURSOR];
 const STATES: &[Param] = &[STATE, LIMIT, CURSOR];
 
@@ -162,6 +166,19 @@ pub(super) const ROUTES: &[Route] = &[
         .repeats(Repeat::Secret),
     Route::new(Method::Delete, "/tokens/{id}", ADMIN, by!(tokens::revoke))
         .named("tokens.revoke", "Revokes a token at once")
+        .gives_nothing(),
+    Route::new(Method::Get, "/secrets", OPERATOR, by!(secrets::list))
+        .named("secrets.list", "Lists names of secrets; their values are never shown")
+        .query(TENANT)
+        .gives(200, shape::<SecretList>),
+    Route::new(Method::Put, "/secrets/{name}", OPERATOR, by!(secrets::put))
+        .named("secrets.put", "Stores a secret (201), or replaces it (204)")
+        .query(TENANT)
+        .takes(SECRET, shape::<NewSecret>)
+        .gives_nothing(),
+    Route::new(Method::Delete, "/secrets/{name}", OPERATOR, by!(secrets::delete))
+        .named("secrets.delete", "Deletes a secret; attempts that have it keep it")
+        .query(TENANT)
         .gives_nothing(),
     Route::new(Method::Get, "/events", VIEWER, by!(events::events))
         .named("server.events", "Events from now on, as a stream (SSE)")

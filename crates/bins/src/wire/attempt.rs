@@ -66,11 +66,13 @@ pub struct SecretValue {
     pub given_as: SecretAs,
     /// File name or variable.
     pub target: String,
+    /// Why there is no value: the attempt is to be rejected with this reason; empty = there is one.
+    pub problem: String,
 }
 
 impl fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, given_as, target, value: _ } = self;
+        let Self { name, given_as, target, problem: _, value: _ } = self;
         f.debug_struct("SecretValue").field("name", name).field("as", given_as).field("target", target).finish()
     }
 }
@@ -80,8 +82,8 @@ pub const SECRET_MAX: usize = 64 << 10;
 
 impl From<SecretValue> for v1::SecretValue {
     fn from(secret: SecretValue) -> Self {
-        let SecretValue { name, value, given_as, target } = secret;
-        Self { name, value, r#as: given_as.number(), target }
+        let SecretValue { name, value, given_as, target, problem } = secret;
+        Self { name, value, r#as: given_as.number(), target, problem }
     }
 }
 
@@ -95,6 +97,7 @@ impl TryFrom<v1::SecretValue> for SecretValue {
             value: wire.value,
             given_as: SecretAs::read(wire.r#as)?,
             target: text("secrets.target", wire.target, TEXT_MAX)?,
+            problem: text("secrets.problem", wire.problem, TEXT_MAX)?,
         })
     }
 }
@@ -289,7 +292,7 @@ impl TryFrom<v1::JobStarted> for JobStarted {
 pub struct Rejected {
     /// The attempt.
     pub attempt: AttemptRef,
-    /// Why, in one word.
+    /// Why: one word, and behind a colon perhaps more for people.
     pub reason: String,
 }
 
@@ -310,5 +313,5 @@ impl TryFrom<v1::Rejected> for Rejected {
 /// Whether another worker would not help: the secret, artifact or image that is named is missing everywhere.
 #[must_use]
 pub fn is_permanent(reason: &str) -> bool {
-    matches!(reason, "secret" | "artifact" | "image")
+    matches!(reason.split(':').next(), Some("secret" | "artifact" | "image"))
 }

@@ -67,7 +67,13 @@ mod tests {
 
     #[test]
     fn s9_secrets_never_show_in_debug_output() {
-        let secret = v1::SecretValue { name: "db".into(), value: b"hunter2".into(), r#as: 1, target: "db".into() };
+        let secret = v1::SecretValue {
+            name: "db".into(),
+            value: b"hunter2".into(),
+            r#as: 1,
+            target: "db".into(),
+            problem: String::new(),
+        };
         let job = v1::AssignJob { secrets: vec![secret], ..v1::AssignJob::default() };
         let request = v1::RegisterWorkerRequest { join_token: "hunter2".into(), ..Default::default() };
         let text = format!("{job:?} {request:?}");

@@ -123,7 +123,13 @@ fn spec() -> JobSpec {
 }
 
 fn server_frame() -> ServerFrame {
-    let secret = SecretValue { name: "s".into(), value: vec![1], given_as: SecretAs::Env, target: "S".into() };
+    let secret = SecretValue {
+        name: "s".into(),
+        value: vec![1],
+        given_as: SecretAs::Env,
+        target: "S".into(),
+        problem: String::new(),
+    };
     ServerFrame {
         seq: 1,
         ack: 2,

@@ -6,6 +6,7 @@ pub(super) mod events;
 pub(super) mod jobs;
 pub(super) mod logs;
 pub(super) mod parts;
+pub(super) mod secrets;
 pub(super) mod server;
 pub(super) mod submit;
 pub(super) mod tenants;

@@ -54,7 +54,12 @@ fn s5_5_writes_need_more_than_a_viewer() {
     for route in ROUTES {
         let needs = route.needs;
         let harmless = matches!(needs, Needs::Nothing | Needs::Role(Role::Viewer));
-        assert_eq!(harmless, route.method == Method::Get && route.name != "tokens.list", "{}", route.name);
+        assert_eq!(
+            harmless,
+            route.method == Method::Get && !["tokens.list", "secrets.list"].contains(&route.name),
+            "{}",
+            route.name
+        );
         assert!(!route.name.is_empty() && !route.summary.is_empty());
     }
     let mut names: Vec<_> = ROUTES.iter().map(|route| route.name).collect();

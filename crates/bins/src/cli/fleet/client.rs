@@ -67,6 +67,10 @@ impl<'a> Asked<'a> {
         Self { method: Method::PATCH, body: Some(body), ..Self::get(path) }
     }
 
+    pub(super) fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path) }
+    }
+
     pub(super) fn with(mut self, header: &'static str, value: Option<String>) -> Self {
         self.headers.extend(value.map(|value| (header, value)));
         self

@@ -21,6 +21,9 @@ impl Data {
     pub(super) fn at(asked: Option<PathBuf>) -> Result<Self, Trouble> {
         let path =
             asked.or_else(of_user).ok_or_else(|| Trouble::usage("there is no home directory; say --data DIR"))?;
+        // What is started from here runs elsewhere: it must find its files all the same.
+        let absolute = std::path::absolute(&path);
+        let path = absolute.map_err(|error| Trouble::usage(format!("{} is no place: {error}", path.display())))?;
         make(&path)?;
         Ok(Self { path, passing: false })
     }

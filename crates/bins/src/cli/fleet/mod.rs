@@ -11,6 +11,7 @@ mod logs;
 mod page;
 mod quota;
 mod read;
+mod secret;
 mod sse;
 mod submit;
 mod target;
@@ -47,6 +48,9 @@ pub(super) enum Fleet {
     /// Limits of tenants: show, set, usage
     #[command(subcommand, arg_required_else_help = true)]
     Quota(quota::Verb),
+    /// Secrets of a tenant: set, list, delete
+    #[command(subcommand, arg_required_else_help = true)]
+    Secret(secret::Verb),
     /// Watch the fleet: allocation, tenants, workers
     Top(top::TopArgs),
 }
@@ -63,6 +67,7 @@ pub(super) async fn run(verb: Fleet) -> u8 {
         Fleet::Workers(args) => workers::run(args).await,
         Fleet::Drain(args) => workers::drain(args).await,
         Fleet::Quota(verb) => quota::run(verb).await,
+        Fleet::Secret(verb) => secret::run(verb).await,
         Fleet::Top(args) => top::top(args).await,
     };
     done.unwrap_or_else(|trouble: Trouble| {

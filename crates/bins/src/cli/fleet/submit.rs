@@ -50,6 +50,9 @@ pub(in crate::cli) struct SubmitArgs {
     /// Variable of its environment (repeatable)
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
+    /// Secret of the tenant: NAME or NAME=VARIABLE as a variable, NAME:FILE as a file below $ORLOP_SECRETS_DIR (repeatable)
+    #[arg(long, value_name = "SECRET", value_parser = secret)]
+    secret: Vec<Value>,
     /// 0 is the most urgent, 9 the least
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
@@ -97,6 +100,19 @@ pub(in crate::cli) struct SubmitArgs {
     /// What to run, after `--`
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+}
+
+/// A secret as a variable, `name` or `name=VARIABLE`, or as a file, `name:path`.
+fn secret(text: &str) -> Result<Value, String> {
+    let (name, given_as, target) = match text.split_once([':', '=']) {
+        None => (text, "env", text.to_ascii_uppercase().replace(['-', '.'], "_")),
+        Some((name, target)) if text.as_bytes().get(name.len()) == Some(&b'=') => (name, "env", target.to_owned()),
+        Some((name, target)) => (name, "file", target.to_owned()),
+    };
+    if name.is_empty() || target.is_empty() {
+        return Err("write NAME, NAME=VARIABLE or NAME:FILE".to_owned());
+    }
+    Ok(json!({ "name": name, "as": given_as, "target": target }))
 }
 
 /// GPUs, `vendor:count` or `vendor:model:count`.
@@ -167,6 +183,9 @@ impl SubmitArgs {
         }
         if !self.command.is_empty() {
             job.insert("command".to_owned(), json!(self.command));
+        }
+        if !self.secret.is_empty() {
+            job.insert("secret_refs".to_owned(), json!(self.secret));
         }
         let mut resources = Map::new();
         resources.extend(self.cpu.as_ref().map(|cpu| ("cpu_m".to_owned(), json!(cpu))));
@@ -290,8 +309,12 @@ mod tests {
         let json = body(
             "--name n --cpu 500m --memory 1Gi --gpus nvidia:a100:2 --env A=b --priority 2 --timeout 1m --retries 3 \
              --array 0-9 --max-parallel 2 --require zone=b --label x=y --not-before 2026-11-21T09:00:00Z \
-             --tenant physics -- echo {{index}}",
+             --tenant physics --secret db-key --secret db-key=PASS --secret tls:keys/tls -- echo {{index}}",
         );
+        let secrets = ["env DB_KEY", "env PASS", "file keys/tls"];
+        let shown =
+            |secret: &Value| format!("{} {}", secret["as"].as_str().unwrap(), secret["target"].as_str().unwrap());
+        assert_eq!(json["secret_refs"].as_array().unwrap().iter().map(shown).collect::<Vec<_>>(), secrets);
         let spec = JobSpec::from_json(&json).map_err(|errors| errors.to_string()).unwrap();
         assert_eq!((spec.resources.cpu_m, spec.resources.memory_bytes), (500, 1 << 30));
         assert_eq!((spec.priority, spec.timeout_ms, spec.retries), (2, 60_000, 3));

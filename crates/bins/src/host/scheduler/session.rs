@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use orlop_core::id::{Epoch, Incarnation, SessionId, WorkerId};
+use orlop_core::spec::job::{self, SecretRef};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 use tokio::sync::Notify;
 
 use super::live::{ClientFields, Interned};
-use crate::wire::attempt::{AssignJob, CancelJob, Mode};
+use crate::wire::attempt::{AssignJob, CancelJob, Mode, SecretAs, SecretValue};
 use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::session::{Outgoing, ServerSession, SessionError};
 
@@ -36,8 +37,19 @@ impl Assignment {
             assign.traceparent = client.traceparent.as_deref().unwrap_or_default().to_owned();
             assign.correlation_id = client.correlation_id.as_deref().unwrap_or_default().to_owned();
         }
+        assign.secrets = self.spec.spec.spec.secret_refs.iter().map(named).collect();
         Outgoing::Assign(assign, Arc::clone(&self.spec.spec.spec))
     }
+}
+
+/// A secret without its value, which it gets when it leaves.
+fn named(secret: &SecretRef) -> SecretValue {
+    let given_as = match secret.given_as {
+        job::SecretAs::File => SecretAs::File,
+        job::SecretAs::Env => SecretAs::Env,
+    };
+    let (name, target) = (secret.name.clone(), secret.target.clone());
+    SecretValue { name, value: Vec::new(), given_as, target, problem: String::new() }
 }
 
 /// What one turn has for a worker, as the loop collects it.

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::clock::Clock;
 use super::command::Command;
 use super::ingress::{LockFreePriorityQueue, Wake};
+use super::secrets::Secrets;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
 
@@ -32,6 +33,8 @@ pub struct Options {
     pub queue: usize,
     /// Where logs are kept; absent = they are given up.
     pub logs: Option<LogStore>,
+    /// Secrets of tenants; absent = jobs that name one fail.
+    pub secrets: Option<Secrets>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
     /// What is counted.
@@ -50,6 +53,7 @@ impl Default for Options {
             holder: Holder { name: "orlop-scheduler".to_owned(), url: String::new() },
             queue: 8192,
             logs: None,
+            secrets: None,
             outbox: false,
             metrics: Arc::new(Metrics::new()),
             lease_ms: 20_000,

@@ -133,9 +133,12 @@ impl Core {
             return self.spool.rejected(id, "gpu");
         };
         let mode = assign.mode;
-        let Ok(plan) = plan(assign, &work, gpus) else {
-            self.ledger.give_back(&id);
-            return self.spool.rejected(id, "secret");
+        let plan = match plan(assign, &work, gpus) {
+            Ok(plan) => plan,
+            Err(reason) => {
+                self.ledger.give_back(&id);
+                return self.spool.rejected(id, &reason);
+            }
         };
         let keep = work.spec.log.on_full == orlop_cloud::runtime::worker::OnFull::Block;
         let (runtime, cpu_m, memory_bytes) = (work.runtime, work.cpu_m, work.memory_bytes);

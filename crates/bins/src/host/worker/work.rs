@@ -115,10 +115,13 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
     }
 }
 
-/// The plan of an attempt; the name of a secret that is no text.
+/// The plan of an attempt; or why it has a secret that it cannot get, as the reason of a rejection.
 pub(super) fn plan(assign: AssignJob, work: &Work, gpus: Vec<GpuDevice>) -> Result<AttemptPlan, String> {
     let secret = |secret: crate::wire::attempt::SecretValue| {
-        let value = String::from_utf8(secret.value).map_err(|_| secret.name.clone())?;
+        if !secret.problem.is_empty() {
+            return Err(secret.problem);
+        }
+        let value = String::from_utf8(secret.value).map_err(|_| format!("secret: `{}` is no text", secret.name))?;
         let form = match secret.given_as {
             SecretAs::File => SecretForm::File,
             SecretAs::Env => SecretForm::Env,

@@ -1,6 +1,7 @@
 //! The server's side of a session. Owns what waits to be sent, which turn decided it, and what the agent has of it; never
 //! decides or commits anything.
 
+use super::super::attempt::SECRET_MAX;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ impl Outgoing {
         let spec = |spec: &JobSpec| SMALL + spec.encode().len();
         match self {
             Self::Assign(assign, _) => {
-                let secrets = assign.secrets.iter().map(|secret| SMALL + secret.value.len() + secret.target.len());
+                // Values come only when the frame leaves; each may be as long as one can be.
+                let secrets = assign.secrets.iter().map(|secret| SMALL + SECRET_MAX + secret.target.len());
                 2 * SMALL + assign.traceparent.len() + assign.correlation_id.len() + secrets.sum::<usize>()
             }
             Self::Spec(_, body) => spec(body),

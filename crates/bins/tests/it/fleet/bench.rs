@@ -125,6 +125,18 @@ impl Bench {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
+    /// Runs a verb that reads from standard input.
+    pub(super) fn orlop_with(&self, args: &[&str], input: &[u8]) -> Gave {
+        use std::io::Write as _;
+        let mut command = self.program();
+        command.args(args).env("ORLOP_SERVER", self.address());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        // It may have ended without reading.
+        drop(child.stdin.take().expect("its input").write_all(input));
+        Gave::of(child.wait_with_output().expect("the program runs"))
+    }
+
     /// From now on verbs run with this token.
     pub(super) fn use_token(&mut self, token: &str) {
         self.token = Some(token.to_owned());

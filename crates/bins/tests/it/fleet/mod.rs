@@ -9,6 +9,7 @@ mod logs;
 mod programs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod scheduler;
+mod secrets;
 #[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]
 mod substrate;
 mod trouble;

@@ -6,6 +6,7 @@
 pub(super) mod gate;
 mod jobs;
 mod logs;
+mod secrets;
 mod view;
 mod watch;
 mod workers;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::Stop;
+use super::secrets;
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, JobId, SessionId, WorkerId};
 use orlop_scheduler::token::AttemptRef;
@@ -96,7 +97,7 @@ impl Workers {
 }
 
 /// Sends what the session has until the stream ends.
-async fn outward(opened: Opened, to: mpsc::Sender<Result<ServerFrame, Refusal>>, stop: Stop) {
+async fn outward(handle: Handle, opened: Opened, to: mpsc::Sender<Result<ServerFrame, Refusal>>, stop: Stop) {
     let Opened { session, stream, welcome } = opened;
     let begun = Instant::now();
     let now = || u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -105,7 +106,8 @@ async fn outward(opened: Opened, to: mpsc::Sender<Result<ServerFrame, Refusal>>,
     }
     loop {
         let poll = session.poll(stream, now());
-        for frame in poll.frames {
+        for mut frame in poll.frames {
+            secrets::fill(&handle, &mut frame).await;
             if to.send(Ok(frame)).await.is_err() {
                 return;
             }
@@ -175,7 +177,7 @@ impl WorkerHost for Workers {
         let reading = tokio::spawn(inward(handle.clone(), Arc::clone(&session), stream, frames));
         let stop = self.stop.clone();
         tokio::spawn(async move {
-            outward(opened, to, stop).await;
+            outward(handle.clone(), opened, to, stop).await;
             // Nothing more goes out: what still comes in is not waited for.
             reading.abort();
             handle.stream_closed(&session, stream).await;

@@ -8,7 +8,7 @@ use orlop_core::ports::fleet_store::Holder;
 use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
-use super::super::Options;
+use super::super::{Options, SecretPlace};
 use super::store::StorePlace;
 use super::whole::Plan;
 
@@ -18,6 +18,7 @@ use super::whole::Plan;
 pub(super) struct Config {
     pub(super) server: ServerConfig,
     pub(super) store: StoreConfig,
+    pub(super) secrets: SecretsConfig,
     pub(super) scheduler: CoreConfig,
     pub(super) log: LogConfig,
 }
@@ -118,6 +119,43 @@ impl StoreConfig {
     #[cfg(not(feature = "postgres"))]
     fn database(&self) -> Result<StorePlace, String> {
         Err("store.url: this program was built without PostgreSQL; build it with the feature `postgres`".to_owned())
+    }
+}
+
+/// Where secrets of tenants are; the first that is given.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct SecretsConfig {
+    /// A folder with files `<tenant>/<name>`, which others fill; empty = secrets are sealed in the store.
+    pub(super) folder: PathBuf,
+    /// The key they are sealed with, 64 hexadecimal digits, best in the variable ORLOP_SECRETS_KEY; empty = that of the file.
+    /// Servers that share a store have the same.
+    pub(super) key: String,
+    /// The file of the key, which is made when it is not there; empty = beside the SQLite file, or none with a database.
+    pub(super) key_file: PathBuf,
+}
+
+impl std::fmt::Debug for SecretsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (folder, file) = (&self.folder, &self.key_file);
+        f.debug_struct("SecretsConfig").field("folder", folder).field("key_file", file).finish_non_exhaustive()
+    }
+}
+
+impl SecretsConfig {
+    /// Where they are.
+    pub(super) fn place(&self, store: &StoreConfig) -> SecretPlace {
+        if !self.folder.as_os_str().is_empty() {
+            return SecretPlace::Folder(self.folder.clone());
+        }
+        if !self.key.is_empty() {
+            return SecretPlace::Key(self.key.clone());
+        }
+        match (self.key_file.as_os_str().is_empty(), store.url.is_empty()) {
+            (false, _) => SecretPlace::KeyFile(self.key_file.clone()),
+            (true, true) => SecretPlace::KeyFile(store.path.with_extension("key")),
+            (true, false) => SecretPlace::Nowhere,
+        }
     }
 }
 
@@ -233,6 +271,9 @@ impl Config {
         if !self.store.url.is_empty() {
             self.store.url = masked_url(&self.store.url);
         }
+        if !self.secrets.key.is_empty() {
+            self.secrets.key = "***".to_owned();
+        }
         self
     }
 }
@@ -276,6 +317,18 @@ mod tests {
     fn s10_what_is_printed_reads_back() {
         let printed = serde_saphyr::to_string(&Config::default()).unwrap();
         assert_eq!(serde_saphyr::from_str::<Config>(&printed).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn s10_the_key_of_secrets_is_found_and_not_shown() {
+        let mut config = Config::default();
+        assert_eq!(config.secrets.place(&config.store), SecretPlace::KeyFile("orlop-fleet.key".into()));
+        config.store.url = "postgres://db/orlop".to_owned();
+        assert_eq!(config.secrets.place(&config.store), SecretPlace::Nowhere, "servers would have different ones");
+        config.secrets.key = "hush".to_owned();
+        assert_eq!(config.secrets.place(&config.store), SecretPlace::Key("hush".to_owned()));
+        assert!(!format!("{config:?}").contains("hush"));
+        assert_eq!(config.masked().secrets.key, "***");
     }
 
     #[test]

@@ -142,6 +142,8 @@ async fn run(config: &Config) -> Result<(), String> {
     let logs = logs.map_err(|error| format!("store.logs: {}", error.chain()))?;
     let mut plan = config.plan()?;
     plan.options.logs = Some(logs);
+    let secrets = config.secrets.place(&config.store).open(store.fleet());
+    plan.options.secrets = secrets.map_err(|error| format!("secrets: {}", error.chain()))?;
     let mut whole = Whole::start(plan, store).await.map_err(|error| error.to_string())?;
     let (rest, grpc) = (whole.rest(), whole.grpc());
     tracing::info!(target: "orlop::scheduler", %rest, %grpc, "serves");

@@ -35,7 +35,8 @@ impl Core {
         }
         frame.rejected.into_iter().for_each(|rejected| self.rejected(key, rejected));
         for attempt in frame.revoked {
-            self.unstarted(attempt, key, Event::Revoked { attempt, worker: key }, (AttemptState::Revoked, None));
+            let event = Event::Revoked { attempt, worker: key };
+            self.unstarted(attempt, key, event, (AttemptState::Revoked, None), &Told::default());
         }
         if let Some(status) = frame.status {
             self.status(key, &status);
@@ -123,7 +124,9 @@ impl Core {
     fn rejected(&mut self, key: WorkerKey, rejected: Rejected) {
         let Rejected { attempt, reason } = rejected;
         let event = Event::Rejected { attempt, worker: key, permanent: is_permanent(&reason) };
-        self.unstarted(attempt, key, event, (AttemptState::Rejected, Some(reason)));
+        // What no other worker would change is what the job fails for.
+        let told = Told { reason: is_permanent(&reason).then(|| reason.clone().into()), ..Told::default() };
+        self.unstarted(attempt, key, event, (AttemptState::Rejected, Some(reason)), &told);
     }
 
     /// An attempt ended before it started.
@@ -133,6 +136,7 @@ impl Core {
         key: WorkerKey,
         event: Event,
         (state, reason): (AttemptState, Option<String>),
+        told: &Told,
     ) {
         let before = self.scheduler.attempt_row(attempt, key).is_some();
         if !self.call(event) {
@@ -149,7 +153,7 @@ impl Core {
                 end: Some(AttemptEnd { reason, ..AttemptEnd::default() }),
             })));
         }
-        self.absorb(&Told::default());
+        self.absorb(told);
     }
 
     /// A worker's report on itself: it is alive, and well or not.

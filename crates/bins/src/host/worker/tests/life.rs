@@ -105,6 +105,7 @@ async fn s9_secrets_reach_the_job_and_neither_disk_nor_server() {
         name: "t".to_owned(),
         value: b"hunter22-x".to_vec(),
         given_as: SecretAs::Env,
+        problem: String::new(),
         target: "TOKEN".to_owned(),
     };
     let assign = vec![AssignJob { secrets: vec![secret], ..AssignJob::new(attempt(1), 5, Mode::Now) }];
