@@ -20,7 +20,8 @@ use crate::event::{Event, Outcome, TenantSettings};
 use crate::job::{JobSpec, Priority};
 use crate::token::{AttemptRef, WorkerKey};
 
-/// Rounds that a head may have to wait for each line that was there before, and for all of them.
+/// Rounds that a head may have to wait for each line that was there before and each job that waits longer, and besides.
+/// Reservations go by waiting time (2.7): a line of many old jobs comes first with each of them.
 const ROUNDS: (usize, usize) = (12, 60);
 
 impl World<'_> {
@@ -32,7 +33,9 @@ impl World<'_> {
         self.calm()?;
         let mut heads = self.heads();
         let (count, lines) = (heads.len(), self.model.lines().len());
-        let bound = ROUNDS.0 * lines + ROUNDS.1;
+        let last = heads.iter().map(|(id, _)| *id).max();
+        let older = self.model.waiting.iter().filter(|id| Some(**id) < last).count();
+        let bound = ROUNDS.0 * (lines + older) + ROUNDS.1;
         for _ in 0..bound {
             if heads.is_empty() {
                 break;
