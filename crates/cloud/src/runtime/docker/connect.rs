@@ -22,7 +22,7 @@ const OLDEST: (u32, u32) = (1, 40);
 
 /// Where an engine may listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(in crate::runtime) enum Endpoint {
     /// A socket of this machine.
     Unix(PathBuf),
     /// Host and port on the loopback interface, without encryption.
@@ -39,7 +39,7 @@ impl std::fmt::Display for Endpoint {
 }
 
 /// Reads an address as `DOCKER_HOST` has it.
-pub(super) fn parse(text: &str) -> Result<Endpoint, PortError> {
+pub(in crate::runtime) fn parse(text: &str) -> Result<Endpoint, PortError> {
     let invalid = |why: &str| {
         let message = format!(
             "`{text}` is not the address of a container engine that can be used: {why}; \
@@ -83,19 +83,37 @@ fn default_sockets(runtime_dir: Option<&Path>, home: Option<&Path>) -> Vec<PathB
     sockets
 }
 
-/// Connects to the engine at `address`, else at `ORLOP_DOCKER_HOST`, else at `DOCKER_HOST`, else to the first one that
-/// answers at a default socket.
-pub(super) async fn connect(address: Option<&str>, network: Option<&str>) -> Result<Engine, PortError> {
+/// Where an engine is looked for: at `address`, else at `ORLOP_DOCKER_HOST`, else at `DOCKER_HOST`, else at the default
+/// sockets.
+///
+/// # Errors
+/// Invalid when the address cannot be used.
+pub(in crate::runtime) fn candidates(address: Option<&str>) -> Result<Vec<Endpoint>, PortError> {
     let named =
         address.map(str::to_owned).or_else(|| variable("ORLOP_DOCKER_HOST")).or_else(|| variable("DOCKER_HOST"));
     if let Some(address) = named {
-        return open(&parse(&address)?, network).await;
+        return Ok(vec![parse(&address)?]);
     }
     let path = |name| variable(name).map(PathBuf::from);
     let sockets = default_sockets(path("XDG_RUNTIME_DIR").as_deref(), path("HOME").as_deref());
+    Ok(sockets.into_iter().map(Endpoint::Unix).collect())
+}
+
+/// Connects to the engine at `address`, else at `ORLOP_DOCKER_HOST`, else at `DOCKER_HOST`, else to the first one that
+/// answers at a default socket.
+pub(in crate::runtime) async fn connect(address: Option<&str>, network: Option<&str>) -> Result<Engine, PortError> {
+    first(&candidates(address)?, network).await
+}
+
+/// Connects to the first engine that answers.
+pub(in crate::runtime) async fn first(all: &[Endpoint], network: Option<&str>) -> Result<Engine, PortError> {
+    if let [only] = all {
+        return open(only, network).await;
+    }
+    let there = |endpoint: &&Endpoint| !matches!(endpoint, Endpoint::Unix(path) if !path.exists());
     let mut tried = Vec::new();
-    for socket in sockets.into_iter().filter(|socket| socket.exists()) {
-        match open(&Endpoint::Unix(socket), network).await {
+    for endpoint in all.iter().filter(there) {
+        match open(endpoint, network).await {
             Ok(engine) => return Ok(engine),
             Err(error) => tried.push(error),
         }

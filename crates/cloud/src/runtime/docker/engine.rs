@@ -1,13 +1,15 @@
 //! The calls a pod needs of the engine. Owns their options and which answers are no errors; never decides what to call.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerSummary, SystemInfo,
+    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerStatsResponse,
+    ContainerSummary, SystemInfo,
 };
 use bollard::query_parameters as query;
 use futures::{Stream, StreamExt as _};
@@ -22,26 +24,43 @@ use crate::runtime::pod::PodKey;
 /// The fastest a removal may follow a container that is being removed by somebody else.
 const REMOVAL: Duration = Duration::from_secs(600);
 
+/// How long an engine may take to say that it is there.
+const PING: Duration = Duration::from_secs(5);
+
+/// What a container writes.
+pub(in crate::runtime) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
+
+/// Whether output is read until the container ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) enum Follow {
+    /// It is.
+    Yes,
+    /// Only what there is.
+    No,
+}
+
 /// What an engine can do and how its containers are connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(in crate::runtime) struct Facts {
     /// Network mode to ask for; none means the engine's own default.
-    pub(super) network: Option<String>,
+    pub(in crate::runtime) network: Option<String>,
     /// CPUs of its machine.
-    pub(super) cpus: u64,
+    pub(in crate::runtime) cpus: u64,
     /// Whether it can limit CPU time.
-    pub(super) cpu_quota: bool,
+    pub(in crate::runtime) cpu_quota: bool,
     /// Whether it can weigh containers against each other.
-    pub(super) cpu_shares: bool,
+    pub(in crate::runtime) cpu_shares: bool,
     /// Whether it can limit swap.
-    pub(super) swap_limit: bool,
+    pub(in crate::runtime) swap_limit: bool,
+    /// Whether it can keep output in its own form, byte for byte.
+    pub(in crate::runtime) local_log: bool,
     /// Whether it labels files for SELinux.
-    pub(super) selinux: bool,
+    pub(in crate::runtime) selinux: bool,
 }
 
 impl Facts {
     /// From what the engine tells, the network mode that is configured, and the names of its networks.
-    pub(super) fn new(info: &SystemInfo, network: Option<&str>, networks: &[String]) -> Self {
+    pub(in crate::runtime) fn new(info: &SystemInfo, network: Option<&str>, networks: &[String]) -> Self {
         // Without its default network an engine refuses every container that does not name another one.
         let has_default = networks.iter().any(|name| name == "bridge" || name == "podman");
         let fallback = if has_default { None } else { Some("none") };
@@ -52,13 +71,14 @@ impl Facts {
             cpu_quota: info.cpu_cfs_quota.unwrap_or(true),
             cpu_shares: info.cpu_shares.unwrap_or(true),
             swap_limit: info.swap_limit.unwrap_or(false),
+            local_log: info.plugins.iter().flat_map(|plugins| plugins.log.iter().flatten()).any(|name| name == "local"),
             selinux: options.into_iter().any(|option| option.contains("selinux")),
         }
     }
 }
 
 /// What became of a request to create a container.
-pub(super) enum Created {
+pub(in crate::runtime) enum Created {
     /// It is created, under this id.
     New(String),
     /// The name is taken, as the engine tells.
@@ -67,28 +87,28 @@ pub(super) enum Created {
 
 /// A container engine.
 #[derive(Clone, Debug)]
-pub(super) struct Engine {
+pub(in crate::runtime) struct Engine {
     docker: Docker,
     facts: Facts,
 }
 
 impl Engine {
-    pub(super) fn new(docker: Docker, facts: Facts) -> Self {
+    pub(in crate::runtime) fn new(docker: Docker, facts: Facts) -> Self {
         Self { docker, facts }
     }
 
     /// What it can do.
-    pub(super) fn facts(&self) -> &Facts {
+    pub(in crate::runtime) fn facts(&self) -> &Facts {
         &self.facts
     }
 
     /// The client, for images and archives.
-    pub(super) fn docker(&self) -> &Docker {
+    pub(in crate::runtime) fn docker(&self) -> &Docker {
         &self.docker
     }
 
     /// Creates a container; `name` may be taken.
-    pub(super) async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<Created, PortError> {
+    pub(in crate::runtime) async fn create(&self, name: &str, body: ContainerCreateBody) -> Result<Created, PortError> {
         let options = query::CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
         match self.docker.create_container(Some(options), body).await {
             Ok(created) => Ok(Created::New(created.id)),
@@ -98,7 +118,7 @@ impl Engine {
     }
 
     /// Everything the engine tells of a container, by name or id; none when there is none.
-    pub(super) async fn inspect(&self, id: &str) -> Result<Option<ContainerInspectResponse>, PortError> {
+    pub(in crate::runtime) async fn inspect(&self, id: &str) -> Result<Option<ContainerInspectResponse>, PortError> {
         match self.docker.inspect_container(id, None).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error::is_not_found(&error) => Ok(None),
@@ -107,31 +127,34 @@ impl Engine {
     }
 
     /// The state of a container.
-    pub(super) async fn observe(&self, id: &str) -> Result<Observed, PortError> {
+    pub(in crate::runtime) async fn observe(&self, id: &str) -> Result<Observed, PortError> {
         Ok(self.inspect(id).await?.map_or_else(Observed::missing, |found| observed(&found)))
     }
 
     /// The environment of a container, as `NAME=value`.
-    pub(super) async fn environment(&self, id: &str) -> Result<Vec<String>, PortError> {
+    pub(in crate::runtime) async fn environment(&self, id: &str) -> Result<Vec<String>, PortError> {
         let found = self.inspect(id).await?;
         Ok(found.and_then(|found| found.config).and_then(|config| config.env).unwrap_or_default())
     }
 
     /// The labels of a container, by name or id, and its id; none when there is none.
-    pub(super) async fn labels(&self, id: &str) -> Result<Option<(String, HashMap<String, String>)>, PortError> {
+    pub(in crate::runtime) async fn labels(
+        &self,
+        id: &str,
+    ) -> Result<Option<(String, HashMap<String, String>)>, PortError> {
         let Some(found) = self.inspect(id).await? else { return Ok(None) };
         let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
         Ok(Some((found.id.unwrap_or_else(|| id.to_owned()), labels)))
     }
 
     /// Starts a container; one that runs is fine.
-    pub(super) async fn start(&self, id: &str) -> Result<(), Error> {
+    pub(in crate::runtime) async fn start(&self, id: &str) -> Result<(), Error> {
         self.docker.start_container(id, None).await
     }
 
     /// Asks a container to end and kills it after `grace`, in whole seconds. Returns when it has ended; one that has
     /// ended or is gone is fine.
-    pub(super) async fn stop(&self, id: &str, grace: Duration) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn stop(&self, id: &str, grace: Duration) -> Result<(), PortError> {
         let seconds = i32::try_from(grace.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let patient = self.docker.clone().with_timeout(grace.saturating_add(self.docker.timeout()));
         let stopped = patient.stop_container(id, Some(query::StopContainerOptions { signal: None, t: Some(seconds) }));
@@ -139,18 +162,55 @@ impl Engine {
     }
 
     /// Kills a container; one that has ended or is gone is fine.
-    pub(super) async fn kill(&self, id: &str) -> Result<(), PortError> {
-        let options = query::KillContainerOptions { signal: "SIGKILL".to_owned() };
-        lenient(self.docker.kill_container(id, Some(options)).await, &format!("killing container `{id}`"))
+    pub(in crate::runtime) async fn kill(&self, id: &str) -> Result<(), PortError> {
+        self.signal(id, "SIGKILL").await
+    }
+
+    /// Sends a signal to the first process of a container; one that has ended or is gone is fine.
+    pub(in crate::runtime) async fn signal(&self, id: &str, signal: &str) -> Result<(), PortError> {
+        let options = query::KillContainerOptions { signal: signal.to_owned() };
+        lenient(self.docker.kill_container(id, Some(options)).await, &format!("sending {signal} to container `{id}`"))
+    }
+
+    /// The bytes a container writes from now on, byte for byte, until it ends.
+    pub(in crate::runtime) async fn attach(&self, id: &str) -> Result<Output, PortError> {
+        let options = query::AttachContainerOptions { stdout: true, stderr: true, stream: true, ..Default::default() };
+        let attached = self.docker.attach_container(id, Some(options)).await;
+        Ok(attached.map_err(|error| error::engine(error, &format!("attaching to container `{id}`")))?.output)
+    }
+
+    /// What a container wrote, as the engine keeps it.
+    pub(in crate::runtime) fn kept(&self, id: &str, follow: Follow) -> Output {
+        let follow = follow == Follow::Yes;
+        let options = query::LogsOptions { follow, stdout: true, stderr: true, ..Default::default() };
+        self.docker.logs(id, Some(options)).boxed()
+    }
+
+    /// What a container has used so far; none when it does not run.
+    pub(in crate::runtime) async fn stats(&self, id: &str) -> Result<Option<ContainerStatsResponse>, PortError> {
+        let options = query::StatsOptions { stream: false, one_shot: true };
+        let mut answers = std::pin::pin!(self.docker.stats(id, Some(options)));
+        match answers.next().await {
+            Some(Ok(stats)) => Ok(Some(stats)),
+            Some(Err(error)) if matches!(error::status(&error), Some(404 | 409)) => Ok(None),
+            Some(Err(error)) => Err(error::engine(error, &format!("measuring container `{id}`"))),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether it answers.
+    pub(in crate::runtime) async fn ping(&self) -> Result<(), PortError> {
+        let answer = self.docker.clone().with_timeout(PING).ping().await;
+        answer.map(|_| ()).map_err(|error| error::engine(error, "asking the container engine"))
     }
 
     /// Stops the clock of a container; one that is not running is fine.
-    pub(super) async fn pause(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn pause(&self, id: &str) -> Result<(), PortError> {
         self.switch(self.docker.pause_container(id).await, id, "pausing", Phase::Running).await
     }
 
     /// Lets a container go on; one that is not paused is fine.
-    pub(super) async fn unpause(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn unpause(&self, id: &str) -> Result<(), PortError> {
         self.switch(self.docker.unpause_container(id).await, id, "resuming", Phase::Paused).await
     }
 
@@ -164,12 +224,12 @@ impl Engine {
     }
 
     /// Waits until a container does not run.
-    pub(super) async fn ended(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn ended(&self, id: &str) -> Result<(), PortError> {
         self.wait(id, "not-running").await
     }
 
     /// Waits until a container is gone.
-    pub(super) async fn removed(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn removed(&self, id: &str) -> Result<(), PortError> {
         match tokio::time::timeout(REMOVAL, self.wait(id, "removed")).await {
             Ok(result) => result,
             // Somebody's removal failed; what is left is looked at again.
@@ -192,22 +252,29 @@ impl Engine {
     }
 
     /// The containers of a pod, ended ones too.
-    pub(super) async fn list(&self, key: &PodKey) -> Result<Vec<ContainerSummary>, PortError> {
-        let options =
-            query::ListContainersOptions { all: true, filters: Some(label::filter(key)), ..Default::default() };
-        let listed = self.docker.list_containers(Some(options)).await;
-        listed.map_err(|error| error::engine(error, &format!("listing the containers of pod {key}")))
+    pub(in crate::runtime) async fn list(&self, key: &PodKey) -> Result<Vec<ContainerSummary>, PortError> {
+        self.labelled(label::filter(key), &format!("listing the containers of pod {key}")).await
+    }
+
+    /// The containers a filter finds, ended ones too.
+    pub(in crate::runtime) async fn labelled(
+        &self,
+        filter: HashMap<String, Vec<String>>,
+        doing: &str,
+    ) -> Result<Vec<ContainerSummary>, PortError> {
+        let options = query::ListContainersOptions { all: true, filters: Some(filter), ..Default::default() };
+        self.docker.list_containers(Some(options)).await.map_err(|error| error::engine(error, doing))
     }
 
     /// Deletes a container with its anonymous volumes, running or not; one that is gone or going is fine.
-    pub(super) async fn remove(&self, id: &str) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn remove(&self, id: &str) -> Result<(), PortError> {
         let options = query::RemoveContainerOptions { v: true, force: true, ..Default::default() };
         lenient(self.docker.remove_container(id, Some(options)).await, &format!("deleting container `{id}`"))
     }
 
     /// What a container wrote since a time in whole seconds, each piece with a time stamp before it; with `follow` until
     /// it ends.
-    pub(super) fn logs(
+    pub(in crate::runtime) fn logs(
         &self,
         id: &str,
         since: i32,
@@ -219,7 +286,7 @@ impl Engine {
     }
 
     /// The last lines a container wrote.
-    pub(super) async fn tail(&self, id: &str, lines: u32) -> Result<Vec<u8>, PortError> {
+    pub(in crate::runtime) async fn tail(&self, id: &str, lines: u32) -> Result<Vec<u8>, PortError> {
         let options = query::LogsOptions { stdout: true, stderr: true, tail: lines.to_string(), ..Default::default() };
         let mut pieces = self.docker.logs(id, Some(options)).boxed();
         let mut text = Vec::new();

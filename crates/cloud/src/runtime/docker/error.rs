@@ -6,7 +6,7 @@ use bollard::errors::Error;
 use orlop_core::error::{Class, PortError};
 
 /// An error of the engine while `doing` something ("creating container `x`").
-pub(super) fn engine(error: Error, doing: &str) -> PortError {
+pub(in crate::runtime) fn engine(error: Error, doing: &str) -> PortError {
     let class = class(&error);
     let mut told = error.to_string();
     if let Error::DockerResponseServerError { message, .. } = &error {
@@ -19,17 +19,17 @@ pub(super) fn engine(error: Error, doing: &str) -> PortError {
 }
 
 /// Whether the engine says that there is no such container, image or path.
-pub(super) fn is_not_found(error: &Error) -> bool {
+pub(in crate::runtime) fn is_not_found(error: &Error) -> bool {
     status(error) == Some(404)
 }
 
 /// Whether the engine refuses because of the state the container is in.
-pub(super) fn is_conflict(error: &Error) -> bool {
+pub(in crate::runtime) fn is_conflict(error: &Error) -> bool {
     status(error) == Some(409)
 }
 
 /// The status code of an answer.
-pub(super) fn status(error: &Error) -> Option<u16> {
+pub(in crate::runtime) fn status(error: &Error) -> Option<u16> {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
         _ => None,
@@ -38,7 +38,7 @@ pub(super) fn status(error: &Error) -> Option<u16> {
 
 /// The exit code of a container that an engine refuses to start, where its answer says that trying again is of no use.
 /// Docker says so with 400; Podman answers 500 for everything, writes nothing down, and has names for what went wrong.
-pub(super) fn refused_start(error: &Error) -> Option<i32> {
+pub(in crate::runtime) fn refused_start(error: &Error) -> Option<i32> {
     let Error::DockerResponseServerError { status_code, message } = error else { return None };
     match message.as_str() {
         told if told.contains("OCI runtime attempted to invoke a command that was not found") => Some(127),
@@ -76,7 +76,7 @@ fn answer(status: u16, message: &str) -> Class {
 }
 
 /// Whether a message of the engine tells of a full disk or memory.
-pub(super) fn is_full(message: &str) -> bool {
+pub(in crate::runtime) fn is_full(message: &str) -> bool {
     ["no space left on device", "disk quota exceeded", "cannot allocate memory"].iter().any(|m| message.contains(m))
 }
 

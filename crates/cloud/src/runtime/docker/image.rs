@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bollard::auth::DockerCredentials;
 use bollard::errors::Error;
+use bollard::models::CreateImageInfo;
 use bollard::query_parameters::CreateImageOptions;
 use futures::StreamExt as _;
 use orlop_core::error::{Class, PortError};
@@ -15,17 +16,17 @@ use crate::runtime::pod::{ContainerPlan, PullSecret};
 
 /// What the reference of an image says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reference<'a> {
+pub(in crate::runtime) struct Reference<'a> {
     /// Registry and repository.
-    pub(super) name: &'a str,
+    pub(in crate::runtime) name: &'a str,
     /// Tag, where it has one.
-    pub(super) tag: Option<&'a str>,
+    pub(in crate::runtime) tag: Option<&'a str>,
     /// Digest, where it has one.
-    pub(super) digest: Option<&'a str>,
+    pub(in crate::runtime) digest: Option<&'a str>,
 }
 
 /// Reads the reference of an image; the engine checks it.
-pub(super) fn reference(text: &str) -> Reference<'_> {
+pub(in crate::runtime) fn reference(text: &str) -> Reference<'_> {
     let (rest, digest) = match text.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (text, None),
@@ -49,12 +50,12 @@ impl<'a> Reference<'a> {
     }
 
     /// The registry's host, as logins name it.
-    pub(super) fn registry(&self) -> &'a str {
+    pub(in crate::runtime) fn registry(&self) -> &'a str {
         self.split().0
     }
 
     /// Registry and repository; Docker Hub's own images are in `library`.
-    pub(super) fn split(&self) -> (&'a str, Cow<'a, str>) {
+    pub(in crate::runtime) fn split(&self) -> (&'a str, Cow<'a, str>) {
         match self.name.split_once('/') {
             Some((host, repository)) if host.contains(['.', ':']) || host == "localhost" => (host, repository.into()),
             Some(_) => ("docker.io", self.name.into()),
@@ -65,10 +66,24 @@ impl<'a> Reference<'a> {
 
 /// When an image is pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
+pub(in crate::runtime) enum Policy {
+    /// Each time.
     Always,
+    /// When the engine does not have it.
     IfNotPresent,
+    /// Never.
     Never,
+}
+
+/// What an image says about containers of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::runtime) struct Found {
+    /// User it runs as; empty for root.
+    pub(in crate::runtime) user: String,
+    /// Directory it begins in; empty where it names none.
+    pub(in crate::runtime) working_dir: String,
+    /// Signal that asks it to end; empty for SIGTERM.
+    pub(in crate::runtime) stop_signal: String,
 }
 
 fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy, PortError> {
@@ -89,7 +104,7 @@ fn policy(container: &ContainerPlan, reference: Reference<'_>) -> Result<Policy,
 }
 
 /// Makes sure that the image of a container is there, and says which user it names.
-pub(super) async fn ensure(
+pub(in crate::runtime) async fn ensure(
     engine: &Engine,
     logins: &Logins,
     secrets: &[PullSecret],
@@ -102,9 +117,9 @@ pub(super) async fn ensure(
     let reference = reference(image);
     let policy = policy(container, reference)?;
     if policy != Policy::Always
-        && let Some(user) = user(engine, image).await?
+        && let Some(found) = find(engine, image).await?
     {
-        return Ok(user);
+        return Ok(found.user);
     }
     if policy == Policy::Never {
         let message = format!("image `{image}` is not on this machine, and imagePullPolicy Never forbids to pull it");
@@ -114,20 +129,52 @@ pub(super) async fn ensure(
     if own.is_empty() {
         own.push(logins.of(reference.registry()).await?);
     }
-    pull(engine, own, image, reference).await?;
-    match user(engine, image).await? {
-        Some(user) => Ok(user),
-        None => {
-            let message = format!("image `{image}` was pulled and deleted again by somebody else");
-            Err(PortError::new(Class::Transient, message).with_reason("ErrImagePull"))
-        }
-    }
+    pull(engine, own, image, reference, &mut |_| {}).await?;
+    find(engine, image).await?.map(|found| found.user).ok_or_else(|| vanished(image))
 }
 
-/// The user an image names; none when there is no such image.
-async fn user(engine: &Engine, image: &str) -> Result<Option<String>, PortError> {
+/// Makes sure that an image is there, with the logins of this machine. What a pull tells of itself is passed on.
+///
+/// # Errors
+/// Invalid and Denied when waiting does not help; Capacity, Transient and what else an engine has to say.
+pub(in crate::runtime) async fn obtain(
+    engine: &Engine,
+    logins: &Logins,
+    (image, policy): (&str, Policy),
+    told: &mut (dyn FnMut(&CreateImageInfo) + Send),
+) -> Result<Found, PortError> {
+    if policy != Policy::Always
+        && let Some(found) = find(engine, image).await?
+    {
+        return Ok(found);
+    }
+    if policy == Policy::Never {
+        let message = format!("image `{image}` is not on this machine, and the job forbids to pull it");
+        return Err(PortError::new(Class::Invalid, message));
+    }
+    let reference = reference(image);
+    let login = logins.of(reference.registry()).await?;
+    pull(engine, vec![login], image, reference, told).await?;
+    find(engine, image).await?.ok_or_else(|| vanished(image))
+}
+
+fn vanished(image: &str) -> PortError {
+    let message = format!("image `{image}` was pulled and deleted again by somebody else");
+    PortError::new(Class::Transient, message).with_reason("ErrImagePull")
+}
+
+/// What an image says; none when there is no such image.
+async fn find(engine: &Engine, image: &str) -> Result<Option<Found>, PortError> {
     match engine.docker().inspect_image(image).await {
-        Ok(found) => Ok(Some(found.config.and_then(|config| config.user).unwrap_or_default())),
+        Ok(found) => {
+            let config = found.config.unwrap_or_default();
+            let text = |value: Option<String>| value.unwrap_or_default();
+            Ok(Some(Found {
+                user: text(config.user),
+                working_dir: text(config.working_dir),
+                stop_signal: text(config.stop_signal),
+            }))
+        }
         Err(error) if error::is_not_found(&error) => Ok(None),
         Err(error) if error::status(&error) == Some(400) => {
             let error = error::engine(error, &format!("looking for image `{image}`"));
@@ -143,10 +190,11 @@ async fn pull(
     logins: Vec<Option<DockerCredentials>>,
     image: &str,
     reference: Reference<'_>,
+    told: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<(), PortError> {
     let mut denied = Ok(());
     for login in logins {
-        match pull_as(engine, login, image, reference).await {
+        match pull_as(engine, login, image, reference, told).await {
             Err(error) if error.class == Class::Denied => denied = Err(error),
             result => return result,
         }
@@ -159,6 +207,7 @@ async fn pull_as(
     login: Option<DockerCredentials>,
     image: &str,
     reference: Reference<'_>,
+    told: &mut (dyn FnMut(&CreateImageInfo) + Send),
 ) -> Result<(), PortError> {
     let options = CreateImageOptions {
         from_image: Some(reference.name.to_owned()),
@@ -170,7 +219,7 @@ async fn pull_as(
     tracing::info!(image, "pulling an image");
     let mut steps = patient.create_image(Some(options), None, login).boxed();
     while let Some(step) = steps.next().await {
-        step.map_err(|error| pull_failed(error, image))?;
+        told(&step.map_err(|error| pull_failed(error, image))?);
     }
     Ok(())
 }

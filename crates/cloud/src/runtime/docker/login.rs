@@ -23,7 +23,7 @@ const HUB: &str = "https://index.docker.io/v1/";
 
 /// Where logins come from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Logins {
+pub(in crate::runtime) struct Logins {
     config: Option<PathBuf>,
 }
 
@@ -55,19 +55,19 @@ struct Helped {
 
 impl Logins {
     /// Logins of the configuration file at `config`; where that does not exist there are none.
-    pub(super) fn new(config: Option<PathBuf>) -> Self {
+    pub(in crate::runtime) fn new(config: Option<PathBuf>) -> Self {
         Self { config }
     }
 
     /// The file the `docker` command keeps them in.
-    pub(super) fn default_config() -> Option<PathBuf> {
+    pub(in crate::runtime) fn default_config() -> Option<PathBuf> {
         let directory = std::env::var_os("DOCKER_CONFIG").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker"));
         directory.or_else(home).map(|directory| directory.join("config.json"))
     }
 
     /// The login for a registry. Read anew each time: people log in while a flow runs.
-    pub(super) async fn of(&self, registry: &str) -> Result<Option<DockerCredentials>, PortError> {
+    pub(in crate::runtime) async fn of(&self, registry: &str) -> Result<Option<DockerCredentials>, PortError> {
         let Some(path) = &self.config else { return Ok(None) };
         let text = match tokio::fs::read_to_string(path).await {
             Ok(text) => text,
@@ -122,7 +122,10 @@ fn spellings(registry: &str) -> Vec<String> {
 ///
 /// # Errors
 /// NotFound with reason ParameterUnresolved for the first Secret that is missing; Invalid for one of another form.
-pub(super) fn of_secrets(secrets: &[PullSecret], image: Reference<'_>) -> Result<Vec<DockerCredentials>, PortError> {
+pub(in crate::runtime) fn of_secrets(
+    secrets: &[PullSecret],
+    image: Reference<'_>,
+) -> Result<Vec<DockerCredentials>, PortError> {
     let mut found: Vec<(usize, DockerCredentials)> = Vec::new();
     for secret in secrets {
         let text = secret.config.as_deref().map_err(|why| {

@@ -7,20 +7,20 @@
 //! decide what happens next (`state`), and a driver does it (`driver`).
 
 mod archive;
-mod connect;
-mod create;
+pub(super) mod connect;
+pub(super) mod create;
 mod driver;
-mod engine;
-mod error;
-mod image;
+pub(super) mod engine;
+pub(super) mod error;
+pub(super) mod image;
 mod label;
 mod log;
-mod login;
-mod outage;
+pub(super) mod login;
+pub(super) mod outage;
 mod pod;
 mod prepare;
 mod record;
-mod state;
+pub(super) mod state;
 mod words;
 
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ const SHUTDOWN: Duration = Duration::from_secs(15);
 
 /// The latest outage of an engine.
 #[derive(Debug, Default)]
-pub(super) struct Outage {
+pub(in crate::runtime) struct Outage {
     failures: u32,
     waited: Duration,
     began: Option<Time>,
@@ -27,16 +27,14 @@ pub(super) struct Outage {
 
 impl Outage {
     /// Waits before the next try; gives up with the error when waiting is of no use, or has been long enough.
-    pub(super) async fn wait(&mut self, error: PortError) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn wait(&mut self, error: PortError) -> Result<(), PortError> {
         // What was not found any more is looked at again.
         let retryable = error.class.is_retryable() || error.class == Class::NotFound;
         if !retryable || self.waited >= PATIENCE {
             return Err(error);
         }
         tracing::debug!(error = %error.chain(), failures = self.failures, "a pod cannot be seen to");
-        if is_lost_connection(&error) && (self.began.is_none() || self.over.is_some()) {
-            (self.began, self.over) = (Some(now()), None);
-        }
+        self.note(&error);
         let backoff = Backoff {
             growth: Growth::Exponential,
             base: Duration::from_millis(100),
@@ -50,8 +48,15 @@ impl Outage {
         Ok(())
     }
 
+    /// Notes a call that failed: with the first that is not answered an outage begins.
+    pub(in crate::runtime) fn note(&mut self, error: &PortError) {
+        if is_lost_connection(error) && (self.began.is_none() || self.over.is_some()) {
+            (self.began, self.over) = (Some(now()), None);
+        }
+    }
+
     /// Something worked.
-    pub(super) fn end(&mut self) {
+    pub(in crate::runtime) fn end(&mut self) {
         (self.failures, self.waited) = (0, Duration::ZERO);
         if self.began.is_some() && self.over.is_none() {
             self.over = Some(now());
@@ -60,7 +65,7 @@ impl Outage {
 
     /// Whether a container that was killed at that time was killed by the end of its engine: shortly before the engine
     /// fell silent, or while it was.
-    pub(super) fn explains(&self, killed_at: Time) -> bool {
+    pub(in crate::runtime) fn explains(&self, killed_at: Time) -> bool {
         let after_begin = self.began.is_some_and(|began| killed_at.plus(SHUTDOWN) >= began);
         after_begin && self.over.is_none_or(|over| killed_at <= over)
     }

@@ -13,15 +13,15 @@ use crate::runtime::blocking::blocking;
 
 /// A pod, as this process knows it.
 #[derive(Debug)]
-pub(super) struct Pod {
+pub(in crate::runtime) struct Pod {
     /// What is written down of it.
-    pub(super) files: Files,
+    pub(in crate::runtime) files: Files,
     control: watch::Sender<Control>,
     turn: Arc<Mutex<()>>,
 }
 
 /// The right to change what is asked of a pod, or to act on it.
-pub(super) struct Turn<'a> {
+pub(in crate::runtime) struct Turn<'a> {
     pod: &'a Pod,
     /// Held until what is being written down is, even by one who does not wait for that.
     guard: Arc<OwnedMutexGuard<()>>,
@@ -29,31 +29,31 @@ pub(super) struct Turn<'a> {
 
 impl Pod {
     /// The pod whose records are in `directory`.
-    pub(super) fn open(directory: &Path) -> Result<Self, PortError> {
+    pub(in crate::runtime) fn open(directory: &Path) -> Result<Self, PortError> {
         let files = Files::new(directory);
         let control = watch::Sender::new(files.control()?);
         Ok(Self { files, control, turn: Arc::default() })
     }
 
     /// Waits for one's turn.
-    pub(super) async fn turn(&self) -> Turn<'_> {
+    pub(in crate::runtime) async fn turn(&self) -> Turn<'_> {
         Turn { pod: self, guard: Arc::new(Arc::clone(&self.turn).lock_owned().await) }
     }
 
     /// What is asked of it.
-    pub(super) fn control(&self) -> Control {
+    pub(in crate::runtime) fn control(&self) -> Control {
         self.control.borrow().clone()
     }
 
     /// Tells when that changes.
-    pub(super) fn watch(&self) -> watch::Receiver<Control> {
+    pub(in crate::runtime) fn watch(&self) -> watch::Receiver<Control> {
         self.control.subscribe()
     }
 }
 
 impl Turn<'_> {
     /// Changes what is asked of the pod: on disk first, then for everybody.
-    pub(super) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
+    pub(in crate::runtime) async fn change(&self, change: impl FnOnce(&mut Control)) -> Result<(), PortError> {
         let mut control = self.pod.control();
         change(&mut control);
         if control == self.pod.control() {
@@ -71,6 +71,6 @@ impl Turn<'_> {
 }
 
 /// The time now, by the clock of this machine, which is the engine's too.
-pub(super) fn now() -> Time {
+pub(in crate::runtime) fn now() -> Time {
     Time::from_millis(jiff::Timestamp::now().as_millisecond())
 }

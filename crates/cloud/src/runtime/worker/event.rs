@@ -51,6 +51,19 @@ pub struct Usage {
     pub io_write: u64,
 }
 
+impl Usage {
+    /// The greater of both in everything.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            cpu_ms: self.cpu_ms.max(other.cpu_ms),
+            max_rss: self.max_rss.max(other.max_rss),
+            io_read: self.io_read.max(other.io_read),
+            io_write: self.io_write.max(other.io_write),
+        }
+    }
+}
+
 /// Where output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LogStream {
@@ -174,7 +187,7 @@ pub enum Room {
 /// Who is told what becomes of attempts. Called by the threads of a runtime, which it must not block.
 ///
 /// Of one attempt the calls come in order: `started` at most once, any number of `log` and `measured`, `ended` once and
-/// last. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
+/// last. What is logged before `started` tells of preparations. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
 pub trait AttemptEvents: Send + Sync + std::fmt::Debug {
     /// Its process or container runs.
     fn started(&self, id: AttemptId, started: Started);

@@ -6,12 +6,22 @@
 //! it. `ended` is told when nothing of the attempt is left, so its room is free from then on.
 
 mod attempt;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod directories;
+#[cfg(all(feature = "docker", feature = "process", target_os = "linux"))]
+pub mod docker;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod environ;
 pub mod event;
 pub mod logs;
 pub mod noop;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod outputs;
 mod plan;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod process;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod verdict;
 
 use std::time::Duration;
 

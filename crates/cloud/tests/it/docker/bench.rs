@@ -24,7 +24,7 @@ static NUMBER: AtomicUsize = AtomicUsize::new(0);
 static IMAGE: tokio::sync::Mutex<Weak<Image>> = tokio::sync::Mutex::const_new(Weak::new());
 
 /// Says loudly that a test did not test anything.
-pub(super) fn skip(test: &str, why: &str) {
+pub(crate) fn skip(test: &str, why: &str) {
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     // Not `eprintln!`, which nobody sees of a test that passes; and on a line of its own, so that scripts find it.
     let line = format!("\nskipped: {test}: {why} ({count} skipped in this binary so far)\n");
@@ -32,7 +32,7 @@ pub(super) fn skip(test: &str, why: &str) {
 }
 
 /// Runs a test with a bench, if there is an engine.
-pub(super) async fn with<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Arc<Bench>) -> F) {
+pub(crate) async fn with<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Arc<Bench>) -> F) {
     match Bench::new().await {
         Ok(bench) => tokio::time::timeout(Duration::from_secs(120), run(bench)).await.expect("the test takes too long"),
         Err(why) => skip(test, &why),
@@ -66,7 +66,7 @@ fn blocking<F: Future<Output = ()>>(run: impl FnOnce(Docker) -> F + Send + 'stat
 }
 
 /// Address of the engine, where one is given.
-pub(super) fn address() -> Option<String> {
+pub(crate) fn address() -> Option<String> {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     variable("ORLOP_DOCKER_HOST").or_else(|| variable("DOCKER_HOST"))
 }
@@ -137,11 +137,11 @@ async fn image(docker: &Docker) -> Result<Arc<Image>, String> {
 }
 
 /// An engine with an image, and a directory.
-pub(super) struct Bench {
-    pub(super) docker: Docker,
-    pub(super) directory: tempfile::TempDir,
+pub(crate) struct Bench {
+    pub(crate) docker: Docker,
+    pub(crate) directory: tempfile::TempDir,
     /// Number that no other test of any process has.
-    pub(super) flow: String,
+    pub(crate) flow: String,
     image: Arc<Image>,
 }
 
@@ -156,16 +156,16 @@ impl Bench {
     }
 
     /// A runtime, as a process that begins has it.
-    pub(super) async fn runtime(&self) -> DockerRuntime {
+    pub(crate) async fn runtime(&self) -> DockerRuntime {
         DockerRuntime::connect(options(address())).await.unwrap()
     }
 
-    pub(super) fn image(&self) -> String {
+    pub(crate) fn image(&self) -> String {
         self.image.name.clone()
     }
 
     /// A pod that runs a script, with a directory and log files of its own.
-    pub(super) fn plan(&self, name: &str, script: &str) -> PodPlan {
+    pub(crate) fn plan(&self, name: &str, script: &str) -> PodPlan {
         let directory = self.directory.path().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let attempt = AttemptKey { flow: self.flow.as_str().into(), step: name.into(), item: None, attempt: 1 };
@@ -192,7 +192,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn container(&self, name: &str, script: &str) -> ContainerPlan {
+    pub(crate) fn container(&self, name: &str, script: &str) -> ContainerPlan {
         ContainerPlan {
             name: name.to_owned(),
             image: Some(self.image()),
@@ -204,31 +204,31 @@ impl Bench {
     }
 
     /// Runs a pod to its end.
-    pub(super) async fn run(&self, plan: &PodPlan) -> PodExit {
+    pub(crate) async fn run(&self, plan: &PodPlan) -> PodExit {
         let runtime = self.runtime().await;
         runtime.start(plan).await.unwrap();
         runtime.wait(&plan.key, &plan.directory).await.unwrap()
     }
 
     /// Containers of this test that exist, by name.
-    pub(super) async fn containers(&self) -> Vec<String> {
+    pub(crate) async fn containers(&self) -> Vec<String> {
         containers(&self.docker, &self.flow).await
     }
 
     /// What the engine tells of a container.
-    pub(super) async fn inspect(&self, name: &str) -> bollard::models::ContainerInspectResponse {
+    pub(crate) async fn inspect(&self, name: &str) -> bollard::models::ContainerInspectResponse {
         self.docker.inspect_container(name, None).await.unwrap()
     }
 
     /// Waits until a log file holds a text.
-    pub(super) async fn until_logged(&self, path: &Path, text: &str) {
+    pub(crate) async fn until_logged(&self, path: &Path, text: &str) {
         while !std::fs::read_to_string(path).unwrap_or_default().contains(text) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-pub(super) fn options(address: Option<String>) -> DockerOptions {
+pub(crate) fn options(address: Option<String>) -> DockerOptions {
     let mut options = DockerOptions::default();
     options.address = address;
     options
@@ -258,7 +258,7 @@ impl Drop for Bench {
 }
 
 /// The texts of a log file, without their times.
-pub(super) fn texts(path: &Path) -> Vec<String> {
+pub(crate) fn texts(path: &Path) -> Vec<String> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     lines
@@ -271,17 +271,17 @@ pub(super) fn texts(path: &Path) -> Vec<String> {
 }
 
 /// The reason a pod failed for.
-pub(super) fn reason(exit: &PodExit) -> &str {
+pub(crate) fn reason(exit: &PodExit) -> &str {
     match &exit.result {
         PodResult::Failed { reason, .. } => reason,
         other => panic!("not failed: {other:?} {exit:?}"),
     }
 }
 
-pub(super) fn plain(value: &str) -> EnvText {
+pub(crate) fn plain(value: &str) -> EnvText {
     EnvText { value: value.to_owned(), secret: false }
 }
 
-pub(super) fn secret(value: &str) -> EnvText {
+pub(crate) fn secret(value: &str) -> EnvText {
     EnvText { value: value.to_owned(), secret: true }
 }

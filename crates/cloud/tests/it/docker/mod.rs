@@ -1,11 +1,11 @@
 //! Pods as containers, against a real engine. Without one every test prints `skipped: …` and passes.
 
-mod bench;
+pub(crate) mod bench;
 mod crash;
 mod ending;
 mod inside;
 mod logs;
 mod names;
-mod outage;
+pub(crate) mod outage;
 mod outputs;
 mod sequence;

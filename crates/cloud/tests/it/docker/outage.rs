@@ -14,19 +14,19 @@ use tokio::task::JoinSet;
 use super::bench::{Bench, address, options, texts, with};
 
 /// A socket in front of the engine that can be closed.
-struct Door {
+pub(crate) struct Door {
     socket: PathBuf,
     open: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 impl Door {
-    fn new(bench: &Bench) -> Self {
+    pub(crate) fn new(bench: &Bench) -> Self {
         let door = Self { socket: bench.directory.path().join("door.sock"), open: Mutex::default() };
         door.open();
         door
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         let listener = UnixListener::bind(&self.socket).unwrap();
         *self.open.lock().unwrap() = Some(tokio::spawn(async move {
             let mut connections = JoinSet::new();
@@ -37,13 +37,17 @@ impl Door {
     }
 
     /// Closes it and breaks every connection.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         self.open.lock().unwrap().take().unwrap().abort();
         std::fs::remove_file(&self.socket).unwrap();
     }
 
+    pub(crate) fn address(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
     async fn runtime(&self) -> DockerRuntime {
-        DockerRuntime::connect(options(Some(format!("unix://{}", self.socket.display())))).await.unwrap()
+        DockerRuntime::connect(options(Some(self.address()))).await.unwrap()
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a worker runs, on this machine: the suite every runtime passes, and what is special to processes.
 
 mod bench;
+#[cfg(feature = "docker")]
+mod docker;
 mod groups;
 mod process;
 mod recorder;

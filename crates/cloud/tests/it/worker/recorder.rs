@@ -72,6 +72,8 @@ impl Recorder {
             if let Some(story) = told.get(&id).filter(|story| holds(story)) {
                 return story.clone();
             }
+            let over = told.get(&id).filter(|story| story.end.is_some());
+            assert!(over.is_none(), "{id} ended before that: {over:?}");
             let left = limit.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "waited too long for {id}: {:?}", told.get(&id));
             told = self.bell.wait_timeout(told, left).unwrap().0;

@@ -69,8 +69,8 @@ fn host(plan: &PodPlan, container: &ContainerPlan, around: &Surroundings<'_>) ->
         ipc_mode: shared(plan.host_namespaces.ipc),
         extra_hosts: some(hosts.collect()),
         group_add: some(plan.further_groups.iter().map(ToString::to_string).collect()),
-        nano_cpus: nano_cpus(container, facts),
-        cpu_shares: shares(container, facts),
+        nano_cpus: container.cpu_limit_milli.and_then(|milli| nano_cpus(milli, facts)),
+        cpu_shares: container.cpu_request_milli.or(container.cpu_limit_milli).and_then(|milli| shares(milli, facts)),
         memory,
         // Equal to memory: no swap on top of it.
         memory_swap: memory.filter(|_| facts.swap_limit),
@@ -95,14 +95,18 @@ fn user(container: &ContainerPlan, image_user: &str) -> Option<String> {
     }
 }
 
-fn mounts(container: &ContainerPlan, words: &Words) -> Vec<Mount> {
-    let bind = |source: &Path, target: &str, read_only: bool| Mount {
+/// A directory or file of this machine in a container.
+pub(in crate::runtime) fn bind(source: &Path, target: &str, read_only: bool) -> Mount {
+    Mount {
         typ: Some(MountType::BIND),
         source: Some(source.to_string_lossy().into_owned()),
         target: Some(target.to_owned()),
         read_only: Some(read_only),
         ..Default::default()
-    };
+    }
+}
+
+fn mounts(container: &ContainerPlan, words: &Words) -> Vec<Mount> {
     let planned = container.mounts.iter().map(|mount| bind(&mount.source, &mount.target, mount.read_only));
     let words = match words {
         Words::File(file) => Some(bind(file, &container.termination_message_path, false)),
@@ -113,17 +117,16 @@ fn mounts(container: &ContainerPlan, words: &Words) -> Vec<Mount> {
 
 /// The CPU limit. An engine refuses less than 0.01 and more than its machine has; more than all of them is no limit that
 /// could be felt.
-fn nano_cpus(container: &ContainerPlan, facts: &Facts) -> Option<i64> {
-    let milli = container.cpu_limit_milli.filter(|_| facts.cpu_quota)?.max(CPU_MIN_MILLI);
+pub(in crate::runtime) fn nano_cpus(milli: u64, facts: &Facts) -> Option<i64> {
     let all = facts.cpus.saturating_mul(1000);
-    let milli = if all == 0 { milli } else { milli.min(all) };
-    i64::try_from(milli.saturating_mul(NANO_CPUS_PER_MILLI)).ok()
+    let least = milli.max(CPU_MIN_MILLI);
+    let milli = if all == 0 { least } else { least.min(all) };
+    i64::try_from(milli.saturating_mul(NANO_CPUS_PER_MILLI)).ok().filter(|_| facts.cpu_quota)
 }
 
 /// The weight against other containers, as Kubernetes computes it: 1024 a CPU asked for, at least 2.
-fn shares(container: &ContainerPlan, facts: &Facts) -> Option<i64> {
-    let milli = container.cpu_request_milli.or(container.cpu_limit_milli).filter(|_| facts.cpu_shares)?;
-    i64::try_from((milli.saturating_mul(1024) / 1000).clamp(2, 262_144)).ok()
+pub(in crate::runtime) fn shares(milli: u64, facts: &Facts) -> Option<i64> {
+    i64::try_from((milli.saturating_mul(1024) / 1000).clamp(2, 262_144)).ok().filter(|_| facts.cpu_shares)
 }
 
 fn gpus(container: &ContainerPlan) -> Option<Vec<DeviceRequest>> {

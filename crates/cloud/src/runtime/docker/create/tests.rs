@@ -58,7 +58,15 @@ fn full() -> ContainerPlan {
 }
 
 fn facts() -> Facts {
-    Facts { network: None, cpus: 4, cpu_quota: true, cpu_shares: true, swap_limit: true, selinux: false }
+    Facts {
+        network: None,
+        cpus: 4,
+        cpu_quota: true,
+        cpu_shares: true,
+        swap_limit: true,
+        local_log: true,
+        selinux: false,
+    }
 }
 
 fn created(plan: &PodPlan, facts: &Facts) -> serde_json::Value {
@@ -130,16 +138,15 @@ fn a_group_alone_keeps_the_user_of_the_image() {
 
 #[test]
 fn cpu_limits_stay_within_what_an_engine_takes() {
-    let nano = |milli| nano_cpus(&ContainerPlan { cpu_limit_milli: Some(milli), ..Default::default() }, &facts());
+    let nano = |milli| nano_cpus(milli, &facts());
     assert_eq!(nano(1), Some(10_000_000));
     assert_eq!(nano(1500), Some(1_500_000_000));
     assert_eq!(nano(64_000), Some(4_000_000_000));
     let without = Facts { cpu_quota: false, cpu_shares: false, ..facts() };
-    let limited = ContainerPlan { cpu_limit_milli: Some(500), ..Default::default() };
-    assert_eq!((nano_cpus(&limited, &without), shares(&limited, &without)), (None, None));
-    assert_eq!(shares(&limited, &facts()), Some(512));
+    assert_eq!((nano_cpus(500, &without), shares(500, &without)), (None, None));
+    assert_eq!((shares(500, &facts()), shares(1, &facts())), (Some(512), Some(2)));
     let tiny = ContainerPlan { cpu_request_milli: Some(1), cpu_limit_milli: Some(500), ..Default::default() };
-    assert_eq!(shares(&tiny, &facts()), Some(2));
+    assert_eq!(created(&plan(tiny), &facts())["HostConfig"]["CpuShares"], 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::runtime::pod::{ContainerExit, PodResult};
 
 /// What a container is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::runtime) enum Phase {
     /// There is none.
     Missing,
     /// It never ran.
@@ -29,26 +29,26 @@ pub(super) enum Phase {
 
 /// What a container is seen to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Observed {
+pub(in crate::runtime) struct Observed {
     /// What it is doing.
-    pub(super) phase: Phase,
+    pub(in crate::runtime) phase: Phase,
     /// When its last execution started, exactly as the engine writes it: the name of that execution.
-    pub(super) execution: Option<String>,
+    pub(in crate::runtime) execution: Option<String>,
     /// The same as a time.
-    pub(super) started_at: Option<Time>,
+    pub(in crate::runtime) started_at: Option<Time>,
     /// When its last execution ended.
-    pub(super) ended_at: Option<Time>,
+    pub(in crate::runtime) ended_at: Option<Time>,
     /// What its last execution ended with.
-    pub(super) exit_code: i32,
+    pub(in crate::runtime) exit_code: i32,
     /// Whether it ran out of memory.
-    pub(super) oom_killed: bool,
+    pub(in crate::runtime) oom_killed: bool,
     /// Why it could not be started.
-    pub(super) error: String,
+    pub(in crate::runtime) error: String,
 }
 
 impl Observed {
     /// No container.
-    pub(super) fn missing() -> Self {
+    pub(in crate::runtime) fn missing() -> Self {
         Self {
             phase: Phase::Missing,
             execution: None,
@@ -63,15 +63,15 @@ impl Observed {
 
 /// What is recorded of the executions of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Progress {
+pub(in crate::runtime::docker) struct Progress {
     /// The last execution that was counted.
-    pub(super) execution: Option<String>,
+    pub(in crate::runtime::docker) execution: Option<String>,
     /// Number of executions that failed.
-    pub(super) failures: u32,
+    pub(in crate::runtime::docker) failures: u32,
     /// How the last one ended.
-    pub(super) exit: Option<ContainerExit>,
+    pub(in crate::runtime::docker) exit: Option<ContainerExit>,
     /// Whether it ended because its machine or its engine did.
-    pub(super) lost: bool,
+    pub(in crate::runtime::docker) lost: bool,
 }
 
 impl Progress {
@@ -82,7 +82,7 @@ impl Progress {
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Next {
+pub(in crate::runtime::docker) enum Next {
     /// Start this container.
     Start(usize),
     /// Count the end of this container's last execution.
@@ -100,7 +100,7 @@ pub(super) enum Next {
 }
 
 /// When a pod's time is over; none while it is frozen or without a limit.
-pub(super) fn deadline(record: &Record, control: &Control) -> Option<Time> {
+pub(in crate::runtime::docker) fn deadline(record: &Record, control: &Control) -> Option<Time> {
     let limit = record.active_deadline?;
     if control.frozen_since.is_some() {
         return None;
@@ -109,7 +109,13 @@ pub(super) fn deadline(record: &Record, control: &Control) -> Option<Time> {
 }
 
 /// What to do next with a pod. `progress` and `seen` have one entry a container, init containers first.
-pub(super) fn next(record: &Record, control: &Control, progress: &[Progress], seen: &[Observed], now: Time) -> Next {
+pub(in crate::runtime::docker) fn next(
+    record: &Record,
+    control: &Control,
+    progress: &[Progress],
+    seen: &[Observed],
+    now: Time,
+) -> Next {
     let is = |phase: Phase| seen.iter().position(|container| container.phase == phase);
     let uncounted =
         |(seen, counted): &(&Observed, &Progress)| seen.phase == Phase::Ended && seen.execution != counted.execution;
@@ -201,7 +207,7 @@ fn stopped(why: Why) -> PodResult {
 }
 
 /// The signal behind an exit code above 128, as shells and engines write it.
-pub(super) fn signal(exit_code: i32) -> Option<i32> {
+pub(in crate::runtime::docker) fn signal(exit_code: i32) -> Option<i32> {
     exit_code.checked_sub(128).filter(|signal| (1..=64).contains(signal))
 }
 

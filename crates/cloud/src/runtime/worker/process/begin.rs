@@ -9,18 +9,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::environ::{self, Places};
 use super::life::{Body, Life};
-use super::outputs;
-use super::shared::{Shared, clear};
+use super::shared::Shared;
 use super::spawn::{Child, Command, Spawner, find};
 use orlop_core::time::Time;
 
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::identity::stat;
+use crate::runtime::worker::directories::clear;
+use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::event::Started;
 use crate::runtime::worker::logs::masker;
+use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::{AttemptPlan, beneath, expand};
 
 /// Why an attempt could not be started.
@@ -67,10 +68,10 @@ impl Refused {
 pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Result<(Life, Started), Refused> {
     let dir = shared.dir(&plan.id);
     DirBuilder::new().mode(0o700).create(&dir).map_err(Refused::Directory)?;
-    let secrets = match shared.secrets(&plan.id, &plan.secrets) {
+    let secrets = match shared.directories.write_secrets(&plan.id, &plan.secrets) {
         Ok(secrets) => secrets,
         Err(error) => {
-            shared.discard(&dir);
+            shared.directories.discard(&dir);
             return Err(Refused::Secret(error));
         }
     };
@@ -101,7 +102,7 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
             if let Some(secrets) = &secrets {
                 clear(secrets);
             }
-            shared.discard(&dir);
+            shared.directories.discard(&dir);
             Err(refused)
         }
     }
@@ -124,13 +125,15 @@ fn launch(
 ) -> Result<Launched, Refused> {
     let place = working_dir(plan, dir)?;
     let mark = shared.mark(&plan.id);
+    let home = dir.display().to_string();
     let places = Places {
-        dir,
+        defaults: &[("PATH", environ::PATH.to_owned()), ("HOME", home), ("LANG", "C.UTF-8".to_owned())],
+        devices: &environ::visible(&plan.gpus, &shared.options.gpu_vendors),
         output: &dir.join(outputs::FILE),
         secrets,
+        artifacts: plan.artifacts.as_deref(),
         worker: &shared.options.worker,
-        mark: &mark,
-        vendors: &shared.options.gpu_vendors,
+        mark: Some(&mark),
     };
     let env = environ::environment(plan, places);
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(environ::PATH, |(_, value)| value);

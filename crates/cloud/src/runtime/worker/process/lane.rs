@@ -14,13 +14,15 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::begin;
-use super::life::{Life, Why};
-use super::shared::{Shared, clear};
+use super::life::Life;
+use super::shared::Shared;
 use super::spawn::Spawner;
 use crate::runtime::logs::now;
 use crate::runtime::worker::attempt::AttemptId;
+use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, Room};
 use crate::runtime::worker::plan::{AttemptPlan, OnFull};
+use crate::runtime::worker::verdict::Why;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
@@ -312,7 +314,7 @@ impl Lane {
             tracing::warn!(attempt = %id, %error, "a control group stays");
         }
         if !keep {
-            self.shared.discard(&finished.dir);
+            self.shared.directories.discard(&finished.dir);
         }
         self.told = true;
         self.shared.live.fetch_sub(1, Ordering::Relaxed);

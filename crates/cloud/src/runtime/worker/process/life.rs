@@ -17,13 +17,15 @@ use rustix::process::{WaitOptions, waitpid};
 
 use super::shared::Shared;
 use super::sweep::{self, Kin};
-use super::{outputs, usage};
+use super::usage;
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::tree::Ended;
-use crate::runtime::worker::event::{AttemptEnd, Cause, LogChunk, LogStream, Outcome, Usage};
+use crate::runtime::worker::event::{AttemptEnd, LogChunk, LogStream, Usage};
 use crate::runtime::worker::logs::{Cutter, Fill, Moment};
+use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::AttemptPlan;
+use crate::runtime::worker::verdict::{Why, judge};
 
 /// When an attempt is first looked at for what it uses, and how often after that.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
@@ -37,17 +39,6 @@ const PASS_MAX: Duration = Duration::from_millis(100);
 const GIVE_UP: u32 = 40;
 /// Reads of a pipe after its writers are dead: pipes hold 64 KiB and at most 1 MiB.
 const DRAIN_READS: usize = 64;
-
-/// Why an attempt is being ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// Somebody asked.
-    Asked(Cause),
-    /// Its time is over.
-    Timeout,
-    /// It wrote more than it may.
-    LogLimit,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -192,7 +183,7 @@ impl Life {
         if matches!(self.phase, Phase::Sweeping { .. } | Phase::Over) {
             return None;
         }
-        self.usage = usage::most(self.usage, usage::of(self.body.pid));
+        self.usage = self.usage.most(usage::of(self.body.pid));
         Some(self.usage)
     }
 
@@ -237,7 +228,7 @@ impl Life {
     /// Its first process is dead.
     pub(super) fn died(&mut self, at: Instant, shared: &Shared, starters: &BTreeSet<i32>) {
         if at.saturating_duration_since(self.body.started) >= TICK {
-            self.usage = usage::most(self.usage, usage::of(self.body.pid));
+            self.usage = self.usage.most(usage::of(self.body.pid));
         }
         self.sweep(at, shared, starters, 0);
     }
@@ -302,7 +293,7 @@ impl Life {
         }
         let oom = self.body.group.as_ref().is_some_and(|group| group.oom_kills() > 0);
         if let Some(group) = &self.body.group {
-            self.usage = usage::most(self.usage, group_usage(group));
+            self.usage = self.usage.most(group_usage(group));
         }
         let ended = reap(self.body.pid);
         let (log, tail) = self.cutter.finish(moment, &mut self.fresh);
@@ -344,51 +335,4 @@ fn reap(pid: i32) -> Option<Ended> {
     let (_, status) = waitpid(Some(pid), WaitOptions::empty()).ok()??;
     let exited = status.exit_status().map(Ended::Exited);
     exited.or_else(|| status.terminating_signal().map(Ended::Signalled))
-}
-
-/// What an end means. Whoever was being ended has not succeeded, whatever its code; a job that ran out of memory while
-/// it was being ended was being ended.
-fn judge(ended: Option<Ended>, why: Option<Why>, oom: bool, success: &[i32]) -> (Outcome, &'static str) {
-    match why {
-        Some(Why::Asked(Cause::Cancel)) => return (Outcome::Cancelled, ""),
-        Some(Why::Asked(Cause::Preempt)) => return (Outcome::Preempted, ""),
-        Some(Why::Asked(Cause::Lease)) => return (Outcome::Lost, "lease_expired"),
-        Some(Why::Timeout) => return (Outcome::TimedOut, ""),
-        Some(Why::LogLimit) => return (Outcome::Failed, "log_limit"),
-        None => {}
-    }
-    match ended {
-        _ if oom => (Outcome::Failed, "oom"),
-        Some(Ended::Exited(code)) if success.contains(&code) || (success.is_empty() && code == 0) => {
-            (Outcome::Succeeded, "")
-        }
-        Some(_) => (Outcome::Failed, ""),
-        None => (Outcome::Lost, "no_status"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn s6_how_an_end_is_judged() {
-        let code = |code| Some(Ended::Exited(code));
-        let table = [
-            (code(0), None, false, &[][..], (Outcome::Succeeded, "")),
-            (code(3), None, false, &[0, 3], (Outcome::Succeeded, "")),
-            (code(0), None, false, &[3], (Outcome::Failed, "")),
-            (Some(Ended::Signalled(9)), None, false, &[], (Outcome::Failed, "")),
-            (Some(Ended::Signalled(9)), None, true, &[], (Outcome::Failed, "oom")),
-            (code(0), Some(Why::Timeout), false, &[], (Outcome::TimedOut, "")),
-            (code(0), Some(Why::Asked(Cause::Cancel)), true, &[], (Outcome::Cancelled, "")),
-            (code(0), Some(Why::Asked(Cause::Preempt)), false, &[], (Outcome::Preempted, "")),
-            (code(0), Some(Why::Asked(Cause::Lease)), false, &[], (Outcome::Lost, "lease_expired")),
-            (code(0), Some(Why::LogLimit), false, &[], (Outcome::Failed, "log_limit")),
-            (None, None, false, &[], (Outcome::Lost, "no_status")),
-        ];
-        for (ended, why, oom, success, expected) in table {
-            assert_eq!(judge(ended, why, oom, success), expected, "{ended:?} {why:?} {oom} {success:?}");
-        }
-    }
 }

@@ -7,11 +7,9 @@
 //! No process of this runtime is a sandbox: it runs as this user, on this machine, and sees its files.
 
 mod begin;
-mod environ;
 mod group;
 mod lane;
 mod life;
-mod outputs;
 mod remains;
 mod shared;
 mod spawn;
@@ -35,6 +33,7 @@ use self::lane::{Lane, Mailbox, Order};
 use self::shared::Shared;
 use self::supervise::{Control, Followers};
 use super::attempt::AttemptId;
+use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::{JobRuntime, Remains};
@@ -95,7 +94,7 @@ impl ProcessOptions {
     #[must_use]
     pub fn new(worker: impl Into<String>, work: impl Into<PathBuf>) -> Self {
         let worker = worker.into();
-        let secrets = shared::memory_dir(&worker);
+        let secrets = memory_dir(&worker);
         let mark = worker.clone();
         Self {
             work: work.into(),

@@ -2,18 +2,18 @@
 //! name and mark, and ending those without a supervisor; never touches what does not carry this worker's mark.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 
 use orlop_core::error::{Class, PortError};
 
-use super::shared::{Shared, clear};
+use super::shared::Shared;
 use super::supervise::{self, Control, Standing};
 use super::sweep::{kill, marked, with_offspring};
 use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
 use crate::runtime::process::tree::wait_for_any;
 use crate::runtime::worker::attempt::AttemptId;
+use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::event::{AttemptEnd, Outcome, Started};
 use crate::runtime::worker::{Remains, RemainsState};
 use crate::spool::codec::{Entry, decode};
@@ -22,9 +22,7 @@ use crate::spool::segment::Follower;
 /// All attempts that left something.
 pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, PortError> {
     let mut ids: BTreeSet<AttemptId> = supervise::all(&shared.options.work)?.into_iter().collect();
-    for entry in fs::read_dir(&shared.options.work)? {
-        ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<AttemptId>().ok()));
-    }
+    ids.extend(shared.directories.all()?);
     ids.into_iter().map(|id| Ok(Remains { id, state: state(shared, &id)? })).collect()
 }
 
@@ -87,10 +85,10 @@ pub(super) fn remove(shared: &Shared, id: &AttemptId) -> Result<(), PortError> {
     if let Some(groups) = &shared.groups {
         groups.group(id).remove()?;
     }
-    if let Some(root) = &shared.options.secrets {
-        clear(&root.join(id.to_string()));
+    if let Some(secrets) = shared.directories.secrets_of(id) {
+        clear(&secrets);
     }
-    shared.discard(&shared.dir(id));
+    shared.directories.discard(&shared.dir(id));
     let control = Control::of(&shared.options.work, id);
     if control.exists() {
         // Whoever was about to take it on does not any more.

@@ -153,7 +153,7 @@ mod tests {
     fn run(argv: &[&str], dir: &Path) -> io::Result<(String, Option<i32>)> {
         let (argv, env, dir) = (c(argv), c(&["A=b"]), dir.to_owned());
         let job = move || {
-            let command = Command { argv: &argv, env: &env, path: super::super::environ::PATH, dir: &dir };
+            let command = Command { argv: &argv, env: &env, path: crate::runtime::worker::environ::PATH, dir: &dir };
             let mut child = Spawner::new()?.spawn(&command)?;
             let status = waitpid(Pid::from_raw(child.pid), WaitOptions::empty())?;
             let mut text = String::new();

@@ -14,10 +14,10 @@ use std::os::unix::fs::FileExt;
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use super::environ::MARK;
 use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::process::identity::{Identity, Stat, processes, stat};
 use crate::runtime::process::tree::below;
+use crate::runtime::worker::environ::MARK;
 
 /// How the processes of an attempt are recognised.
 #[derive(Clone, Copy, Debug)]

@@ -23,16 +23,6 @@ pub(super) fn of(pid: i32) -> Usage {
     }
 }
 
-/// The greater of both in everything.
-pub(super) fn most(one: Usage, other: Usage) -> Usage {
-    Usage {
-        cpu_ms: one.cpu_ms.max(other.cpu_ms),
-        max_rss: one.max_rss.max(other.max_rss),
-        io_read: one.io_read.max(other.io_read),
-        io_write: one.io_write.max(other.io_write),
-    }
-}
-
 /// User, system, and those of reaped children.
 fn cpu_ms(stat: &str) -> u64 {
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();

@@ -123,7 +123,7 @@ impl Control {
 
     /// Removes them.
     pub(in super::super) fn remove(&self) {
-        super::super::shared::clear(&self.0);
+        crate::runtime::worker::directories::clear(&self.0);
     }
 }
 

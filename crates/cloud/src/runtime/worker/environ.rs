@@ -1,4 +1,4 @@
-//! The environment of an attempt's process. Owns which variables there are: a minimum, the spec's, those every attempt
+//! The environment of an attempt. Owns which variables there are: a minimum, the spec's, those every attempt
 //! has, and secrets; nothing of the agent's own environment passes.
 
 use std::ffi::CString;
@@ -11,21 +11,23 @@ pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// Variable by which the processes of an attempt are recognised.
 pub(super) const MARK: &str = "ORLOP_REF";
 
-/// Where things of an attempt are.
+/// Where things of an attempt are, as the attempt itself sees them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places<'a> {
-    /// Its directory.
-    pub(super) dir: &'a Path,
+    /// What stands where the spec says nothing.
+    pub(super) defaults: &'a [(&'static str, String)],
+    /// By what tools of GPU vendors see its devices and no others.
+    pub(super) devices: &'a [(&'static str, String)],
     /// Its file of outputs.
     pub(super) output: &'a Path,
     /// Its directory of secrets.
     pub(super) secrets: Option<&'a Path>,
+    /// Its directory of input artifacts.
+    pub(super) artifacts: Option<&'a Path>,
     /// The worker's name.
     pub(super) worker: &'a str,
-    /// Value of [`MARK`].
-    pub(super) mark: &'a str,
-    /// Vendors of this machine's GPUs, to hide those the attempt did not get.
-    pub(super) vendors: &'a [String],
+    /// Value of [`MARK`], where processes are recognised by it.
+    pub(super) mark: Option<&'a str>,
 }
 
 /// The environment, `NAME=value` each, later ones in place of earlier ones.
@@ -34,19 +36,16 @@ pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String
     let mut env: Vec<(String, String)> = Vec::with_capacity(spec.env.len() + 20);
     let mut add = |name: &str, value: String| env.push((name.to_owned(), value));
     let spec_has = |name: &str| spec.env.iter().any(|(known, _)| known == name);
-    let home = || places.dir.display().to_string();
-    for (name, value) in [("PATH", PATH.to_owned()), ("HOME", home()), ("LANG", "C.UTF-8".to_owned())] {
-        if !spec_has(name) {
-            add(name, value);
-        }
+    for (name, value) in places.defaults.iter().filter(|(name, _)| !spec_has(name)) {
+        add(name, value.clone());
     }
     for (name, value) in &spec.env {
         if !name.starts_with("ORLOP_") {
             add(name, expand(value, id));
         }
     }
-    for (name, value) in visible(&plan.gpus, places.vendors) {
-        add(name, value);
+    for (name, value) in places.devices {
+        add(name, value.clone());
     }
     for secret in plan.secrets.iter().filter(|secret| secret.form == SecretForm::Env) {
         add(&secret.target, secret.value.clone());
@@ -63,13 +62,15 @@ pub(super) fn environment(plan: &AttemptPlan, places: Places<'_>) -> Vec<(String
     if let Some(dir) = places.secrets {
         add("ORLOP_SECRETS_DIR", dir.display().to_string());
     }
-    if let Some(dir) = &plan.artifacts {
+    if let Some(dir) = places.artifacts {
         add("ORLOP_ARTIFACTS_DIR", dir.display().to_string());
     }
     if !plan.correlation_id.is_empty() {
         add("ORLOP_CORRELATION_ID", plan.correlation_id.clone());
     }
-    add(MARK, places.mark.to_owned());
+    if let Some(mark) = places.mark {
+        add(MARK, mark.to_owned());
+    }
     env
 }
 
@@ -125,19 +126,19 @@ mod tests {
         let form = SecretForm::Env;
         plan.secrets = vec![Secret { name: "s".to_owned(), value: "v".to_owned(), form, target: "TOKEN".to_owned() }];
         let vendors = ["nvidia".to_owned(), "amd".to_owned()];
+        let defaults = [("A", "not this".to_owned()), ("LANG", "C.UTF-8".to_owned())];
         let places = Places {
-            dir: Path::new("/w"),
+            defaults: &defaults,
+            devices: &visible(&plan.gpus, &vendors),
             output: Path::new("/w/.orlop-output"),
             secrets: Some(Path::new("/s")),
+            artifacts: plan.artifacts.as_deref(),
             worker: "w1",
-            mark: "m",
-            vendors: &vendors,
+            mark: Some("m"),
         };
         let lines: Vec<String> =
             environment(&plan, places).iter().map(|(name, value)| format!("{name}={value}")).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-        HOME=/w
         LANG=C.UTF-8
         A=4
         CUDA_DEVICE_ORDER=PCI_BUS_ID

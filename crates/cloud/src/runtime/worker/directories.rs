@@ -1,0 +1,145 @@
+//! The directories of attempts and of their secrets, and clearing them away. Owns their modes and that nothing leaves
+//! them; never decides when.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use super::attempt::AttemptId;
+use super::plan::{Secret, SecretForm, beneath};
+
+/// Where directories wait to be cleared away.
+const TRASH: &str = ".trash";
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Directories {
+    work: PathBuf,
+    secrets: Option<PathBuf>,
+    cleaner: mpsc::Sender<PathBuf>,
+}
+
+impl Directories {
+    /// Makes what is missing and starts the thread that clears away. `secrets` is a directory in memory of this user
+    /// alone, where there is one.
+    pub(super) fn new(work: PathBuf, secrets: Option<PathBuf>) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(work.join(TRASH))?;
+        let (cleaner, dirty) = mpsc::channel::<PathBuf>();
+        for entry in fs::read_dir(work.join(TRASH))? {
+            // The channel is open: its end is held here.
+            drop(cleaner.send(entry?.path()));
+        }
+        let clean = move || dirty.iter().for_each(|path| clear(&path));
+        std::thread::Builder::new().name("orlop-clean".to_owned()).spawn(clean)?;
+        Ok(Self { work, secrets, cleaner })
+    }
+
+    /// The directory of an attempt.
+    pub(super) fn of(&self, id: &AttemptId) -> PathBuf {
+        self.work.join(id.to_string())
+    }
+
+    /// The directory of an attempt's secrets, where this machine has one.
+    pub(super) fn secrets_of(&self, id: &AttemptId) -> Option<PathBuf> {
+        self.secrets.as_ref().map(|root| root.join(id.to_string()))
+    }
+
+    /// All attempts that have a directory.
+    pub(super) fn all(&self) -> io::Result<Vec<AttemptId>> {
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(&self.work)? {
+            ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<AttemptId>().ok()));
+        }
+        Ok(ids)
+    }
+
+    /// Removes a directory; at once when it is empty, else somewhere else and later.
+    pub(super) fn discard(&self, dir: &Path) {
+        match fs::remove_dir(dir) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => {
+                let name = dir.file_name().unwrap_or_default();
+                let trash = self.work.join(TRASH).join(name);
+                let gone = fs::rename(dir, &trash).map(|()| trash).unwrap_or_else(|_| dir.to_owned());
+                if self.cleaner.send(gone).is_err() {
+                    tracing::warn!(dir = %dir.display(), "a directory stays: nobody clears away");
+                }
+            }
+        }
+    }
+
+    /// Writes the secrets of an attempt that are files; none when it has none.
+    pub(super) fn write_secrets(&self, id: &AttemptId, secrets: &[Secret]) -> io::Result<Option<PathBuf>> {
+        if !secrets.iter().any(|secret| secret.form == SecretForm::File) {
+            return Ok(None);
+        }
+        let dir = self.secrets_of(id);
+        let dir = dir.ok_or_else(|| io::Error::other("this machine has no directory in memory for secrets"))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        let write = || -> io::Result<()> {
+            for secret in secrets.iter().filter(|secret| secret.form == SecretForm::File) {
+                let target = beneath(&secret.target).filter(|path| !path.as_os_str().is_empty());
+                let path = dir.join(target.ok_or(io::ErrorKind::InvalidInput)?);
+                if let Some(parent) = path.parent() {
+                    DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+                }
+                let mut file = OpenOptions::new().write(true).create_new(true).mode(0o400).open(&path)?;
+                file.write_all(secret.value.as_bytes())?;
+            }
+            Ok(())
+        };
+        match write() {
+            Ok(()) => Ok(Some(dir)),
+            Err(error) => {
+                clear(&dir);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Removes a directory with everything in it, also what a job made unreadable.
+pub(super) fn clear(dir: &Path) {
+    let Err(first) = fs::remove_dir_all(dir) else { return };
+    if first.kind() == io::ErrorKind::NotFound {
+        return;
+    }
+    open_up(dir);
+    if let Err(error) = fs::remove_dir_all(dir).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }) {
+        tracing::warn!(dir = %dir.display(), %error, "clearing away an attempt's directory");
+    }
+}
+
+/// Makes directories below one writable again. Links are not followed.
+fn open_up(dir: &Path) {
+    let mut open = vec![dir.to_owned()];
+    while let Some(dir) = open.pop() {
+        // Whatever cannot be changed is reported when it cannot be removed.
+        drop(fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)));
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(entry.path());
+            }
+        }
+    }
+}
+
+/// A directory in memory that only this user may enter, for secrets; none where there is no such file system.
+pub(super) fn memory_dir(name: &str) -> Option<PathBuf> {
+    let user = nix::unistd::geteuid();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let places = [Some(PathBuf::from("/run")), runtime, Some(PathBuf::from("/dev/shm"))];
+    places.into_iter().flatten().find_map(|place| {
+        let in_memory = rustix::fs::statfs(&place).is_ok_and(|found| found.f_type as u64 == 0x0102_1994);
+        let dir = place.join(format!("orlop-{user}-{name}"));
+        let made = in_memory && DirBuilder::new().recursive(true).mode(0o700).create(&dir).is_ok();
+        let own = made && rustix::fs::stat(&dir).is_ok_and(|found| found.st_uid == user.as_raw());
+        (own && fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).is_ok()).then_some(dir)
+    })
+}

@@ -1,0 +1,177 @@
+//! Attempts as containers of an engine that speaks the Docker Engine API: Docker, Podman. Owns the life of those containers
+//! from image to removal; never touches a container that does not carry this worker's labels, and gives none a privilege
+//! or the socket of the engine.
+//!
+//! A thread of its own drives one task for each attempt. An engine that does not answer ends no attempt: its task waits
+//! for the engine to come back and goes on with what it finds then.
+
+mod begin;
+mod hub;
+mod life;
+mod output;
+mod pull;
+mod remains;
+mod request;
+mod usage;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use self::hub::{Ask, Hub};
+use super::attempt::AttemptId;
+use super::directories::memory_dir;
+use super::event::{AttemptEnd, AttemptEvents, Cause};
+use super::plan::AttemptPlan;
+use super::{JobRuntime, Remains};
+use crate::runtime::logs::now;
+
+/// What may be chosen about a runtime of containers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ContainerOptions {
+    /// Where the directories of attempts are; made if it is not there, and nobody else's.
+    pub work: PathBuf,
+    /// Where files of secrets are: a directory in memory of this user alone. None where the machine has none.
+    pub secrets: Option<PathBuf>,
+    /// The worker's name.
+    pub worker: String,
+    /// By what containers of this worker are told from those of others on the same engine.
+    pub mark: String,
+    /// Address of the engine, as in `DOCKER_HOST`: a socket, or a port of the loopback interface. None means
+    /// `ORLOP_DOCKER_HOST`, else `DOCKER_HOST`, else the first engine that answers at a default socket.
+    pub address: Option<String>,
+    /// The network containers are in, and no other. None means the engine's default network, and no network where it has
+    /// no such one. The machine's own network is refused.
+    pub network: Option<String>,
+    /// Capabilities that containers keep, such as `CHOWN`; all others are dropped.
+    pub capabilities: Vec<String>,
+    /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
+    pub logins: Option<PathBuf>,
+}
+
+impl ContainerOptions {
+    /// The usual choices for a worker of that name, with its attempts below `work`.
+    #[must_use]
+    pub fn new(worker: impl Into<String>, work: impl Into<PathBuf>) -> Self {
+        let worker = worker.into();
+        Self {
+            work: work.into(),
+            secrets: memory_dir(&format!("{worker}-containers")),
+            mark: worker.clone(),
+            worker,
+            address: None,
+            network: None,
+            capabilities: Vec::new(),
+            logins: None,
+        }
+    }
+}
+
+/// Runs attempts as containers.
+///
+/// Dropping it stops its thread and leaves the containers as they are; what an agent that starts later makes of them is
+/// said by [`JobRuntime::list`].
+#[derive(Debug)]
+pub struct ContainerRuntime {
+    hub: Arc<Hub>,
+    tasks: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ContainerRuntime {
+    /// A runtime that tells `events`. The engine need not answer yet.
+    ///
+    /// # Errors
+    /// Invalid when the engine's address or the network cannot be used; else when its directories or its thread cannot be
+    /// made.
+    pub fn new(options: ContainerOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, PortError> {
+        let hub = Hub::new(options, events)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let tasks = runtime.handle().clone();
+        // That whoever could tell it to stop is gone says the same.
+        let work = move || drop(runtime.block_on(stopped));
+        let thread = std::thread::Builder::new().name("orlop-containers".to_owned()).spawn(work)?;
+        Ok(Self { hub, tasks, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Does something on the thread of this runtime, where the connections to the engine live.
+    async fn there<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, PortError>> + Send + 'static,
+    ) -> Result<T, PortError> {
+        let stopped = |error| PortError::new(Class::Transient, "the runtime of containers stopped").because(error);
+        self.tasks.spawn(work).await.unwrap_or_else(|error| Err(stopped(error)))
+    }
+}
+
+impl Drop for ContainerRuntime {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has nothing more to say.
+            drop(thread.join());
+        }
+    }
+}
+
+#[async_trait]
+impl JobRuntime for ContainerRuntime {
+    fn kind(&self) -> &'static str {
+        "docker"
+    }
+
+    fn start(&self, plan: AttemptPlan) {
+        if plan.spec.forbid_overlap {
+            let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
+            let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
+            // There may be no room: why it did not start is told all the same.
+            let _ = self.hub.events.log(plan.id, said);
+            self.hub.events.ended(plan.id, end);
+            return self.hub.events.flush();
+        }
+        let Some(asks) = self.hub.enter(plan.id) else { return };
+        self.tasks.spawn(life::run(Arc::clone(&self.hub), plan, asks));
+    }
+
+    fn end(&self, id: AttemptId, cause: Cause, grace: Duration) {
+        self.hub.ask(&id, Ask::End(cause, grace));
+    }
+
+    fn resume(&self, id: AttemptId) {
+        self.hub.ask(&id, Ask::Resume);
+    }
+
+    fn renew_lease(&self, _left: Duration) {}
+
+    async fn list(&self) -> Result<Vec<Remains>, PortError> {
+        let hub = Arc::clone(&self.hub);
+        self.there(async move { remains::list(&hub).await }).await
+    }
+
+    async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+        remains::left_a_trace(&self.hub, &id)?;
+        let Some(asks) = self.hub.enter(id) else { return Ok(()) };
+        self.tasks.spawn(life::adopt(Arc::clone(&self.hub), id, after_seq, asks));
+        Ok(())
+    }
+
+    async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
+        let hub = Arc::clone(&self.hub);
+        self.there(async move { remains::remove(&hub, &id).await }).await
+    }
+
+    async fn check(&self) -> Result<(), PortError> {
+        let hub = Arc::clone(&self.hub);
+        self.there(async move { hub.check().await }).await
+    }
+}
