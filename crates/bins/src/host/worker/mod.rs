@@ -7,7 +7,7 @@
 //! | `shared` | the one lock around it, and carrying out |
 //! | `outbox`, `inbox` | frames: what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
-//! | `monitor`, `machine` | what the machine does, and what it offers |
+//! | `monitor`, `machine`, `runtimes` | what the machine does, what it offers, what runs attempts on it |
 //! | `recovery`, `state` | what stays when an agent ends |
 
 mod backoff;
@@ -24,6 +24,7 @@ mod outbox;
 pub mod program;
 mod recovery;
 pub mod remote;
+mod runtimes;
 mod session;
 mod shared;
 mod slots;
@@ -33,14 +34,12 @@ mod state;
 mod tests;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
 use orlop_cloud::runtime::process::ShimProgram;
-use orlop_cloud::runtime::worker::JobRuntime;
-use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
+use orlop_cloud::runtime::worker::AttemptEvents;
 use orlop_cloud::spool::{Spool, SpoolOptions};
 use orlop_core::error::PortError;
 use orlop_core::id::WorkerId;
@@ -50,7 +49,8 @@ use tokio::task::JoinHandle;
 
 pub use self::gpus::Gpu;
 use self::link::Link;
-pub use self::options::AgentOptions;
+pub use self::options::{AgentOptions, Containers};
+use self::runtimes::Answers;
 use self::session::{Session, Wish};
 use self::shared::Shared;
 use self::state::State;
@@ -90,32 +90,22 @@ impl Agent {
         let (spool, recovered) = Spool::open(spooled).map_err(AgentError::Spool)?;
         let gpus = machine::gpus(&options.offer);
         let mut kinds = vec![Runtime::Noop];
-        if options.processes {
-            kinds.push(Runtime::Process);
-        }
-        let mut core = core::Core::new(spool, gpus.clone(), kinds.clone());
+        kinds.extend(options.processes.then_some(Runtime::Process));
+        kinds.extend(options.containers.as_ref().map(|_| Runtime::Docker));
+        let mut core = core::Core::new(spool, gpus.clone(), kinds);
         if let Some(steps) = &options.steps {
             core.run_steps_by(program(steps, &options.state.join("flows")));
         }
         let shared = Shared::new(core);
-        let mut runtimes: BTreeMap<Runtime, Arc<dyn JobRuntime>> = BTreeMap::new();
-        if options.processes {
-            let vendors: BTreeSet<String> = gpus.iter().map(|gpu| gpu.device.vendor.clone()).collect();
-            let mut chosen = ProcessOptions::new(state.worker.to_string(), options.state.join("work"));
-            chosen.mark.clone_from(&state.id);
-            chosen.supervisor.clone_from(&options.supervisor);
-            chosen.launcher.clone_from(&options.launcher);
-            chosen.cgroup.clone_from(&options.cgroup);
-            chosen.enforce = options.enforce;
-            (chosen.exclusive, chosen.gpu_vendors) = (options.exclusive, vendors.into_iter().collect());
-            let runtime = ProcessRuntime::new(chosen, Arc::clone(&shared) as _)?;
-            runtimes.insert(Runtime::Process, Arc::new(runtime));
-        }
-        shared.set_runtimes(runtimes);
+        let events: Arc<dyn AttemptEvents> = Arc::clone(&shared) as _;
+        let made = runtimes::make(&options, &state, &gpus, &events)?;
+        let answers = Arc::new(Answers::default());
+        answers.ask(&made).await;
+        shared.set_runtimes(made);
         recovery::recover(&shared, recovered).await?;
         let worker = state.worker.clone();
         let (wish, wished) = watch::channel(Wish::Work);
-        let session = Session::new(options, state, gpus, kinds, shared, link, wished);
+        let session = Session::new(options, state, gpus, answers, shared, link, wished);
         let task = tokio::spawn(session.run());
         Ok(Self { worker, wish, task })
     }

@@ -27,6 +27,8 @@ pub struct AgentOptions {
     pub exclusive: bool,
     /// Whether attempts may run as processes.
     pub processes: bool,
+    /// How attempts run as containers; none: they do not.
+    pub containers: Option<Containers>,
     /// How the supervisors of attempts are started that outlive the agent; none: such attempts are refused.
     pub supervisor: Option<ShimProgram>,
     /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is told
@@ -50,6 +52,18 @@ pub struct AgentOptions {
     pub spool_fsync: bool,
 }
 
+/// How attempts run as containers. They are offered while a container engine answers.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Containers {
+    /// Address of the engine, as in `DOCKER_HOST`; none: where engines are looked for.
+    pub address: Option<String>,
+    /// The network containers are in; none: the engine's default.
+    pub network: Option<String>,
+    /// Capabilities that containers keep; all others are dropped.
+    pub capabilities: Vec<String>,
+}
+
 impl AgentOptions {
     /// The defaults of the contract, with the state in this directory.
     #[must_use]
@@ -62,6 +76,7 @@ impl AgentOptions {
             csr: Vec::new(),
             exclusive: false,
             processes: true,
+            containers: None,
             supervisor: None,
             steps: None,
             launcher: None,

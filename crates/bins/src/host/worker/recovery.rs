@@ -1,13 +1,13 @@
 //! What an agent makes of its predecessor's attempts when it starts. Owns the decision for each: go on with it, report its
 //! end, report it lost, give it back, or clear it away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use orlop_cloud::runtime::logs::now;
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Outcome, RemainsState};
 use orlop_cloud::spool::Recovered;
-use orlop_core::error::PortError;
+use orlop_core::error::{Class, PortError};
 use orlop_core::spec::job::Runtime;
 
 use super::core::Taken;
@@ -43,19 +43,31 @@ fn fate(known: &Recovered, remains: Option<&RemainsState>) -> Fate {
 pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> Result<(), PortError> {
     let runtimes = shared.runtimes();
     let mut left: BTreeMap<AttemptId, (Runtime, RemainsState)> = BTreeMap::new();
+    // What cannot tell now what is left finds it out when it can.
+    let mut silent = BTreeSet::new();
     for (kind, runtime) in &runtimes {
-        left.extend(runtime.list().await?.into_iter().map(|remains| (remains.id, (*kind, remains.state))));
+        match runtime.list().await {
+            Ok(all) => left.extend(all.into_iter().map(|remains| (remains.id, (*kind, remains.state)))),
+            Err(error) if *kind == Runtime::Docker => {
+                tracing::warn!(runtime = %kind, error = %error.chain(), "what is left is looked at later");
+                silent.insert(*kind);
+            }
+            Err(error) => return Err(error),
+        }
     }
     for known in recovered {
         let remains = left.remove(&known.id);
         let kind = remains.as_ref().map_or_else(|| Taken::decode(&known.body).runtime, |(kind, _)| *kind);
-        let fate = fate(&known, remains.as_ref().map(|(_, state)| state));
+        let state = remains.as_ref().map(|(_, state)| state);
+        let fate = fate(&known, state.or(silent.contains(&kind).then_some(&RemainsState::Orphaned)));
         tracing::info!(attempt = %known.id, ?fate, "an attempt of an agent before this one");
         match fate {
             Fate::Adopt => {
                 shared.lock().adopt(&known);
-                if let Some(runtime) = shared.runtime(kind) {
-                    runtime.adopt(known.id, known.last_seq).await?;
+                let Some(runtime) = shared.runtime(kind) else { continue };
+                match runtime.adopt(known.id, known.last_seq).await {
+                    Err(error) if error.class == Class::NotFound => shared.lock().vanished(&known, now())?,
+                    adopted => adopted?,
                 }
             }
             Fate::GiveBack => shared.lock().spool.revoked(known.id)?,
@@ -66,6 +78,7 @@ pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> 
             Fate::Settled => {}
         }
         if fate != Fate::Adopt
+            && !silent.contains(&kind)
             && let Some(runtime) = shared.runtime(kind)
         {
             runtime.remove(known.id).await?;

@@ -13,8 +13,8 @@ use orlop_cloud::runtime::worker::process::Enforce;
 use orlop_core::id::{TenantName, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use crate::host::worker::AgentOptions;
 use crate::host::worker::machine::Offer;
+use crate::host::worker::{AgentOptions, Containers};
 use crate::wire::grpc::Endpoint;
 use crate::wire::identity::JoinToken;
 
@@ -80,6 +80,18 @@ struct Flags {
     /// Take no jobs that run as processes
     #[arg(long, env = "ORLOP_WORKER_NO_PROCESSES")]
     no_processes: bool,
+    /// Take no jobs that run as containers
+    #[arg(long, env = "ORLOP_WORKER_NO_CONTAINERS")]
+    no_containers: bool,
+    /// Address of the container engine; default: as the docker command finds it
+    #[arg(long, env = "ORLOP_WORKER_DOCKER_HOST")]
+    docker_host: Option<String>,
+    /// The network containers are in, one of the engine's; default: the engine's default
+    #[arg(long, env = "ORLOP_WORKER_NETWORK")]
+    network: Option<String>,
+    /// A capability that containers keep; repeat it for more; all others are dropped
+    #[arg(long = "keep-capability", env = "ORLOP_WORKER_KEEP_CAPABILITIES", value_delimiter = ',')]
+    keep_capabilities: Vec<String>,
     /// Whether limits are enforced by control groups
     #[arg(long, env = "ORLOP_WORKER_ENFORCE", value_enum)]
     enforce: Option<Limits>,
@@ -131,6 +143,10 @@ struct FileSettings {
     tenants: Vec<String>,
     extras: BTreeMap<String, u64>,
     no_processes: bool,
+    no_containers: bool,
+    docker_host: Option<String>,
+    network: Option<String>,
+    keep_capabilities: Vec<String>,
     enforce: Option<Limits>,
     cgroup: Option<PathBuf>,
     spool_logs: Option<u64>,
@@ -153,6 +169,10 @@ pub(super) struct Config {
     tenants: Vec<String>,
     extras: BTreeMap<String, u64>,
     no_processes: bool,
+    no_containers: bool,
+    docker_host: Option<String>,
+    network: Option<String>,
+    keep_capabilities: Vec<String>,
     enforce: Limits,
     cgroup: Option<PathBuf>,
     spool_logs: u64,
@@ -192,6 +212,10 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Config, C
         tenants: or(flags.tenants, file.tenants),
         extras: file.extras,
         no_processes: flags.no_processes || file.no_processes,
+        no_containers: flags.no_containers || file.no_containers,
+        docker_host: flags.docker_host.or(file.docker_host),
+        network: flags.network.or(file.network),
+        keep_capabilities: or(flags.keep_capabilities, file.keep_capabilities),
         enforce: flags.enforce.or(file.enforce).unwrap_or_default(),
         cgroup: flags.cgroup.or(file.cgroup),
         spool_logs: flags.spool_logs.or(file.spool_logs).unwrap_or(1 << 30),
@@ -237,6 +261,11 @@ impl Config {
             worker,
             offer,
             processes: !self.no_processes,
+            containers: (!self.no_containers).then(|| Containers {
+                address: self.docker_host.clone(),
+                network: self.network.clone(),
+                capabilities: self.keep_capabilities.clone(),
+            }),
             enforce: match self.enforce {
                 Limits::Auto => Enforce::Auto,
                 Limits::Require => Enforce::Require,

@@ -22,6 +22,7 @@ use super::machine::capabilities;
 use super::monitor::Monitor;
 use super::options::AgentOptions;
 use super::outbox::Outbox;
+use super::runtimes::Answers;
 use super::shared::Shared;
 use super::state::State;
 use super::work::remote;
@@ -61,7 +62,9 @@ pub(super) struct Session {
     options: AgentOptions,
     state: State,
     gpus: Vec<Gpu>,
-    runtimes: Vec<Runtime>,
+    answers: Arc<Answers>,
+    /// Runtimes the server knows of.
+    offered: BTreeSet<Runtime>,
     shared: Arc<Shared>,
     link: Arc<dyn Link>,
     wish: watch::Receiver<Wish>,
@@ -75,6 +78,8 @@ pub(super) struct Session {
     farewell: Option<Instant>,
     cancelled: bool,
     shut_down: bool,
+    /// Asks after the runtimes.
+    asking: tokio::task::AbortHandle,
 }
 
 impl Session {
@@ -82,17 +87,19 @@ impl Session {
         options: AgentOptions,
         state: State,
         gpus: Vec<Gpu>,
-        runtimes: Vec<Runtime>,
+        answers: Arc<Answers>,
         shared: Arc<Shared>,
         link: Arc<dyn Link>,
         wish: watch::Receiver<Wish>,
     ) -> Self {
         let monitor = Monitor::new(vec![options.state.join("work"), options.state.join("spool")]);
+        let asking = Arc::clone(&answers).keep_asking(Arc::clone(&shared));
         Self {
             options,
             state,
             gpus,
-            runtimes,
+            answers,
+            offered: BTreeSet::new(),
             shared,
             link,
             wish,
@@ -104,6 +111,7 @@ impl Session {
             farewell: None,
             cancelled: false,
             shut_down: false,
+            asking: tokio::spawn(asking).abort_handle(),
         }
     }
 
@@ -201,7 +209,8 @@ impl Session {
 
     async fn register(&mut self) -> Result<SessionId, LinkError> {
         let asked_at = Instant::now();
-        let kinds: BTreeSet<_> = self.runtimes.iter().copied().map(scheduler_runtime).collect();
+        let offered = self.answers.working();
+        let kinds = offered.iter().copied().chain([Runtime::Noop]).map(scheduler_runtime).collect();
         let registration = Registration {
             worker: self.state.worker.clone(),
             join_token: self.options.join_token.clone(),
@@ -219,6 +228,7 @@ impl Session {
         }
         self.heartbeat = Duration::from_millis(u64::from(registered.heartbeat_ms.max(100)));
         self.session = Some(registered.session);
+        self.offered = offered;
         self.outbox = Outbox::new();
         let mut acts = Vec::new();
         {
@@ -266,6 +276,7 @@ impl Session {
             if self.worker_state() != state || beat <= tokio::time::Instant::now() {
                 state = self.worker_state();
                 self.beat(&stream).await?;
+                self.look_for_more()?;
                 beat = tokio::time::Instant::now() + jittered(self.heartbeat);
             }
             if self.is_over(true) {
@@ -331,6 +342,7 @@ impl Session {
 impl Drop for Session {
     /// The end of the agent: its threads end, its attempts are left as they are.
     fn drop(&mut self) {
+        self.asking.abort();
         self.shared.set_runtimes(BTreeMap::new());
     }
 }

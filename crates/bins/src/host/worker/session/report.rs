@@ -30,7 +30,8 @@ impl Session {
 
     pub(super) fn status(&mut self) -> WorkerStatus {
         let state = self.worker_state();
-        let (measured, health) = self.monitor.look(Instant::now(), now());
+        let (measured, mut health) = self.monitor.look(Instant::now(), now());
+        health.extend(self.answers.health(&self.offered));
         let core = self.shared.lock();
         let (sum, spool) = (core.sum(), core.spool.stats());
         WorkerStatus {
@@ -47,6 +48,14 @@ impl Session {
             health,
             spool: SpoolStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped },
             time: Some(now()),
+        }
+    }
+
+    /// A runtime that was not offered works by now: the server learns of it when the agent registers again.
+    pub(super) fn look_for_more(&self) -> Result<(), LinkError> {
+        match self.answers.working().difference(&self.offered).next() {
+            None => Ok(()),
+            Some(runtime) => Err(LinkError::SessionOver(format!("runtime {runtime} works now and is to be offered"))),
         }
     }
 

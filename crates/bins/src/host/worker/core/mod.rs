@@ -1,32 +1,34 @@
 //! What an agent knows: its attempts, their slots and devices, the spool, the lease. Owns what every event leads to,
 //! under one lock; carries nothing out itself: what is to be done comes back as [`Act`]s.
 
+mod ending;
+mod taken;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptId, AttemptPlan, Cause, GpuDevice, LogChunk, Outcome, Room, Started,
-};
+use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, LogChunk, Room, Started};
 use orlop_cloud::spool::{Cursor, Recovered, Spool};
 use orlop_core::spec::job::Runtime;
 use orlop_core::time::Time;
-use serde::{Deserialize, Serialize};
 
-use super::gpus::{Gpu, Ledger};
-use super::lease::Lease;
-use super::slots::{Kind, Slots};
-use super::specs::Specs;
-use super::work::{Work, local, plan};
-use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode};
+use crate::host::worker::gpus::{Gpu, Ledger};
+use crate::host::worker::lease::Lease;
+use crate::host::worker::slots::{Kind, Slots};
+use crate::host::worker::specs::Specs;
+use crate::host::worker::work::{Work, local, plan};
+use crate::wire::attempt::{AssignJob, Mode};
+
+pub(in crate::host::worker) use self::taken::Taken;
 
 /// Attempts that wait this long for a slot of a kind of which nothing runs are given back.
 const STUCK: Duration = Duration::from_secs(1);
 
 /// What is to be done outside of the lock.
 #[derive(Debug)]
-pub(super) enum Act {
+pub(in crate::host::worker) enum Act {
     /// Start an attempt.
     Start(Runtime, Box<AttemptPlan>),
     /// End one.
@@ -56,28 +58,28 @@ struct Attempt {
 
 /// An attempt that is held, for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) id: AttemptId,
-    pub(super) running: bool,
-    pub(super) started_at: Option<Time>,
+pub(in crate::host::worker) struct Held {
+    pub(in crate::host::worker) id: AttemptId,
+    pub(in crate::host::worker) running: bool,
+    pub(in crate::host::worker) started_at: Option<Time>,
 }
 
 /// Amounts that attempts hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
-    pub(super) cpu_m: u64,
-    pub(super) memory_bytes: u64,
-    pub(super) gpus: u32,
-    pub(super) attempts: u32,
+pub(in crate::host::worker) struct Sum {
+    pub(in crate::host::worker) cpu_m: u64,
+    pub(in crate::host::worker) memory_bytes: u64,
+    pub(in crate::host::worker) gpus: u32,
+    pub(in crate::host::worker) attempts: u32,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Core {
-    pub(super) spool: Spool,
-    pub(super) slots: Slots,
-    pub(super) specs: Specs,
-    pub(super) lease: Lease,
+pub(in crate::host::worker) struct Core {
+    pub(in crate::host::worker) spool: Spool,
+    pub(in crate::host::worker) slots: Slots,
+    pub(in crate::host::worker) specs: Specs,
+    pub(in crate::host::worker) lease: Lease,
     ledger: Ledger,
     runtimes: Vec<Runtime>,
     attempts: BTreeMap<AttemptId, Attempt>,
@@ -90,7 +92,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(spool: Spool, gpus: Vec<Gpu>, runtimes: Vec<Runtime>) -> Self {
+    pub(in crate::host::worker) fn new(spool: Spool, gpus: Vec<Gpu>, runtimes: Vec<Runtime>) -> Self {
         Self {
             spool,
             slots: Slots::default(),
@@ -106,7 +108,7 @@ impl Core {
     }
 
     /// Which program runs steps of flows.
-    pub(super) fn run_steps_by(&mut self, program: Vec<String>) {
+    pub(in crate::host::worker) fn run_steps_by(&mut self, program: Vec<String>) {
         self.specs.run_steps_by(program);
     }
 
@@ -114,7 +116,12 @@ impl Core {
     ///
     /// # Errors
     /// When the spool cannot be written: then the attempt was not taken on.
-    pub(super) fn assign(&mut self, assign: AssignJob, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
+    pub(in crate::host::worker) fn assign(
+        &mut self,
+        assign: AssignJob,
+        now: Instant,
+        acts: &mut Vec<Act>,
+    ) -> io::Result<()> {
         let id = local(assign.attempt);
         if self.attempts.contains_key(&id) {
             return Ok(());
@@ -182,7 +189,7 @@ impl Core {
     }
 
     /// The lease was renewed: whoever was held starts.
-    pub(super) fn renewed(&mut self, now: Instant, acts: &mut Vec<Act>) {
+    pub(in crate::host::worker) fn renewed(&mut self, now: Instant, acts: &mut Vec<Act>) {
         if !self.lease.left(now).is_zero() {
             for id in std::mem::take(&mut self.held) {
                 self.start(id, now, acts);
@@ -194,7 +201,7 @@ impl Core {
     ///
     /// # Errors
     /// As of [`Core::assign`].
-    pub(super) fn unpark(&mut self, spec: u64, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
+    pub(in crate::host::worker) fn unpark(&mut self, spec: u64, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
         self.asked.remove(&spec);
         for assign in self.parked.remove(&spec).unwrap_or_default() {
             self.assign(assign, now, acts)?;
@@ -203,7 +210,7 @@ impl Core {
     }
 
     /// A new session: the server knows no vacant slots, numbers specifications anew, and has forgotten what it sent.
-    pub(super) fn new_session(&mut self) {
+    pub(in crate::host::worker) fn new_session(&mut self) {
         self.slots.new_session();
         self.specs.clear();
         self.parked.clear();
@@ -212,110 +219,22 @@ impl Core {
     }
 
     /// Specifications that are needed, are not here, and were not asked for yet.
-    pub(super) fn take_needed_specs(&mut self) -> Vec<u64> {
+    pub(in crate::host::worker) fn take_needed_specs(&mut self) -> Vec<u64> {
         let needed = self.parked.keys().filter(|spec| !self.asked.contains(*spec)).copied().collect::<Vec<_>>();
         self.asked.extend(&needed);
         needed
     }
 
     /// What was asked for may never have arrived.
-    pub(super) fn ask_again(&mut self) {
+    pub(in crate::host::worker) fn ask_again(&mut self) {
         self.asked.clear();
-    }
-
-    /// The server wants an attempt to end. One that is not started ends at once; one that is not here has ended, and its
-    /// end is on its way.
-    ///
-    /// # Errors
-    /// When the spool cannot be written.
-    pub(super) fn cancel(&mut self, cancel: &CancelJob, at: Time, acts: &mut Vec<Act>) -> io::Result<()> {
-        let id = local(cancel.attempt);
-        let cause = match cancel.reason {
-            CancelWhy::Preempted | CancelWhy::Drain => Cause::Preempt,
-            CancelWhy::User | CancelWhy::Timeout | CancelWhy::Stale | CancelWhy::Gang => Cause::Cancel,
-        };
-        self.end(id, cause, Duration::from_millis(cancel.grace_ms), at, acts)
-    }
-
-    /// Ends an attempt.
-    ///
-    /// # Errors
-    /// When the spool cannot be written.
-    pub(super) fn end(
-        &mut self,
-        id: AttemptId,
-        cause: Cause,
-        grace: Duration,
-        at: Time,
-        acts: &mut Vec<Act>,
-    ) -> io::Result<()> {
-        let Some(attempt) = self.attempts.get(&id) else { return Ok(()) };
-        if let State::Running(_) = attempt.state {
-            acts.push(Act::End(attempt.runtime, id, cause, grace));
-            return Ok(());
-        }
-        let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
-        if self.drop_waiting(id) {
-            self.spool.ended(id, AttemptEnd::without_run(outcome, "", at))?;
-        }
-        Ok(())
-    }
-
-    /// The server takes an attempt back, if it has not started. One that is not here never will.
-    ///
-    /// # Errors
-    /// When the spool cannot be written.
-    pub(super) fn revoke(&mut self, id: AttemptId) -> io::Result<()> {
-        for waiting in self.parked.values_mut() {
-            waiting.retain(|assign| local(assign.attempt) != id);
-        }
-        self.parked.retain(|_, waiting| !waiting.is_empty());
-        if self.drop_waiting(id) || !self.attempts.contains_key(&id) {
-            self.spool.revoked(id)?;
-        }
-        Ok(())
-    }
-
-    /// Removes an attempt that has not started; false when it has, or is not here.
-    fn drop_waiting(&mut self, id: AttemptId) -> bool {
-        let Some(attempt) = self.attempts.get(&id) else { return false };
-        if matches!(attempt.state, State::Running(_)) {
-            return false;
-        }
-        let kind = attempt.kind;
-        self.attempts.remove(&id);
-        self.ledger.give_back(&id);
-        let held = self.held.len();
-        self.held.retain(|other| *other != id);
-        if let Some(kind) = kind
-            && !self.slots.revoke(kind, &id)
-            && self.held.len() < held
-        {
-            // It had a slot and waited for the lease only: nobody inherits it without one either.
-            if let Some(next) = self.slots.end(kind, id) {
-                self.held.push_back(next);
-            }
-        }
-        true
-    }
-
-    /// The server wants to hear no more of an attempt; if it runs it is killed.
-    ///
-    /// # Errors
-    /// When the spool cannot be written.
-    pub(super) fn unwanted(&mut self, id: AttemptId, at: Time, acts: &mut Vec<Act>) -> io::Result<()> {
-        if !self.attempts.contains_key(&id) {
-            self.spool.discard(&id);
-            return Ok(());
-        }
-        self.end(id, Cause::Cancel, Duration::ZERO, at, acts)
     }
 
     /// An attempt runs.
     ///
     /// # Errors
     /// When the spool cannot be written.
-    pub(super) fn started(&mut self, id: AttemptId, started: Started) -> io::Result<()> {
+    pub(in crate::host::worker) fn started(&mut self, id: AttemptId, started: Started) -> io::Result<()> {
         if let Some(attempt) = self.attempts.get_mut(&id) {
             attempt.state = State::Running(Some(started.at));
         }
@@ -323,32 +242,12 @@ impl Core {
     }
 
     /// An attempt wrote something.
-    pub(super) fn log(&mut self, id: AttemptId, chunk: LogChunk) -> Room {
+    pub(in crate::host::worker) fn log(&mut self, id: AttemptId, chunk: LogChunk) -> Room {
         self.spool.log(id, chunk)
     }
 
-    /// An attempt ended: its devices are free, and its slot is inherited or vacant.
-    ///
-    /// # Errors
-    /// When the spool cannot be written.
-    pub(super) fn ended(
-        &mut self,
-        id: AttemptId,
-        end: AttemptEnd,
-        now: Instant,
-        acts: &mut Vec<Act>,
-    ) -> io::Result<()> {
-        let attempt = self.attempts.remove(&id);
-        self.ledger.give_back(&id);
-        self.spool.ended(id, end)?;
-        if let Some(next) = attempt.and_then(|attempt| attempt.kind).and_then(|kind| self.slots.end(kind, id)) {
-            self.start(next, now, acts);
-        }
-        Ok(())
-    }
-
     /// An attempt of an earlier agent that goes on.
-    pub(super) fn adopt(&mut self, recovered: &Recovered) {
+    pub(in crate::host::worker) fn adopt(&mut self, recovered: &Recovered) {
         let Taken { runtime, cpu_m, memory_bytes, gpus } = Taken::decode(&recovered.body);
         self.ledger.hold(recovered.id, &gpus);
         let started_at = recovered.started.as_ref().map(|started| started.at);
@@ -360,7 +259,7 @@ impl Core {
     ///
     /// # Errors
     /// When the spool cannot be written.
-    pub(super) fn tick(&mut self, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
+    pub(in crate::host::worker) fn tick(&mut self, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
         for id in self.slots.stuck(now, STUCK) {
             self.revoke(id)?;
         }
@@ -373,7 +272,7 @@ impl Core {
     }
 
     /// All attempts that are held.
-    pub(super) fn held(&self) -> Vec<Held> {
+    pub(in crate::host::worker) fn held(&self) -> Vec<Held> {
         let one = |(id, attempt): (&AttemptId, &Attempt)| match attempt.state {
             State::Waiting(_) => Held { id: *id, running: false, started_at: None },
             State::Running(started_at) => Held { id: *id, running: started_at.is_some(), started_at },
@@ -382,12 +281,12 @@ impl Core {
     }
 
     /// Whether no attempt is held.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::host::worker) fn is_idle(&self) -> bool {
         self.attempts.is_empty() && self.parked.is_empty()
     }
 
     /// What running attempts hold.
-    pub(super) fn sum(&self) -> Sum {
+    pub(in crate::host::worker) fn sum(&self) -> Sum {
         let running = self.attempts.values().filter(|attempt| matches!(attempt.state, State::Running(_)));
         let gpus = u32::try_from(self.ledger.taken()).unwrap_or(u32::MAX);
         running.fold(Sum { gpus, ..Sum::default() }, |sum, attempt| Sum {
@@ -396,30 +295,5 @@ impl Core {
             attempts: sum.attempts + 1,
             ..sum
         })
-    }
-}
-
-/// What an agent that starts later needs to know of an attempt, in the spool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Taken {
-    #[serde(rename = "r", default)]
-    pub(super) runtime: Runtime,
-    #[serde(rename = "c", default)]
-    cpu_m: u64,
-    #[serde(rename = "m", default)]
-    memory_bytes: u64,
-    #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
-    gpus: Vec<GpuDevice>,
-}
-
-impl Taken {
-    fn encode(&self) -> Vec<u8> {
-        // Writing to memory fails for values JSON has no form for; here are none.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
-    /// Reads it back; of one that an agent of another version wrote as much as is understood.
-    pub(super) fn decode(body: &[u8]) -> Self {
-        serde_json::from_slice(body).unwrap_or_default()
     }
 }
