@@ -53,6 +53,7 @@ pub(super) fn make(
         chosen.address.clone_from(&containers.address);
         chosen.network.clone_from(&containers.network);
         chosen.capabilities.clone_from(&containers.capabilities);
+        chosen.supervisor.clone_from(&options.supervisor);
         runtimes.insert(Runtime::Docker, Arc::new(ContainerRuntime::new(chosen, Arc::clone(events))?));
     }
     Ok(runtimes)

@@ -1,17 +1,21 @@
 //! The directories of attempts and of their secrets, and clearing them away. Owns their modes and that nothing leaves
 //! them; never decides when.
 
+use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 
 use super::attempt::AttemptId;
+use super::event::Outcome;
 use super::plan::{Secret, SecretForm, beneath};
 
 /// Where directories wait to be cleared away.
 const TRASH: &str = ".trash";
+/// Where those of attempts that failed stay.
+const FAILED: &str = ".failed";
 
 /// See the module.
 #[derive(Debug)]
@@ -19,13 +23,19 @@ pub(super) struct Directories {
     work: PathBuf,
     secrets: Option<PathBuf>,
     cleaner: mpsc::Sender<PathBuf>,
+    /// How many of attempts that failed stay.
+    keep_failed: usize,
+    /// Those that do, the oldest first.
+    failed: Mutex<VecDeque<PathBuf>>,
 }
 
 impl Directories {
     /// Makes what is missing and starts the thread that clears away. `secrets` is a directory in memory of this user
     /// alone, where there is one.
-    pub(super) fn new(work: PathBuf, secrets: Option<PathBuf>) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(work.join(TRASH))?;
+    pub(super) fn new(work: PathBuf, secrets: Option<PathBuf>, keep_failed: usize) -> io::Result<Self> {
+        for place in [Some(TRASH), (keep_failed > 0).then_some(FAILED)].into_iter().flatten() {
+            DirBuilder::new().recursive(true).mode(0o700).create(work.join(place))?;
+        }
         let (cleaner, dirty) = mpsc::channel::<PathBuf>();
         for entry in fs::read_dir(work.join(TRASH))? {
             // The channel is open: its end is held here.
@@ -33,7 +43,8 @@ impl Directories {
         }
         let clean = move || dirty.iter().for_each(|path| clear(&path));
         std::thread::Builder::new().name("orlop-clean".to_owned()).spawn(clean)?;
-        Ok(Self { work, secrets, cleaner })
+        let failed = Mutex::new(failures(&work.join(FAILED))?);
+        Ok(Self { work, secrets, cleaner, keep_failed, failed })
     }
 
     /// The directory of an attempt.
@@ -53,6 +64,23 @@ impl Directories {
             ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<AttemptId>().ok()));
         }
         Ok(ids)
+    }
+
+    /// The attempt of a directory has ended: it goes, or stays for a while where it failed and some are to stay.
+    pub(super) fn retire(&self, dir: &Path, outcome: Outcome) {
+        if self.keep_failed == 0 || !matches!(outcome, Outcome::Failed | Outcome::TimedOut) {
+            return self.discard(dir);
+        }
+        let kept = self.work.join(FAILED).join(dir.file_name().unwrap_or_default());
+        if fs::rename(dir, &kept).is_err() {
+            return self.discard(dir);
+        }
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.push_back(kept);
+        while failed.len() > self.keep_failed {
+            let Some(oldest) = failed.pop_front() else { break };
+            self.discard(&oldest);
+        }
     }
 
     /// Removes a directory; at once when it is empty, else somewhere else and later.
@@ -99,6 +127,23 @@ impl Directories {
             }
         }
     }
+}
+
+/// Directories of attempts that failed, the oldest first.
+fn failures(place: &Path) -> io::Result<VecDeque<PathBuf>> {
+    let mut found = Vec::new();
+    match fs::read_dir(place) {
+        Ok(entries) => {
+            for entry in entries {
+                let entry = entry?;
+                found.push((entry.metadata()?.modified()?, entry.path()));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// Removes a directory with everything in it, also what a job made unreadable.

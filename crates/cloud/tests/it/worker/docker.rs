@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters as query;
+use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
 use orlop_cloud::runtime::worker::{
     AttemptId, AttemptPlan, Cause, JobRuntime, LogPolicy, LogStream, OnFull, Outcome, Pull, RemainsState, Secret,
@@ -18,6 +19,7 @@ use super::suite::{Subject, holds};
 use super::{fresh, plan};
 use crate::docker::bench::{Bench, address, with};
 use crate::docker::outage::Door;
+use crate::process::program;
 
 /// A runtime of containers in a directory of its own.
 struct Machine {
@@ -71,6 +73,12 @@ impl Machine {
         let options = query::ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
         self.bench.docker.list_containers(Some(options)).await.unwrap().len()
     }
+}
+
+/// With a supervisor, which is what an agent has.
+fn supervised(options: &mut ContainerOptions) {
+    options.address = address();
+    options.supervisor = Some(ShimProgram { path: program(), args: vec!["__supervisor".into()] });
 }
 
 async fn on_a_machine<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Machine) -> F) {
@@ -280,6 +288,78 @@ async fn s6_another_agent_adopts_containers_and_removes_orphans() {
         assert_eq!(next.runtime.adopt(fresh(), 0).await.unwrap_err().class, Class::NotFound);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_supervised_containers_pass_the_suite_too() {
+    with("s6_supervised_containers_pass_the_suite_too", |bench| async move {
+        let machine = Machine::with(bench, supervised);
+        let make = |text: &str| machine.spec(text);
+        holds(&Subject { runtime: &machine.runtime, told: &machine.told, script: Some(&make), signals: false }).await;
+        assert_eq!(machine.containers().await, 0, "always removed");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_a_supervised_container_is_taken_over_with_all_of_its_output() {
+    with("s6_a_supervised_container_is_taken_over_with_all_of_its_output", |bench| async move {
+        let machine = Machine::with(bench, supervised);
+        let text = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.05; done; exit 3";
+        let job = machine.script(text);
+        let id = job.id;
+        machine.runtime.start(job);
+        let story = machine.told.until(id, |story| story.text().contains("\n5\n"));
+        let (last, before) = (story.chunks.last().unwrap().seq, story.bytes(LogStream::Stdout));
+        let Machine { runtime, bench, mark, .. } = machine;
+        drop(runtime);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let next = Machine::named(bench, mark, supervised);
+        let found = next.runtime.list().await.unwrap();
+        assert!(matches!(found[0].state, RemainsState::Alive { .. } | RemainsState::Ended), "{found:?}");
+        next.runtime.adopt(id, last).await.unwrap();
+        let (story, end) = next.told.ended(id);
+        assert_eq!((end.outcome, end.exit_code), (Outcome::Failed, Some(3)), "{end:?}");
+        let whole = [before, story.bytes(LogStream::Stdout)].concat();
+        let expected: String = (0..40).map(|i| format!("{i}\n")).collect();
+        assert_eq!(String::from_utf8(whole).unwrap(), expected);
+        assert_eq!(next.containers().await, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent() {
+    with("s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent", |bench| async move {
+        let machine = Machine::with(bench, supervised);
+        machine.runtime.renew_lease(Duration::from_secs(5));
+        let job = plan(WorkSpec { forbid_overlap: true, ..machine.spec("echo up; sleep 600") });
+        let job = AttemptPlan { grace: Duration::from_millis(200), ..job };
+        let id = job.id;
+        machine.runtime.start(job);
+        machine.told.until(id, |story| story.text().contains("up"));
+        let Machine { runtime, bench, mark, .. } = machine;
+        drop(runtime);
+        let limit = Instant::now() + Duration::from_secs(60);
+        let next = Machine::named(bench, mark, supervised);
+        while next.containers().await > 0 {
+            assert!(Instant::now() < limit, "it goes on without a lease");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        next.runtime.adopt(id, 1).await.unwrap();
+        let (_, end) = next.told.ended(id);
+        assert_eq!((end.outcome, end.reason.as_str()), (Outcome::Lost, "lease_expired"), "{end:?}");
+    })
+    .await;
+    // Without a supervisor nobody could end it: it is refused.
+    let dir = tempfile::tempdir().unwrap();
+    let (told, mut options) = (Arc::new(Recorder::default()), ContainerOptions::new("w", dir.path().join("work")));
+    options.address = Some("unix:///does/not/exist.sock".to_owned());
+    let runtime = ContainerRuntime::new(options, told.clone()).unwrap();
+    let job = plan(WorkSpec { forbid_overlap: true, ..WorkSpec::default() });
+    let id = job.id;
+    runtime.start(job);
+    assert_eq!(told.ended(id).1.reason, "supervisor");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -191,3 +191,31 @@ async fn s6_what_an_earlier_agent_left_without_supervisor_is_ended_and_lost() {
     next.end(id, Cause::Cancel, Duration::ZERO);
     assert_eq!(fs::metadata(&work).unwrap().mode() & 0o777, 0o700);
 }
+
+#[test]
+fn s6_the_directories_of_the_latest_failures_stay_as_many_as_asked_for() {
+    let machine = Machine::with(|options| options.keep_failed = 2);
+    let mut ids = Vec::new();
+    for text in ["echo 1 > it; exit 1", "exit 0", "echo 2 > it; exit 1", "echo 3 > it; exit 1"] {
+        let job = script(text);
+        ids.push(job.id);
+        machine.runtime.start(job);
+        machine.told.ended(*ids.last().unwrap());
+    }
+    let work = machine.dir.path().join("work");
+    let kept = |id: &orlop_cloud::runtime::worker::AttemptId| work.join(".failed").join(id.to_string()).join("it");
+    assert_eq!(ids.iter().map(|id| kept(id).exists()).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!(fs::read_to_string(kept(&ids[3])).unwrap(), "3\n");
+    assert!(ids.iter().all(|id| !work.join(id.to_string()).exists()));
+}
+
+#[test]
+fn s6_no_core_dumps_and_at_most_so_many_open_files() {
+    let machine = Machine::new();
+    let job = script("ulimit -c; ulimit -n; ulimit -Hn");
+    let id = job.id;
+    machine.runtime.start(job);
+    let text = machine.told.ended(id).0.text();
+    let lines: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(lines[0] == 0 && lines[1] == lines[2] && lines[1] <= 65_536, "{lines:?}");
+}

@@ -1,11 +1,15 @@
 //! Ends of whole trees: whoever an attempt starts is gone when it has ended. Owns the ways a process tries to stay.
 
 use std::fs;
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::{Cause, JobRuntime, Outcome};
 
 use super::{Machine, script};
+
+/// Held by whoever must have this program to itself: a runtime that takes all orphans for its own.
+static PROGRAM: RwLock<()> = RwLock::new(());
 
 /// Whether a process with this argument is alive.
 fn lives(marker: &str) -> bool {
@@ -23,6 +27,7 @@ fn marker(which: u32) -> String {
 
 #[test]
 fn s6_leftovers_go_after_a_normal_exit() {
+    let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     for (which, way) in
         ["sleep M &", "setsid sleep M & sleep 0.1", "(setsid sleep M &) ; sleep 0.1", "nohup sleep M >/dev/null 2>&1 &"]
@@ -44,6 +49,7 @@ fn s6_leftovers_go_after_a_normal_exit() {
 
 #[test]
 fn s6_a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
+    let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     let marker = marker(10);
     let text = format!(
@@ -67,6 +73,7 @@ fn s6_a_cancelled_tree_is_gone_as_a_whole_double_forks_too() {
 
 #[test]
 fn s6_a_fork_loop_does_not_escape() {
+    let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     let marker = marker(20);
     let job = script(&format!("echo up; while :; do setsid sleep {marker} & sleep 0.01; done"));
@@ -81,6 +88,7 @@ fn s6_a_fork_loop_does_not_escape() {
 
 #[test]
 fn s6_who_hides_its_marks_is_found_when_nobody_else_runs() {
+    let _alone = PROGRAM.write().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::with(|options| options.exclusive = true);
     let marker = marker(30);
     let job = script(&format!("(env -i setsid sleep {marker} >/dev/null 2>&1 &); sleep 0.2"));
@@ -92,6 +100,7 @@ fn s6_who_hides_its_marks_is_found_when_nobody_else_runs() {
 
 #[test]
 fn s6_one_attempt_leaves_the_processes_of_another_alone() {
+    let _shared = PROGRAM.read().unwrap_or_else(PoisonError::into_inner);
     let machine = Machine::new();
     let stays = marker(40);
     let other = script(&format!("(setsid sleep {stays} &); echo up; sleep 600"));

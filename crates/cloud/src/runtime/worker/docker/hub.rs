@@ -1,7 +1,7 @@
 //! What all attempts of a runtime of containers share: the engine, the directories, and the list of those that live. Owns
 //! connecting, and removing containers that nobody knows; never decides what becomes of an attempt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::runtime::docker::login::Logins;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::Directories;
 use crate::runtime::worker::event::{AttemptEvents, Cause};
+use crate::runtime::worker::process::supervise;
 
 /// What is asked of an attempt.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Hub {
         request::check_network(options.network.as_deref())?;
         let endpoints = connect::candidates(options.address.as_deref())?;
         let logins = Logins::new(options.logins.clone().or_else(Logins::default_config));
-        let directories = Directories::new(options.work.clone(), options.secrets.clone())?;
+        let directories = Directories::new(options.work.clone(), options.secrets.clone(), options.keep_failed)?;
         let (engine, live) = (Mutex::default(), Mutex::default());
         let unswept = AtomicBool::new(false);
         Ok(Arc::new(Self { options, events, directories, logins, endpoints, engine, live, unswept }))
@@ -89,8 +90,9 @@ impl Hub {
 
     /// Removes containers of this worker whose attempts nobody knows.
     async fn sweep(&self, engine: &Engine) -> Result<(), PortError> {
+        let supervised: BTreeSet<AttemptId> = supervise::all(&self.options.work)?.into_iter().collect();
         for (id, container) in self.containers(engine).await? {
-            if !self.is_live(&id) {
+            if !self.is_live(&id) && !supervised.contains(&id) {
                 tracing::warn!(attempt = %id, container = container.id, "a container that nobody knows; it is removed");
                 engine.remove(&container.id).await?;
             }

@@ -373,7 +373,7 @@ const fn killed(seen: &Observed) -> bool {
 /// Removes what is left of an attempt and tells its end.
 async fn bury(hub: &Hub, plan: &AttemptPlan, end: AttemptEnd) {
     let removed = timeout(BRIEF, remains::discard(hub, &plan.id)).await;
-    remains::clear_away(hub, plan);
+    remains::clear_away(hub, plan, end.outcome);
     hub.events.ended(plan.id, end);
     hub.events.flush();
     if !matches!(removed, Ok(Ok(()))) {

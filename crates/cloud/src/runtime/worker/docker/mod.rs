@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -30,11 +31,13 @@ use super::attempt::AttemptId;
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
+use super::process::supervise::{Control, Followers, Ground, Order, Tools, write_lease};
 use super::{JobRuntime, Remains};
 use crate::runtime::logs::now;
+use crate::runtime::process::ShimProgram;
 
 /// What may be chosen about a runtime of containers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ContainerOptions {
     /// Where the directories of attempts are; made if it is not there, and nobody else's.
@@ -53,8 +56,18 @@ pub struct ContainerOptions {
     pub network: Option<String>,
     /// Capabilities that containers keep, such as `CHOWN`; all others are dropped.
     pub capabilities: Vec<String>,
+    /// How many directories of attempts that failed stay, the latest ones.
+    pub keep_failed: usize,
     /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
     pub logins: Option<PathBuf>,
+    /// How the supervisor is started that keeps attempts while this program is away: it calls
+    /// [`supervise::main`](super::process::supervise::main). None: their output in between is not seen, and those that
+    /// must end without this program are refused.
+    #[serde(skip)]
+    pub supervisor: Option<ShimProgram>,
+    /// Whether this is the runtime of a supervisor.
+    #[serde(skip)]
+    pub(in crate::runtime::worker) inside: bool,
 }
 
 impl ContainerOptions {
@@ -70,7 +83,10 @@ impl ContainerOptions {
             address: None,
             network: None,
             capabilities: Vec::new(),
+            keep_failed: 0,
             logins: None,
+            supervisor: None,
+            inside: false,
         }
     }
 }
@@ -85,6 +101,7 @@ pub struct ContainerRuntime {
     tasks: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    followers: Option<Followers>,
 }
 
 impl ContainerRuntime {
@@ -101,7 +118,24 @@ impl ContainerRuntime {
         // That whoever could tell it to stop is gone says the same.
         let work = move || drop(runtime.block_on(stopped));
         let thread = std::thread::Builder::new().name("orlop-containers".to_owned()).spawn(work)?;
-        Ok(Self { hub, tasks, stop: Some(stop), thread: Some(thread) })
+        let mut runtime = Self { hub, tasks, stop: Some(stop), thread: Some(thread), followers: None };
+        let program = runtime.hub.options.supervisor.clone();
+        runtime.followers = program.map(|program| Followers::start(runtime.ground(), program)).transpose()?;
+        Ok(runtime)
+    }
+
+    /// On whose behalf supervised attempts are followed. Those whose supervisor died are gone on with here.
+    fn ground(&self) -> Ground {
+        let (hub, tasks) = (Arc::clone(&self.hub), self.tasks.clone());
+        Ground {
+            work: self.hub.options.work.clone(),
+            events: Arc::clone(&self.hub.events),
+            tools: Tools::Containers(self.hub.options.clone()),
+            bury: Box::new(move |id, last_seq, _| {
+                go_on(&hub, &tasks, *id, last_seq);
+                Ok(())
+            }),
+        }
     }
 
     /// Does something on the thread of this runtime, where the connections to the engine live.
@@ -114,8 +148,17 @@ impl ContainerRuntime {
     }
 }
 
+/// Takes over the container of an attempt.
+fn go_on(hub: &Arc<Hub>, tasks: &Handle, id: AttemptId, after_seq: u64) {
+    if let Some(asks) = hub.enter(id) {
+        tasks.spawn(life::adopt(Arc::clone(hub), id, after_seq, asks));
+    }
+}
+
 impl Drop for ContainerRuntime {
     fn drop(&mut self) {
+        // Its thread may hand attempts over, which nobody hears any more.
+        drop(self.followers.take());
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // One that panicked has nothing more to say.
@@ -131,7 +174,10 @@ impl JobRuntime for ContainerRuntime {
     }
 
     fn start(&self, plan: AttemptPlan) {
-        if plan.spec.forbid_overlap {
+        if let Some(followers) = &self.followers {
+            return followers.mailbox.send(Order::Start(Box::new(plan)));
+        }
+        if plan.spec.forbid_overlap && !self.hub.options.inside {
             let message = "an attempt that may not overlap needs a supervisor, and this worker has none";
             let (end, said) = AttemptEnd::start_failed("supervisor", message, now());
             // There may be no room: why it did not start is told all the same.
@@ -145,13 +191,25 @@ impl JobRuntime for ContainerRuntime {
 
     fn end(&self, id: AttemptId, cause: Cause, grace: Duration) {
         self.hub.ask(&id, Ask::End(cause, grace));
+        if let Some(followers) = &self.followers {
+            followers.mailbox.send(Order::End(id, cause, grace));
+        }
     }
 
     fn resume(&self, id: AttemptId) {
         self.hub.ask(&id, Ask::Resume);
+        if let Some(followers) = &self.followers {
+            followers.mailbox.send(Order::Resume(id));
+        }
     }
 
-    fn renew_lease(&self, _left: Duration) {}
+    fn renew_lease(&self, left: Duration) {
+        if self.followers.is_some()
+            && let Err(error) = write_lease(&self.hub.options.work, left)
+        {
+            tracing::error!(%error, "the lease cannot be passed on: attempts that may not overlap will end");
+        }
+    }
 
     async fn list(&self) -> Result<Vec<Remains>, PortError> {
         let hub = Arc::clone(&self.hub);
@@ -159,9 +217,13 @@ impl JobRuntime for ContainerRuntime {
     }
 
     async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+        if let Some(followers) = &self.followers
+            && Control::of(&self.hub.options.work, &id).exists()
+        {
+            return followers.adopt(id, after_seq).await;
+        }
         remains::left_a_trace(&self.hub, &id)?;
-        let Some(asks) = self.hub.enter(id) else { return Ok(()) };
-        self.tasks.spawn(life::adopt(Arc::clone(&self.hub), id, after_seq, asks));
+        go_on(&self.hub, &self.tasks, id, after_seq);
         Ok(())
     }
 

@@ -16,8 +16,9 @@ use crate::runtime::docker::engine::Engine;
 use crate::runtime::logs::now;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::clear;
-use crate::runtime::worker::event::Started;
+use crate::runtime::worker::event::{Outcome, Started};
 use crate::runtime::worker::plan::{AttemptPlan, SecretForm, beneath};
+use crate::runtime::worker::process::supervise::{self, Control};
 use crate::runtime::worker::{Remains, RemainsState};
 
 /// Directory of plans, in that of attempts.
@@ -75,7 +76,8 @@ async fn read_plan(hub: &Hub, engine: &Engine, id: &AttemptId, container: &str) 
 /// # Errors
 /// NotFound when nothing does.
 pub(super) fn left_a_trace(hub: &Hub, id: &AttemptId) -> Result<(), PortError> {
-    if hub.is_live(id) || place(hub, id).exists() || hub.directories.of(id).exists() {
+    let control = Control::of(&hub.options.work, id);
+    if hub.is_live(id) || control.exists() || place(hub, id).exists() || hub.directories.of(id).exists() {
         return Ok(());
     }
     Err(PortError::new(Class::NotFound, format!("attempt {id} left no trace on this machine")))
@@ -99,9 +101,16 @@ pub(super) async fn list(hub: &Hub) -> Result<Vec<Remains>, PortError> {
         };
         all.push(Remains { id, state });
     }
-    for id in hub.directories.all()? {
+    let supervised = supervise::all(&hub.options.work)?;
+    for id in hub.directories.all()?.into_iter().chain(supervised.iter().copied()) {
         if !all.iter().any(|remains| remains.id == id) {
             all.push(Remains { id, state: RemainsState::Gone });
+        }
+    }
+    for remains in all.iter_mut().filter(|remains| supervised.contains(&remains.id)) {
+        // What a supervisor wrote says more than the container, which may be gone already.
+        if let Some(state) = supervise::state(&Control::of(&hub.options.work, &remains.id))? {
+            remains.state = state;
         }
     }
     Ok(all)
@@ -146,7 +155,7 @@ pub(super) async fn discard(hub: &Hub, id: &AttemptId) -> Result<(), PortError> 
 }
 
 /// Removes the files of an attempt that has ended; its directory stays where its artifacts are still to be taken.
-pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan) {
+pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan, outcome: Outcome) {
     if let Some(secrets) = hub.directories.secrets_of(&plan.id) {
         clear(&secrets);
     }
@@ -156,7 +165,7 @@ pub(super) fn clear_away(hub: &Hub, plan: &AttemptPlan) {
         tracing::warn!(attempt = %plan.id, %error, "the plan of an attempt stays");
     }
     if !plan.spec.keep {
-        hub.directories.discard(&hub.directories.of(&plan.id));
+        hub.directories.retire(&hub.directories.of(&plan.id), outcome);
     }
 }
 
@@ -165,6 +174,12 @@ pub(super) async fn remove(hub: &Hub, id: &AttemptId) -> Result<(), PortError> {
     if left_a_trace(hub, id).is_ok() || hub.engine().await.is_ok() {
         discard(hub, id).await?;
     }
-    clear_away(hub, &AttemptPlan::new(*id, std::sync::Arc::default()));
+    clear_away(hub, &AttemptPlan::new(*id, std::sync::Arc::default()), Outcome::Lost);
+    let control = Control::of(&hub.options.work, id);
+    if control.exists() {
+        // Whoever was about to take it on does not any more.
+        drop(control.standing());
+        control.remove();
+    }
     Ok(())
 }

@@ -16,7 +16,6 @@ use orlop_core::time::Time;
 
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::cgroup::Cgroup;
-use crate::runtime::process::identity::stat;
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::event::Started;
@@ -79,9 +78,7 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
         Ok(Launched { child, started, started_at, mark, group }) => {
             let values = plan.secrets.iter().map(|secret| secret.value.as_str());
             let masker: Option<Arc<Masker>> = (!plan.secrets.is_empty()).then(|| Arc::new(masker(values)));
-            // A process that is dead by now has a start time all the same: nobody has reaped it.
-            let start = stat(child.pid).map_or(0, |stat| stat.identity.start);
-            let handle = format!("{}@{start}", child.pid);
+            let handle = child.pid.to_string();
             let life = Life::new(Body {
                 plan,
                 pid: child.pid,

@@ -44,22 +44,22 @@ pub(super) enum Order {
 
 /// The way to a thread: orders, and a bell that wakes it.
 #[derive(Debug)]
-pub(super) struct Mailbox<O = Order> {
+pub(in crate::runtime::worker) struct Mailbox<O> {
     orders: Mutex<VecDeque<O>>,
     bell: EventFd,
     rung: AtomicBool,
     /// Attempts it was given and that have not ended.
-    pub(super) load: AtomicUsize,
+    pub(in crate::runtime::worker) load: AtomicUsize,
 }
 
 impl<O> Mailbox<O> {
-    pub(super) fn new() -> io::Result<Arc<Self>> {
+    pub(in crate::runtime::worker) fn new() -> io::Result<Arc<Self>> {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (orders, rung, load) = (Mutex::default(), AtomicBool::new(false), AtomicUsize::new(0));
         Ok(Arc::new(Self { orders, bell, rung, load }))
     }
 
-    pub(super) fn send(&self, order: O) {
+    pub(in crate::runtime::worker) fn send(&self, order: O) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
         if !self.rung.swap(true, Ordering::SeqCst) {
             // A counter at its limit rings as well.
@@ -67,16 +67,16 @@ impl<O> Mailbox<O> {
         }
     }
 
-    pub(super) fn take(&self) -> VecDeque<O> {
+    pub(in crate::runtime::worker) fn take(&self) -> VecDeque<O> {
         std::mem::take(&mut *self.orders.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Readable when there is something.
-    pub(super) const fn bell(&self) -> &EventFd {
+    pub(in crate::runtime::worker) const fn bell(&self) -> &EventFd {
         &self.bell
     }
 
-    pub(super) fn silence(&self) {
+    pub(in crate::runtime::worker) fn silence(&self) {
         let _ = self.bell.read();
         self.rung.store(false, Ordering::SeqCst);
     }
@@ -86,7 +86,7 @@ impl<O> Mailbox<O> {
 #[derive(Debug)]
 pub(super) struct Lane {
     shared: Arc<Shared>,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<Order>>,
     spawner: Spawner,
     epoll: Epoll,
     /// By a number that is never used again.
@@ -103,7 +103,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// For the calling thread.
-    pub(super) fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox<Order>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&mailbox.bell, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
         let first_thread = u32::try_from(nix::unistd::gettid().as_raw()).is_ok_and(|id| id == std::process::id());
@@ -314,7 +314,7 @@ impl Lane {
             tracing::warn!(attempt = %id, %error, "a control group stays");
         }
         if !keep {
-            self.shared.directories.discard(&finished.dir);
+            self.shared.directories.retire(&finished.dir, finished.end.outcome);
         }
         self.told = true;
         self.shared.live.fetch_sub(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@
 
 mod begin;
 mod group;
-mod lane;
+pub(super) mod lane;
 mod life;
 mod remains;
 mod shared;
@@ -25,13 +25,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use orlop_core::error::{Class, PortError};
 
 use self::group::Groups;
 pub use self::group::launch;
 use self::lane::{Lane, Mailbox, Order};
 use self::shared::Shared;
-use self::supervise::{Control, Followers};
+use self::supervise::{Control, Followers, Ground, Tools};
 use super::attempt::AttemptId;
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
@@ -41,6 +42,8 @@ use crate::runtime::blocking::blocking;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 
+/// Open files of a process, at most.
+const FILES: u64 = 65_536;
 /// Threads that keep processes, at most.
 const LANES_MAX: usize = 8;
 
@@ -72,6 +75,8 @@ pub struct ProcessOptions {
     pub gpu_vendors: Vec<String>,
     /// Whether this program runs nothing but attempts, so that an orphan nothing else explains is theirs.
     pub exclusive: bool,
+    /// How many directories of attempts that failed stay, the latest ones.
+    pub keep_failed: usize,
     /// Threads that keep processes; 0 for one per CPU, at most 8.
     pub lanes: usize,
     /// How the supervisor is started that keeps attempts which outlive this program: it calls [`supervise::main`]. None:
@@ -103,6 +108,7 @@ impl ProcessOptions {
             mark,
             gpu_vendors: Vec::new(),
             exclusive: false,
+            keep_failed: 0,
             lanes: 0,
             supervisor: None,
             enforce: Enforce::Auto,
@@ -120,13 +126,14 @@ impl ProcessOptions {
 #[derive(Debug)]
 pub struct ProcessRuntime {
     shared: Arc<Shared>,
-    lanes: Vec<Arc<Mailbox>>,
+    lanes: Vec<Arc<Mailbox<Order>>>,
     threads: Vec<JoinHandle<()>>,
     followers: Option<Followers>,
 }
 
 impl ProcessRuntime {
-    /// A runtime that tells `events`. This program becomes the reaper of all it starts.
+    /// A runtime that tells `events`. This program becomes the reaper of all it starts, writes no core dumps from now on,
+    /// and has at most 65 536 open files; so has all it starts.
     ///
     /// # Errors
     /// When its directories, threads or descriptors cannot be made.
@@ -136,9 +143,16 @@ impl ProcessRuntime {
             lanes => lanes,
         };
         let program = options.supervisor.clone();
+        restrain()?;
         let groups = Groups::find(&options)?;
         let shared = Shared::new(options, groups, events)?;
-        let followers = program.map(|program| Followers::start(Arc::clone(&shared), program)).transpose()?;
+        let ground = |shared: Arc<Shared>| Ground {
+            work: shared.options.work.clone(),
+            events: Arc::clone(&shared.events),
+            tools: Tools::of_processes(&shared.options),
+            bury: Box::new(move |id, _, reason| remains::end(&shared, id, reason)),
+        };
+        let followers = program.map(|program| Followers::start(ground(Arc::clone(&shared)), program)).transpose()?;
         let mut runtime = Self { shared, lanes: Vec::new(), threads: Vec::new(), followers };
         for number in 0..lanes {
             runtime.add_lane(number)?;
@@ -170,6 +184,14 @@ impl ProcessRuntime {
     fn tell(&self, order: impl Fn() -> Order) {
         self.lanes.iter().for_each(|lane| lane.send(order()));
     }
+}
+
+/// Limits this program, and with it all that it starts, at no cost for each of them. A dump would hold secrets.
+fn restrain() -> io::Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let files = hard.min(FILES);
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, files, files)?)
 }
 
 impl Drop for ProcessRuntime {
@@ -235,19 +257,13 @@ impl JobRuntime for ProcessRuntime {
     }
 
     async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+        if let Some(followers) = &self.followers
+            && Control::of(&self.shared.options.work, &id).exists()
+        {
+            return followers.adopt(id, after_seq).await;
+        }
         let shared = Arc::clone(&self.shared);
-        let mailbox = self.followers.as_ref().map(|followers| Arc::clone(&followers.mailbox));
-        blocking(move || {
-            let supervised = Control::of(&shared.options.work, &id).exists();
-            let Some(mailbox) = mailbox.filter(|_| supervised) else {
-                return remains::end(&shared, &id, "agent_restart");
-            };
-            let (send, answer) = mpsc::sync_channel(1);
-            mailbox.send(supervise::Order::Adopt(id, after_seq, send));
-            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            Ok(answer.recv().map_err(gone)??)
-        })
-        .await
+        blocking(move || remains::end(&shared, &id, "agent_restart")).await
     }
 
     async fn remove(&self, id: AttemptId) -> Result<(), PortError> {

@@ -7,17 +7,15 @@ use std::io;
 use orlop_core::error::{Class, PortError};
 
 use super::shared::Shared;
-use super::supervise::{self, Control, Standing};
+use super::supervise::{self, Control};
 use super::sweep::{kill, marked, with_offspring};
 use crate::runtime::logs::now;
 use crate::runtime::process::identity::{Identity, processes};
 use crate::runtime::process::tree::wait_for_any;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::directories::clear;
-use crate::runtime::worker::event::{AttemptEnd, Outcome, Started};
+use crate::runtime::worker::event::{AttemptEnd, Outcome};
 use crate::runtime::worker::{Remains, RemainsState};
-use crate::spool::codec::{Entry, decode};
-use crate::spool::segment::Follower;
 
 /// All attempts that left something.
 pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, PortError> {
@@ -27,31 +25,8 @@ pub(super) fn list(shared: &Shared) -> Result<Vec<Remains>, PortError> {
 }
 
 fn state(shared: &Shared, id: &AttemptId) -> Result<RemainsState, PortError> {
-    let control = Control::of(&shared.options.work, id);
-    if control.exists() {
-        let kept = match control.standing() {
-            Ok(Standing::Kept(_)) => true,
-            Ok(Standing::Left) => false,
-            // It is being taken on at this moment.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
-            Err(error) => return Err(error.into()),
-        };
-        let (mut started, mut ended) = (None, false);
-        Follower::open(&control.journal())?.read(|payload| {
-            match decode(payload) {
-                Some(Entry::Started(_, _, found)) => started = Some(found),
-                Some(Entry::Ended(..)) => ended = true,
-                _ => {}
-            }
-            true
-        })?;
-        if ended {
-            return Ok(RemainsState::Ended);
-        }
-        if kept {
-            let unknown = || Started { handle: "0".to_owned(), at: now() };
-            return Ok(RemainsState::Alive { started: started.unwrap_or_else(unknown) });
-        }
+    if let Some(state) = supervise::state(&Control::of(&shared.options.work, id))? {
+        return Ok(state);
     }
     Ok(if alive(&shared.mark(id))?.is_empty() { RemainsState::Gone } else { RemainsState::Orphaned })
 }

@@ -33,7 +33,7 @@ impl Shared {
         groups: Option<Groups>,
         events: Arc<dyn AttemptEvents>,
     ) -> io::Result<Arc<Self>> {
-        let directories = Directories::new(options.work.clone(), options.secrets.clone())?;
+        let directories = Directories::new(options.work.clone(), options.secrets.clone(), options.keep_failed)?;
         let orphans = Orphans::new()?;
         Ok(Arc::new(Self { events, options, orphans, groups, live: AtomicUsize::new(0), directories }))
     }

@@ -16,7 +16,7 @@ use nix::libc;
 use nix::sched::{CloneFlags, unshare};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{AccessFlags, access, chdir, pipe2};
+use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A process that was made.
@@ -49,6 +49,8 @@ pub(super) struct Command<'a> {
 #[derive(Debug)]
 pub(super) struct Spawner {
     null: File,
+    /// Where the thread is while it makes no process: a directory it stays in cannot be removed for good.
+    home: File,
     attributes: PosixSpawnAttr,
     /// Descriptors this program was started with and that would pass on.
     foreign: Vec<RawFd>,
@@ -68,7 +70,7 @@ impl Spawner {
         defaults.extend([Signal::SIGPIPE, Signal::SIGCHLD, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]);
         defaults.extend([Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGTTOU]);
         attributes.set_sigdefault(&defaults)?;
-        Ok(Self { null: File::open("/dev/null")?, attributes, foreign: foreign()? })
+        Ok(Self { null: File::open("/dev/null")?, home: File::open("/")?, attributes, foreign: foreign()? })
     }
 
     /// Makes a process.
@@ -85,7 +87,9 @@ impl Spawner {
             actions.add_close(*fd)?;
         }
         chdir(command.dir)?;
-        let pid = posix_spawn(program.as_c_str(), &actions, &self.attributes, command.argv, command.env)?.as_raw();
+        let made = posix_spawn(program.as_c_str(), &actions, &self.attributes, command.argv, command.env);
+        fchdir(&self.home)?;
+        let pid = made?.as_raw();
         drop((out_end, err_end));
         for end in [out.as_fd(), err.as_fd()] {
             fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;

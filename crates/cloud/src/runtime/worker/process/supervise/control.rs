@@ -31,14 +31,14 @@ const LEASE: &str = ".lease";
 
 /// What an agent asks of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Request {
-    pub(in super::super) cause: Cause,
-    pub(in super::super) grace_ms: u64,
+pub(in crate::runtime::worker) struct Request {
+    pub(in crate::runtime::worker) cause: Cause,
+    pub(in crate::runtime::worker) grace_ms: u64,
 }
 
 /// What the files say of an attempt.
 #[derive(Debug)]
-pub(in super::super) enum Standing {
+pub(in crate::runtime::worker) enum Standing {
     /// A supervisor keeps it.
     Kept(Identity),
     /// Nobody does, and nobody will.
@@ -47,23 +47,23 @@ pub(in super::super) enum Standing {
 
 /// The control files of an attempt.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Control(PathBuf);
+pub(in crate::runtime::worker) struct Control(PathBuf);
 
 impl Control {
-    pub(in super::super) fn of(work: &Path, id: &AttemptId) -> Self {
+    pub(in crate::runtime::worker) fn of(work: &Path, id: &AttemptId) -> Self {
         Self(work.join(CONTROL).join(id.to_string()))
     }
 
-    pub(in super::super) fn journal(&self) -> PathBuf {
+    pub(in crate::runtime::worker) fn journal(&self) -> PathBuf {
         self.0.join("journal")
     }
 
-    pub(in super::super) fn exists(&self) -> bool {
+    pub(in crate::runtime::worker) fn exists(&self) -> bool {
         self.0.exists()
     }
 
     /// Makes them, for an attempt that nobody had before.
-    pub(in super::super) fn create(&self) -> io::Result<()> {
+    pub(in crate::runtime::worker) fn create(&self) -> io::Result<()> {
         if let Some(parent) = self.0.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         }
@@ -75,7 +75,7 @@ impl Control {
     }
 
     /// Takes the attempt on, as its supervisor; none when it may not be taken on.
-    pub(in super::super) fn keep(&self, own: Identity) -> io::Result<Option<Flock<File>>> {
+    pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<Flock<File>>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
         if self.0.join("closed").exists() {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Control {
     }
 
     /// Who keeps the attempt. When nobody does, nobody ever will from now on.
-    pub(in super::super) fn standing(&self) -> io::Result<Standing> {
+    pub(in crate::runtime::worker) fn standing(&self) -> io::Result<Standing> {
         let Some(_lock) = self.lock()? else {
             // Between lock and name there is a moment.
             return match fs::read(self.0.join("keeper")) {
@@ -108,12 +108,12 @@ impl Control {
     }
 
     /// Asks for the end of the attempt.
-    pub(in super::super) fn ask(&self, request: Request) -> io::Result<()> {
+    pub(in crate::runtime::worker) fn ask(&self, request: Request) -> io::Result<()> {
         replace(&self.0.join("request"), &serde_json::to_vec(&request)?, Durable::No)
     }
 
     /// What was asked.
-    pub(in super::super) fn asked(&self) -> io::Result<Option<Request>> {
+    pub(in crate::runtime::worker) fn asked(&self) -> io::Result<Option<Request>> {
         match fs::read(self.0.join("request")) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -122,13 +122,13 @@ impl Control {
     }
 
     /// Removes them.
-    pub(in super::super) fn remove(&self) {
+    pub(in crate::runtime::worker) fn remove(&self) {
         crate::runtime::worker::directories::clear(&self.0);
     }
 }
 
 /// All attempts that have control files.
-pub(in super::super) fn all(work: &Path) -> io::Result<Vec<AttemptId>> {
+pub(in crate::runtime::worker) fn all(work: &Path) -> io::Result<Vec<AttemptId>> {
     match fs::read_dir(work.join(CONTROL)) {
         Ok(entries) => {
             let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -140,18 +140,18 @@ pub(in super::super) fn all(work: &Path) -> io::Result<Vec<AttemptId>> {
 }
 
 /// Time since boot, sleep included.
-pub(in super::super) fn uptime() -> Duration {
+pub(in crate::runtime::worker) fn uptime() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
 }
 
 /// Writes down until when attempts may run that must not overlap.
-pub(in super::super) fn write_lease(work: &Path, left: Duration) -> io::Result<()> {
+pub(in crate::runtime::worker) fn write_lease(work: &Path, left: Duration) -> io::Result<()> {
     let until = uptime().saturating_add(left);
     replace(&work.join(LEASE), until.as_millis().to_string().as_bytes(), Durable::No)
 }
 
 /// Until when they may run, by the clock since boot; zero when nobody said.
-pub(in super::super) fn read_lease(work: &Path) -> Duration {
+pub(in crate::runtime::worker) fn read_lease(work: &Path) -> Duration {
     let text = fs::read_to_string(work.join(LEASE)).unwrap_or_default();
     Duration::from_millis(text.trim().parse().unwrap_or(0))
 }

@@ -2,8 +2,10 @@
 //! a supervisor dies. Owns the thread that does it; runs and ends nothing itself, but for what a dead supervisor left.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -13,27 +15,29 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::signal::Signal;
+use orlop_core::error::PortError;
 
-use super::super::remains;
-use super::super::shared::Shared;
 use super::control::{Control, Request, Standing, read_lease, uptime};
 use super::order::{Start, Tools, put};
+use crate::runtime::blocking::blocking;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 use crate::runtime::process::identity::{Identity, stat};
 use crate::runtime::worker::attempt::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, Cause, Room};
+use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, Room};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
 use crate::spool::codec::{Entry, decode};
 use crate::spool::segment::Follower;
 
+/// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.
+const PASSED: [&str; 6] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "DOCKER_HOST", "ORLOP_DOCKER_HOST"];
 const BELL: u64 = u64::MAX;
 const NOTES: u64 = u64::MAX - 1;
 
 /// What the thread is asked to do.
 #[derive(Debug)]
-pub(in super::super) enum Order {
+pub(in crate::runtime::worker) enum Order {
     Start(Box<AttemptPlan>),
     Adopt(AttemptId, u64, mpsc::SyncSender<io::Result<()>>),
     End(AttemptId, Cause, Duration),
@@ -41,18 +45,40 @@ pub(in super::super) enum Order {
     Stop,
 }
 
+/// Hands over an attempt whose supervisor died and did not write its end: the attempt, its last chunk of output, and the
+/// reason where it is lost.
+pub(in crate::runtime::worker) type Bury = Box<dyn Fn(&AttemptId, u64, &str) -> Result<(), PortError> + Send>;
+
+/// On whose behalf attempts are followed.
+pub(in crate::runtime::worker) struct Ground {
+    /// The directory of attempts.
+    pub(in crate::runtime::worker) work: PathBuf,
+    /// Who is told.
+    pub(in crate::runtime::worker) events: Arc<dyn AttemptEvents>,
+    /// What a supervisor needs.
+    pub(in crate::runtime::worker) tools: Tools,
+    /// What becomes of attempts without a supervisor.
+    pub(in crate::runtime::worker) bury: Bury,
+}
+
+impl fmt::Debug for Ground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ground").field("work", &self.work).finish_non_exhaustive()
+    }
+}
+
 /// The way to the thread.
 #[derive(Debug)]
-pub(in super::super) struct Followers {
-    pub(in super::super) mailbox: Arc<Mailbox<Order>>,
+pub(in crate::runtime::worker) struct Followers {
+    pub(in crate::runtime::worker) mailbox: Arc<Mailbox<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Followers {
     /// Starts it.
-    pub(in super::super) fn start(shared: Arc<Shared>, program: ShimProgram) -> io::Result<Self> {
+    pub(in crate::runtime::worker) fn start(ground: Ground, program: ShimProgram) -> io::Result<Self> {
         let mailbox = Mailbox::new()?;
-        let mut thread = Thread::new(shared, program, Arc::clone(&mailbox))?;
+        let mut thread = Thread::new(ground, program, Arc::clone(&mailbox))?;
         let work = move || {
             if let Err(error) = thread.run() {
                 tracing::error!(%error, "following supervised attempts was given up");
@@ -60,6 +86,21 @@ impl Followers {
         };
         let thread = std::thread::Builder::new().name("orlop-follow".to_owned()).spawn(work)?;
         Ok(Self { mailbox, thread: Some(thread) })
+    }
+
+    /// Goes on with an attempt of an earlier agent.
+    ///
+    /// # Errors
+    /// When its control files cannot be read.
+    pub(in crate::runtime::worker) async fn adopt(&self, id: AttemptId, after_seq: u64) -> Result<(), PortError> {
+        let mailbox = Arc::clone(&self.mailbox);
+        blocking(move || {
+            let (send, answer) = mpsc::sync_channel(1);
+            mailbox.send(Order::Adopt(id, after_seq, send));
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            Ok(answer.recv().map_err(gone)??)
+        })
+        .await
     }
 }
 
@@ -80,6 +121,8 @@ struct Followed {
     keeper: Identity,
     /// Output up to this is known already, and the start is.
     after_seq: u64,
+    /// The last chunk of output that was read.
+    last_seq: u64,
     adopted: bool,
     over: bool,
 }
@@ -94,7 +137,7 @@ struct Keeper {
 
 #[derive(Debug)]
 struct Thread {
-    shared: Arc<Shared>,
+    ground: Ground,
     program: ShimProgram,
     mailbox: Arc<Mailbox<Order>>,
     epoll: Epoll,
@@ -107,13 +150,13 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(shared: Arc<Shared>, program: ShimProgram, mailbox: Arc<Mailbox<Order>>) -> io::Result<Self> {
+    fn new(ground: Ground, program: ShimProgram, mailbox: Arc<Mailbox<Order>>) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         epoll.add(&notes, EpollEvent::new(EpollFlags::EPOLLIN, NOTES))?;
         Ok(Self {
-            shared,
+            ground,
             program,
             mailbox,
             epoll,
@@ -137,7 +180,7 @@ impl Thread {
                     Order::Stop => return Ok(()),
                 }
             }
-            self.shared.events.flush();
+            self.ground.events.flush();
             self.clear();
             let found = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
                 Ok(found) => found,
@@ -157,7 +200,7 @@ impl Thread {
     fn start(&mut self, plan: AttemptPlan) {
         let id = plan.id;
         if let Err(error) = self.try_start(plan) {
-            let control = Control::of(&self.shared.options.work, &id);
+            let control = Control::of(&self.ground.work, &id);
             // A supervisor that got a part of the order may not take it on any more.
             drop(control.standing());
             control.remove();
@@ -165,16 +208,16 @@ impl Thread {
             let message = format!("no supervisor takes the attempt on: {error}");
             let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
             // There may be no room: why it did not start is told all the same.
-            let _ = self.shared.events.log(id, said);
-            self.shared.events.ended(id, end);
+            let _ = self.ground.events.log(id, said);
+            self.ground.events.ended(id, end);
         }
     }
 
     fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
         let id = plan.id;
-        let control = Control::of(&self.shared.options.work, &id);
+        let control = Control::of(&self.ground.work, &id);
         control.create()?;
-        let left = read_lease(&self.shared.options.work).saturating_sub(uptime());
+        let left = read_lease(&self.ground.work).saturating_sub(uptime());
         let mut order = Vec::new();
         put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
         let keeper = self.hand_over(&order)?;
@@ -191,7 +234,8 @@ impl Thread {
         }
         let mut command = Command::new(&self.program.path);
         command.args(&self.program.args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.env_clear().current_dir("/").spawn()?;
+        let passed = PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let mut child = command.env_clear().envs(passed).current_dir("/").spawn()?;
         let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         let keeper = stat(pid).ok_or(io::ErrorKind::NotFound)?.identity;
@@ -199,7 +243,7 @@ impl Thread {
         self.watch_keeper(keeper, end, Some(child))?;
         let (keeper, input) = self.taking.insert((keeper, input));
         let mut first = Vec::new();
-        put(&Tools::new(&self.shared.options), &mut first)?;
+        put(&self.ground.tools, &mut first)?;
         input.write_all(&first)?;
         input.write_all(order)?;
         Ok(*keeper)
@@ -218,13 +262,14 @@ impl Thread {
         self.watched.insert(watch, id);
         let journal = Follower::open(&path)?;
         let (adopted, after_seq) = (after_seq.is_some(), after_seq.unwrap_or(0));
-        self.followed.insert(id, Followed { control, journal, keeper, after_seq, adopted, over: false });
+        self.followed
+            .insert(id, Followed { control, journal, keeper, after_seq, last_seq: after_seq, adopted, over: false });
         self.read(&id);
         Ok(())
     }
 
     fn adopt(&mut self, id: AttemptId, after_seq: u64) -> io::Result<()> {
-        let control = Control::of(&self.shared.options.work, &id);
+        let control = Control::of(&self.ground.work, &id);
         let keeper = match control.standing()? {
             Standing::Kept(keeper) => keeper,
             Standing::Left => Identity { pid: 0, start: 0 },
@@ -275,8 +320,8 @@ impl Thread {
     /// Tells what is new of an attempt.
     fn read(&mut self, id: &AttemptId) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
-        let Followed { journal, after_seq, adopted, over, .. } = followed;
-        let events = &self.shared.events;
+        let Followed { journal, after_seq, last_seq, adopted, over, .. } = followed;
+        let events = &self.ground.events;
         let outcome = journal.read(|payload| match decode(payload) {
             Some(Entry::Started(_, _, started)) => {
                 if !*adopted {
@@ -284,7 +329,10 @@ impl Thread {
                 }
                 true
             }
-            Some(Entry::Log(_, _, chunk)) => chunk.seq <= *after_seq || events.log(*id, chunk) == Room::Free,
+            Some(Entry::Log(_, _, chunk)) => {
+                *last_seq = chunk.seq.max(*last_seq);
+                chunk.seq <= *after_seq || events.log(*id, chunk) == Room::Free
+            }
             Some(Entry::Ended(_, _, end)) => {
                 *over = true;
                 events.ended(*id, *end);
@@ -322,7 +370,8 @@ impl Thread {
             self.read(&id);
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
             let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
-            match remains::end(&self.shared, &id, reason) {
+            match (self.ground.bury)(&id, followed.last_seq, reason) {
+                // Whoever took it over has no use for what its supervisor wrote.
                 Ok(()) => followed.over = true,
                 Err(error) => tracing::error!(attempt = %id, %error, "what a dead supervisor left cannot be ended"),
             }

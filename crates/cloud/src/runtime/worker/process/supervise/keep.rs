@@ -1,5 +1,5 @@
 //! The supervisor: a process that outlives the agent that started it, and keeps attempts to their end. Owns taking orders,
-//! requests and the lease; running is that of the process runtime inside it.
+//! requests and the lease; running is that of the runtime inside it.
 //!
 //! It takes orders over its standard input for as long as its agent lives, and ends when that is closed and no attempt is
 //! left. Whoever comes after its agent finds the attempts by their control files.
@@ -25,7 +25,6 @@ use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Cause;
-use crate::runtime::worker::process::ProcessRuntime;
 
 /// From asking to killing when the lease has run out, at most.
 const LEASE_GRACE: Duration = Duration::from_secs(5);
@@ -34,7 +33,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 struct Keeper {
     tools: Tools,
-    runtime: ProcessRuntime,
+    runtime: Box<dyn JobRuntime>,
     sink: Arc<Sink>,
     own: Identity,
     /// Attempts that end with the lease: until when they may run, and their grace.
@@ -65,7 +64,7 @@ fn run() -> io::Result<()> {
     let mut input = Input::new()?;
     let Some(tools) = input.tools()? else { return Ok(()) };
     let sink = Arc::new(Sink::new()?);
-    let runtime = ProcessRuntime::new(tools.options(), Arc::clone(&sink) as _).map_err(io::Error::other)?;
+    let runtime = tools.runtime(Arc::clone(&sink) as _).map_err(io::Error::other)?;
     let mut keeper = Keeper { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
     loop {
         for start in input.take()? {
@@ -99,7 +98,7 @@ fn wait(input: &Input, signals: &SignalFd, sink: &Sink, limit: PollTimeout) -> i
 impl Keeper {
     fn start(&mut self, start: Start) {
         let (id, plan) = (start.plan.id, start.plan);
-        let control = Control::of(&self.tools.work, &id);
+        let control = Control::of(self.tools.work(), &id);
         // One that may not be taken on any more was given up by a later agent.
         let opened = match control.keep(self.own) {
             Ok(Some(lock)) => self.sink.open(id, &control, lock),
@@ -118,11 +117,11 @@ impl Keeper {
     fn look(&mut self) {
         for id in self.sink.kept() {
             // What cannot be read now is read again with the next signal.
-            if let Ok(Some(request)) = Control::of(&self.tools.work, &id).asked() {
+            if let Ok(Some(request)) = Control::of(self.tools.work(), &id).asked() {
                 self.runtime.end(id, request.cause, Duration::from_millis(request.grace_ms));
             }
         }
-        let (now, renewed) = (uptime(), read_lease(&self.tools.work));
+        let (now, renewed) = (uptime(), read_lease(self.tools.work()));
         for (id, (until, grace)) in &mut self.leased {
             *until = renewed.max(*until);
             if *until <= now {

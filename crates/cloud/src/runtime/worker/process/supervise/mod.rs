@@ -6,7 +6,10 @@ mod follow;
 mod keep;
 mod order;
 mod sink;
+mod standing;
 
-pub(super) use self::control::{Control, Standing, all, write_lease};
-pub(super) use self::follow::{Followers, Order};
+pub(in crate::runtime::worker) use self::control::{Control, all, write_lease};
+pub(in crate::runtime::worker) use self::follow::{Followers, Ground, Order};
 pub use self::keep::main;
+pub(in crate::runtime::worker) use self::order::Tools;
+pub(in crate::runtime::worker) use self::standing::state;

@@ -3,23 +3,40 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use orlop_core::error::PortError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::process::ShimProgram;
+use crate::runtime::worker::JobRuntime;
+#[cfg(feature = "docker")]
+use crate::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
+use crate::runtime::worker::event::AttemptEvents;
 use crate::runtime::worker::plan::AttemptPlan;
-use crate::runtime::worker::process::{Enforce, ProcessOptions};
+use crate::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
 
-/// The first order: what all attempts need.
+/// The first order: what runs attempts, and what all of them need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Tools {
-    pub(super) work: PathBuf,
+pub(in crate::runtime::worker) enum Tools {
+    /// They are processes.
+    Processes(Processes),
+    /// They are containers.
+    #[cfg(feature = "docker")]
+    Containers(ContainerOptions),
+}
+
+/// What processes need.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::runtime::worker) struct Processes {
+    work: PathBuf,
     secrets: Option<PathBuf>,
     worker: String,
     mark: String,
     gpu_vendors: Vec<String>,
+    keep_failed: usize,
     /// Whether groups are made, and below which.
     grouped: bool,
     cgroup: Option<PathBuf>,
@@ -35,24 +52,52 @@ pub(super) struct Start {
 }
 
 impl Tools {
-    pub(super) fn new(options: &ProcessOptions) -> Self {
-        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, cgroup, .. } = options.clone();
+    /// For a supervisor of processes.
+    pub(in crate::runtime::worker) fn of_processes(options: &ProcessOptions) -> Self {
+        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, keep_failed, cgroup, .. } = options.clone();
         let text = |argument: &OsString| argument.to_string_lossy().into_owned();
         let launcher = options.launcher.as_ref();
         let launcher = launcher.map(|program| (program.path.clone(), program.args.iter().map(text).collect()));
         let grouped = options.enforce != Enforce::Off;
-        Self { work, secrets, worker, mark, gpu_vendors, grouped, cgroup, launcher }
+        Self::Processes(Processes { work, secrets, worker, mark, gpu_vendors, keep_failed, grouped, cgroup, launcher })
     }
 
+    /// The directory of attempts.
+    pub(super) fn work(&self) -> &Path {
+        match self {
+            Self::Processes(processes) => &processes.work,
+            #[cfg(feature = "docker")]
+            Self::Containers(options) => &options.work,
+        }
+    }
+
+    /// The runtime in the supervisor, which tells `events`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn runtime(&self, events: Arc<dyn AttemptEvents>) -> Result<Box<dyn JobRuntime>, PortError> {
+        match self {
+            Self::Processes(processes) => Ok(Box::new(ProcessRuntime::new(processes.options(), events)?)),
+            #[cfg(feature = "docker")]
+            Self::Containers(options) => {
+                let options = ContainerOptions { inside: true, ..options.clone() };
+                Ok(Box::new(ContainerRuntime::new(options, events)?))
+            }
+        }
+    }
+}
+
+impl Processes {
     /// The choices for the runtime in the supervisor, which does nothing else.
-    pub(super) fn options(&self) -> ProcessOptions {
-        let Self { work, secrets, worker, mark, gpu_vendors, grouped, cgroup, launcher } = self.clone();
+    fn options(&self) -> ProcessOptions {
+        let Self { work, secrets, worker, mark, gpu_vendors, keep_failed, grouped, cgroup, launcher } = self.clone();
         let launcher =
             launcher.map(|(path, args)| ShimProgram { path, args: args.into_iter().map(Into::into).collect() });
         ProcessOptions {
             secrets,
             mark,
             gpu_vendors,
+            keep_failed,
             exclusive: true,
             inside: true,
             enforce: if grouped { Enforce::Auto } else { Enforce::Off },

@@ -1,0 +1,43 @@
+//! What control files and journal say of an attempt to whoever comes later. Owns reading them; never ends anything.
+
+use std::io;
+
+use orlop_core::error::PortError;
+
+use super::control::{Control, Standing};
+use crate::runtime::logs::now;
+use crate::runtime::worker::RemainsState;
+use crate::runtime::worker::event::Started;
+use crate::spool::codec::{Entry, decode};
+use crate::spool::segment::Follower;
+
+/// The state of an attempt under a supervisor; none where no supervisor keeps it and its end was not written.
+///
+/// # Errors
+/// When the files cannot be read.
+pub(in crate::runtime::worker) fn state(control: &Control) -> Result<Option<RemainsState>, PortError> {
+    if !control.exists() {
+        return Ok(None);
+    }
+    let kept = match control.standing() {
+        Ok(Standing::Kept(_)) => true,
+        Ok(Standing::Left) => false,
+        // It is being taken on at this moment.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
+        Err(error) => return Err(error.into()),
+    };
+    let (mut started, mut ended) = (None, false);
+    Follower::open(&control.journal())?.read(|payload| {
+        match decode(payload) {
+            Some(Entry::Started(_, _, found)) => started = Some(found),
+            Some(Entry::Ended(..)) => ended = true,
+            _ => {}
+        }
+        true
+    })?;
+    if ended {
+        return Ok(Some(RemainsState::Ended));
+    }
+    let unknown = || Started { handle: "0".to_owned(), at: now() };
+    Ok(kept.then(|| RemainsState::Alive { started: started.unwrap_or_else(unknown) }))
+}
