@@ -111,7 +111,8 @@ impl TryFrom<v1::Hello> for Hello {
 /// The first frame of the server on a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Welcome {
-    /// The last frame of the agent whose effects are committed.
+    /// The last frame of the agent that was received: later ones are sent again. Its effects need not be committed, so it
+    /// frees nothing; that is said by `ack`.
     pub last_worker_seq: u64,
     /// Attempts that go on.
     pub keep: Vec<AttemptRef>,

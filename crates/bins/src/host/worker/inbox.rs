@@ -36,7 +36,7 @@ pub(super) struct Asked {
 /// # Errors
 /// When the spool cannot be written; the frame is then not acknowledged and comes again.
 pub(super) fn apply(
-    frame: ServerFrame,
+    mut frame: ServerFrame,
     core: &mut Core,
     outbox: &mut Outbox,
     now: Now,
@@ -44,21 +44,17 @@ pub(super) fn apply(
 ) -> io::Result<Asked> {
     let mut asked = Asked { pause: Duration::from_millis(u64::from(frame.retry_after_ms)), ..Asked::default() };
     if frame.lease_ms > 0 {
-        core.lease.answered(Duration::from_millis(u64::from(frame.lease_ms)));
+        core.beat_answered(frame.lease_ms);
         core.renewed(now.clock, acts);
         asked.renewed = true;
     }
     outbox.acknowledged(frame.ack, core);
     outbox.credit(frame.log_credit);
-    asked.directive = frame.directive;
+    asked.directive = frame.directive.take();
     if frame.seq != 0 && frame.seq <= outbox.heard {
         return Ok(asked);
     }
-    if frame.seq != 0 {
-        // Slots that the server counted as free when it decided are not inherited. Frames without a number are of no
-        // turn: what was decided before may still come behind them.
-        core.slots.acknowledged(frame.ack);
-    }
+    core.slots.received(&frame);
     let came: Vec<u64> = frame.specs.iter().map(|spec| spec.spec_id).collect();
     for spec in &frame.specs {
         core.specs.put(spec.spec_id, &spec.spec);

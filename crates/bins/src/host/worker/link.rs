@@ -57,6 +57,11 @@ pub trait Link: Send + Sync + std::fmt::Debug {
     /// See [`LinkError`].
     async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError>;
 
+    /// Whether the worker's certificate is to be renewed, which registering again does. Said once for a while.
+    fn wants_renewal(&self) -> bool {
+        false
+    }
+
     /// The next call goes to the next server of several.
     fn rotate(&self);
 }

@@ -3,7 +3,7 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `core`, `slots`, `gpus`, `lease`, `specs`, `work` | what every event leads to; pure but for the spool |
+//! | `core`, `gpus`, `specs`, `work`, `clock` | what every event leads to; pure but for the spool |
 //! | `shared` | the one lock around it, and carrying out |
 //! | `outbox`, `inbox` | frames: what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
@@ -11,10 +11,10 @@
 //! | `recovery`, `state` | what stays when an agent ends |
 
 mod backoff;
+mod clock;
 mod core;
 mod gpus;
 mod inbox;
-mod lease;
 pub mod link;
 pub mod machine;
 mod monitor;
@@ -27,7 +27,6 @@ pub mod remote;
 mod runtimes;
 mod session;
 mod shared;
-mod slots;
 mod specs;
 mod state;
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub struct AgentOptions {
     pub steps: Option<ShimProgram>,
     /// How processes are started in control groups; none: without limits.
     pub launcher: Option<ShimProgram>,
+    /// How many directories of attempts that failed stay, the latest ones.
+    pub keep_failed: usize,
     /// Whether limits are enforced.
     pub enforce: Enforce,
     /// Control group below which those of attempts are made; none: the program's own, if it was delegated.
@@ -80,6 +82,7 @@ impl AgentOptions {
             supervisor: None,
             steps: None,
             launcher: None,
+            keep_failed: 0,
             enforce: Enforce::Auto,
             cgroup: None,
             backoff: Duration::from_secs(60),

@@ -77,6 +77,7 @@ impl Outbox {
             self.log_bytes -= sent.log_bytes;
         }
         self.seq = seq;
+        core.slots.resumed(seq);
         core.spool.rewind(self.sent.back().map_or(self.done, |sent| sent.cursor));
     }
 
@@ -116,12 +117,10 @@ impl Outbox {
             return None;
         }
         self.seq += 1;
-        for result in &frame.results {
-            core.slots.told(&super::work::local(result.attempt), self.seq);
-        }
         self.log_bytes += log_bytes;
         self.sent.push_back(Sent { seq: self.seq, entries, log_bytes, cursor: core.spool.cursor() });
         (frame.seq, frame.ack) = (self.seq, self.heard);
+        core.slots.framed(&frame);
         Some(frame)
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -19,13 +19,15 @@ use tokio::sync::mpsc;
 use super::link::{Link, LinkError, Stream};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::grpc::{Connector, Endpoint, Refusal, WorkerClient};
-use crate::wire::identity::{Csr, JoinToken, renewal};
+use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
 use crate::wire::problem::Code;
 use crate::wire::status::{Heartbeat, HeartbeatAnswer};
 use crate::wire::worker::{Registered, Registration};
 
 /// Frames that may wait on either side of a stream.
 const WAITING: usize = 16;
+/// Between two times a certificate is asked for that was not given.
+const RENEW_AGAIN: Duration = Duration::from_secs(600);
 /// How long a server that names no time is left alone.
 const LATER: Duration = Duration::from_millis(100);
 
@@ -49,6 +51,8 @@ pub struct RemoteLink {
     badge: Mutex<Option<Badge>>,
     place: PathBuf,
     client: Mutex<Option<WorkerClient>>,
+    /// When a renewal was asked for.
+    asked: Mutex<Option<Instant>>,
 }
 
 impl std::fmt::Debug for RemoteLink {
@@ -72,12 +76,18 @@ impl RemoteLink {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let (current, badge, client) = (AtomicUsize::new(0), Mutex::new(badge), Mutex::default());
-        Ok(Self { endpoints, current, token, badge, place, client })
+        let (current, badge) = (AtomicUsize::new(0), Mutex::new(badge));
+        let (client, asked) = (Mutex::default(), Mutex::default());
+        Ok(Self { endpoints, current, token, badge, place, client, asked })
     }
 
     fn badge(&self) -> Option<Badge> {
         self.badge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The certificate that speaks for the worker; one that has expired only where there is no token to join anew.
+    fn speaker(&self) -> Option<Badge> {
+        self.badge().filter(|badge| self.token.is_none() || now() < expiry(badge.issued))
     }
 
     /// How the next server is reached: with the certificate, else by the token, else without TLS.
@@ -86,7 +96,7 @@ impl RemoteLink {
         let endpoint = self.endpoints.get(at).cloned();
         let endpoint =
             endpoint.ok_or_else(|| Box::new(crate::wire::problem::Problem::new(Code::Internal, "no server")))?;
-        match (self.badge(), &self.token) {
+        match (self.speaker(), &self.token) {
             (Some(badge), _) => Connector::fleet(endpoint, &badge.authority, Some((&badge.certificate, &badge.key))),
             (None, Some(token)) => Connector::joining(endpoint, token),
             (None, None) => Connector::plain(endpoint),
@@ -151,7 +161,7 @@ impl Link for RemoteLink {
             None
         };
         let request = csr.as_ref().map(|csr| csr.request.clone()).unwrap_or_default();
-        let join_token = match (&self.token, self.badge()) {
+        let join_token = match (&self.token, self.speaker()) {
             (Some(token), None) => token.reveal(),
             _ => String::new(),
         };
@@ -212,6 +222,19 @@ impl Link for RemoteLink {
         self.client().await?.heartbeat(beat).await.map_err(|refusal| why(&refusal))
     }
 
+    fn wants_renewal(&self) -> bool {
+        if self.badge().is_none() || !self.wants_certificate() {
+            return false;
+        }
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        // A server that signs none is not asked with every heartbeat.
+        let due = asked.is_none_or(|at| at.elapsed() >= RENEW_AGAIN);
+        if due {
+            *asked = Some(Instant::now());
+        }
+        due
+    }
+
     fn rotate(&self) {
         self.current.fetch_add(1, Ordering::Relaxed);
         self.forget();
@@ -238,6 +261,22 @@ mod tests {
         assert!(matches!(of(Code::RateLimited, None), LinkError::Later(..)));
         assert!(matches!(of(Code::Precondition, None), LinkError::Refused(_)));
         assert!(matches!(of(Code::Internal, None), LinkError::Unreachable(_)));
+    }
+
+    #[test]
+    fn s4_a_certificate_is_renewed_at_two_thirds_of_its_time_and_asked_for_now_and_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = || RemoteLink::new(vec!["http://127.0.0.1:1".parse().unwrap()], None, dir.path()).unwrap();
+        assert!(!link().wants_renewal(), "there is none");
+        let day = 86_400_000;
+        for (age, due) in [(day / 2, false), (day * 2 / 3 + 1000, true)] {
+            let issued = Time::from_millis(now().millis() - age);
+            let (certificate, key, authority) = (Vec::new(), String::new(), Vec::new());
+            link().keep(Badge { certificate, key, authority, issued }).unwrap();
+            let link = link();
+            assert_eq!((link.wants_renewal(), link.wants_renewal()), (due, false));
+            assert!(link.speaker().is_some(), "without a token even an old one is better than none");
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn make(
         chosen.supervisor.clone_from(&options.supervisor);
         chosen.launcher.clone_from(&options.launcher);
         chosen.cgroup.clone_from(&options.cgroup);
-        chosen.enforce = options.enforce;
+        (chosen.enforce, chosen.keep_failed) = (options.enforce, options.keep_failed);
         (chosen.exclusive, chosen.gpu_vendors) = (options.exclusive, vendors.into_iter().collect());
         runtimes.insert(Runtime::Process, Arc::new(ProcessRuntime::new(chosen, Arc::clone(events))?));
     }
@@ -54,6 +54,7 @@ pub(super) fn make(
         chosen.network.clone_from(&containers.network);
         chosen.capabilities.clone_from(&containers.capabilities);
         chosen.supervisor.clone_from(&options.supervisor);
+        chosen.keep_failed = options.keep_failed;
         runtimes.insert(Runtime::Docker, Arc::new(ContainerRuntime::new(chosen, Arc::clone(events))?));
     }
     Ok(runtimes)

@@ -12,9 +12,12 @@ use orlop_core::spec::job::{self, JobSpec, Overlap, Resources, Runtime};
 use orlop_scheduler::token::AttemptRef;
 
 use super::gpus::{Ask, AskKind};
-use super::slots::Kind;
 use crate::host::flow::fleet::COMMAND;
 use crate::wire::attempt::{AssignJob, SecretAs};
+
+/// Tenant and class of attempts, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Kind(pub(super) u32);
 
 /// The attempt as the runtimes name it.
 pub(super) const fn local(attempt: AttemptRef) -> AttemptId {

@@ -27,6 +27,12 @@ pub fn renewal(issued: Time) -> Time {
     issued.plus(DAY * WORKER_DAYS * 2 / 3)
 }
 
+/// When a worker's certificate that was made at `issued` is good no more.
+#[must_use]
+pub fn expiry(issued: Time) -> Time {
+    issued.plus(DAY * WORKER_DAYS)
+}
+
 const DAY: Duration = Duration::from_secs(86_400);
 /// Clocks may differ by so much.
 const SKEW: Duration = Duration::from_secs(300);

@@ -10,7 +10,7 @@ mod tests;
 
 use std::fmt;
 
-pub use authority::{Authority, Csr, SERVER_NAME, ServerIdentity, WORKER_DAYS, renewal};
+pub use authority::{Authority, Csr, SERVER_NAME, ServerIdentity, WORKER_DAYS, expiry, renewal};
 pub use join::{JoinToken, JoinTokenError};
 pub use peer::PeerCertificate;
 pub(super) use pin::{Trust, client_config};

@@ -9,8 +9,9 @@ use super::MILLI;
 /// never.
 const UNANSWERED: usize = 64;
 
+/// The lease of one session. Times are in microseconds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lease {
+pub struct Lease {
     /// When the unanswered heartbeats of this stream were sent, the oldest first.
     sent: VecDeque<u64>,
     /// Of the heartbeats of this stream so many were forgotten unanswered.
@@ -20,7 +21,7 @@ pub(super) struct Lease {
 
 impl Lease {
     /// A heartbeat leaves.
-    pub(super) fn beat(&mut self, now: u64) {
+    pub fn beat(&mut self, now: u64) {
         if self.sent.len() == UNANSWERED {
             self.sent.pop_front();
             self.forgotten += 1;
@@ -29,7 +30,7 @@ impl Lease {
     }
 
     /// The oldest unanswered heartbeat is answered.
-    pub(super) fn answered(&mut self, lease_ms: u32) {
+    pub fn answered(&mut self, lease_ms: u32) {
         if self.forgotten > 0 {
             self.forgotten -= 1;
         } else if let Some(sent) = self.sent.pop_front() {
@@ -38,17 +39,19 @@ impl Lease {
     }
 
     /// A heartbeat that was sent by another way is answered.
-    pub(super) fn granted(&mut self, sent: u64, lease_ms: u32) {
+    pub fn granted(&mut self, sent: u64, lease_ms: u32) {
         self.until = self.until.max(sent.saturating_add(u64::from(lease_ms) * MILLI));
     }
 
     /// Heartbeats of a broken stream are never answered.
-    pub(super) fn broken(&mut self) {
+    pub fn broken(&mut self) {
         self.sent.clear();
         self.forgotten = 0;
     }
 
-    pub(super) fn until(&self) -> u64 {
+    /// Until when it holds; 0 where there never was one.
+    #[must_use]
+    pub fn until(&self) -> u64 {
         self.until
     }
 }

@@ -16,6 +16,7 @@ pub(super) mod tests;
 mod window;
 
 pub use agent::{AgentSession, Receipt};
+pub use lease::Lease;
 pub use server::{Outgoing, ServerSession};
 pub use slots::Slots;
 pub use specs::SpecCache;

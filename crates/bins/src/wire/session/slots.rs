@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use orlop_scheduler::token::AttemptRef;
 
-use super::super::attempt::AssignJob;
 use super::super::frame::{ServerFrame, WorkerFrame};
 
 /// A slot that is free here while the server does not know it yet.
@@ -23,21 +22,31 @@ struct Vacancy {
 
 #[derive(Clone, Debug, Default)]
 struct Line {
-    waiting: VecDeque<AssignJob>,
+    waiting: VecDeque<AttemptRef>,
     vacancies: VecDeque<Vacancy>,
+    /// Attempts that hold a slot.
+    live: usize,
+    /// Since when somebody waits though nobody holds a slot.
+    stuck: Option<u64>,
+}
+
+impl Line {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.vacancies.is_empty() && self.live == 0
+    }
 }
 
 /// Local queues by tenant and class.
 #[derive(Clone, Debug)]
 pub struct Slots<K> {
     lines: BTreeMap<K, Line>,
-    /// Ends that are in no frame yet, with their line.
-    unframed: BTreeMap<AttemptRef, K>,
+    /// The lines of ends that left vacancies.
+    ends: BTreeMap<AttemptRef, K>,
 }
 
 impl<K> Default for Slots<K> {
     fn default() -> Self {
-        Self { lines: BTreeMap::new(), unframed: BTreeMap::new() }
+        Self { lines: BTreeMap::new(), ends: BTreeMap::new() }
     }
 }
 
@@ -48,24 +57,37 @@ impl<K: Ord + Clone> Slots<K> {
         if frame.seq == 0 {
             return;
         }
-        for line in self.lines.values_mut() {
-            line.vacancies.retain(|vacancy| vacancy.mark.is_none_or(|mark| mark > frame.ack));
-        }
-        self.lines.retain(|_, line| !line.waiting.is_empty() || !line.vacancies.is_empty());
+        let ends = &mut self.ends;
+        self.lines.retain(|_, line| {
+            line.vacancies.retain(|vacancy| {
+                let stays = vacancy.mark.is_none_or(|mark| mark > frame.ack);
+                if !stays {
+                    ends.remove(&vacancy.ended);
+                }
+                stays
+            });
+            !line.is_empty()
+        });
     }
 
-    /// An attempt came that inherits. Returned, it is to start at once in a vacancy; else it waits.
+    /// An attempt starts in a slot that the server charged for it.
+    pub fn started(&mut self, key: &K) {
+        self.lines.entry(key.clone()).or_default().live += 1;
+    }
+
+    /// An attempt came that inherits. True when it is to start at once in a vacancy; else it waits.
     #[must_use]
-    pub fn inherit(&mut self, key: &K, assign: AssignJob) -> Option<AssignJob> {
+    pub fn inherit(&mut self, key: &K, attempt: AttemptRef) -> bool {
         let line = self.lines.entry(key.clone()).or_default();
         match line.vacancies.pop_front() {
             Some(vacancy) => {
-                self.unframed.remove(&vacancy.ended);
-                Some(assign)
+                self.ends.remove(&vacancy.ended);
+                line.live += 1;
+                true
             }
             None => {
-                line.waiting.push_back(assign);
-                None
+                line.waiting.push_back(attempt);
+                false
             }
         }
     }
@@ -73,27 +95,35 @@ impl<K: Ord + Clone> Slots<K> {
     /// An attempt that held a slot ended. Returned is the attempt that is to start in its place; without one the slot is
     /// vacant until the server knows. The start is to be reported after the end.
     #[must_use]
-    pub fn ended(&mut self, key: &K, attempt: AttemptRef) -> Option<AssignJob> {
+    pub fn ended(&mut self, key: &K, attempt: AttemptRef) -> Option<AttemptRef> {
         let line = self.lines.entry(key.clone()).or_default();
         let next = line.waiting.pop_front();
         if next.is_none() {
+            line.live = line.live.saturating_sub(1);
             line.vacancies.push_back(Vacancy { ended: attempt, mark: None });
-            self.unframed.insert(attempt, key.clone());
+            self.ends.insert(attempt, key.clone());
         }
         next
     }
 
-    /// A frame was made for the first time: its ends now have a number.
+    /// A frame was made: its ends have its number.
     pub fn framed(&mut self, frame: &WorkerFrame) {
-        if frame.seq == 0 || self.unframed.is_empty() {
+        if frame.seq == 0 || self.ends.is_empty() {
             return;
         }
         for result in &frame.results {
-            let Some(key) = self.unframed.remove(&result.attempt) else { continue };
-            let vacancies = self.lines.get_mut(&key).map(|line| &mut line.vacancies);
-            for vacancy in vacancies.into_iter().flatten().filter(|vacancy| vacancy.ended == result.attempt) {
+            let Some(line) = self.ends.get(&result.attempt).and_then(|key| self.lines.get_mut(key)) else { continue };
+            for vacancy in line.vacancies.iter_mut().filter(|vacancy| vacancy.ended == result.attempt) {
                 vacancy.mark = Some(frame.seq);
             }
+        }
+    }
+
+    /// A new stream of the session, on which frames up to `received` are not made again: ends in later ones have no
+    /// number until they are, and another one then perhaps.
+    pub fn resumed(&mut self, received: u64) {
+        for vacancy in self.lines.values_mut().flat_map(|line| &mut line.vacancies) {
+            vacancy.mark = vacancy.mark.filter(|mark| *mark <= received);
         }
     }
 
@@ -101,18 +131,33 @@ impl<K: Ord + Clone> Slots<K> {
     pub fn revoke(&mut self, key: &K, attempt: AttemptRef) -> bool {
         let Some(line) = self.lines.get_mut(key) else { return false };
         let before = line.waiting.len();
-        line.waiting.retain(|assign| assign.attempt != attempt);
+        line.waiting.retain(|waiting| *waiting != attempt);
         line.waiting.len() < before
     }
 
     /// Attempts that wait, of all lines.
-    pub fn waiting(&self) -> impl Iterator<Item = &AssignJob> {
-        self.lines.values().flat_map(|line| &line.waiting)
+    pub fn waiting(&self) -> impl Iterator<Item = AttemptRef> {
+        self.lines.values().flat_map(|line| &line.waiting).copied()
     }
 
-    /// A new session began: nothing is vacant, and what waited is returned.
-    pub fn clear(&mut self) -> Vec<AssignJob> {
-        self.unframed.clear();
-        std::mem::take(&mut self.lines).into_values().flat_map(|line| line.waiting).collect()
+    /// Attempts that wait in lines where nobody holds a slot since `patience`: nothing will ever end for them. They wait no
+    /// longer.
+    pub fn stuck(&mut self, now: u64, patience: u64) -> Vec<AttemptRef> {
+        let mut given_back = Vec::new();
+        for line in self.lines.values_mut() {
+            if line.live > 0 || line.waiting.is_empty() {
+                line.stuck = None;
+            } else if now.saturating_sub(*line.stuck.get_or_insert(now)) >= patience {
+                given_back.extend(line.waiting.drain(..));
+            }
+        }
+        given_back
+    }
+
+    /// A new session began: nothing is vacant.
+    pub fn new_session(&mut self) {
+        self.ends.clear();
+        self.lines.values_mut().for_each(|line| line.vacancies.clear());
+        self.lines.retain(|_, line| !line.is_empty());
     }
 }

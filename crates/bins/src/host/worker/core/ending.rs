@@ -8,7 +8,7 @@ use orlop_cloud::spool::Recovered;
 use orlop_core::time::Time;
 
 use super::{Act, Core, State};
-use crate::host::worker::work::local;
+use crate::host::worker::work::{local, remote};
 use crate::wire::attempt::{CancelJob, CancelWhy};
 
 impl Core {
@@ -82,12 +82,12 @@ impl Core {
         let held = self.held.len();
         self.held.retain(|other| *other != id);
         if let Some(kind) = kind
-            && !self.slots.revoke(kind, &id)
+            && !self.slots.revoke(&kind, remote(id))
             && self.held.len() < held
         {
             // It had a slot and waited for the lease only: nobody inherits it without one either.
-            if let Some(next) = self.slots.end(kind, id) {
-                self.held.push_back(next);
+            if let Some(next) = self.slots.ended(&kind, remote(id)) {
+                self.held.push_back(local(next));
             }
         }
         true
@@ -119,8 +119,9 @@ impl Core {
         let attempt = self.attempts.remove(&id);
         self.ledger.give_back(&id);
         self.spool.ended(id, end)?;
-        if let Some(next) = attempt.and_then(|attempt| attempt.kind).and_then(|kind| self.slots.end(kind, id)) {
-            self.start(next, now, acts);
+        let kind = attempt.and_then(|attempt| attempt.kind);
+        if let Some(next) = kind.and_then(|kind| self.slots.ended(&kind, remote(id))) {
+            self.start(local(next), now, acts);
         }
         Ok(())
     }

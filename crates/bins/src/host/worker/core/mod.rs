@@ -14,12 +14,12 @@ use orlop_cloud::spool::{Cursor, Recovered, Spool};
 use orlop_core::spec::job::Runtime;
 use orlop_core::time::Time;
 
+use crate::host::worker::clock::{Clock, micros};
 use crate::host::worker::gpus::{Gpu, Ledger};
-use crate::host::worker::lease::Lease;
-use crate::host::worker::slots::{Kind, Slots};
 use crate::host::worker::specs::Specs;
-use crate::host::worker::work::{Work, local, plan};
+use crate::host::worker::work::{Kind, Work, local, plan, remote};
 use crate::wire::attempt::{AssignJob, Mode};
+use crate::wire::session::{Lease, Slots};
 
 pub(in crate::host::worker) use self::taken::Taken;
 
@@ -77,9 +77,10 @@ pub(in crate::host::worker) struct Sum {
 #[derive(Debug)]
 pub(in crate::host::worker) struct Core {
     pub(in crate::host::worker) spool: Spool,
-    pub(in crate::host::worker) slots: Slots,
+    pub(in crate::host::worker) slots: Slots<Kind>,
     pub(in crate::host::worker) specs: Specs,
-    pub(in crate::host::worker) lease: Lease,
+    lease: Lease,
+    clock: Clock,
     ledger: Ledger,
     runtimes: Vec<Runtime>,
     attempts: BTreeMap<AttemptId, Attempt>,
@@ -97,7 +98,8 @@ impl Core {
             spool,
             slots: Slots::default(),
             specs: Specs::default(),
-            lease: Lease::new(),
+            lease: Lease::default(),
+            clock: Clock::new(Instant::now()),
             ledger: Ledger::new(gpus),
             runtimes,
             attempts: BTreeMap::new(),
@@ -154,10 +156,10 @@ impl Core {
         self.take_on(id, &work, plan);
         let starts = match mode {
             Mode::Now => {
-                self.slots.start(work.kind);
+                self.slots.started(&work.kind);
                 true
             }
-            Mode::Inherit => self.slots.inherit(work.kind, id),
+            Mode::Inherit => self.slots.inherit(&work.kind, remote(id)),
         };
         if starts {
             self.start(id, now, acts);
@@ -178,7 +180,7 @@ impl Core {
 
     /// Starts an attempt that has a slot, or holds it until there is a lease.
     fn start(&mut self, id: AttemptId, now: Instant, acts: &mut Vec<Act>) {
-        if self.lease.left(now).is_zero() {
+        if self.lease_left(now).is_zero() {
             self.held.push_back(id);
             return;
         }
@@ -188,9 +190,34 @@ impl Core {
         }
     }
 
+    /// How much is left of the lease; nothing when it has run out or there never was one.
+    pub(in crate::host::worker) fn lease_left(&self, now: Instant) -> Duration {
+        Duration::from_micros(self.lease.until().saturating_sub(self.clock.micros(now)))
+    }
+
+    /// A heartbeat leaves.
+    pub(in crate::host::worker) fn beat(&mut self, now: Instant) {
+        self.lease.beat(self.clock.micros(now));
+    }
+
+    /// The oldest heartbeat is answered.
+    pub(in crate::host::worker) fn beat_answered(&mut self, lease_ms: u32) {
+        self.lease.answered(lease_ms);
+    }
+
+    /// Registration renews the lease as well, from when it was asked for.
+    pub(in crate::host::worker) fn lease_granted(&mut self, asked: Instant, lease_ms: u32) {
+        self.lease.granted(self.clock.micros(asked), lease_ms);
+    }
+
+    /// The stream is gone, and with it the answers.
+    pub(in crate::host::worker) fn disconnected(&mut self) {
+        self.lease.broken();
+    }
+
     /// The lease was renewed: whoever was held starts.
     pub(in crate::host::worker) fn renewed(&mut self, now: Instant, acts: &mut Vec<Act>) {
-        if !self.lease.left(now).is_zero() {
+        if !self.lease_left(now).is_zero() {
             for id in std::mem::take(&mut self.held) {
                 self.start(id, now, acts);
             }
@@ -260,8 +287,8 @@ impl Core {
     /// # Errors
     /// When the spool cannot be written.
     pub(in crate::host::worker) fn tick(&mut self, now: Instant, acts: &mut Vec<Act>) -> io::Result<()> {
-        for id in self.slots.stuck(now, STUCK) {
-            self.revoke(id)?;
+        for attempt in self.slots.stuck(self.clock.micros(now), micros(STUCK)) {
+            self.revoke(local(attempt))?;
         }
         for id in self.spool.take_relieved() {
             if let Some(attempt) = self.attempts.get(&id) {

@@ -92,6 +92,9 @@ struct Flags {
     /// A capability that containers keep; repeat it for more; all others are dropped
     #[arg(long = "keep-capability", env = "ORLOP_WORKER_KEEP_CAPABILITIES", value_delimiter = ',')]
     keep_capabilities: Vec<String>,
+    /// How many directories of attempts that failed stay; default: none
+    #[arg(long, env = "ORLOP_WORKER_KEEP_FAILED")]
+    keep_failed: Option<usize>,
     /// Whether limits are enforced by control groups
     #[arg(long, env = "ORLOP_WORKER_ENFORCE", value_enum)]
     enforce: Option<Limits>,
@@ -147,6 +150,7 @@ struct FileSettings {
     docker_host: Option<String>,
     network: Option<String>,
     keep_capabilities: Vec<String>,
+    keep_failed: Option<usize>,
     enforce: Option<Limits>,
     cgroup: Option<PathBuf>,
     spool_logs: Option<u64>,
@@ -173,6 +177,7 @@ pub(super) struct Config {
     docker_host: Option<String>,
     network: Option<String>,
     keep_capabilities: Vec<String>,
+    keep_failed: usize,
     enforce: Limits,
     cgroup: Option<PathBuf>,
     spool_logs: u64,
@@ -216,6 +221,7 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Config, C
         docker_host: flags.docker_host.or(file.docker_host),
         network: flags.network.or(file.network),
         keep_capabilities: or(flags.keep_capabilities, file.keep_capabilities),
+        keep_failed: flags.keep_failed.or(file.keep_failed).unwrap_or(0),
         enforce: flags.enforce.or(file.enforce).unwrap_or_default(),
         cgroup: flags.cgroup.or(file.cgroup),
         spool_logs: flags.spool_logs.or(file.spool_logs).unwrap_or(1 << 30),
@@ -266,6 +272,7 @@ impl Config {
                 network: self.network.clone(),
                 capabilities: self.keep_capabilities.clone(),
             }),
+            keep_failed: self.keep_failed,
             enforce: match self.enforce {
                 Limits::Auto => Enforce::Auto,
                 Limits::Require => Enforce::Require,

@@ -121,7 +121,7 @@ impl Session {
         loop {
             let begun = Instant::now();
             let left = self.once().await;
-            self.shared.lock().lease.disconnected();
+            self.shared.lock().disconnected();
             let (error, asked) = match left {
                 Left::Done => return,
                 Left::Because(error) => {
@@ -135,6 +135,7 @@ impl Session {
                     tracing::error!(worker = %self.state.worker, %error, "trying again will help when this is changed");
                     backoff.refused();
                     self.session = None;
+                    self.link.rotate();
                 }
                 LinkError::Unreachable(_) | LinkError::Later(..) => {
                     tracing::warn!(worker = %self.state.worker, %error, "connecting again");
@@ -234,7 +235,7 @@ impl Session {
         {
             let mut core = self.shared.lock();
             core.new_session();
-            core.lease.granted(asked_at, Duration::from_millis(u64::from(registered.lease_ms)));
+            core.lease_granted(asked_at, registered.lease_ms);
             core.renewed(Instant::now(), &mut acts);
         }
         self.renew_runtimes();
@@ -244,7 +245,7 @@ impl Session {
 
     fn hello(&self, session: SessionId) -> WorkerFrame {
         let mut core = self.shared.lock();
-        core.lease.sent(Instant::now());
+        core.beat(Instant::now());
         let live = core.held().into_iter().map(|held| Live {
             attempt: remote(held.id),
             state: if held.running { LiveState::Running } else { LiveState::Accepted },

@@ -16,7 +16,7 @@ use crate::wire::status::{Allocated, SpoolStatus, WorkerStatus};
 impl Session {
     pub(super) async fn beat(&mut self, stream: &Stream) -> Result<(), LinkError> {
         let status = self.status();
-        self.shared.lock().lease.sent(Instant::now());
+        self.shared.lock().beat(Instant::now());
         let frame = WorkerFrame { ack: self.outbox.heard, status: Some(status), ..WorkerFrame::default() };
         self.put(stream, frame).await
     }
@@ -51,8 +51,12 @@ impl Session {
         }
     }
 
-    /// A runtime that was not offered works by now: the server learns of it when the agent registers again.
+    /// What the server learns, or gives, when the agent registers again: a runtime that was not offered works by now, or
+    /// the certificate is old.
     pub(super) fn look_for_more(&self) -> Result<(), LinkError> {
+        if self.link.wants_renewal() {
+            return Err(LinkError::SessionOver("the certificate is to be renewed".to_owned()));
+        }
         match self.answers.working().difference(&self.offered).next() {
             None => Ok(()),
             Some(runtime) => Err(LinkError::SessionOver(format!("runtime {runtime} works now and is to be offered"))),
@@ -83,7 +87,7 @@ impl Session {
     }
 
     pub(super) fn renew_runtimes(&self) {
-        let left = self.shared.lock().lease.left(Instant::now());
+        let left = self.shared.lock().lease_left(Instant::now());
         self.shared.runtimes().values().for_each(|runtime| runtime.renew_lease(left));
     }
 

@@ -1,6 +1,7 @@
 //! A server made of channels, and an agent connected to it. Owns waiting with a limit; judges nothing by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub(super) struct Server {
     pub(super) lease_ms: Mutex<u32>,
     pub(super) refusal: Mutex<Option<LinkError>>,
     pub(super) registrations: Mutex<Vec<Registration>>,
+    pub(super) renewal: AtomicBool,
     streams: mpsc::Sender<Served>,
 }
 
@@ -77,6 +79,10 @@ impl Link for Server {
         Err(LinkError::Unreachable("not in this test".to_owned()))
     }
 
+    fn wants_renewal(&self) -> bool {
+        self.renewal.swap(false, Ordering::Relaxed)
+    }
+
     fn rotate(&self) {}
 }
 
@@ -114,6 +120,7 @@ impl Bed {
             lease_ms: Mutex::new(lease_ms),
             refusal: Mutex::default(),
             registrations: Mutex::default(),
+            renewal: AtomicBool::new(false),
             streams,
         });
         let mut options = AgentOptions::new(dir.join("state"));

@@ -140,6 +140,18 @@ async fn s6_a_refused_worker_tries_again_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
+    bed.started(1).await;
+    bed.server.renewal.store(true, std::sync::atomic::Ordering::Relaxed);
+    bed.next_stream().await;
+    assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
+    assert_eq!(bed.stream.hello.live.iter().map(|live| live.attempt).collect::<Vec<_>>(), [attempt(1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s6_after_a_crash_results_are_told_and_what_nobody_kept_is_ended_and_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use orlop_core::id::Epoch;
+use orlop_scheduler::token::AttemptRef;
 use proptest::prelude::*;
 
 use super::super::super::attempt::{AssignJob, Mode};
@@ -54,8 +55,8 @@ impl World {
         }
     }
 
-    fn start(&mut self, assign: &AssignJob) {
-        let number = assign.attempt.job.as_u64();
+    fn start(&mut self, attempt: AttemptRef) {
+        let number = attempt.job.as_u64();
         self.running.push(number);
         self.ran.push(number);
         assert!(self.running.len() <= SLOTS, "{:?} run in {SLOTS} slots", self.running);
@@ -81,7 +82,7 @@ impl World {
         let ended = self.running.remove(which % self.running.len());
         self.agent.ended(JobResult::new(attempt(ended), Ending::Succeeded));
         if let Some(next) = self.slots.ended(&KEY, attempt(ended)) {
-            self.start(&next);
+            self.start(next);
         }
     }
 
@@ -106,10 +107,13 @@ impl World {
         self.slots.received(&frame);
         for assign in frame.assign {
             match assign.mode {
-                Mode::Now => self.start(&assign),
+                Mode::Now => {
+                    self.slots.started(&KEY);
+                    self.start(assign.attempt);
+                }
                 Mode::Inherit => {
-                    if let Some(assign) = self.slots.inherit(&KEY, assign) {
-                        self.start(&assign);
+                    if self.slots.inherit(&KEY, assign.attempt) {
+                        self.start(assign.attempt);
                     }
                 }
             }
@@ -164,7 +168,6 @@ proptest! {
 
 #[test]
 fn s2_8_a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
-    let inherit = |number| AssignJob::new(attempt(number), 1, Mode::Inherit);
     let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
     let framed = |seq, number| WorkerFrame {
         seq,
@@ -180,14 +183,49 @@ fn s2_8_a_vacancy_is_taken_below_its_mark_and_gone_at_it() {
     slots.framed(&framed(0, 3));
     slots.received(&frame(0, 9));
     slots.received(&frame(1, 5));
-    assert_eq!(slots.inherit(&KEY, inherit(11)), Some(inherit(11)), "of the end in frame 6");
+    assert!(slots.inherit(&KEY, attempt(11)), "of the end in frame 6");
     slots.received(&frame(2, 6));
-    assert_eq!(slots.inherit(&KEY, inherit(12)), Some(inherit(12)), "of the end that is in no frame yet");
-    assert_eq!(slots.inherit(&KEY, inherit(13)), None);
-    assert_eq!(slots.inherit(&KEY, inherit(14)), None);
+    assert!(slots.inherit(&KEY, attempt(12)), "of the end that is in no frame yet");
+    assert!(!slots.inherit(&KEY, attempt(13)));
+    assert!(!slots.inherit(&KEY, attempt(14)));
     assert!(slots.revoke(&KEY, attempt(13)) && !slots.revoke(&KEY, attempt(13)) && !slots.revoke(&8, attempt(14)));
     assert_eq!(slots.ended(&8, attempt(4)), None, "another class");
-    assert_eq!(slots.ended(&KEY, attempt(11)), Some(inherit(14)));
-    assert_eq!(slots.inherit(&KEY, inherit(15)), None);
-    assert_eq!(slots.clear(), [inherit(15)]);
+    assert_eq!(slots.ended(&KEY, attempt(11)), Some(attempt(14)));
+    assert!(!slots.inherit(&KEY, attempt(15)));
+    assert_eq!(slots.ended(&KEY, attempt(14)), Some(attempt(15)));
+    assert_eq!(slots.ended(&KEY, attempt(15)), None);
+    slots.new_session();
+    assert!(!slots.inherit(&KEY, attempt(16)), "a new session knows no vacancies");
+}
+
+#[test]
+fn s2_8_an_end_that_is_told_again_has_the_number_of_the_frame_that_tells_it() {
+    let frame = |seq, ack| ServerFrame { seq, ack, epoch: Epoch(1), ..ServerFrame::default() };
+    let framed = |seq, numbers: &[u64]| WorkerFrame {
+        seq,
+        results: numbers.iter().map(|number| JobResult::new(attempt(*number), Ending::Succeeded)).collect(),
+        ..WorkerFrame::default()
+    };
+    let mut slots = Slots::default();
+    for number in [1, 2] {
+        assert_eq!(slots.ended(&KEY, attempt(number)), None);
+        slots.framed(&framed(5 + number, &[number]));
+    }
+    // The stream broke after frame 5: both ends go out again, in one frame.
+    slots.resumed(5);
+    slots.received(&frame(1, 7));
+    assert!(slots.inherit(&KEY, attempt(11)), "what was sent before the break counts no more");
+    slots.framed(&framed(8, &[1, 2]));
+    slots.received(&frame(2, 8));
+    assert!(!slots.inherit(&KEY, attempt(12)), "the server had both ends when it decided");
+}
+
+#[test]
+fn s2_8_who_waits_does_not_wait_for_ever() {
+    let mut slots = Slots::default();
+    assert!(!slots.inherit(&KEY, attempt(1)) && slots.stuck(0, 1000).is_empty());
+    assert_eq!((slots.stuck(999, 1000), slots.stuck(1000, 1000)), (Vec::new(), vec![attempt(1)]));
+    slots.started(&KEY);
+    assert!(!slots.inherit(&KEY, attempt(3)));
+    assert!(slots.stuck(1000, 1000).is_empty() && slots.stuck(9000, 1000).is_empty(), "an end will come");
 }

@@ -1,0 +1,22 @@
+//! Time as the machines of a session take it: microseconds since an agent began. Owns that conversion; reads no clock.
+
+use std::time::{Duration, Instant};
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins at this moment. What was before counts as then.
+    pub(super) const fn new(begun: Instant) -> Self {
+        Self(begun)
+    }
+
+    pub(super) fn micros(self, at: Instant) -> u64 {
+        micros(at.saturating_duration_since(self.0))
+    }
+}
+
+pub(super) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
