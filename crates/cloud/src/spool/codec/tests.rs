@@ -1,0 +1,71 @@
+//! Entries are read as they were written, and nothing else is.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn id() -> AttemptId {
+    AttemptId { job: JobId::from_u64(u64::MAX), index: 1, member: 2, attempt: 3, epoch: Epoch(4) }
+}
+
+fn end() -> AttemptEnd {
+    AttemptEnd {
+        outcome: Outcome::Failed,
+        exit_code: Some(-1),
+        signal: None,
+        reason: "oom".to_owned(),
+        started_at: Some(Time::from_millis(-5)),
+        finished_at: Time::from_millis(1_700_000_000_000),
+        usage: Usage { cpu_ms: 1, max_rss: 2, io_read: 3, io_write: u64::MAX },
+        outputs: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+        log: LogTotals { bytes: 9, dropped_bytes: 8, dropped_chunks: 7, last_seq: 6 },
+        tail: vec![0xff, 0],
+    }
+}
+
+#[test]
+fn every_kind_comes_back() {
+    let chunk = LogChunk {
+        stream: LogStream::Stderr,
+        seq: 300,
+        time: Time::from_millis(5),
+        data: vec![0, 0xff],
+        gap: Some(Gap { chunks: 1, bytes: 2 }),
+    };
+    let no = EntryNo(1 << 40);
+    let all = [
+        Entry::Accepted(no, id(), vec![1, 2]),
+        Entry::Rejected(no, id(), "full".to_owned()),
+        Entry::Revoked(no, id()),
+        Entry::Started(no, id(), Started { handle: "7@8".to_owned(), at: Time::EPOCH }),
+        Entry::Ended(no, id(), Box::new(end())),
+        Entry::Log(no, id(), chunk),
+        Entry::Gap(no, id(), Gap { chunks: 3, bytes: 4 }),
+        Entry::Released(vec![EntryNo(7), EntryNo(8), EntryNo(u64::MAX), EntryNo(0)]),
+    ];
+    for entry in all {
+        let mut bytes = Vec::new();
+        encode(&entry, &mut bytes);
+        assert_eq!(decode(&bytes).as_ref(), Some(&entry));
+        for cut in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..cut]), None, "{entry:?} cut at {cut}");
+        }
+        bytes.push(0);
+        assert_eq!(decode(&bytes), None, "more than one entry");
+    }
+}
+
+proptest! {
+    #[test]
+    fn s9_no_bytes_harm_the_decoder_and_what_it_reads_it_can_write(
+        kind in 0_u8..10,
+        rest in proptest::collection::vec(any::<u8>(), 0..120),
+    ) {
+        let bytes: Vec<u8> = std::iter::once(kind).chain(rest).collect();
+        if let Some(entry) = decode(&bytes) {
+            let mut again = Vec::new();
+            encode(&entry, &mut again);
+            prop_assert_eq!(decode(&again), Some(entry));
+        }
+    }
+}
