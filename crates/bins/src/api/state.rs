@@ -15,6 +15,7 @@ use super::audit::Audit;
 use super::auth::Rates;
 use super::guard::Guard;
 use super::replay::Replays;
+use crate::host::scheduler::flows::Flows;
 use crate::host::scheduler::{Error, Handle, Status, Stop};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::problem::{Code, Problem};
@@ -64,6 +65,8 @@ pub struct Api {
     pub(super) secrets: Mutex<()>,
     /// Held while tokens are made, so that one is the first.
     pub(super) tokens: Mutex<()>,
+    /// The flows of the server.
+    pub(super) flows: Flows,
     pub(super) streams: Arc<Semaphore>,
     /// Ends the streams.
     pub(super) stop: Stop,
@@ -80,6 +83,7 @@ impl Api {
         Ok(Arc::new(Self {
             guard,
             audit: Audit::start(handle.clone()),
+            flows: Flows::start(handle.clone()),
             handle,
             metrics,
             options,
@@ -91,6 +95,12 @@ impl Api {
             streams: Arc::new(Semaphore::new(STREAMS)),
             stop: Stop::default(),
         }))
+    }
+
+    /// The flows of the server.
+    #[must_use]
+    pub fn flows(&self) -> &Flows {
+        &self.flows
     }
 
     /// Who lets callers pass.

@@ -3,9 +3,15 @@
 
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
-use super::routes::{again, cancel, events, jobs, logs, parts, secrets, server, submit, tenants, tokens, workers};
+use super::routes::{
+    again, cancel, events, flows, jobs, logs, parts, pipelines, secrets, server, submit, tenants, tokens, workers,
+};
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
+use super::view::flow::{
+    CancelFlow, DagView, DecisionOrder, FlowAccepted, FlowList, FlowOrder, FlowOrdered, FlowView, NoOrder,
+    PipelineList, PipelineOrder, PipelineView, RetryFlow, StepView,
+};
 use super::view::job::{
     AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
 };
@@ -33,6 +39,7 @@ const STATE: Param = param("state", "Only in these states (repeatable, or separa
 const TENANT: &[Param] = &[param("tenant", "Of this tenant; else the caller's only one")];
 /// A secret in JSON, where each of its bytes may take six.
 const SECRET: usize = 6 * (64 << 10) + 1024;
+const OF_TENANT: Param = param("tenant", "Only of this tenant");
 const PAGES: &[Param] = &[LIMIT, CURSOR];
 const STATES: &[Param] = &[STATE, LIMIT, CURSOR];
 
@@ -53,7 +60,7 @@ pub(super) const ROUTES: &[Route] = &[
         .named("jobs.list", "Lists jobs, the newest first")
         .query(&[
             STATE,
-            param("tenant", "Only of this tenant"),
+            OF_TENANT,
             param("label", "Only with this label, KEY=VALUE (repeatable)"),
             param("since", "Only those submitted at this time or later, RFC 3339"),
             param("flow", "Only of this flow"),
@@ -103,6 +110,93 @@ pub(super) const ROUTES: &[Route] = &[
         .named("jobs.cancel", "Cancels a job, or elements of it; one that has ended stays as it is (200)")
         .takes(BODY, shape::<CancelOrder>)
         .gives(202, shape::<CancelAnswer>),
+    Route::new(Method::Post, "/pipelines", SUBMITTER, by!(pipelines::create))
+        .named("pipelines.create", "Keeps a definition of flows; an invalid one is refused with all that is wrong")
+        .takes(BATCH, shape::<PipelineOrder>)
+        .gives(201, shape::<PipelineView>),
+    Route::new(Method::Get, "/pipelines", VIEWER, by!(pipelines::list))
+        .named("pipelines.list", "Lists pipelines")
+        .query(&[OF_TENANT, LIMIT, CURSOR])
+        .gives(200, shape::<PipelineList>),
+    Route::new(Method::Get, "/pipelines/{id}", VIEWER, by!(pipelines::get))
+        .named("pipelines.get", "Shows a pipeline")
+        .gives(200, shape::<PipelineView>),
+    Route::new(Method::Put, "/pipelines/{id}", SUBMITTER, by!(pipelines::put))
+        .named("pipelines.put", "Keeps a new version of a pipeline; running flows keep theirs")
+        .takes(BATCH, shape::<PipelineOrder>)
+        .gives(200, shape::<PipelineView>),
+    Route::new(Method::Delete, "/pipelines/{id}", SUBMITTER, by!(pipelines::delete))
+        .named("pipelines.delete", "Deletes a pipeline; its flows go on")
+        .gives_nothing(),
+    Route::new(Method::Get, "/pipelines/{id}/dag", VIEWER, by!(pipelines::dag))
+        .named("pipelines.dag", "Shows the graph of a pipeline")
+        .gives(200, shape::<DagView>),
+    Route::new(Method::Post, "/pipelines/{id}/flows", SUBMITTER, by!(pipelines::run))
+        .named("pipelines.run", "Begins a flow of a pipeline")
+        .takes(BODY, shape::<FlowOrder>)
+        .gives(202, shape::<FlowAccepted>),
+    Route::new(Method::Post, "/flows", SUBMITTER, by!(flows::submit))
+        .named("flows.submit", "Begins a flow of a definition in either form")
+        .takes(BATCH, shape::<FlowOrder>)
+        .gives(202, shape::<FlowAccepted>),
+    Route::new(Method::Get, "/flows", VIEWER, by!(flows::list))
+        .named("flows.list", "Lists flows")
+        .query(&[
+            STATE,
+            OF_TENANT,
+            param("name", "Only of this name"),
+            param("pipeline", "Only of the pipeline with this id"),
+            param("since", "Only those submitted at this time or later, RFC 3339"),
+            LIMIT,
+            CURSOR,
+        ])
+        .gives(200, shape::<FlowList>),
+    Route::new(Method::Get, "/flows/{id}", VIEWER, by!(flows::get))
+        .named("flows.get", "Shows a flow, named by its id or its name, with its steps")
+        .query(&[
+            param("wait", "Answers once the flow has ended, or after this time, such as 30s; at most 5m"),
+            param("object", "Also as the object it was submitted as, with its status"),
+        ])
+        .gives(200, shape::<FlowView>),
+    Route::new(Method::Delete, "/flows/{id}", SUBMITTER, by!(flows::delete))
+        .named("flows.delete", "Deletes a flow that has ended")
+        .gives_nothing(),
+    Route::new(Method::Get, "/flows/{id}/steps/{step}", VIEWER, by!(flows::step))
+        .named("flows.step", "Shows a step of a flow")
+        .gives(200, shape::<StepView>),
+    Route::new(Method::Get, "/flows/{id}/logs", VIEWER, by!(flows::logs))
+        .named("flows.logs", "What the steps of a flow wrote, each line behind `<step>/<attempt>`")
+        .query(&[
+            param("step", "Only of this step or instance"),
+            param("attempt", "Only of this attempt"),
+            param("failed", "Only of steps that failed"),
+            param("follow", "Goes on until each job has ended"),
+        ])
+        .gives_text("text/plain; charset=utf-8"),
+    Route::new(Method::Post, "/flows/{id}/cancel", SUBMITTER, by!(flows::cancel))
+        .named("flows.cancel", "Ends a flow; one that has ended stays as it is (200)")
+        .takes(BODY, shape::<CancelFlow>)
+        .gives(202, shape::<FlowOrdered>),
+    Route::new(Method::Post, "/flows/{id}/suspend", SUBMITTER, by!(flows::suspend))
+        .named("flows.suspend", "Has a flow start nothing more")
+        .takes(BODY, shape::<NoOrder>)
+        .gives(202, shape::<FlowOrdered>),
+    Route::new(Method::Post, "/flows/{id}/resume", SUBMITTER, by!(flows::resume))
+        .named("flows.resume", "Lets a suspended flow go on")
+        .takes(BODY, shape::<NoOrder>)
+        .gives(202, shape::<FlowOrdered>),
+    Route::new(Method::Post, "/flows/{id}/retry", SUBMITTER, by!(flows::retry))
+        .named("flows.retry", "Runs again in a new flow what failed")
+        .takes(BODY, shape::<RetryFlow>)
+        .gives(202, shape::<FlowAccepted>),
+    Route::new(Method::Post, "/flows/{id}/steps/{step}/approve", SUBMITTER, by!(flows::approve))
+        .named("flows.approve", "Lets a Manual step go on: for operators and who the step names")
+        .takes(BODY, shape::<DecisionOrder>)
+        .gives(202, shape::<FlowOrdered>),
+    Route::new(Method::Post, "/flows/{id}/steps/{step}/reject", SUBMITTER, by!(flows::reject))
+        .named("flows.reject", "Lets a Manual step fail: for operators and who the step names")
+        .takes(BODY, shape::<DecisionOrder>)
+        .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Get, "/workers", VIEWER, by!(workers::list))
         .named("workers.list", "Lists workers")
         .query(STATES)

@@ -24,6 +24,7 @@ mod setup;
 mod several;
 mod signals;
 mod stored;
+mod submit;
 mod tree;
 mod validate;
 mod watch;
@@ -78,6 +79,8 @@ enum Command {
 enum Flow {
     /// Plan and execute a flow on this machine until it has ended
     Run(Box<run::RunArgs>),
+    /// Hand a flow over to a fleet (`--target fleet`)
+    Submit(Box<submit::SubmitArgs>),
     /// Check files or folders of flows
     Validate(validate::ValidateArgs),
     /// Draw the graph of a file's flow or of a run
@@ -166,6 +169,9 @@ fn telemetry() {
 
 /// Runs a command. The verbs of the fleet have exit codes of their own.
 async fn dispatch(command: Command) -> Result<u8, Failure> {
+    if command.is_for_fleet() {
+        return on_fleet(command).await.map(|exit| exit as u8);
+    }
     let exit = match command {
         Command::Run(args) => run::run(*args).await,
         #[cfg(feature = "fleet")]
@@ -180,10 +186,55 @@ async fn dispatch(command: Command) -> Result<u8, Failure> {
     exit.map(|exit| exit as u8)
 }
 
+#[cfg(feature = "fleet")]
+async fn on_fleet(command: Command) -> Result<Exit, Failure> {
+    fleet::flow::run(command).await
+}
+
+#[cfg(not(feature = "fleet"))]
+async fn on_fleet(_command: Command) -> Result<Exit, Failure> {
+    Err(Failure::usage("this program was built without the fleet; leave out `--target fleet`"))
+}
+
+impl Command {
+    /// Whether it is about flows of a fleet.
+    fn is_for_fleet(&self) -> bool {
+        let place = match self {
+            Self::Run(args) => Some(&args.place),
+            Self::Flow(flow) => flow.place(),
+            _ => None,
+        };
+        place.is_some_and(|place| place.target == place::Where::Fleet)
+    }
+}
+
+impl Flow {
+    fn place(&self) -> Option<&place::Place> {
+        Some(match self {
+            Self::Run(args) => &args.place,
+            Self::Submit(args) => &args.place,
+            Self::List(args) => &args.place,
+            Self::Get(args) => &args.place,
+            Self::Explain(args) => &args.place,
+            Self::Watch(args) => &args.place,
+            Self::Logs(args) => &args.place,
+            Self::Approve(args) | Self::Reject(args) => &args.place,
+            Self::Suspend(args) => &args.place,
+            Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.place,
+            Self::Retry(args) => &args.place,
+            Self::Delete(args) => &args.place,
+            Self::Graph(_) | Self::Plan(_) | Self::Validate(_) => return None,
+        })
+    }
+}
+
 async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
     use control::Verb;
     match flow {
         Flow::Run(args) => run::run(*args).await,
+        Flow::Submit(_) => Err(Failure::usage(
+            "flows are handed over to a fleet: say `--target fleet`; `orlop run` runs one on this machine",
+        )),
         Flow::Validate(args) => validate::validate(&args),
         Flow::Graph(args) => graph::graph(args).await,
         Flow::Plan(args) => plan::plan(*args).await,

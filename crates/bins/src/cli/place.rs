@@ -2,16 +2,38 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use orlop_core::id::dns1123_subdomain;
 
 use super::failure::{Exit, Failure};
 use crate::host::home::{Home, RunDir};
 use crate::view::name::RunName;
 
+/// Where flows are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Where {
+    /// On this machine
+    #[default]
+    Local,
+    /// On a fleet: a server drives them
+    Fleet,
+}
+
 /// Where runs are kept.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Place {
+    /// Where flows are
+    #[arg(long, visible_alias = "on", global = true, value_enum, default_value_t, env = "ORLOP_TARGET")]
+    pub target: Where,
+    /// Addresses of servers of the fleet, separated by commas: the first that leads is asked
+    #[arg(long, global = true, value_name = "URL", env = "ORLOP_SERVER", default_value = "http://127.0.0.1:7070")]
+    pub server: String,
+    /// File with the token for the fleet; else the variable ORLOP_TOKEN holds it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Tenant in the fleet
+    #[arg(long, global = true, value_name = "NAME", env = "ORLOP_TENANT")]
+    pub tenant: Option<String>,
     /// Namespace of the flow
     #[arg(short, long, global = true, default_value = "default", env = "ORLOP_NAMESPACE")]
     pub namespace: String,

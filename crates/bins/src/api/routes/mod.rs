@@ -3,9 +3,11 @@
 pub(super) mod again;
 pub(super) mod cancel;
 pub(super) mod events;
+pub(super) mod flows;
 pub(super) mod jobs;
 pub(super) mod logs;
 pub(super) mod parts;
+pub(super) mod pipelines;
 pub(super) mod secrets;
 pub(super) mod server;
 pub(super) mod submit;

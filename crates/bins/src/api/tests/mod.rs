@@ -3,6 +3,7 @@
 mod access;
 mod bed;
 mod document;
+mod flows;
 mod jobs;
 mod tenants;
 mod torture;

@@ -3,6 +3,7 @@
 
 pub(super) mod explain;
 pub(super) mod fleet;
+pub(super) mod flow;
 pub(super) mod job;
 pub(super) mod problem;
 pub(super) mod secret;

@@ -59,16 +59,16 @@ impl<'a> Asked<'a> {
         Self { method: Method::POST, body, ..Self::get(path) }
     }
 
+    pub(super) fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path) }
+    }
+
     pub(super) fn put(path: impl Into<String>, body: &'a Value) -> Self {
         Self { method: Method::PUT, body: Some(body), ..Self::get(path) }
     }
 
     pub(super) fn patch(path: impl Into<String>, body: &'a Value) -> Self {
         Self { method: Method::PATCH, body: Some(body), ..Self::get(path) }
-    }
-
-    pub(super) fn delete(path: impl Into<String>) -> Self {
-        Self { method: Method::DELETE, ..Self::get(path) }
     }
 
     pub(super) fn with(mut self, header: &'static str, value: Option<String>) -> Self {

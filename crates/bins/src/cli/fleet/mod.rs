@@ -5,6 +5,7 @@ mod cancel;
 mod client;
 mod data;
 mod exit;
+pub(super) mod flow;
 mod job;
 mod jobs;
 mod logs;

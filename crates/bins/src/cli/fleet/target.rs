@@ -2,7 +2,7 @@
 //! come from.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use orlop_core::time::GoDuration;
@@ -41,16 +41,7 @@ impl Target {
     /// # Errors
     /// The token cannot be read, or an address is none.
     pub(super) fn client(&self) -> Result<Client, Trouble> {
-        let token = match &self.token_file {
-            Some(file) => {
-                let read = std::fs::read_to_string(file);
-                let shown = file.display();
-                Some(read.map_err(|error| Trouble::usage(format!("the token in {shown} cannot be read: {error}")))?)
-            }
-            None => std::env::var("ORLOP_TOKEN").ok(),
-        };
-        let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
-        Client::new(&self.server, token)
+        client(&self.server, self.token_file.as_deref())
     }
 
     /// Whether colours are shown.
@@ -73,6 +64,23 @@ impl Target {
             format => Some(output::serialized(value, format)?),
         })
     }
+}
+
+/// The client for servers, with the token of a file or of the environment.
+///
+/// # Errors
+/// The token cannot be read, or an address is none.
+pub(super) fn client(servers: &str, token_file: Option<&Path>) -> Result<Client, Trouble> {
+    let token = match token_file {
+        Some(file) => {
+            let read = std::fs::read_to_string(file);
+            let shown = file.display();
+            Some(read.map_err(|error| Trouble::usage(format!("the token in {shown} cannot be read: {error}")))?)
+        }
+        None => std::env::var("ORLOP_TOKEN").ok(),
+    };
+    let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+    Client::new(servers, token)
 }
 
 /// How long a verb may take.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
+use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};
 use orlop_core::time::Time;
 use orlop_scheduler::event::{ArraySpec, Capabilities, DrainOrder, Quota, TenantSettings};
@@ -136,5 +137,6 @@ pub(super) enum Command {
     Open(Box<Opening>, Reply<Opened>),
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
+    Publish(Box<EventBody>),
     Alive { session: SessionId, healthy: Option<bool>, reply: Reply<()> },
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use orlop_cloud::bus::local::LocalSubscription;
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
-use orlop_core::ports::bus::SubjectFilter;
+use orlop_core::ports::bus::{EventBody, SubjectFilter};
 use orlop_core::ports::fleet_store::{FleetReads, FleetStore};
 use orlop_scheduler::event::{Quota, TenantSettings};
 use tokio::sync::{oneshot, watch};
@@ -110,6 +110,15 @@ impl Handle {
     /// RateLimited when too many listen.
     pub fn subscribe(&self, filter: SubjectFilter) -> Result<LocalSubscription, Error> {
         self.shared.bus.listen(filter).map_err(|error| error::problem(Code::RateLimited, error.message))
+    }
+
+    /// Publishes an event of another part of the server, in order with those of the loop. Where nothing can be published
+    /// now it is lost: events tell of what is stored anyway.
+    pub fn publish(&self, body: EventBody) {
+        let kind = body.kind.clone();
+        if let Err(problem) = self.push(Lane::Control, Command::Publish(Box::new(body))) {
+            tracing::debug!(target: "orlop::scheduler", kind, problem = problem.detail, "an event was not published");
+        }
     }
 
     /// Waits for a job to end and its end to be committed. One that is not live counts as ended.

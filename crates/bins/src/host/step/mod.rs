@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use orlop_core::attempt::{AttemptEnd, EndResult};
-use orlop_core::error::PortError;
+use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
 use tokio::signal::unix::{SignalKind, signal};
@@ -84,8 +84,9 @@ async fn run(flows: &Path, shim: &str) -> Result<u8, Failure> {
 /// Runs the attempt to its end.
 async fn attempt(order: &StepOrder, flows: &Path, run: &RunDir, shim: &str) -> Result<AttemptEnd, PortError> {
     let spec = &order.attempt;
-    let shared = flows.join(&*spec.key.flow);
-    let volumes = shared.join("volumes");
+    // Artifacts of a tenant are found by their digest: flows that repeat others take theirs over.
+    let shared = beneath(flows, &[&spec.namespace])?;
+    let volumes = beneath(flows, &[&spec.namespace, "volumes", &spec.key.flow])?;
     std::fs::create_dir_all(&volumes)?;
     let secrets = std::env::var_os("ORLOP_SECRETS_DIR").map(PathBuf::from);
     let setup = LocalSetup {
@@ -107,6 +108,19 @@ async fn attempt(order: &StepOrder, flows: &Path, run: &RunDir, shim: &str) -> R
         tracing::warn!(error = error.chain(), "what is left of the attempt cannot be deleted");
     }
     Ok(end)
+}
+
+/// A directory below another one, by plain names.
+fn beneath(directory: &Path, names: &[&str]) -> Result<PathBuf, PortError> {
+    let mut path = directory.to_owned();
+    for name in names {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+            let message = format!("`{name}` cannot be the name of a directory");
+            return Err(PortError::new(Class::Invalid, message).with_reason("TemplateInvalid"));
+        }
+        path.push(name);
+    }
+    Ok(path)
 }
 
 /// Makes the ConfigMaps of the flow for this attempt, and its claims on this worker if they are not there.

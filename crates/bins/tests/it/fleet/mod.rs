@@ -4,6 +4,8 @@
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod agent;
 mod bench;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod flows;
 mod logs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod programs;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orlop::api::Api;
 use orlop::host::flow::fleet::{FleetSubstrate, FlowFacts, StepBackend};
 use orlop::host::scheduler::clock::MachineClock;
-use orlop::host::scheduler::flows::ServerFleet;
+use orlop::host::scheduler::flows::{Flows, ServerFleet};
 use orlop::host::scheduler::grpc;
 use orlop::host::scheduler::{Handle, Options, Server, Status, Stop};
 use orlop::host::step;
@@ -25,6 +25,7 @@ use orlop_core::testing::fleet_store::MemoryFleet;
 /// Server and agent.
 pub(crate) struct World {
     server: Server,
+    api: Arc<Api>,
     agent: Agent,
     stop: Stop,
     _dir: tempfile::TempDir,
@@ -75,9 +76,14 @@ impl World {
         let tenant = "default".parse().expect("a tenant");
         let options = orlop::api::Options::loopback(tenant);
         let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await.expect("the interface");
-        tokio::spawn(grpc::serve(server.handle().clone(), api, socket, stop.clone()));
+        tokio::spawn(grpc::serve(server.handle().clone(), Arc::clone(&api), socket, stop.clone()));
         let agent = agent(&dir.path().join("worker"), at).await;
-        Self { server, agent, stop, _dir: dir }
+        Self { server, api, agent, stop, _dir: dir }
+    }
+
+    /// Flows that the server drives.
+    pub(crate) fn flows(&self) -> &Flows {
+        self.api.flows()
     }
 
     pub(crate) fn handle(&self) -> &Handle {

@@ -141,9 +141,9 @@ fn vendor(resource: &str) -> Option<Vendor> {
     }
 }
 
-/// The keys of Secrets that the containers see: on the fleet each key is a secret `<name>/<key>` of the tenant.
+/// The keys of Secrets that the containers see: on the fleet each key is a secret `<name>.<key>` of the tenant.
 fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, PortError> {
-    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut found: BTreeSet<(String, String)> = BTreeSet::new();
     let whole = |path: &str| invalid(format!("{path}: a Secret as a whole cannot be had on the fleet; name its keys"));
     for container in template.pod.containers() {
         if let Some(from) = container.env_from.iter().find(|from| from.store == Store::Secret) {
@@ -153,7 +153,7 @@ fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, PortError> {
             if let EnvSource::Key(Store::Secret, key) = &variable.source
                 && key.optional != Some(true)
             {
-                names.insert(format!("{}/{}", key.name, key.key));
+                found.insert((key.name.clone(), key.key.clone()));
             }
         }
     }
@@ -162,11 +162,15 @@ fn secrets(template: &JobTemplate) -> Result<Vec<SecretRef>, PortError> {
         for source in sources {
             let Projection::Keys { store: Store::Secret, name, items, optional: false, .. } = source else { continue };
             let items = items.as_ref().ok_or_else(|| whole(&volume.path))?;
-            names.extend(items.iter().map(|item| format!("{name}/{}", item.key)));
+            found.extend(items.iter().map(|item| (name.clone(), item.key.clone())));
         }
     }
-    let reference = |name: String| SecretRef { target: name.clone(), given_as: SecretAs::File, name };
-    Ok(names.into_iter().map(reference).collect())
+    let reference = |(name, key): (String, String)| SecretRef {
+        name: format!("{name}.{key}"),
+        given_as: SecretAs::File,
+        target: format!("{name}/{key}"),
+    };
+    Ok(found.into_iter().map(reference).collect())
 }
 
 #[cfg(test)]
@@ -243,7 +247,8 @@ mod tests {
             json!([{ "name": "v", "secret": { "secretName": "tls", "items": [{ "key": "crt", "path": "c" }] } }]);
         let spec = of(json!({ "containers": [container], "volumes": volumes }), json!({})).unwrap();
         let names: Vec<&str> = spec.secret_refs.iter().map(|secret| secret.name.as_str()).collect();
-        assert_eq!(names, ["db/password", "tls/crt"]);
+        assert_eq!(names, ["db.password", "tls.crt"]);
+        assert_eq!(spec.secret_refs[0].target, "db/password");
         let volumes = json!([{ "name": "v", "secret": { "secretName": "tls" } }]);
         let error = of(json!({ "containers": [main(json!({}))], "volumes": volumes }), json!({})).unwrap_err();
         assert!(error.message.contains("name its keys"), "{}", error.message);

@@ -1,5 +1,113 @@
-//! Flows inside the server. Owns what drives them; what may run is the flow engine's, where it runs the scheduler's.
+//! Flows inside the server: while it leads it drives every flow that has not ended, each by a host of its own
+//! ([`crate::host::flow`]) whose steps are jobs of this server and whose journal is the fleet's store. Owns which flows are
+//! driven and what is asked of them; what may run is the flow engine's, where it runs the scheduler's.
+//!
+//! What happens to a flow is in the store before anything is done about it. A server that takes the lead reads the flows
+//! that live and goes on with them: a step that was started is found by the key of its job, so no attempt runs twice.
 
+mod drive;
+mod event;
+mod facts;
 mod jobs;
+mod journal;
+mod key;
+mod order;
+mod pipeline;
+mod read;
+mod retry;
+mod submit;
+#[cfg(test)]
+mod tests;
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use orlop_core::error::{Class, PortError};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+pub use self::facts::Driver;
 pub use self::jobs::ServerFleet;
+pub use self::journal::{FleetJournal, MayWrite};
+use self::key::Keys;
+pub use self::order::{APPROVERS, Decider};
+pub use self::pipeline::definition_text;
+pub use self::read::{FlowRead, Known};
+pub use self::retry::Again;
+pub use self::submit::{Accepted, NewFlow, read_definition};
+use super::{Handle, Status};
+use crate::host::flow::HostHandle;
+
+/// The flows of a server. Cheap to clone.
+#[derive(Clone)]
+pub struct Flows {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handle: Handle,
+    journal: Arc<FleetJournal>,
+    keys: Arc<Keys>,
+    live: Mutex<BTreeMap<String, Live>>,
+    /// Every flow that lives is driven: new ones may come.
+    ready: watch::Sender<bool>,
+    /// Held while a pipeline is read and changed.
+    pipelines: tokio::sync::Mutex<()>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// A flow that is driven.
+struct Live {
+    host: HostHandle,
+    tasks: Vec<AbortHandle>,
+}
+
+impl fmt::Debug for Flows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flows").field("live", &self.inner.live().len()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Drives nothing any more; whoever leads next goes on.
+    fn abandon(&self) {
+        self.ready.send_replace(false);
+        let live = std::mem::take(&mut *self.live());
+        live.into_values().flat_map(|live| live.tasks).for_each(|task| task.abort());
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flows {
+    /// The flows of the server behind a handle, driven from now on whenever it leads. Call it inside a runtime.
+    #[must_use]
+    pub fn start(handle: Handle) -> Self {
+        let leading = handle.clone();
+        let may_write: MayWrite = Arc::new(move || match leading.status() {
+            Status::Leading { epoch } => Ok(epoch),
+            _ => Err(PortError::new(Class::Transient, "this server does not lead now")),
+        });
+        let journal = Arc::new(FleetJournal::new(Arc::clone(handle.store()), may_write));
+        let (keys, live, pipelines) = (Arc::default(), Mutex::default(), tokio::sync::Mutex::default());
+        let ready = watch::Sender::new(false);
+        let flows = Self { inner: Arc::new(Inner { handle, journal, keys, live, ready, pipelines }) };
+        // A task that held the flows would keep them for ever; it ends with the server.
+        tokio::spawn(drive::supervise(Arc::downgrade(&flows.inner), flows.inner.handle.status_changes()));
+        flows
+    }
+
+    /// How many flows are driven.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.inner.live().len()
+    }
+}

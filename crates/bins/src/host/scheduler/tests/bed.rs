@@ -14,22 +14,22 @@ use super::super::clock::{Clock, ManualClock};
 use super::super::{Batch, Handle, Options, Server, Status, Submission};
 
 /// How long a test waits for what must come.
-pub(super) const SOON: Duration = Duration::from_secs(20);
+pub(in crate::host::scheduler) const SOON: Duration = Duration::from_secs(20);
 
 /// A server with its world.
-pub(super) struct Bed {
-    pub(super) store: MemoryFleet,
-    pub(super) clock: Arc<ManualClock>,
+pub(in crate::host::scheduler) struct Bed {
+    pub(in crate::host::scheduler) store: MemoryFleet,
+    pub(in crate::host::scheduler) clock: Arc<ManualClock>,
     options: Options,
     server: Option<Server>,
 }
 
-pub(super) fn tenant() -> TenantName {
+pub(in crate::host::scheduler) fn tenant() -> TenantName {
     "physics".parse().unwrap()
 }
 
 /// Waits until something holds; what waits for the loop is woken by what it publishes, so this only yields.
-pub(super) async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
+pub(in crate::host::scheduler) async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         if let Some(found) = probe().await {
@@ -41,21 +41,21 @@ pub(super) async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<
 }
 
 impl Bed {
-    pub(super) async fn new() -> Self {
+    pub(in crate::host::scheduler) async fn new() -> Self {
         Self::on(MemoryFleet::new()).await
     }
 
-    pub(super) async fn on(store: MemoryFleet) -> Self {
+    pub(in crate::host::scheduler) async fn on(store: MemoryFleet) -> Self {
         Self::with(store, Options::default()).await
     }
 
-    pub(super) async fn with(store: MemoryFleet, options: Options) -> Self {
+    pub(in crate::host::scheduler) async fn with(store: MemoryFleet, options: Options) -> Self {
         let mut bed = Self { store, clock: Arc::default(), options, server: None };
         bed.start().await;
         bed
     }
 
-    pub(super) async fn start(&mut self) {
+    pub(in crate::host::scheduler) async fn start(&mut self) {
         let store: Arc<dyn FleetStore> = Arc::new(self.store.clone());
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let runtime = tokio::runtime::Handle::current();
@@ -63,50 +63,55 @@ impl Bed {
         self.leads().await;
     }
 
-    pub(super) async fn leads(&self) {
+    pub(in crate::host::scheduler) async fn leads(&self) {
         let handle = self.handle();
         until("leadership", async || matches!(handle.status(), Status::Leading { .. }).then_some(())).await;
     }
 
-    pub(super) fn handle(&self) -> Handle {
+    pub(in crate::host::scheduler) fn handle(&self) -> Handle {
         self.server.as_ref().unwrap().handle().clone()
     }
 
     /// Ends the server in good order.
-    pub(super) async fn stop(&mut self) {
+    pub(in crate::host::scheduler) async fn stop(&mut self) {
         self.server.take().unwrap().stop().await;
     }
 
+    /// Ends the server as a crash would.
+    pub(in crate::host::scheduler) fn crash(&mut self) {
+        drop(self.server.take());
+    }
+
     /// Lets the time pass.
-    pub(super) fn pass(&self, time: Duration) {
+    pub(in crate::host::scheduler) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
 
     /// Submits jobs; `fields` go on top of a job that starts nothing.
-    pub(super) async fn submit(&self, fields: &[serde_json::Value]) -> Vec<JobId> {
+    pub(in crate::host::scheduler) async fn submit(&self, fields: &[serde_json::Value]) -> Vec<JobId> {
         self.handle().submit(batch(fields)).await.unwrap().jobs
     }
 
-    pub(super) async fn row(&self, job: JobId) -> JobRow {
+    pub(in crate::host::scheduler) async fn row(&self, job: JobId) -> JobRow {
         self.store.job(job).await.unwrap().unwrap()
     }
 
-    pub(super) async fn state(&self, job: JobId) -> JobState {
+    pub(in crate::host::scheduler) async fn state(&self, job: JobId) -> JobState {
         self.row(job).await.unit.state
     }
 
     /// Waits until a job is stored in a state.
-    pub(super) async fn reaches(&self, job: JobId, state: JobState) {
+    pub(in crate::host::scheduler) async fn reaches(&self, job: JobId, state: JobState) {
         until(&format!("{job} {state}"), async || (self.state(job).await == state).then_some(())).await;
     }
 
-    pub(super) async fn attempts(&self, job: JobId) -> Vec<AttemptRow> {
+    pub(in crate::host::scheduler) async fn attempts(&self, job: JobId) -> Vec<AttemptRow> {
         self.store.attempts(job, &AttemptFilter::default(), &Page::first(1000)).await.unwrap().items
     }
 }
 
 /// A job that starts nothing, with fields on top.
-pub(super) fn spec(fields: &serde_json::Value) -> JobSpec {
+pub(in crate::host::scheduler) fn spec(fields: &serde_json::Value) -> JobSpec {
     let mut job = json!({ "runtime": "noop", "resources": { "cpu_m": 1000, "memory_bytes": 0 } });
     for (key, value) in fields.as_object().unwrap() {
         job[key] = value.clone();
@@ -114,7 +119,7 @@ pub(super) fn spec(fields: &serde_json::Value) -> JobSpec {
     JobSpec::from_json(&job).unwrap()
 }
 
-pub(super) fn batch(fields: &[serde_json::Value]) -> Batch {
+pub(in crate::host::scheduler) fn batch(fields: &[serde_json::Value]) -> Batch {
     let jobs = fields.iter().map(|fields| Submission::of(&spec(fields), &tenant(), None).unwrap());
     Batch { jobs: jobs.collect(), once: None }
 }

@@ -2,7 +2,7 @@
 
 mod access;
 mod agent;
-mod bed;
+pub(super) mod bed;
 mod crash;
 mod grpc;
 mod life;

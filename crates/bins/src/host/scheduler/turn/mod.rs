@@ -160,6 +160,7 @@ impl Core {
             Command::Open(opening, reply) => self.open(*opening, reply),
             Command::Frame(session, frame) => self.frame(&session, *frame),
             Command::Closed { session, stream } => self.closed(session.id(), stream),
+            Command::Publish(body) => self.publish_told(*body),
             Command::Alive { session, healthy, reply } => self.alive(session, healthy, reply),
         }
     }

@@ -67,6 +67,13 @@ impl Core {
         }
     }
 
+    /// Publishes what another part of the server tells, such as what happens to flows.
+    pub(super) fn publish_told(&mut self, body: EventBody) {
+        if self.is_heard() {
+            self.publish_body(body);
+        }
+    }
+
     fn event(&self, kind: &str) -> EventBody {
         EventBody { kind: kind.to_owned(), time: self.wall.to_string(), ..EventBody::default() }
     }

@@ -1,0 +1,312 @@
+//! Flows: begun, shown, ended, repeated, decided about. Owns reading requests and whose flows a caller sees; what becomes of
+//! them is the flow engine's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::stream;
+use orlop_core::attempt::AttemptKey;
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::ports::fleet_store::FleetFlow;
+use orlop_core::spec::status::Decision;
+
+use super::super::BASE;
+use super::super::auth::Role;
+use super::super::call::{Call, not_found, wrong};
+use super::super::cursor;
+use super::super::reply::{Answer, Reply};
+use super::super::state::Api;
+use super::super::view::flow::{
+    CancelFlow, DecisionOrder, FlowAccepted, FlowList, FlowOrder, FlowOrdered, FlowView, NoOrder, RetryFlow, StepView,
+    flow_state,
+};
+use crate::host::flow::Definition;
+use crate::host::flow::fleet::StepBackend;
+use crate::host::scheduler::flows::{
+    Accepted, Again, Decider, Driver, Known, NewFlow, ServerFleet, definition_text, read_definition,
+};
+use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader};
+use crate::wire::problem::{Code, Problem};
+
+/// The longest wait of one request.
+const WAIT: Duration = Duration::from_secs(300);
+
+/// Whose something new is.
+pub(super) fn owner(api: &Api, call: &Call, asked: Option<&str>) -> Result<TenantName, Error> {
+    let named = asked.map(|text| text.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
+    let owner = call.caller.tenant(named.clone(), &api.options.default_tenant);
+    owner.ok_or_else(|| match named {
+        Some(tenant) => {
+            let text = format!("tenant: this token is not good for tenant `{tenant}`");
+            Box::new(Problem::new(Code::Forbidden, text))
+        }
+        None => wrong("tenant", "is missing; this token is good for several tenants, so say whose it is"),
+    })
+}
+
+/// What runs the steps.
+pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Error> {
+    match text {
+        None | Some("docker") => Ok(StepBackend::Docker),
+        Some("process") => Ok(StepBackend::Process),
+        Some(_) => Err(wrong("backend", "use docker or process")),
+    }
+}
+
+/// Begins a flow of a definition.
+pub(super) async fn begin(
+    api: &Api,
+    call: &Call,
+    definition: &Definition,
+    (order, (tenant, pipeline)): (FlowOrder, (TenantName, Option<(String, u32)>)),
+) -> Answer {
+    let driver = Driver {
+        pipeline,
+        backend: backend(order.backend.as_deref())?,
+        by: call.caller.name().to_owned(),
+        correlation_id: Some(call.request_id.clone()),
+        ..Driver::default()
+    };
+    let mut new = NewFlow::of(definition, tenant, order.name.as_deref(), driver)?;
+    new.parameters = order.parameters;
+    if order.suspend {
+        new.flow.spec.suspend = Some(true);
+    }
+    accepted(api.flows.submit(new).await?)
+}
+
+fn accepted(taken: Accepted) -> Answer {
+    let place = format!("{BASE}/flows/{}", taken.uid);
+    Ok(Reply::json(202, &FlowAccepted { id: taken.uid, name: taken.name })?.at(&place))
+}
+
+impl Api {
+    /// A flow that the caller sees.
+    async fn flow(&self, call: &Call) -> Result<FleetFlow, Error> {
+        self.flows.find(call.part("id"), call.caller.visible().as_deref()).await
+    }
+}
+
+/// POST /flows
+pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
+    let body = call.value()?;
+    let order = match body.get("definition") {
+        Some(_) => serde_json::from_value(body).map_err(|error| wrong("", error.to_string()))?,
+        None => FlowOrder { definition: body, ..FlowOrder::default() },
+    };
+    let tenant = owner(&api, &call, order.tenant.as_deref())?;
+    let definition = read_definition(&definition_text(&order.definition), backend(order.backend.as_deref())?)?;
+    begin(&api, &call, &definition, (order, (tenant, None))).await
+}
+
+/// GET /flows
+pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
+    let states: Vec<&str> = call.all("state").flat_map(|text| text.split(',')).collect();
+    let (name, pipeline) = (call.one("name")?, call.one("pipeline")?);
+    let since = call.read("since")?;
+    let passes = |known: &Known| {
+        let (document, cancelled) = (&known.document, known.cancelled);
+        let state = flow_state(&document.phase, cancelled);
+        let is = |text: &&str| text.eq_ignore_ascii_case(state) || text.eq_ignore_ascii_case(&document.phase);
+        (states.is_empty() || states.iter().any(is))
+            && name.is_none_or(|name| document.name == name)
+            && pipeline.is_none_or(|id| document.pipeline.as_ref().is_some_and(|(known, _)| known == id))
+            && since.is_none_or(|since| document.created_at >= since)
+    };
+    let page = (call.cursor::<String>("flows")?, call.limit()?);
+    let found = api.flows.list(call.tenants()?, page, passes).await?;
+    let next_cursor = found.next.map(|id| cursor::write("flows", &id));
+    Reply::json(200, &FlowList { items: found.items.into_iter().map(FlowView::from).collect(), next_cursor })
+}
+
+/// GET /flows/{id}
+pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
+    let object = call.switch("object")?;
+    let flow = api.flow(&call).await?;
+    if let Some(wait) = call.duration("wait")?
+        && let Some(mut changes) = api.flows.changes(&flow.id)
+    {
+        let ended = changes.wait_for(|view| view.status.phase.is_terminal());
+        // Time that is up, or a host that goes, is no error: the answer says how far the flow is.
+        drop(tokio::time::timeout(wait.min(WAIT), ended).await.map(|ended| ended.is_ok()));
+    }
+    let read = api.flows.read(api.flow(&call).await?).await?;
+    Reply::json(200, &FlowView::of(&read, object))
+}
+
+/// GET /flows/{id}/steps/{step}
+pub(in super::super) async fn step(api: Arc<Api>, call: Call) -> Answer {
+    let read = api.flows.read(api.flow(&call).await?).await?;
+    let (name, status) = (read.internal(call.part("step")), read.status());
+    let step = status.steps.iter().find(|step| step.name == name);
+    let shown: String = call.part("step").chars().take(64).collect();
+    let step = step.ok_or_else(|| not_found(format_args!("step `{shown}` of flow `{}`", read.document.name)))?;
+    Reply::json(200, &StepView::of(&read, step))
+}
+
+/// POST /flows/{id}/cancel
+pub(in super::super) async fn cancel(api: Arc<Api>, call: Call) -> Answer {
+    let order: CancelFlow = call.json_or_default()?;
+    let flow = api.flow(&call).await?;
+    let taken = api.flows.cancel(&flow, order.graceful).await?;
+    Reply::json(if taken { 202 } else { 200 }, &FlowOrdered { id: flow.id, taken })
+}
+
+/// POST /flows/{id}/suspend
+pub(in super::super) async fn suspend(api: Arc<Api>, call: Call) -> Answer {
+    set_suspended(&api, &call, true).await
+}
+
+/// POST /flows/{id}/resume
+pub(in super::super) async fn resume(api: Arc<Api>, call: Call) -> Answer {
+    set_suspended(&api, &call, false).await
+}
+
+async fn set_suspended(api: &Api, call: &Call, on: bool) -> Answer {
+    let NoOrder {} = call.json_or_default()?;
+    let flow = api.flow(call).await?;
+    api.flows.suspend(&flow, on).await?;
+    Reply::json(202, &FlowOrdered { id: flow.id, taken: true })
+}
+
+/// POST /flows/{id}/retry
+pub(in super::super) async fn retry(api: Arc<Api>, call: Call) -> Answer {
+    let RetryFlow { steps, parameters, name } = call.json_or_default()?;
+    let flow = api.flow(&call).await?;
+    let (by, correlation_id) = (call.caller.name().to_owned(), Some(call.request_id.clone()));
+    accepted(api.flows.retry(&flow, Again { steps, parameters, name, by, correlation_id }).await?)
+}
+
+/// DELETE /flows/{id}
+pub(in super::super) async fn delete(api: Arc<Api>, call: Call) -> Answer {
+    let flow = api.flow(&call).await?;
+    api.flows.delete(&flow).await?;
+    Ok(Reply::empty(204))
+}
+
+/// POST /flows/{id}/steps/{step}/approve
+pub(in super::super) async fn approve(api: Arc<Api>, call: Call) -> Answer {
+    decide(&api, &call, Decision::Approved).await
+}
+
+/// POST /flows/{id}/steps/{step}/reject
+pub(in super::super) async fn reject(api: Arc<Api>, call: Call) -> Answer {
+    decide(&api, &call, Decision::Rejected).await
+}
+
+async fn decide(api: &Api, call: &Call, decision: Decision) -> Answer {
+    let DecisionOrder { reason } = call.json_or_default()?;
+    let flow = api.flow(call).await?;
+    let decider = Decider {
+        name: call.caller.name().to_owned(),
+        verified: call.caller.token.is_some(),
+        operator: call.caller.role.may(Role::Operator),
+    };
+    api.flows.decide(&flow, call.part("step"), decision, (decider, reason)).await?;
+    Reply::json(202, &FlowOrdered { id: flow.id, taken: true })
+}
+
+/// An attempt whose log is shown.
+struct Log {
+    prefix: String,
+    job: JobId,
+}
+
+/// GET /flows/{id}/logs
+pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
+    let follow = call.switch("follow")?;
+    let (step, attempt) = (call.one("step")?.map(str::to_owned), call.read::<u32>("attempt")?);
+    let flow = api.flow(&call).await?;
+    let read = api.flows.read(flow.clone()).await?;
+    let failed: Option<Vec<String>> = call.switch("failed")?.then(|| {
+        let steps = read.status().steps;
+        steps.iter().filter(|step| step_failed(step)).map(|step| step.name.clone()).collect()
+    });
+    let fleet = ServerFleet::new(api.handle.clone(), flow.tenant.clone());
+    let jobs = crate::host::flow::fleet::StepFleet::of_flow(&fleet, &flow.id).await;
+    let mut jobs = jobs.map_err(|error| super::super::state::store(&error))?;
+    let wanted = step.as_deref().map(|step| read.internal(step).to_owned());
+    jobs.retain(|(key, _)| {
+        let instance = key.instance();
+        wanted.as_deref().is_none_or(|step| *key.step == *step || instance == step)
+            && attempt.is_none_or(|attempt| key.attempt == attempt)
+            && failed.as_ref().is_none_or(|failed| failed.contains(&instance))
+    });
+    jobs.sort_by_key(|(_, job)| *job);
+    let prefix = |key: &AttemptKey| {
+        let item = key.item.map(|item| format!("-i{item}")).unwrap_or_default();
+        format!("{}{item}/{} ", read.shown(&key.step), key.attempt)
+    };
+    let logs: Vec<Log> = jobs.iter().map(|(key, job)| Log { prefix: prefix(key), job: *job }).collect();
+    let pieces =
+        stream::unfold((api, logs.into_iter(), None, follow), |(api, mut logs, mut open, follow)| async move {
+            loop {
+                let (log, mut lines): (Log, Lines) = match open.take() {
+                    Some(open) => open,
+                    None => {
+                        let log: Log = logs.next()?;
+                        let order = LogOrder { follow, ..LogOrder::of(log.job) };
+                        match LogReader::open(api.handle.clone(), api.stop.clone(), order).await {
+                            Ok(reader) => (log, Lines { reader, rest: Vec::new() }),
+                            // It has not begun.
+                            Err(error) if error.code == Code::NotFound => continue,
+                            Err(error) => {
+                                return Some((
+                                    Err(std::io::Error::other(error.detail)),
+                                    (api, Vec::new().into_iter(), None, follow),
+                                ));
+                            }
+                        }
+                    }
+                };
+                match lines.next(&log.prefix).await {
+                    Ok(Some(text)) if text.is_empty() => open = Some((log, lines)),
+                    Ok(Some(text)) => return Some((Ok(Bytes::from(text)), (api, logs, Some((log, lines)), follow))),
+                    Ok(None) => {}
+                    Err(error) => return Some((Err(error), (api, Vec::new().into_iter(), None, follow))),
+                }
+            }
+        });
+    Ok(Reply::stream("text/plain; charset=utf-8", Body::from_stream(pieces)))
+}
+
+fn step_failed(step: &orlop_core::spec::status::StepStatus) -> bool {
+    step.phase == orlop_core::machine::step::StepPhase::Failed
+}
+
+/// A log line by line.
+struct Lines {
+    reader: LogReader,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Lines with a prefix, as soon as there are any; none at the end.
+    async fn next(&mut self, prefix: &str) -> Result<Option<Vec<u8>>, std::io::Error> {
+        let news = self.reader.next().await.map_err(|error| std::io::Error::other(error.detail))?;
+        match news {
+            Some(LogNews::Chunks(chunks)) => {
+                chunks.iter().for_each(|chunk| self.rest.extend_from_slice(&chunk.data));
+                let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let whole: Vec<u8> = self.rest.drain(..end).collect();
+                Ok(Some(prefixed(prefix, &whole)))
+            }
+            Some(LogNews::End(_)) | None if self.rest.is_empty() => Ok(None),
+            Some(LogNews::End(_)) | None => {
+                let last = std::mem::take(&mut self.rest);
+                Ok(Some(prefixed(prefix, &last)))
+            }
+        }
+    }
+}
+
+fn prefixed(prefix: &str, lines: &[u8]) -> Vec<u8> {
+    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let each = lines.split(|byte| *byte == b'\n');
+    each.flat_map(|line| [prefix.as_bytes(), line, b"\n"].concat()).collect()
+}

@@ -1,0 +1,118 @@
+//! Pipelines: definitions of flows that are kept, and runs of them. Owns reading requests; what a definition must be is the
+//! flow engine's to say.
+
+use std::sync::Arc;
+
+use orlop_core::id::TenantName;
+use orlop_dag::plan::Plan;
+use serde_json::Value;
+
+use super::super::BASE;
+use super::super::call::{Call, wrong};
+use super::super::cursor;
+use super::super::reply::{Answer, Reply};
+use super::super::state::Api;
+use super::super::view::flow::{DagView, EdgeView, FlowOrder, NodeView, PipelineList, PipelineOrder, PipelineView};
+use super::flows::{backend, begin, owner};
+use crate::host::flow::Definition;
+use crate::host::flow::fleet::StepBackend;
+use crate::host::scheduler::Error;
+use crate::host::scheduler::flows::{definition_text, read_definition};
+
+/// What an order for a pipeline holds: the definition alone, or an object around it.
+fn order(call: &Call) -> Result<PipelineOrder, Error> {
+    let body = call.value()?;
+    if body.get("definition").is_some() {
+        return serde_json::from_value(body).map_err(|error| wrong("", error.to_string()));
+    }
+    Ok(PipelineOrder { definition: body, tenant: None })
+}
+
+/// POST /pipelines
+pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
+    let order = order(&call)?;
+    let tenant = owner(&api, &call, order.tenant.as_deref())?;
+    let pipeline = api.flows.create_pipeline(tenant, order.definition).await?;
+    let place = format!("{BASE}/pipelines/{}", pipeline.id);
+    let version = u64::from(pipeline.version);
+    Ok(Reply::json(201, &PipelineView::short(&pipeline))?.at(&place).revision(version))
+}
+
+/// GET /pipelines
+pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
+    let page = (call.cursor::<String>("pipelines")?, call.limit()?);
+    let found = api.flows.pipelines(call.tenants()?, page).await?;
+    let next_cursor = found.next.map(|id| cursor::write("pipelines", &id));
+    Reply::json(200, &PipelineList { items: found.items.iter().map(PipelineView::short).collect(), next_cursor })
+}
+
+/// GET /pipelines/{id}
+pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
+    let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    let version = u64::from(pipeline.version);
+    Ok(Reply::json(200, &PipelineView::from(pipeline))?.revision(version))
+}
+
+/// PUT /pipelines/{id}
+pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
+    let (order, known) = (order(&call)?, call.if_match()?);
+    if order.tenant.is_some() {
+        return Err(wrong("tenant", "a pipeline stays whose it is"));
+    }
+    let tenants = visible(&call);
+    let pipeline = api.flows.update_pipeline(call.part("id"), tenants.as_deref(), (known, order.definition)).await?;
+    let version = u64::from(pipeline.version);
+    Ok(Reply::json(200, &PipelineView::short(&pipeline))?.revision(version))
+}
+
+/// DELETE /pipelines/{id}
+pub(in super::super) async fn delete(api: Arc<Api>, call: Call) -> Answer {
+    let known = call.if_match()?;
+    api.flows.delete_pipeline(call.part("id"), visible(&call).as_deref(), known).await?;
+    Ok(Reply::empty(204))
+}
+
+/// GET /pipelines/{id}/dag
+pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
+    let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    let definition = read_definition(&definition_text(&pipeline.definition), StepBackend::default())?;
+    Reply::json(200, &graph(&definition))
+}
+
+/// POST /pipelines/{id}/flows
+pub(in super::super) async fn run(api: Arc<Api>, call: Call) -> Answer {
+    let order: FlowOrder = call.json_or_default()?;
+    if order.definition != Value::Null || order.tenant.is_some() {
+        return Err(wrong("", "a run of a pipeline has its definition and its tenant"));
+    }
+    let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    let definition = read_definition(&definition_text(&pipeline.definition), backend(order.backend.as_deref())?)?;
+    let of = (pipeline.tenant, Some((pipeline.id, pipeline.version)));
+    begin(&api, &call, &definition, (order, of)).await
+}
+
+fn visible(call: &Call) -> Option<Vec<TenantName>> {
+    call.caller.visible()
+}
+
+/// The graph of a definition, its steps under the names it gives them.
+fn graph(definition: &Definition) -> DagView {
+    let plan: &Plan = &definition.plan;
+    let spec = plan.spec();
+    let shown = |name: &str| definition.manifest.step_name(name).to_owned();
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    let mut waves = vec![0_u32; plan.len()];
+    for (wave, steps) in (0..).zip(plan.ranks().waves()) {
+        for step in steps {
+            waves.get_mut(step as usize).into_iter().for_each(|slot| *slot = wave);
+        }
+    }
+    for ((at, step), wave) in (0..).zip(spec.steps.iter().chain(&spec.finally)).zip(waves) {
+        let kind = if step.is_manual() { "Manual" } else { "Job" }.to_owned();
+        let finally = at as usize >= plan.main_len();
+        nodes.push(NodeView { name: shown(&step.name), kind, wave, finally });
+        let after = plan.dependents(orlop_core::attempt::StepIndex(at));
+        edges.extend(after.map(|(to, _)| EdgeView { from: shown(&step.name), to: shown(plan.name(to)) }));
+    }
+    DagView { nodes, edges }
+}

@@ -1,0 +1,127 @@
+//! `orlop flow … --target fleet`: flows that a server drives, asked over REST. Owns what each verb asks and the exit codes
+//! of chapter 7 of the flow contract; pages are those of flows on this machine.
+
+mod order;
+mod show;
+mod submit;
+
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::status::FlowStatus;
+use serde_json::Value;
+
+use super::super::failure::{Exit, Failure};
+use super::super::place::Place;
+use super::super::{Command, Flow};
+use super::client::{Asked, Client, escaped, query};
+use super::exit::{self, Trouble};
+use crate::wire::problem::Code;
+
+/// A server, as verbs of flows ask it.
+struct Remote {
+    client: Client,
+    tenant: Option<String>,
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        let exit = match (trouble.code, trouble.exit) {
+            (Some(Code::InvalidSpec | Code::TooLarge | Code::NeverFits), _) => Exit::Refused,
+            (Some(Code::NotFound), _) => Exit::NotFound,
+            (Some(Code::Conflict | Code::Precondition | Code::IdempotencyMismatch), _) => Exit::Conflict,
+            (Some(Code::Forbidden | Code::Unauthenticated), _) => Exit::Denied,
+            (_, exit::Exit::Usage) => Exit::Usage,
+            (_, exit::Exit::Interrupted) => Exit::Interrupted,
+            _ => Exit::Unreachable,
+        };
+        Self::new(exit, trouble.message)
+    }
+}
+
+impl Remote {
+    fn of(place: &Place) -> Result<Self, Failure> {
+        let client = super::target::client(&place.server, place.token_file.as_deref())?;
+        Ok(Self { client, tenant: place.tenant.clone() })
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, Failure> {
+        Ok(self.client.ask(Asked::get(path)).await?.body)
+    }
+
+    async fn post(&self, path: &str, body: &Value, key: Option<String>) -> Result<Value, Failure> {
+        // A lost answer is asked for again under the same key.
+        let key = key.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let asked = || Asked::post(path, Some(body)).with("idempotency-key", Some(key.clone()));
+        let answered = match self.client.ask(asked()).await {
+            Err(trouble) if trouble.is_passing() && trouble.code.is_none() => self.client.ask(asked()).await?,
+            answered => answered?,
+        };
+        Ok(answered.body)
+    }
+
+    /// All items of a list.
+    async fn list(&self, path: &str, mut members: Vec<(&str, String)>) -> Result<Vec<Value>, Failure> {
+        members.push(("limit", "1000".to_owned()));
+        members.extend(self.tenant.clone().map(|tenant| ("tenant", tenant)));
+        let (mut found, mut cursor) = (Vec::new(), None::<String>);
+        loop {
+            let next = cursor.take().map(|cursor| ("cursor", cursor));
+            let asked: Vec<(&str, String)> = members.iter().cloned().chain(next).collect();
+            let mut page = self.get(&format!("{path}{}", query(&asked))).await?;
+            if let Some(items) = page["items"].as_array_mut() {
+                found.append(items);
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// A flow as an object with its status; with `wait` once it has ended, or after that time.
+    async fn object(&self, name: &str, wait: Option<&str>) -> Result<JobFlow, Failure> {
+        let mut members = vec![("object", "true".to_owned())];
+        members.extend(wait.map(|wait| ("wait", wait.to_owned())));
+        let mut flow = self.get(&format!("/flows/{}{}", escaped(name), query(&members))).await?;
+        serde_json::from_value(flow["object"].take()).map_err(|error| {
+            Failure::new(
+                Exit::Unreachable,
+                format!("the server's answer cannot be read: {error}; use its version of this program"),
+            )
+        })
+    }
+}
+
+fn status(object: &JobFlow) -> FlowStatus {
+    object.status.clone().unwrap_or_default()
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// When the server refuses, cannot be reached, or the verb means nothing there.
+pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
+    let flow = match command {
+        Command::Run(args) => return submit::run(*args).await,
+        Command::Flow(flow) => flow,
+        _ => return Err(Failure::usage("this verb is not about flows")),
+    };
+    match flow {
+        Flow::Run(args) => submit::run(*args).await,
+        Flow::Submit(args) => submit::submit(*args).await,
+        Flow::List(args) => show::list(args).await,
+        Flow::Get(args) => show::get(args).await,
+        Flow::Watch(args) => show::watch(args).await,
+        Flow::Logs(args) => show::logs(args).await,
+        Flow::Approve(args) => order::decide(args, "approve").await,
+        Flow::Reject(args) => order::decide(args, "reject").await,
+        Flow::Suspend(args) => order::suspend(args).await,
+        Flow::Resume(args) => order::resume(args).await,
+        Flow::Stop(args) => order::stop(args, true).await,
+        Flow::Terminate(args) => order::stop(args, false).await,
+        Flow::Retry(args) => order::retry(*args).await,
+        Flow::Delete(args) => order::delete(args).await,
+        Flow::Explain(_) | Flow::Graph(_) | Flow::Plan(_) | Flow::Validate(_) => {
+            Err(Failure::usage("this verb works on this machine only; leave out `--target fleet`"))
+        }
+    }
+}

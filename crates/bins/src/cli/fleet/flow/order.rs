@@ -1,0 +1,77 @@
+//! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion. Owns what is told back.
+
+use serde_json::json;
+
+use super::super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
+use super::super::super::delete::DeleteArgs;
+use super::super::super::failure::{Exit, Failure};
+use super::super::super::output;
+use super::super::super::retry::RetryArgs;
+use super::super::client::{Asked, escaped};
+use super::super::read::text;
+use super::Remote;
+
+/// `orlop flow approve` and `reject`
+pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let path = format!("/flows/{}/steps/{}/{verb}", escaped(&args.name), escaped(&args.step));
+    remote.post(&path, &json!({ "reason": args.reason }), None).await?;
+    let told = if verb == "approve" { "approved" } else { "rejected" };
+    output::print(&format!("{}: {told} {}", args.name, args.step))?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow suspend`
+pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
+    if args.mode == Mode::Suspend {
+        return Err(Failure::usage("jobs of a fleet cannot be frozen; use `--mode drain`"));
+    }
+    tell(&args.name, &Remote::of(&args.place)?, ("suspend", "suspended")).await
+}
+
+/// `orlop flow resume`
+pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
+    tell(&args.name, &Remote::of(&args.place)?, ("resume", "resumed")).await
+}
+
+async fn tell(name: &str, remote: &Remote, (verb, told): (&str, &str)) -> Result<Exit, Failure> {
+    remote.post(&format!("/flows/{}/{verb}", escaped(name)), &json!({}), None).await?;
+    output::print(&format!("{name}: {told}"))?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow stop` and `terminate`
+pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let path = format!("/flows/{}/cancel", escaped(&args.name));
+    let answer = remote.post(&path, &json!({ "graceful": graceful }), None).await?;
+    if answer["taken"] == false {
+        return Err(Failure::new(Exit::Conflict, format!("flow `{}` has ended; nothing can change it", args.name)));
+    }
+    output::print(&format!("{}: {}", args.name, if graceful { "stopping" } else { "terminating" }))?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow retry`
+pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let parameters: serde_json::Map<String, serde_json::Value> =
+        args.param.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let body = json!({ "steps": args.step, "parameters": parameters, "name": args.new_name });
+    let made = remote.post(&format!("/flows/{}/retry", escaped(&args.name)), &body, None).await?;
+    output::print(&text(&made, "name"))?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow delete`
+pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
+    if args.force || args.completed || args.older_than.is_some() {
+        return Err(Failure::usage("flows of a server are deleted by name, once they have ended"));
+    }
+    let remote = Remote::of(&args.place)?;
+    for name in &args.names {
+        remote.client.ask(Asked::delete(format!("/flows/{}", escaped(name)))).await?;
+        output::print(&format!("{name} deleted"))?;
+    }
+    Ok(Exit::Done)
+}

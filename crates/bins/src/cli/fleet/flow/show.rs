@@ -1,0 +1,200 @@
+//! Flows of a server as people see them: lists, pages, changes, logs. Owns the way from answers to the pages of flows on
+//! this machine.
+
+use std::collections::BTreeMap;
+
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::super::super::drive::exit_of;
+use super::super::super::failure::{Exit, Failure};
+use super::super::super::get::GetArgs;
+use super::super::super::list::ListArgs;
+use super::super::super::logs::LogsArgs;
+use super::super::super::output::{self, Format};
+use super::super::super::place::Place;
+use super::super::super::progress::approval_hint;
+use super::super::super::watch::WatchArgs;
+use super::super::read::text;
+use super::submit::copy_logs;
+use super::{Remote, status};
+use crate::host::flow::{Clock as _, SystemClock};
+use crate::view::name::RunName;
+use crate::view::table::{self, columns};
+use crate::view::text::{age, one_line};
+
+/// How long one request waits for the end, where nothing is shown meanwhile.
+const WAIT: &str = "60s";
+/// The same where changes are shown.
+const PACE: &str = "1s";
+
+/// How a flow of a server is named in hints.
+fn named(place: &Place, name: &str) -> RunName {
+    let mut options = " --target fleet".to_owned();
+    if place.server != super::super::target::SERVER {
+        options.push_str(&format!(" --server {}", place.server));
+    }
+    RunName { name: name.to_owned(), options }
+}
+
+/// `orlop flow list`
+pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
+    if !args.label.is_empty() {
+        return Err(Failure::usage("flows of a server are not filtered by labels; filter `-o json`"));
+    }
+    let remote = Remote::of(&args.place)?;
+    let mut flows = remote.list("/flows", args.phase.iter().map(|phase| ("state", phase.clone())).collect()).await?;
+    let now = SystemClock.now();
+    let created = |flow: &Value| flow["created_at"].as_str().and_then(|at| at.parse::<Time>().ok()).unwrap_or(now);
+    if let Some(limit) = args.older_than {
+        flows.retain(|flow| now.since(created(flow)) >= limit.get());
+    }
+    flows.sort_by_key(&created);
+    match args.output {
+        Format::Table => {
+            let row = |flow: &Value| {
+                let message = one_line(&text(flow, "message"), 60);
+                vec![
+                    text(flow, "name"),
+                    text(flow, "phase"),
+                    text(flow, "progress"),
+                    age(now.since(created(flow))),
+                    message,
+                ]
+            };
+            let rows: Vec<Vec<String>> = flows.iter().map(row).collect();
+            output::print(&columns(&["NAME", "PHASE", "PROGRESS", "AGE", "MESSAGE"], &rows))?;
+        }
+        Format::Name => {
+            for flow in &flows {
+                output::print(&text(flow, "name"))?;
+            }
+        }
+        format => output::print(&output::serialized(&flows, format)?)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// `orlop flow get`
+pub(super) async fn get(args: GetArgs) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let object = remote.object(&args.name, None).await?;
+    let name = &named(&args.place, &object.metadata.name);
+    let shown = match args.output {
+        Format::Name => name.name.clone(),
+        Format::Table => {
+            let (status, now) = (status(&object), SystemClock.now());
+            let mut text = format!("{}\n", table::steps(&status, now, output::colour()));
+            text.push_str(&table::summary(name, &status, now, output::colour()));
+            text.extend(approval_hint(name, &status).map(|hint| format!("  {hint}\n")));
+            text
+        }
+        format => output::serialized(&object, format)?,
+    };
+    output::print(&shown)?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow watch`
+pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let watcher = Watcher { remote: &remote, flow: &args.name, shows: args.output == Format::Table };
+    let ended = watcher.ended();
+    tokio::pin!(ended);
+    let object = match args.timeout {
+        None => ended.await?,
+        Some(limit) => match tokio::time::timeout(limit.get(), ended).await {
+            Ok(object) => object?,
+            Err(_) => {
+                output::tell(&format!("`{}` has not ended; it goes on", args.name));
+                return Ok(Exit::TimedOut);
+            }
+        },
+    };
+    end(&object, &args.place, args.output)?;
+    Ok(exit_of(&status(&object)))
+}
+
+/// `orlop flow logs`
+pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
+    if args.since.is_some() || args.timestamps {
+        return Err(Failure::usage("`--since` and `--timestamps` are for logs of jobs: `orlop logs JOB`"));
+    }
+    let remote = Remote::of(&args.place)?;
+    let mut members = Vec::new();
+    if let Some(step) = &args.step {
+        let item = args.item.map(|item| format!("-i{item}")).unwrap_or_default();
+        members.push(("step", format!("{step}{item}")));
+    }
+    members.extend(args.attempt.map(|attempt| ("attempt", attempt.to_string())));
+    for (name, on) in [("follow", args.follow), ("failed", args.failed)] {
+        members.extend(on.then(|| (name, "true".to_owned())));
+    }
+    copy_logs(&remote, &args.name, &members).await?;
+    Ok(Exit::Done)
+}
+
+/// Waits for the end of a flow.
+pub(super) struct Watcher<'a> {
+    pub(super) remote: &'a Remote,
+    pub(super) flow: &'a str,
+    /// Whether steps are told as they change.
+    pub(super) shows: bool,
+}
+
+impl Watcher<'_> {
+    /// The flow once it has ended. A server that is away for a while is waited for.
+    pub(super) async fn ended(&self) -> Result<JobFlow, Failure> {
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        let mut away = None::<tokio::time::Instant>;
+        loop {
+            let object = match self.remote.object(self.flow, Some(if self.shows { PACE } else { WAIT })).await {
+                Ok(object) => object,
+                Err(failure) if failure.exit == Exit::Unreachable => {
+                    let since = *away.get_or_insert_with(tokio::time::Instant::now);
+                    if since.elapsed() > AWAY {
+                        return Err(failure);
+                    }
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            away = None;
+            let status = status(&object);
+            if self.shows {
+                for step in &status.steps {
+                    let why = if step.reason.is_empty() { String::new() } else { format!("/{}", step.reason) };
+                    let line = format!("{} {}{why}", step.name, step.phase);
+                    if known.get(&step.name) != Some(&line) {
+                        if known.contains_key(&step.name) || step.phase.to_string() != "Pending" {
+                            output::tell(&line);
+                        }
+                        known.insert(step.name.clone(), line);
+                    }
+                }
+            }
+            if status.phase.is_terminal() {
+                return Ok(object);
+            }
+        }
+    }
+}
+
+/// How long a server may be away before waiting ends.
+const AWAY: std::time::Duration = std::time::Duration::from_secs(60);
+/// Between two tries to reach it.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Shows how a flow ended.
+pub(super) fn end(object: &JobFlow, place: &Place, format: Format) -> Result<(), Failure> {
+    match format {
+        Format::Table => {
+            let name = named(place, &object.metadata.name);
+            output::print(&table::summary(&name, &status(object), SystemClock.now(), output::colour()))
+        }
+        Format::Name => output::print(&object.metadata.name),
+        format => output::print(&output::serialized(object, format)?),
+    }
+}

@@ -1,0 +1,122 @@
+//! `orlop flow submit` and `orlop run --on fleet`: a flow is handed to a server, and watched where that is asked for. Owns
+//! what is sent and how waiting ends.
+
+use serde_json::{Value, json};
+
+use super::super::super::drive::exit_of;
+use super::super::super::failure::{Exit, Failure};
+use super::super::super::manifest;
+use super::super::super::output::{self, Format};
+use super::super::super::run::RunArgs;
+use super::super::super::setup::BackendName;
+use super::super::super::signals::Signals;
+use super::super::super::submit::SubmitArgs;
+use super::super::client::{Asked, escaped};
+use super::show::{Watcher, end};
+use super::{Remote, status};
+
+/// What is handed over.
+fn order(text: String, params: &[(String, String)], more: (Option<&str>, Option<&str>, bool, BackendName)) -> Value {
+    let (name, tenant, suspend, backend) = more;
+    let parameters: serde_json::Map<String, Value> =
+        params.iter().map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
+    let backend = match backend {
+        BackendName::Docker => "docker",
+        BackendName::Process => "process",
+    };
+    json!({
+        "definition": text, "parameters": parameters, "name": name, "tenant": tenant, "suspend": suspend,
+        "backend": backend,
+    })
+}
+
+/// Hands a flow over.
+pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let more = (args.name.as_deref(), remote.tenant.as_deref(), args.suspend, args.backend);
+    let body = order(manifest::text(&args.file)?, &args.param, more);
+    let taken = remote.post("/flows", &body, args.key.clone()).await?;
+    let (id, name) = (taken["id"].as_str().unwrap_or_default(), taken["name"].as_str().unwrap_or_default());
+    let waits = args.wait || args.watch || args.logs;
+    match args.output {
+        Format::Table if waits => output::tell(&format!("{name} submitted as {id}")),
+        Format::Table | Format::Name => output::print(name)?,
+        _ if waits => {}
+        format => output::print(&output::serialized(&taken, format)?)?,
+    }
+    if !waits {
+        return Ok(Exit::Done);
+    }
+    let watcher = Watcher { remote: &remote, flow: id, shows: args.watch && args.output == Format::Table };
+    let ended = watcher.ended();
+    tokio::pin!(ended);
+    let object = match args.timeout {
+        None => ended.await?,
+        Some(limit) => match tokio::time::timeout(limit.get(), ended).await {
+            Ok(object) => object?,
+            Err(_) => {
+                output::tell(&format!("`{name}` has not ended; it goes on"));
+                return Ok(Exit::TimedOut);
+            }
+        },
+    };
+    if args.logs {
+        copy_logs(&remote, id, &[]).await?;
+    }
+    end(&object, &args.place, args.output)?;
+    Ok(exit_of(&status(&object)))
+}
+
+/// Runs a flow of a file on a server and waits for its end. An interrupt ends it gracefully, a second one at once, a third
+/// one leaves it running.
+pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
+    let Some(file) = &args.file else {
+        return Err(Failure::usage(
+            "a server goes on with its flows by itself; watch one with `orlop flow watch NAME --target fleet`",
+        ));
+    };
+    let remote = Remote::of(&args.place)?;
+    let more = (args.name.as_deref(), remote.tenant.as_deref(), false, args.setup.backend);
+    let body = order(manifest::text(file)?, &args.param, more);
+    let mut signals = Signals::take()?;
+    let taken = remote.post("/flows", &body, None).await?;
+    let id = taken["id"].as_str().unwrap_or_default().to_owned();
+    for step in &args.auto_approve {
+        let path = format!("/flows/{id}/steps/{}/approve", escaped(step));
+        remote.post(&path, &json!({}), None).await?;
+    }
+    let watcher = Watcher { remote: &remote, flow: &id, shows: args.output == Format::Table };
+    let ended = watcher.ended();
+    tokio::pin!(ended);
+    let mut told = 0;
+    let object = loop {
+        tokio::select! {
+            object = &mut ended => break object?,
+            () = signals.next() => {
+                told += 1;
+                if told > 2 {
+                    output::tell("the flow goes on; see it with `orlop flow watch`");
+                    return Ok(Exit::Interrupted);
+                }
+                output::tell(if told == 1 { "stopping: live attempts finish; interrupt again to cancel them" } else { "cancelling what runs; interrupt again to leave it running" });
+                remote.post(&format!("/flows/{id}/cancel"), &json!({ "graceful": told == 1 }), None).await?;
+            }
+        }
+    };
+    end(&object, &args.place, args.output)?;
+    Ok(exit_of(&status(&object)))
+}
+
+/// Copies what steps wrote to standard output.
+pub(super) async fn copy_logs(remote: &Remote, flow: &str, members: &[(&str, String)]) -> Result<(), Failure> {
+    use http_body_util::BodyExt as _;
+    let path = format!("/flows/{}/logs{}", escaped(flow), super::query(members));
+    let mut body = remote.client.open(Asked::get(path)).await?;
+    while let Some(frame) = body.frame().await {
+        let broken = |error| Failure::new(Exit::Unreachable, format!("the log broke off: {error}"));
+        if let Ok(bytes) = frame.map_err(broken)?.into_data() {
+            output::raw(&bytes)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! What is asked of flows: decisions, suspension, ends. Owns who a decision is taken from and what repeating one means;
+//! whether an order fits is the host's to say.
+
+use orlop_core::ports::fleet_store::{Approval, Documents as _, FleetFlow, Record, part};
+use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
+use orlop_core::spec::flow::SuspendMode;
+use orlop_core::spec::status::Decision;
+
+use super::Flows;
+use super::drive::stop;
+use super::facts::Driver;
+use super::submit::{port, wrong};
+use crate::host::flow::{Order, OrderError};
+use crate::host::scheduler::Error;
+use crate::host::scheduler::error::{not_found, store_unavailable};
+use crate::wire::problem::{Code, Problem};
+
+/// Annotation of a Manual step that names who may decide about it, beside operators: names of tokens, separated by commas.
+pub const APPROVERS: &str = "orlop.io/approvers";
+
+/// Who decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decider {
+    /// Who it is.
+    pub name: String,
+    /// It was authenticated.
+    pub verified: bool,
+    /// It may decide about every step.
+    pub operator: bool,
+}
+
+fn problem(code: Code, text: impl Into<String>) -> Error {
+    Box::new(Problem::new(code, text))
+}
+
+fn ordered(error: OrderError) -> Error {
+    match error {
+        OrderError::NotFound(text) => problem(Code::NotFound, text),
+        OrderError::Conflict(text) => problem(Code::Conflict, text),
+        OrderError::Failed(text) => Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)),
+        OrderError::Gone => store_unavailable(),
+    }
+}
+
+impl Flows {
+    /// Ends a flow: at once, or gracefully. Whether there was anything to end.
+    ///
+    /// # Errors
+    /// NotLeader and StoreUnavailable when nothing can be written here.
+    pub async fn cancel(&self, flow: &FleetFlow, graceful: bool) -> Result<bool, Error> {
+        match self.order(flow, stop(graceful)).await {
+            Err(error) if error.code == Code::Conflict => Ok(false),
+            done => done.map(|()| true),
+        }
+    }
+
+    /// Has a flow start nothing more, or go on.
+    ///
+    /// # Errors
+    /// Conflict when its state does not take that; and as of [`Flows::cancel`].
+    pub async fn suspend(&self, flow: &FleetFlow, on: bool) -> Result<(), Error> {
+        let order = if on { Order::Suspend { mode: SuspendMode::Drain } } else { Order::Resume };
+        self.order(flow, order).await
+    }
+
+    /// Gives an order to the host of a flow; returns once it is written down and in force.
+    async fn order(&self, flow: &FleetFlow, order: Order) -> Result<(), Error> {
+        self.inner.may_act().await?;
+        if flow.ended_at.is_some() {
+            let text = format!("flow `{}` has ended: it is {}; nothing can change it", flow.name, flow.phase);
+            return Err(problem(Code::Conflict, text));
+        }
+        let host = self.inner.live().get(&flow.id).map(|live| live.host.clone());
+        // It is about to be driven again.
+        let host = host.ok_or_else(store_unavailable)?;
+        host.order(order).await.map_err(ordered)
+    }
+
+    /// Deletes what is kept of a flow that has ended.
+    ///
+    /// # Errors
+    /// Conflict when it has not ended; and as of [`Flows::cancel`].
+    pub async fn delete(&self, flow: &FleetFlow) -> Result<(), Error> {
+        self.inner.may_act().await?;
+        if flow.ended_at.is_none() {
+            let text = format!("flow `{}` has not ended: it is {}; cancel it first", flow.name, flow.phase);
+            return Err(problem(Code::Conflict, text));
+        }
+        self.inner.journal.delete(&flow.id).await.map_err(|error| port(&error))
+    }
+
+    /// Decides about a Manual step. The same decision again is fine.
+    ///
+    /// # Errors
+    /// Forbidden to whoever is no operator and not named as an approver of the step; Conflict when it was decided
+    /// otherwise or waits no more; NotFound; and as of [`Flows::cancel`].
+    pub async fn decide(
+        &self,
+        flow: &FleetFlow,
+        step: &str,
+        decision: Decision,
+        (by, reason): (Decider, Option<String>),
+    ) -> Result<(), Error> {
+        let record = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?.record;
+        let driver = Driver::of(&record).map_err(|error| port(&error))?;
+        let step = driver.internal(step).to_owned();
+        let Some(approvers) = approvers(&record, &step) else {
+            return Err(not_found(format_args!("step `{step}` of flow `{}`", flow.name)));
+        };
+        if !by.operator && !approvers.contains(&by.name) {
+            let text = format!("step `{step}` is decided by operators and by who its annotation `{APPROVERS}` names");
+            return Err(problem(Code::Forbidden, text));
+        }
+        if reason.as_ref().is_some_and(|text| text.len() > 1024) {
+            return Err(wrong("reason", "is too long; use at most 1024 bytes"));
+        }
+        let (name, verified) = (by.name.clone(), by.verified);
+        let order = Order::Decide { step: step.clone(), decision, by: Some(by.name), reason, verified };
+        match self.order(flow, order).await {
+            Err(error) if error.code == Code::Conflict && self.was_decided(flow, &step, decision).await? => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.keep(flow, step, (name, decision)).await,
+        }
+    }
+
+    /// Whether a step was decided so before, which its flow may have survived.
+    async fn was_decided(&self, flow: &FleetFlow, step: &str, decision: Decision) -> Result<bool, Error> {
+        let read = self.read(flow.clone()).await?;
+        let status = read.status();
+        let record = status.steps.iter().find(|record| record.name == step);
+        Ok(record.and_then(|record| record.approval.as_ref()).is_some_and(|approval| approval.decision == decision))
+    }
+
+    /// Notes a decision where decisions are listed. It is in force already, so it is told as taken.
+    async fn keep(&self, flow: &FleetFlow, step: String, (who, decision): (String, Decision)) -> Result<(), Error> {
+        let decision = if decision == Decision::Approved { "approve" } else { "reject" };
+        let store = self.inner.handle.store();
+        let known = store.get::<Approval>(&format!("{}/{}", part(&flow.id), part(&step))).await;
+        if known.map_err(|error| port(&error))?.is_some() {
+            return Ok(());
+        }
+        let when = self.inner.handle.clock().wall();
+        let approval =
+            Approval { flow: flow.id.clone(), step, who, when, decision: decision.to_owned(), ended_at: None };
+        let record = Record::put(&approval).map_err(|error| port(&error))?;
+        if let Err(error) = self.inner.journal.commit(vec![record]).await {
+            tracing::warn!(target: "orlop::flows", flow = flow.id, error = error.chain(), "a decision was not listed");
+        }
+        Ok(())
+    }
+}
+
+/// Who may decide about a step beside operators; none when there is no such step.
+fn approvers(record: &FlowRecord, step: &str) -> Option<Vec<String>> {
+    let step = record.flow.spec.steps.iter().find(|known| known.name == step)?;
+    let named = step.metadata.as_ref().and_then(|metadata| metadata.annotations.get(APPROVERS));
+    let names = named.map(String::as_str).unwrap_or_default().split(',');
+    Some(names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect())
+}

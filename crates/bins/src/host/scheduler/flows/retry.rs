@@ -1,0 +1,97 @@
+//! Retry from failed (rule R39): what failed runs again in a new flow. Owns names of such flows; which steps run again is
+//! the flow host's choice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orlop_core::ports::fleet_store::FleetFlow;
+use orlop_core::ports::journal::FlowJournal as _;
+use orlop_core::spec::flow::RetryOf;
+use serde::Deserialize as _;
+
+use super::facts::{Driver, tenant};
+use super::submit::{NewFlow, host, port, wrong};
+use super::{Accepted, Flows};
+use crate::host::flow::{Parent, RecordOptions, imports, plan_of, replay};
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, Problem};
+
+/// How a flow is repeated.
+#[derive(Clone, Debug, Default)]
+pub struct Again {
+    /// Steps that run again too, with all that come after them.
+    pub steps: Vec<String>,
+    /// Other values of parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// Name of the new flow; none: the old one with a number.
+    pub name: Option<String>,
+    /// Who asks.
+    pub by: String,
+    /// Follows the new flow through logs and events.
+    pub correlation_id: Option<String>,
+}
+
+impl Flows {
+    /// Submits a flow that has ended again; what succeeded is taken over.
+    ///
+    /// # Errors
+    /// Conflict when it has not ended; InvalidSpec when a step or parameter is unknown; and as of [`Flows::submit`].
+    pub async fn retry(&self, flow: &FleetFlow, again: Again) -> Result<Accepted, Error> {
+        let mut stored = self.inner.journal.load(&flow.id).await.map_err(|error| port(&error))?;
+        let plan = plan_of(&mut stored).map_err(host)?;
+        let state = replay(&plan, &stored).map_err(host)?;
+        if !state.phase().is_terminal() {
+            let text = format!("flow `{}` has not ended: it is {}; retry it when it has", flow.name, state.phase());
+            return Err(Box::new(Problem::new(Code::Conflict, text)));
+        }
+        let driver = Driver::of(&stored.record).map_err(|error| port(&error))?;
+        let steps: Vec<String> = again.steps.iter().map(|step| driver.internal(step).to_owned()).collect();
+        if let Some((at, step)) = steps.iter().enumerate().find(|(_, step)| plan.index_of(step).is_none()) {
+            return Err(wrong(&format!("steps[{at}]"), format!("flow `{}` has no step `{step}`", flow.name)));
+        }
+        let options = RecordOptions::deserialize(&stored.record.options)
+            .map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
+        let tenant = tenant(&stored.record).map_err(|error| port(&error))?;
+        let name = match again.name {
+            Some(name) => name,
+            None => {
+                let known = self.named(Some(std::slice::from_ref(&tenant)), |_| true).await?;
+                let taken: BTreeSet<String> = known.into_iter().map(|known| known.name).collect();
+                free_name(&flow.name, &taken)
+            }
+        };
+        let mut new = stored.record.flow.clone();
+        new.metadata.name = name;
+        new.spec.retry_of = Some(RetryOf { name: flow.name.clone(), uid: flow.id.clone(), steps: steps.clone() });
+        new.spec.stop = None;
+        new.spec.suspend = None;
+        let mut parameters = options.meta.parameters;
+        parameters.extend(again.parameters);
+        let first = imports(&plan, Parent { plan: &plan, state: &state }, &steps);
+        let driver = Driver { by: again.by, correlation_id: again.correlation_id, ..driver };
+        let uid = uuid::Uuid::new_v4().to_string();
+        self.submit(NewFlow { flow: new, tenant, parameters, driver, first, uid }).await
+    }
+}
+
+/// The old name with the first number behind it that nobody has.
+fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
+    let stem = match name.rsplit_once("-r") {
+        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
+        _ => name,
+    };
+    let numbered = (2_u64..).map(|number| format!("{stem}-r{number}"));
+    numbered.into_iter().find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_is_repeated_is_named_by_its_number() {
+        let taken = BTreeSet::from(["etl-r2".to_owned()]);
+        assert_eq!(free_name("etl", &taken), "etl-r3");
+        assert_eq!(free_name("etl-r2", &taken), "etl-r3");
+        assert_eq!(free_name("etl-red", &taken), "etl-red-r2");
+    }
+}

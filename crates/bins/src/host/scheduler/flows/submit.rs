@@ -1,0 +1,161 @@
+//! New flows: definitions read and checked as whoever submits gives them, names, and the begin of a flow. Owns that way;
+//! what is wrong is said by field.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_core::error::{Class, PortError};
+use orlop_core::event::FlowEvent;
+use orlop_core::id::{TenantName, dns1123_subdomain};
+use orlop_core::spec::flow::JobFlow;
+use orlop_dag::manifest::substrate::{Runtime, Target};
+use orlop_dag::manifest::{Limits, Report, Severity, TextLimits};
+
+use super::drive::{parts, run};
+use super::facts::Driver;
+use super::{Flows, Inner};
+use crate::host::flow::fleet::StepBackend;
+use crate::host::flow::{Definition, FlowHost, HostError, NoConfigMaps, Submission, definitions, flow_name, record};
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, FieldError, Problem};
+
+/// A flow that is submitted.
+pub struct NewFlow {
+    /// Its object.
+    pub flow: JobFlow,
+    /// Whose it is.
+    pub tenant: TenantName,
+    /// Values of its parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// What is kept beside it.
+    pub driver: Driver,
+    /// What it is told before all else.
+    pub first: Vec<FlowEvent>,
+    /// Unique id, a random UUID of version 4.
+    pub uid: String,
+}
+
+/// A flow that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Unique id.
+    pub uid: String,
+    /// Name.
+    pub name: String,
+}
+
+impl NewFlow {
+    /// A flow of a definition.
+    ///
+    /// # Errors
+    /// InvalidSpec when its name can be none.
+    pub fn of(
+        definition: &Definition,
+        tenant: TenantName,
+        name: Option<&str>,
+        mut driver: Driver,
+    ) -> Result<Self, Error> {
+        let uid = uuid::Uuid::new_v4().to_string();
+        let manifest = &definition.manifest;
+        let mut flow = manifest.flow.clone();
+        flow.metadata.name = flow_name(manifest, name, &uid);
+        dns1123_subdomain(&flow.metadata.name).map_err(|error| wrong("name", error.to_string()))?;
+        for step in flow.spec.steps.iter().chain(&flow.spec.finally) {
+            let shown = manifest.step_name(&step.name);
+            if shown != step.name {
+                driver.names.insert(step.name.clone(), shown.to_owned());
+            }
+        }
+        let annotations = &mut flow.metadata.annotations;
+        annotations.insert("workflow.kube-zen.io/initiated-by".to_owned(), driver.by.clone());
+        annotations.insert("workflow.kube-zen.io/initiator-type".to_owned(), "User".to_owned());
+        if let Some(id) = &driver.correlation_id {
+            annotations.entry("workflow.kube-zen.io/correlation-id".to_owned()).or_insert_with(|| id.clone());
+        }
+        Ok(Self { flow, tenant, parameters: BTreeMap::new(), driver, first: Vec::new(), uid })
+    }
+}
+
+/// The one flow of a text, checked for the fleet.
+///
+/// # Errors
+/// InvalidSpec with everything that is wrong.
+pub fn read_definition(text: &str, backend: StepBackend) -> Result<Definition, Error> {
+    let runtime = match backend {
+        StepBackend::Docker => Runtime::ByImage,
+        StepBackend::Process => Runtime::Process,
+    };
+    let limits = Limits::at(Target::fleet(runtime));
+    let read = definitions("definition", text, (limits, TextLimits::default()));
+    let (mut found, _) = read.map_err(|report| refused(&report))?;
+    let count = found.len();
+    let one = found.pop().filter(|_| count == 1);
+    one.ok_or_else(|| wrong("", format!("the definition holds {count} flows; give one")))
+}
+
+fn refused(report: &Report) -> Error {
+    let errors = report.violations.iter().filter(|violation| violation.severity == Severity::Error);
+    let errors = errors.map(|violation| {
+        let help = violation.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        FieldError { path: violation.path.to_string(), message: format!("{}{help}", violation.message) }
+    });
+    Box::new(Problem::invalid(errors.take(100).collect()))
+}
+
+pub(super) fn wrong(path: &str, message: impl Into<String>) -> Error {
+    Box::new(Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }]))
+}
+
+/// The problem that an error of the journal is.
+pub(super) fn port(error: &PortError) -> Error {
+    let (code, wait) = match error.class {
+        Class::Exists | Class::Conflict => (Code::Conflict, None),
+        Class::NotFound => (Code::NotFound, None),
+        Class::Invalid => (Code::InvalidSpec, None),
+        Class::Fatal => (Code::Internal, None),
+        Class::Transient | Class::Capacity | Class::Denied => (Code::StoreUnavailable, Some(1000)),
+    };
+    Box::new(Problem { retry_after_ms: wait, ..Problem::new(code, error.chain()) })
+}
+
+pub(super) fn host(error: HostError) -> Error {
+    match error {
+        HostError::Parameter(error) => wrong("parameters", error.to_string()),
+        HostError::Plan(errors) => {
+            let errors = errors.into_iter().map(|error| FieldError { path: error.path, message: error.message });
+            Box::new(Problem::invalid(errors.collect()))
+        }
+        HostError::Journal(error) => port(&error),
+        other => Box::new(Problem::new(Code::Internal, other.to_string())),
+    }
+}
+
+impl Flows {
+    /// Takes a flow: writes it down, and begins it.
+    ///
+    /// # Errors
+    /// InvalidSpec with what is wrong with its parameters; Conflict when a flow that has not ended has its name; NotLeader
+    /// and StoreUnavailable when nothing can be written here.
+    pub async fn submit(&self, new: NewFlow) -> Result<Accepted, Error> {
+        self.inner.submit(new).await
+    }
+}
+
+impl Inner {
+    async fn submit(self: &Arc<Self>, new: NewFlow) -> Result<Accepted, Error> {
+        self.may_act().await?;
+        let NewFlow { mut flow, tenant, parameters, driver, first, uid } = new;
+        flow.metadata.namespace = Some(tenant.to_string());
+        let driver =
+            serde_json::to_value(driver).map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
+        let submission = Submission { parameters, driver, ..Submission::new(flow, uid.clone()) };
+        // The same record that the host writes, for what its substrate must know.
+        let now = self.handle.clock().wall();
+        let outline = record(submission.clone(), Vec::new(), &NoConfigMaps, now).await.map_err(host)?;
+        let parts = parts(self, &outline).map_err(|error| port(&error))?;
+        let accepted = Accepted { uid, name: outline.flow.metadata.name.clone() };
+        let driven = FlowHost::submit(parts, submission, first).await.map_err(host)?;
+        run(self, driven, outline);
+        Ok(accepted)
+    }
+}

@@ -1,0 +1,156 @@
+//! Flows of a server by its program and the command line: submitted, decided about, read, killed in the middle.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, PATIENCE};
+
+/// A step that runs a script; its image is not looked at.
+fn step(name: &str, script: &str, after: &[&str]) -> Value {
+    let container = json!({
+        "name": "main", "image": "busybox", "command": ["/bin/sh", "-c", script],
+        "resources": { "requests": { "cpu": "100m", "memory": "32Mi" } },
+    });
+    let pod = json!({ "containers": [container], "terminationGracePeriodSeconds": 1 });
+    let template = json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": { "template": { "spec": pod } } });
+    json!({ "name": name, "dependencies": after, "template": template })
+}
+
+fn write(bench: &Bench, name: &str, steps: &[Value]) -> String {
+    let flow = json!({
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": { "name": name },
+        "spec": { "steps": steps },
+    });
+    let path = bench.place(&format!("{name}.json"));
+    std::fs::write(&path, flow.to_string()).expect("a file is written");
+    path.display().to_string()
+}
+
+fn phase(bench: &Bench, name: &str, step: &str) -> String {
+    let flow = bench.orlop(&["flow", "get", name, "--target", "fleet", "-o", "json"]);
+    if flow.code != 0 {
+        return String::new();
+    }
+    let steps = flow.json()["status"]["steps"].clone();
+    let found = steps.as_array().and_then(|steps| steps.iter().find(|known| known["name"] == step));
+    found.map(|step| step["phase"].as_str().unwrap_or_default().to_owned()).unwrap_or_default()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn s10_a_flow_is_handed_over_watched_and_read() {
+    let bench = Bench::up(&["--memory-store"]);
+    let file =
+        write(&bench, "good", &[step("one", "echo first", &[]), step("two", "echo second; echo more >&2", &["one"])]);
+    let options = ["--target", "fleet", "--backend", "process"];
+    let done = bench.orlop(&[&["flow", "submit", &file, "--watch"][..], &options].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.err.contains("two Succeeded") && done.out.contains("Succeeded"), "{done:?}");
+    let logs = bench.good(&["flow", "logs", "good", "--target", "fleet"]);
+    let mut lines: Vec<&str> = logs.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["one/1 first", "two/1 more", "two/1 second"]);
+    assert_eq!(bench.good(&["flow", "logs", "good", "one", "--on", "fleet"]), "one/1 first\n");
+    let list = bench.good(&["flow", "list", "--target", "fleet"]);
+    assert!(list.contains("good") && list.contains("2/2"), "{list}");
+    let jobs = bench.good(&["jobs", "-o", "name"]);
+    assert_eq!(jobs.lines().count(), 2, "each attempt is one job");
+
+    let file = write(&bench, "bad", &[step("one", "exit 7", &[]), step("two", "true", &["one"])]);
+    let run = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process", "-o", "json"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    let status: Value = serde_json::from_str(&run.out).expect("the object");
+    let reasons: Vec<&str> =
+        status["status"]["steps"].as_array().unwrap().iter().map(|s| s["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons, ["NonZeroExit", "DependencyFailed"]);
+    let again = bench.good(&["flow", "retry", "bad", "--target", "fleet"]);
+    assert_eq!(again.trim(), "bad-r2");
+    assert_eq!(bench.orlop(&["flow", "watch", "bad-r2", "--target", "fleet"]).code, 1);
+}
+
+#[test]
+fn s10_people_decide_about_flows_of_a_server() {
+    let bench = Bench::up(&["--memory-store"]);
+    let gate = json!({ "name": "gate", "type": "Manual" });
+    let file =
+        write(&bench, "release", &[gate, step("then", "echo on", &["gate"]), step("long", "sleep 600", &["then"])]);
+    let fleet = ["--target", "fleet"];
+    let verb = |words: &[&str]| bench.orlop(&[&["flow"], words, &fleet].concat());
+    let name = bench.good(&[&["flow", "submit", &file, "--backend", "process"][..], &fleet].concat());
+    assert_eq!(name, "release\n");
+    assert_eq!(verb(&["submit", &file, "--backend", "process"]).code, 5, "the name is taken");
+    until("the gate", || phase(&bench, "release", "gate") == "PendingApproval");
+    let late = verb(&["watch", "release", "--timeout", "100ms"]);
+    assert_eq!(late.code, 8, "{late:?}");
+    assert_eq!(verb(&["approve", "release", "nothing"]).code, 4);
+    assert_eq!(verb(&["approve", "release", "gate", "--reason", "seen"]).code, 0);
+    assert_eq!(verb(&["reject", "release", "gate"]).code, 5);
+    until("the last step", || phase(&bench, "release", "long") == "Running");
+    assert_eq!(verb(&["delete", "release"]).code, 5);
+    assert_eq!(verb(&["terminate", "release"]).code, 0);
+    assert_eq!(verb(&["watch", "release"]).code, 9);
+    assert_eq!(verb(&["stop", "release"]).code, 5);
+    assert_eq!(verb(&["delete", "release"]).code, 0);
+    assert_eq!(verb(&["get", "release"]).code, 4);
+    let wrong = bench.place("wrong.yaml");
+    std::fs::write(&wrong, "name: x\nsteps:\n- {name: a, depends_on: [b], job_spec: {comand: [x]}}\n").unwrap();
+    let refused = verb(&["submit", &wrong.display().to_string()]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.err.contains("steps[0]"), "{}", refused.err);
+    let nobody = bench.orlop_at("http://127.0.0.1:9", &["flow", "list", "--target", "fleet"]);
+    assert_eq!(nobody.code, 7, "{nobody:?}");
+}
+
+#[test]
+fn s5_4_a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
+    let mut bench = Bench::up(&[]);
+    // Steps have a `/tmp` of their own.
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory");
+    let told = place.path().join("told");
+    let tell = |name: &str, seconds: &str| format!("sleep {seconds}; echo {name} >> {}", told.display());
+    let steps = [
+        step("one", &tell("one", "0"), &[]),
+        step("two", &tell("two", "6"), &["one"]),
+        step("side", &tell("side", "1"), &["one"]),
+        step("three", &tell("three", "0"), &["two", "side"]),
+    ];
+    let file = write(&bench, "long", &steps);
+    bench.good(&["flow", "submit", &file, "--target", "fleet", "--backend", "process"]);
+    until("the middle", || phase(&bench, "long", "two") == "Running" && phase(&bench, "long", "one") == "Succeeded");
+    bench.signal(Signal::SIGKILL);
+    bench.end();
+    bench.start(&[]);
+    let done = bench.orlop(&["flow", "watch", "long", "--target", "fleet", "--timeout", "60s"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let written = std::fs::read_to_string(&told).expect("what the steps wrote");
+    let mut lines: Vec<&str> = written.lines().collect();
+    assert_eq!(lines.last(), Some(&"three"), "{lines:?}");
+    lines.sort_unstable();
+    assert_eq!(lines, ["one", "side", "three", "two"], "every step ran once");
+    let flow = bench.orlop(&["flow", "get", "long", "--target", "fleet", "-o", "json"]).json();
+    let attempts = flow["status"]["steps"].as_array().unwrap().iter().map(|step| step["attempt"].clone());
+    assert!(attempts.into_iter().all(|attempt| attempt == 1), "{flow}");
+}
+
+#[test]
+fn r29_secrets_of_the_tenant_reach_steps_and_are_masked() {
+    let bench = Bench::up(&["--memory-store"]);
+    let set = bench.orlop_with(&["secret", "set", "db.password"], b"hunter22");
+    assert_eq!(set.code, 0, "{set:?}");
+    let mut reads = step("reads", "test \"$P\" = hunter22 && echo it is $P", &[]);
+    let env = json!([{ "name": "P", "valueFrom": { "secretKeyRef": { "name": "db", "key": "password" } } }]);
+    reads["template"]["spec"]["template"]["spec"]["containers"][0]["env"] = env;
+    let file = write(&bench, "secret", &[reads]);
+    let done = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(bench.good(&["flow", "logs", "secret", "--on", "fleet"]), "reads/1 it is ***\n");
+}
