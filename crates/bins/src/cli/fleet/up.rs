@@ -21,7 +21,7 @@ use crate::host::scheduler::program::{Plan, StartError, StorePlace, Whole};
 use crate::host::scheduler::{Handle, Options, SecretPlace, Status};
 use crate::host::step;
 use crate::host::worker::remote::RemoteLink;
-use crate::host::worker::{Agent, AgentOptions, Control};
+use crate::host::worker::{Agent, AgentOptions, Containers, Control};
 
 /// The tenant of jobs that name none.
 const TENANT: &str = "default";
@@ -120,6 +120,8 @@ async fn work(data: &Data, server: SocketAddr) -> Result<Agent, Trouble> {
     let mut options = AgentOptions::new(state);
     options.supervisor = Some(ShimProgram { path: path.clone(), args: vec![SUPERVISOR.into()] });
     options.steps = Some(ShimProgram { path, args: vec![step::ARGUMENT.into()] });
+    // Where an engine answers.
+    options.containers = Some(Containers::default());
     // The server is on this machine: it is back as soon as it can be.
     options.backoff = Duration::from_secs(1);
     Agent::start(options, Arc::new(link)).await.map_err(|error| failed(&error))
