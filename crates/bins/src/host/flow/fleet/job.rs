@@ -82,6 +82,12 @@ pub(super) fn invalid(message: String) -> PortError {
     PortError::new(Class::Invalid, message).with_reason("TemplateInvalid")
 }
 
+/// Whether a step mounts a claim.
+pub(super) fn has_claim(attempt: &AttemptSpec) -> Result<bool, PortError> {
+    let template = JobTemplate::read(&attempt.template, &TemplatePolicy::default())?;
+    Ok(template.pod.volumes.iter().any(|volume| matches!(volume.kind, VolumeKind::Claim { .. })))
+}
+
 /// What the attempt holds: what its pods hold that run at once.
 fn resources(template: &JobTemplate) -> Result<Resources, PortError> {
     let rules = &template.rules;

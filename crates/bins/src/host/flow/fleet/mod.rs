@@ -37,6 +37,10 @@ use super::answer::patience;
 use super::clock::{Clock, SystemClock};
 use super::resource::resource_name;
 
+/// Why a step with a claim is refused.
+const CLAIM: &str = "claims are directories of one worker, and this fleet has several: another step may not find what this \
+                     one leaves; hand files on as artifacts";
+
 /// Runs attempts as jobs of a fleet. Dropping it leaves its jobs running; the next one finds them.
 pub struct FleetSubstrate {
     fleet: Arc<dyn StepFleet>,
@@ -153,7 +157,11 @@ impl Substrate for FleetSubstrate {
         let job = match self.find(&spec.key).await? {
             Some(job) => job,
             None => {
-                let job = self.fleet.submit(&spec.key, job::job_spec(&spec, &self.facts)?).await?;
+                let asked = job::job_spec(&spec, &self.facts)?;
+                if self.fleet.is_spread() && job::has_claim(&spec)? {
+                    return Err(job::invalid(CLAIM.to_owned()));
+                }
+                let job = self.fleet.submit(&spec.key, asked).await?;
                 self.attempts.insert(&spec.key, job);
                 job
             }

@@ -32,6 +32,9 @@ pub trait StepFleet: Send + Sync {
     /// NotFound; Transient when the fleet cannot be reached now.
     async fn cancel(&self, job: JobId) -> Result<(), PortError>;
 
+    /// Whether several workers may run steps: what one step leaves on its worker the next may not find.
+    fn is_spread(&self) -> bool;
+
     /// The jobs of a flow, of every step and attempt.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ struct Told {
     ends: Mutex<VecDeque<Result<JobEnd, PortError>>>,
     cancelled: Mutex<Vec<JobId>>,
     known: Vec<(AttemptKey, JobId)>,
+    spread: bool,
 }
 
 fn id(number: u64) -> JobId {
@@ -43,6 +44,10 @@ impl StepFleet for Told {
     async fn cancel(&self, job: JobId) -> Result<(), PortError> {
         self.cancelled.lock().unwrap().push(job);
         Ok(())
+    }
+
+    fn is_spread(&self) -> bool {
+        self.spread
     }
 
     async fn of_flow(&self, _: &str) -> Result<Vec<(AttemptKey, JobId)>, PortError> {
@@ -110,4 +115,19 @@ async fn what_an_earlier_host_submitted_is_not_submitted_again() {
     assert_eq!(*fleet.cancelled.lock().unwrap(), [id(9)]);
     let error = substrate.forget(&key(1)).await.unwrap_err();
     insta::assert_snapshot!(error, @"attempt u/s/1 has not ended; cancel it first");
+}
+
+#[tokio::test]
+async fn s4_1_a_claim_is_refused_where_the_next_step_may_not_find_it() {
+    let mut spec = attempt(1);
+    let claim = json!([{ "name": "d", "persistentVolumeClaim": { "claimName": "data" } }]);
+    let mut template = (*spec.template).clone();
+    template["spec"]["template"]["spec"]["volumes"] = claim;
+    spec.template = Arc::new(template);
+    let (_, alone) = on(Told::default());
+    assert!(alone.start(spec.clone()).await.is_ok());
+    let (fleet, spread) = on(Told { spread: true, ..Told::default() });
+    assert_eq!(spread.start(spec).await.unwrap_err().reason, Some("TemplateInvalid"));
+    assert!(spread.start(attempt(1)).await.is_ok());
+    assert_eq!(fleet.submitted.lock().unwrap().len(), 1);
 }

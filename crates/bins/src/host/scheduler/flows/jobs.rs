@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
 use orlop_core::error::{Class, PortError};
 use orlop_core::id::{JobId, TenantName};
+use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptId, IdempotencyKey, JobFilter, JobRow, MAX_PAGE, Page, SpecHash,
 };
@@ -107,6 +108,12 @@ impl StepFleet for ServerFleet {
 
     async fn cancel(&self, job: JobId) -> Result<(), PortError> {
         self.handle.cancel(job, Vec::new()).await.map(drop).map_err(|problem| port_error(&problem))
+    }
+
+    fn is_spread(&self) -> bool {
+        let snapshot = self.handle.snapshot();
+        let ended = |state: WorkerState| matches!(state, WorkerState::Terminated | WorkerState::Failed);
+        snapshot.workers.values().filter(|worker| !ended(worker.view.state)).count() > 1
     }
 
     async fn of_flow(&self, flow: &str) -> Result<Vec<(AttemptKey, JobId)>, PortError> {
