@@ -67,7 +67,9 @@ impl Band {
     /// All bands, the highest first.
     pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
 
-    pub(crate) const fn index(self) -> usize {
+    /// Its place among [`Band::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
         self as usize
     }
 }

@@ -10,6 +10,7 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use orlop_core::error::PortError;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page, Token};
+use orlop_core::rate::Rate;
 
 use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
 use super::route::Needs;
@@ -52,6 +53,9 @@ pub(super) fn check_browser(loopback: bool, headers: &HeaderMap, authority: Opti
 
 /// The kind of tokens that callers have.
 pub(super) const ACCESS: &str = "access";
+
+/// The kind of tokens with which workers join.
+pub(crate) const JOIN: &str = "join";
 
 /// Between two looks for a first token, in milliseconds: another server may have made it.
 const LOOK: u64 = 1000;
@@ -112,6 +116,16 @@ impl Guard {
             self.look().await.map_err(|error| store(&error))?;
         }
         Ok(self.secured.load(Ordering::SeqCst))
+    }
+
+    /// From now on calls come as fast as these allow: those of a token, and those of an address without one.
+    pub(crate) fn set_rates(&self, token: Rate, address: Rate) {
+        self.rates.set(token, address);
+    }
+
+    /// Whether a token was seen.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.secured.load(Ordering::SeqCst)
     }
 
     /// From now on everybody needs a token.

@@ -19,9 +19,12 @@ use bytes::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 use super::serve::router;
@@ -63,18 +66,18 @@ impl Listener {
     }
 }
 
-/// Serves an interface on a socket.
+/// Serves an interface on a socket, over TLS if there are settings for it.
 ///
 /// # Errors
 /// The socket has no address.
-pub fn listen(socket: TcpListener, api: &Arc<Api>) -> io::Result<Listener> {
+pub fn listen(socket: TcpListener, tls: Option<Arc<ServerConfig>>, api: &Arc<Api>) -> io::Result<Listener> {
     let address = socket.local_addr()?;
     let (stop, stopped) = watch::channel(false);
-    let task = tokio::spawn(accept(socket, router(api), stopped));
+    let task = tokio::spawn(accept(socket, tls.map(TlsAcceptor::from), router(api), stopped));
     Ok(Listener { address, stop, streams: api.stop.clone(), task })
 }
 
-async fn accept(socket: TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {
+async fn accept(socket: TcpListener, tls: Option<TlsAcceptor>, router: Router, mut stopped: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -85,9 +88,9 @@ async fn accept(socket: TcpListener, router: Router, mut stopped: watch::Receive
         };
         match accepted {
             Ok((stream, peer)) => {
-                let (router, stopped) = (router.clone(), stopped.clone());
+                let (tls, router, stopped) = (tls.clone(), router.clone(), stopped.clone());
                 connections.spawn(async move {
-                    serve(stream, peer, router, stopped).await;
+                    greet(stream, tls, Connected { router, peer }, stopped).await;
                     drop(permit);
                 });
             }
@@ -132,10 +135,23 @@ where
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, mut stopped: watch::Receiver<bool>) {
+/// Begins a connection, with the handshake of TLS where it is spoken.
+async fn greet(stream: TcpStream, tls: Option<TlsAcceptor>, service: Connected, stopped: watch::Receiver<bool>) {
     // Small answers go out at once; where the system refuses, they go a little later.
     drop(stream.set_nodelay(true));
-    let service = TowerToHyperService::new(Connected { router, peer });
+    let Some(tls) = tls else { return serve(stream, service, stopped).await };
+    match tokio::time::timeout(SENDING, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, service, stopped).await,
+        Ok(Err(error)) => tracing::debug!(target: "orlop::api", %error, "a handshake failed"),
+        Err(_) => tracing::debug!(target: "orlop::api", "a handshake took too long"),
+    }
+}
+
+async fn serve<S>(stream: S, service: Connected, mut stopped: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = TowerToHyperService::new(service);
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(SENDING).max_buf_size(HEADERS);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADERS as u32);

@@ -16,17 +16,21 @@ mod reply;
 mod route;
 mod routes;
 mod serve;
+mod standing;
 mod state;
 mod table;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub(crate) use guard::JOIN;
 pub use guard::{Guard, Origin};
 pub use listen::{Listener, listen};
 pub use openapi::document;
 pub use serve::router;
 pub use state::{Api, Options};
+#[cfg(all(feature = "cli", feature = "process"))]
+pub(crate) use view::join_token::NewJoinToken;
 #[cfg(all(feature = "cli", feature = "process"))]
 pub(crate) use view::problem::ProblemView;
 

@@ -100,6 +100,14 @@ async fn serve(
         Ok(reply) => reply.response(&id),
         Err(problem) => reply::problem(*problem, &id),
     };
+    tracing::debug!(
+        target: "orlop::api",
+        request_id = id,
+        route = route.name,
+        status = response.status().as_u16(),
+        actor = who.as_ref().map(Caller::name),
+        "answered"
+    );
     let transport = &api.metrics.transport;
     transport.http_requests.of([route.name, response.status().as_str()]).inc();
     transport.http_duration.of([route.name]).observe(began.elapsed().as_secs_f64());

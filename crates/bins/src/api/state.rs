@@ -18,6 +18,7 @@ use super::replay::Replays;
 use crate::host::scheduler::flows::Flows;
 use crate::host::scheduler::{Error, Handle, Status, Stop};
 use crate::telemetry::metrics::Metrics;
+use crate::wire::identity::Authority;
 use crate::wire::problem::{Code, Problem};
 
 /// Streams of events at once.
@@ -30,6 +31,8 @@ pub struct Options {
     pub default_tenant: TenantName,
     /// It listens where only this machine reaches it: callers need no token until there is one, and browsers are held off.
     pub loopback: bool,
+    /// The authority that signs the certificates of workers, if this fleet has its own.
+    pub authority: Option<Arc<Authority>>,
     /// Requests per token.
     pub rate: Rate,
     /// Requests per address without a valid token.
@@ -43,6 +46,7 @@ impl Options {
         Self {
             default_tenant,
             loopback: true,
+            authority: None,
             rate: Rate { per_second: 100, burst: 200 },
             address_rate: Rate { per_second: 20, burst: 20 },
         }
@@ -108,6 +112,21 @@ impl Api {
         &self.guard
     }
 
+    /// The server behind it.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The authority that signs the certificates of workers, if this fleet has its own.
+    pub(crate) fn authority(&self) -> Option<&Authority> {
+        self.options.authority.as_deref()
+    }
+
+    /// Held while tokens are made and used.
+    pub(crate) fn tokens(&self) -> &Mutex<()> {
+        &self.tokens
+    }
+
     /// What is counted.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -144,7 +163,7 @@ impl Api {
     }
 
     /// Writes records that are not the loop's: tokens, answers to repeated requests.
-    pub(super) async fn write(&self, records: Vec<Record>) -> Result<(), Error> {
+    pub(crate) async fn write(&self, records: Vec<Record>) -> Result<(), Error> {
         let epoch = self.epoch()?;
         self.handle.store().commit(epoch, vec![Turn::new(records)]).await.map_err(|error| store(&error))
     }

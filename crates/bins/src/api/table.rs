@@ -4,7 +4,8 @@
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
 use super::routes::{
-    again, cancel, events, flows, jobs, logs, parts, pipelines, secrets, server, submit, tenants, tokens, workers,
+    again, cancel, events, flows, jobs, join_tokens, logs, parts, pipelines, secrets, server, submit, tenants, tokens,
+    workers,
 };
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
@@ -15,6 +16,7 @@ use super::view::flow::{
 use super::view::job::{
     AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
 };
+use super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
 use super::view::secret::{NewSecret, SecretList};
 use super::view::spec::SubmitShape;
 use super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView};
@@ -273,6 +275,18 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Delete, "/secrets/{name}", OPERATOR, by!(secrets::delete))
         .named("secrets.delete", "Deletes a secret; attempts that have it keep it")
         .query(TENANT)
+        .gives_nothing(),
+    Route::new(Method::Get, "/join-tokens", OPERATOR, by!(join_tokens::list))
+        .named("join_tokens.list", "Lists the tokens with which workers join, without their secrets")
+        .query(PAGES)
+        .gives(200, shape::<JoinTokenList>),
+    Route::new(Method::Post, "/join-tokens", OPERATOR, by!(join_tokens::create))
+        .named("join_tokens.create", "Makes a token with which workers join; it is shown in this answer only")
+        .takes(BODY, shape::<NewJoinToken>)
+        .gives(201, shape::<JoinTokenView>)
+        .repeats(Repeat::Secret),
+    Route::new(Method::Delete, "/join-tokens/{id}", OPERATOR, by!(join_tokens::revoke))
+        .named("join_tokens.revoke", "Revokes a token: nobody joins with it any more")
         .gives_nothing(),
     Route::new(Method::Get, "/events", VIEWER, by!(events::events))
         .named("server.events", "Events from now on, as a stream (SSE)")

@@ -26,6 +26,8 @@ use self::error::{occupied, shown, unavailable, writing};
 use self::redirect::Trail;
 use crate::download::Download;
 
+pub use self::tls::system_trust;
+
 /// How large a download may be and how long it may stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -62,7 +64,7 @@ impl HttpDownload {
 
     fn build(options: Options, client: ClientBuilder) -> Result<Self, PortError> {
         let client = client
-            .tls_backend_preconfigured(tls::config()?)
+            .tls_backend_preconfigured(tls::system_trust()?)
             // Redirects are followed here, since it depends on them which headers are sent.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(options.connect_timeout)

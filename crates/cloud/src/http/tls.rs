@@ -6,8 +6,11 @@ use orlop_core::error::{Class, PortError};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
-/// The client's side.
-pub(super) fn config() -> Result<ClientConfig, PortError> {
+/// The settings of a client that trusts the authorities of this system.
+///
+/// # Errors
+/// Fatal when TLS cannot be set up at all.
+pub fn system_trust() -> Result<ClientConfig, PortError> {
     let fatal = |error: rustls::Error| PortError::new(Class::Fatal, "TLS cannot be set up").because(error);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

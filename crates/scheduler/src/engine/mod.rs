@@ -40,6 +40,7 @@ mod tests;
 mod timer;
 mod victims;
 mod view;
+mod waiting;
 mod wake;
 mod worker;
 
@@ -76,6 +77,7 @@ pub use rows::MemberEnd;
 pub use snapshot::Snapshot;
 use timer::Timers;
 pub use view::{FleetUse, JobView, TenantView, WorkerView};
+pub use waiting::Waiting;
 
 /// The scheduler as a value: hand it events, ask it for rounds, carry out its effects.
 ///

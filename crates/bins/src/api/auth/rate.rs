@@ -20,8 +20,8 @@ const SWEEP: u64 = 1000;
 /// The rates of all callers.
 #[derive(Debug)]
 pub struct Rates {
-    token: Rate,
-    address: Rate,
+    /// Of tokens, and of addresses.
+    limits: Mutex<(Rate, Rate)>,
     tokens: Mutex<Buckets<TokenId>>,
     addresses: Mutex<Buckets<IpAddr>>,
 }
@@ -61,7 +61,16 @@ impl Rates {
     /// Rates per token and per address without a token. The contract's are 100/s with a burst of 200, and 20/s.
     #[must_use]
     pub fn new(token: Rate, address: Rate) -> Self {
-        Self { token, address, tokens: Mutex::default(), addresses: Mutex::default() }
+        Self { limits: Mutex::new((token, address)), tokens: Mutex::default(), addresses: Mutex::default() }
+    }
+
+    /// From now on these hold.
+    pub fn set(&self, token: Rate, address: Rate) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = (token, address);
+    }
+
+    fn limits(&self) -> (Rate, Rate) {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a call of a token's bearer at `now` milliseconds.
@@ -69,7 +78,7 @@ impl Rates {
     /// # Errors
     /// It calls too often: after how many milliseconds it may again.
     pub fn token(&self, id: &TokenId, now: u64) -> Result<(), u64> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).take(id, &self.token, now)
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).take(id, &self.limits().0, now)
     }
 
     /// Counts a call without a token.
@@ -77,7 +86,7 @@ impl Rates {
     /// # Errors
     /// As of [`Rates::token`].
     pub fn address(&self, address: IpAddr, now: u64) -> Result<(), u64> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).take(&address, &self.address, now)
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).take(&address, &self.limits().1, now)
     }
 }
 
@@ -102,6 +111,15 @@ mod tests {
         assert_eq!(rates.token(&a, 0), Err(10));
         assert_eq!(rates.token(&b, 0), Ok(()));
         assert_eq!(rates.token(&a, 10), Ok(()));
+    }
+
+    #[test]
+    fn s10_rates_can_be_changed_while_they_hold() {
+        let rates = rates();
+        let token = Bearer::generate(&SystemRandom::new()).unwrap().id().clone();
+        assert_eq!((0..300).filter(|_| rates.token(&token, 0).is_ok()).count(), 200);
+        rates.set(Rate { per_second: 1000, burst: 1000 }, Rate { per_second: 20, burst: 20 });
+        assert_eq!((0..2000).filter(|_| rates.token(&token, 1000).is_ok()).count(), 1000);
     }
 
     #[test]

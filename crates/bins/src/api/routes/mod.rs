@@ -5,6 +5,7 @@ pub(super) mod cancel;
 pub(super) mod events;
 pub(super) mod flows;
 pub(super) mod jobs;
+pub(super) mod join_tokens;
 pub(super) mod logs;
 pub(super) mod parts;
 pub(super) mod pipelines;

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use super::super::call::Call;
 use super::super::openapi;
 use super::super::reply::{Answer, Reply};
+use super::super::standing;
 use super::super::state::Api;
 use super::super::view::fleet::{Allocation, Health, Stats, Version};
 use super::super::view::tenant::UsageView;
 use super::super::view::time;
-use super::super::view::worker::band;
 use crate::host::scheduler::{Snapshot, Status};
-use crate::telemetry::metrics::Metrics;
 use crate::wire::problem::{Code, Problem};
 
 /// What messages about attempts are worth, in the order in which they are counted.
@@ -87,47 +86,9 @@ pub(in super::super) async fn openapi(_: Arc<Api>, _: Call) -> Answer {
     Ok(Reply::text("application/json", openapi::text_of(&openapi::document())))
 }
 
-/// Takes what stands of the fleet into the metrics: what is a state, not a count, is looked at when it is asked for.
-fn look(metrics: &Metrics, snapshot: &Snapshot, leads: bool) {
-    use orlop_core::machine::worker::WorkerState;
-    use orlop_core::named::Named as _;
-    let mut bands = BTreeMap::from([("below", 0), ("in", 0), ("above", 0)]);
-    let mut healthy = 0;
-    for (id, picture) in &snapshot.workers {
-        let view = &picture.view;
-        let takes = view.state.is_schedulable() && !view.cordoned;
-        healthy += i64::from(takes);
-        if view.state.is_terminal() {
-            metrics.forget_worker(id.as_str());
-            continue;
-        }
-        *bands.entry(band(view.cpu, view.memory)).or_default() += 1;
-        let (cpu, memory) = (picture.capabilities.cpu_m as f64, picture.capabilities.memory_bytes as f64);
-        for (resource, total, share) in [("cpu", cpu, view.cpu), ("memory", memory, view.memory)] {
-            metrics.workers.capacity.of([id.as_str(), resource]).set(total);
-            metrics.workers.allocated.of([id.as_str(), resource]).set(total * share);
-        }
-    }
-    let states = workers(snapshot);
-    for state in WorkerState::ALL {
-        let count = states.get(state.as_str()).copied().unwrap_or_default();
-        metrics.workers.total.of([state.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-    for (band, count) in bands {
-        metrics.workers.utilization_band.of([band]).set(count);
-    }
-    metrics.workers.healthy.set(healthy);
-    for (name, known) in &snapshot.tenants {
-        metrics.scheduler.dominant_share.of([name.as_str()]).set(known.weighted_share);
-    }
-    metrics.store.leader.set(i64::from(leads));
-    metrics.store.epoch.set(i64::try_from(snapshot.epoch.0).unwrap_or(i64::MAX));
-}
-
 /// GET /metrics
 pub(in super::super) async fn metrics(api: Arc<Api>, _: Call) -> Answer {
-    let leads = matches!(api.handle.status(), Status::Leading { .. });
-    look(&api.metrics, &api.handle.snapshot(), leads);
+    standing::look(&api.metrics, &api.handle);
     let text = api.metrics.text();
     let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))

@@ -42,6 +42,35 @@ fn internal(error: impl std::fmt::Display) -> Error {
     Box::new(Problem::new(Code::Internal, error.to_string()))
 }
 
+impl Api {
+    /// Makes a bearer's token one of an administrator, if there is no token yet.
+    ///
+    /// # Errors
+    /// Nothing can be written now.
+    pub(crate) async fn make_first_token(&self, bearer: &Bearer) -> Result<(), Error> {
+        let _turn = self.tokens.lock().await;
+        if self.guard.is_secured().await? {
+            return Ok(());
+        }
+        let token = Token {
+            id: bearer.id().as_str().to_owned(),
+            hash: bearer.hash().as_bytes().to_vec(),
+            kind: ACCESS.to_owned(),
+            role: Role::Admin.as_str().to_owned(),
+            tenants: vec!["*".to_owned()],
+            labels: Vec::new(),
+            note: "first".to_owned(),
+            created_at: self.now(),
+            expires_at: None,
+            uses_left: None,
+            revoked_at: None,
+        };
+        self.write(vec![Record::put(&token).map_err(internal)?]).await?;
+        self.guard.secure();
+        Ok(())
+    }
+}
+
 /// POST /tokens
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let new: NewToken = call.json()?;

@@ -54,12 +54,8 @@ fn s5_5_writes_need_more_than_a_viewer() {
     for route in ROUTES {
         let needs = route.needs;
         let harmless = matches!(needs, Needs::Nothing | Needs::Role(Role::Viewer));
-        assert_eq!(
-            harmless,
-            route.method == Method::Get && !["tokens.list", "secrets.list"].contains(&route.name),
-            "{}",
-            route.name
-        );
+        let guarded = matches!(route.name, "tokens.list" | "secrets.list" | "join_tokens.list");
+        assert_eq!(harmless, route.method == Method::Get && !guarded, "{}", route.name);
         assert!(!route.name.is_empty() && !route.summary.is_empty());
     }
     let mut names: Vec<_> = ROUTES.iter().map(|route| route.name).collect();

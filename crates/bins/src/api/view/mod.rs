@@ -5,6 +5,7 @@ pub(super) mod explain;
 pub(super) mod fleet;
 pub(super) mod flow;
 pub(super) mod job;
+pub(super) mod join_token;
 pub(super) mod problem;
 pub(super) mod secret;
 pub(super) mod spec;

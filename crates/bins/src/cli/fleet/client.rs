@@ -1,7 +1,7 @@
 //! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not
 //! lead. Owns the transport; what is asked is the verbs'.
 
-use std::time::Duration;
+use std::path::Path;
 
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
@@ -9,16 +9,14 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::client::legacy::Client as Transport;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use super::exit::Trouble;
+use super::transport::Connector;
 use crate::api::{BASE, ProblemView};
 use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
 
-/// How long connecting may take.
-const CONNECTING: Duration = Duration::from_secs(5);
 /// The longest answer that is read.
 const ANSWER: usize = 256 << 20;
 
@@ -38,7 +36,7 @@ pub(super) struct Answered {
 pub(super) struct Client {
     servers: Vec<String>,
     token: Option<HeaderValue>,
-    transport: Transport<HttpConnector, Full<Bytes>>,
+    transport: Transport<Connector, Full<Bytes>>,
 }
 
 /// A request.
@@ -93,12 +91,15 @@ impl Client {
     /// A client of the servers at these addresses.
     ///
     /// # Errors
-    /// One is no address, or the token cannot stand in a header.
-    pub(super) fn new(servers: &str, token: Option<String>) -> Result<Self, Trouble> {
-        let mut read = Vec::new();
+    /// One is no address, the token cannot stand in a header, or the file of the authority cannot be used.
+    pub(super) fn new(servers: &str, token: Option<String>, authority: Option<&Path>) -> Result<Self, Trouble> {
+        let (mut read, mut secure) = (Vec::new(), false);
         for server in servers.split(',').map(|server| server.trim().trim_end_matches('/')).filter(|s| !s.is_empty()) {
             let uri: Result<Uri, _> = server.parse();
-            let good = uri.is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
+            let good = uri.as_ref().is_ok_and(|uri| {
+                matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
+            });
+            secure |= uri.is_ok_and(|uri| uri.scheme_str() == Some("https"));
             if !good {
                 let text = format!("`{server}` is no address of a server; use one such as {}", super::target::SERVER);
                 return Err(Trouble::usage(text));
@@ -110,9 +111,7 @@ impl Client {
         if let Some(token) = &mut token {
             token.set_sensitive(true);
         }
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECTING));
-        connector.set_nodelay(true);
+        let connector = if secure { Connector::secure(authority)? } else { Connector::plain() };
         let transport = Transport::builder(TokioExecutor::new()).build(connector);
         Ok(Self { servers: read, token, transport })
     }
@@ -240,10 +239,12 @@ mod tests {
 
     #[test]
     fn s10_addresses_are_checked_before_anything_is_sent() {
-        assert!(Client::new("http://a:1, http://b:2/", None).is_ok());
-        for bad in ["a:1", "ftp://a", "http://", "https://a"] {
-            assert_eq!(Client::new(bad, None).unwrap_err().exit, super::super::exit::Exit::Usage, "{bad}");
+        assert!(Client::new("http://a:1, http://b:2/", None, None).is_ok());
+        for bad in ["a:1", "ftp://a", "http://"] {
+            assert_eq!(Client::new(bad, None, None).unwrap_err().exit, super::super::exit::Exit::Usage, "{bad}");
         }
-        assert!(!format!("{:?}", Client::new("http://a", Some("secret".into())).unwrap()).contains("secret"));
+        let nothing = Client::new("https://a", None, Some(Path::new("/nowhere/ca.pem"))).unwrap_err();
+        assert!(nothing.to_string().contains("/nowhere/ca.pem"), "{nothing}");
+        assert!(!format!("{:?}", Client::new("http://a", Some("secret".into()), None).unwrap()).contains("secret"));
     }
 }

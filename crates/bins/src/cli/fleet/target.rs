@@ -24,6 +24,9 @@ pub(super) struct Target {
     /// File with the token; else the variable ORLOP_TOKEN holds it
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
+    #[arg(long, value_name = "FILE", env = "ORLOP_CA_FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Tenant
     #[arg(long, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,
@@ -41,7 +44,7 @@ impl Target {
     /// # Errors
     /// The token cannot be read, or an address is none.
     pub(super) fn client(&self) -> Result<Client, Trouble> {
-        client(&self.server, self.token_file.as_deref())
+        client(&self.server, self.token_file.as_deref(), self.ca_file.as_deref())
     }
 
     /// Whether colours are shown.
@@ -70,7 +73,7 @@ impl Target {
 ///
 /// # Errors
 /// The token cannot be read, or an address is none.
-pub(super) fn client(servers: &str, token_file: Option<&Path>) -> Result<Client, Trouble> {
+pub(super) fn client(servers: &str, token_file: Option<&Path>, ca_file: Option<&Path>) -> Result<Client, Trouble> {
     let token = match token_file {
         Some(file) => {
             let read = std::fs::read_to_string(file);
@@ -80,7 +83,7 @@ pub(super) fn client(servers: &str, token_file: Option<&Path>) -> Result<Client,
         None => std::env::var("ORLOP_TOKEN").ok(),
     };
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
-    Client::new(servers, token)
+    Client::new(servers, token, ca_file)
 }
 
 /// How long a verb may take.

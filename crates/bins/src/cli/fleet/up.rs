@@ -1,6 +1,6 @@
 //! `orlop up`: the whole server in one process. Owns what is started, what is printed, and how it ends.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,16 @@ use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::store::sqlite::fleet::Durability;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
+use orlop_core::rate::Rate;
 
 use super::super::signals::Signals;
 use super::super::{SUPERVISOR, output};
 use super::data::Data;
 use super::exit::{Exit, Trouble};
-use crate::api::BASE;
-use crate::host::scheduler::program::{Plan, StartError, StorePlace, Whole};
+use super::target::SERVER;
+use crate::api::{BASE, NewJoinToken};
+use crate::host::scheduler::keeper::Limits;
+use crate::host::scheduler::program::{Plan, StartError, StorePlace, TlsPlan, Whole};
 use crate::host::scheduler::{Handle, Options, SecretPlace, Status};
 use crate::host::step;
 use crate::host::worker::remote::RemoteLink;
@@ -34,17 +37,25 @@ const LEADING: Duration = Duration::from_secs(60);
   orlop up                                  in this terminal; Ctrl-C ends it in good order
   orlop up --data ./fleet --listen 127.0.0.1:8080
   orlop up --memory-store                   nothing is kept
+  orlop up --grpc-listen 0.0.0.0:7071 --first-token-file admin.token
+                                            workers of other machines: `orlop workers token create`
   orlop up --no-worker                      workers come from elsewhere: `orlop-worker --server http://127.0.0.1:7071`")]
 pub(in crate::cli) struct UpArgs {
     /// Directory of the data; `$XDG_DATA_HOME/orlop`, else `~/.local/share/orlop`
     #[arg(long, value_name = "DIR", env = "ORLOP_DATA", conflicts_with = "memory_store")]
     data: Option<PathBuf>,
-    /// Address of the REST interface, on loopback
+    /// Address of the REST interface; off loopback it has TLS and needs tokens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
-    /// Address of the gRPC services, on loopback: workers come here
+    /// Address of the gRPC services, where workers come; off loopback they have TLS and need tokens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7071")]
     grpc_listen: SocketAddr,
+    /// A name or address by which others find this machine; repeat it for more
+    #[arg(long = "name", value_name = "HOST")]
+    names: Vec<String>,
+    /// While there is no token: file of an administrator's, which is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    first_token_file: Option<PathBuf>,
     /// Run no worker on this machine
     #[arg(long)]
     no_worker: bool,
@@ -84,7 +95,7 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Trouble> {
 /// What a server that does not start means for who started it.
 fn refused(error: &StartError) -> Trouble {
     match error {
-        StartError::Address(..) | StartError::Open(_) => Trouble::usage(error.to_string()),
+        StartError::Address(..) | StartError::Open(_) | StartError::Tls(_) => Trouble::usage(error.to_string()),
         StartError::Store(_) | StartError::System(_) => Trouble::unreachable(error.to_string()),
     }
 }
@@ -103,19 +114,45 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let secrets = SecretPlace::KeyFile(data.path().join("secrets.key")).open(store.fleet());
     let secrets = secrets.map_err(|error| Trouble::unreachable(error.chain()))?;
     let options = Options { holder, logs: Some(logs), secrets, ..Options::default() };
-    let plan = Plan { options, rest: args.listen, grpc: args.grpc_listen, tenant };
+    let plan = Plan {
+        options,
+        rest: args.listen,
+        grpc: args.grpc_listen,
+        tenant,
+        tls: TlsPlan::Own { directory: data.path().join("tls"), names: args.names.clone() },
+        always: false,
+        first_token: args.first_token_file.clone(),
+        rates: [Rate { per_second: 100, burst: 200 }, Rate { per_second: 20, burst: 20 }],
+        limits: Limits::default(),
+        bus: None,
+        urls: [None, None],
+    };
     let whole = Whole::start(plan, store).await.map_err(|error| refused(&error))?;
     leads(whole.handle()).await?;
-    let worker = if args.no_worker { None } else { Some(work(&data, whole.grpc()).await?) };
+    let worker = if args.no_worker { None } else { Some(work(&data, &whole).await?) };
     Ok(Running { whole, worker, data })
 }
 
 /// Starts a worker on this machine: all of it but what the machine itself needs.
-async fn work(data: &Data, server: SocketAddr) -> Result<Agent, Trouble> {
+async fn work(data: &Data, whole: &Whole) -> Result<Agent, Trouble> {
     let failed = |error: &dyn std::fmt::Display| Trouble::unreachable(format!("the worker cannot be started: {error}"));
     let state = data.path().join("worker");
-    let endpoint = format!("http://{server}").parse().map_err(|error| failed(&error))?;
-    let link = RemoteLink::new(vec![endpoint], None, &state).map_err(|error| failed(&error))?;
+    let mut server = whole.grpc();
+    if server.ip().is_unspecified() {
+        server.set_ip(if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    // Where workers prove who they are, this one does so too.
+    let token = match whole.api().authority() {
+        Some(_) => {
+            let once = NewJoinToken { note: "the worker of this server".to_owned(), ..NewJoinToken::default() };
+            let made = whole.api().make_join_token(once).await;
+            Some(made.map_err(|problem| failed(&problem))?.0)
+        }
+        None => None,
+    };
+    let scheme = if token.is_some() { "https" } else { "http" };
+    let endpoint = format!("{scheme}://{server}").parse().map_err(|error| failed(&error))?;
+    let link = RemoteLink::new(vec![endpoint], token, &state).map_err(|error| failed(&error))?;
     let path = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut options = AgentOptions::new(state);
     options.supervisor = Some(ShimProgram { path: path.clone(), args: vec![SUPERVISOR.into()] });
@@ -141,17 +178,16 @@ async fn leads(handle: &Handle) -> Result<(), Trouble> {
 }
 
 fn greeting(running: &Running) -> String {
-    let address = running.whole.rest();
-    let server = if address.port() == 7070 { String::new() } else { format!(" --server http://{address}") };
+    let (rest, grpc) = (running.whole.rest_url(), running.whole.grpc_url());
+    let server = if rest == SERVER { String::new() } else { format!(" --server {rest}") };
     let worker = match &running.worker {
         Some(agent) => agent.worker().to_string(),
-        None => format!("none; start one with `orlop-worker --server http://{} --state DIR`", running.whole.grpc()),
+        None => format!("none; start one with `orlop-worker --server {grpc} --state DIR`"),
     };
     format!(
-        "orlop {} is up\n  REST    http://{address}{BASE}\n  gRPC    http://{}\n  data    {}\n  worker  {worker}\n\n\
+        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}\n  worker  {worker}\n\n\
          try:  orlop submit{server} --wait -- echo hello\n      orlop jobs{server}\n",
         env!("CARGO_PKG_VERSION"),
-        running.whole.grpc(),
         running.data.path().display(),
     )
 }

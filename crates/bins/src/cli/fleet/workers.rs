@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::output;
 use super::client::{Asked, Client, escaped, query};
 use super::exit::{Exit, Trouble};
+use super::join::{self, TokenVerb};
 use super::read::{ago, each, items, number, percent, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
@@ -24,6 +25,7 @@ const LOOK: Duration = Duration::from_millis(500);
   orlop workers                             list them
   orlop workers --state Unhealthy
   orlop workers get node-7
+  orlop workers token create --uses 5       five machines may join; prints how
   orlop workers cordon node-7               no new work; what runs goes on")]
 pub(in crate::cli) struct WorkersArgs {
     #[command(subcommand)]
@@ -46,6 +48,9 @@ pub(in crate::cli) enum Verb {
     Cordon(OneArgs),
     /// Give a worker new work again
     Uncordon(OneArgs),
+    /// Tokens with which workers join over TLS
+    #[command(subcommand, arg_required_else_help = true)]
+    Token(TokenVerb),
 }
 
 /// A worker.
@@ -88,6 +93,7 @@ pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Trouble> {
         None => args.patience.bound(list(&args.target, &args.state)).await,
         Some(Verb::Get(one)) => one.patience.bound(get(&one)).await,
         Some(Verb::Cordon(one)) => one.patience.bound(order(&one.target, &one.id, "cordon", None)).await,
+        Some(Verb::Token(verb)) => join::run(verb).await,
         Some(Verb::Uncordon(one)) => one.patience.bound(order(&one.target, &one.id, "uncordon", None)).await,
     }
 }

@@ -6,7 +6,9 @@ use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{IdempotencyKey, Json, Text};
 use orlop_core::time::Time;
+use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{ArraySpec, Capabilities, DrainOrder, Quota, TenantSettings};
+use orlop_scheduler::token::AttemptRef;
 use tokio::sync::oneshot;
 
 use super::error::Error;
@@ -15,6 +17,7 @@ use super::live::ClientFields;
 use super::prepare::Prepared;
 use super::session::{Opened, Opening, Session};
 use crate::wire::frame::WorkerFrame;
+use crate::wire::identity::PeerCertificate;
 
 /// Where an answer goes, after the commit of the turn that gives it.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -132,11 +135,13 @@ pub(super) enum Command {
     Wait(JobId, oneshot::Sender<()>),
     Watch(JobId, u32, Watch),
     Worker(WorkerId, WorkerOrder, Reply<()>),
+    Place { worker: WorkerId, job: JobId, reply: Reply<AttemptRef> },
+    Config(Box<CoreConfig>, Reply<()>),
     Tenant(Box<(TenantName, Option<TenantSettings>, Option<Quota>)>, Reply<()>),
     Register(Box<Registration>, Reply<Arc<Session>>),
     Open(Box<Opening>, Reply<Opened>),
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
     Publish(Box<EventBody>),
-    Alive { session: SessionId, healthy: Option<bool>, reply: Reply<()> },
+    Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<()> },
 }

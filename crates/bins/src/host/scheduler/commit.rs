@@ -10,6 +10,7 @@ use orlop_core::ports::fleet_store::{FleetStore, Turn};
 use tokio::sync::mpsc;
 
 use super::release::Release;
+use crate::telemetry::metrics::Metrics;
 
 /// The most turns that wait for their commit while the next is computed.
 pub(super) const IN_FLIGHT: usize = 4;
@@ -79,13 +80,13 @@ impl Writer {
     pub(super) fn start(
         runtime: &tokio::runtime::Handle,
         store: Arc<dyn FleetStore>,
-        epoch: Epoch,
+        (epoch, metrics): (Epoch, Arc<Metrics>),
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
         // Bounded by the loop, which computes no turn while IN_FLIGHT wait.
         let (staged, receiver) = mpsc::unbounded_channel();
         let progress = Arc::new(Progress::default());
-        let work = Work { store, epoch, wake, progress: Arc::clone(&progress) };
+        let work = Work { store, epoch, wake, progress: Arc::clone(&progress), metrics };
         runtime.spawn(work.run(receiver));
         Self { staged, progress }
     }
@@ -105,6 +106,7 @@ struct Work {
     epoch: Epoch,
     wake: Arc<dyn Fn() + Send + Sync>,
     progress: Arc<Progress>,
+    metrics: Arc<Metrics>,
 }
 
 impl Work {
@@ -118,14 +120,18 @@ impl Work {
             let done = group.len();
             if let Err(error) = self.write(&mut group).await {
                 tracing::error!(target: "orlop::scheduler", epoch = %self.epoch, error, "a commit failed; stops acting");
+                self.metrics.store.errors.inc();
                 self.progress.failed.store(true, Ordering::SeqCst);
                 (self.wake)();
                 return;
             }
+            let released = Instant::now();
             for staged in group {
+                self.metrics.scheduler.latency.observe(staged.begun.elapsed().as_secs_f64());
                 times.push(u64::try_from(staged.begun.elapsed().as_micros()).unwrap_or(u64::MAX));
                 staged.releases.into_iter().for_each(Release::carry_out);
             }
+            self.metrics.scheduler.turn.of(["release"]).observe(released.elapsed().as_secs_f64());
             if times.len() >= SAMPLES {
                 times.sort_unstable();
                 let late = times.get(times.len() * 99 / 100).copied().unwrap_or_default();
@@ -144,10 +150,16 @@ impl Work {
         if turns.is_empty() {
             return Ok(());
         }
-        match tokio::time::timeout(PATIENCE, self.store.commit(self.epoch, turns)).await {
+        let (begun, records) = (Instant::now(), turns.iter().map(|turn| turn.records.len()).sum::<usize>());
+        let written = match tokio::time::timeout(PATIENCE, self.store.commit(self.epoch, turns)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.chain()),
             Err(_) => Err(format!("it took longer than {} s", PATIENCE.as_secs())),
-        }
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        self.metrics.scheduler.turn.of(["commit"]).observe(seconds);
+        self.metrics.store.commit.observe(seconds);
+        self.metrics.store.batch_size.observe(records as f64);
+        written
     }
 }

@@ -9,7 +9,10 @@ use orlop_core::error::PortError;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::{EventBody, SubjectFilter};
 use orlop_core::ports::fleet_store::{FleetReads, FleetStore};
+use orlop_core::spec::job::JobSpec;
+use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{Quota, TenantSettings};
+use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
@@ -22,7 +25,9 @@ use super::session::{Opened, Opening, Session};
 use super::shared::{Options, Shared, Status};
 use super::snapshot::Snapshot;
 use crate::wire::frame::{Hello, WorkerFrame};
+use crate::wire::identity::PeerCertificate;
 use crate::wire::problem::Code;
+use crate::wire::result::LogChunk;
 use crate::wire::session::SessionError;
 
 /// Why a stream of an agent cannot go on.
@@ -69,13 +74,24 @@ impl Handle {
             let text = format!("idempotency key `{}` was used for another request; use a new one", once.key.key);
             return Err(error::problem(Code::IdempotencyMismatch, text));
         }
-        let jobs = serde_json::from_str(&known.response).map_err(|problem| {
+        /// As it is stored: jobs alone, where nothing was said beside.
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Answer {
+            Jobs(Vec<JobId>),
+            Warned { jobs: Vec<JobId>, warnings: Vec<String> },
+        }
+        let answer: Answer = serde_json::from_str(&known.response).map_err(|problem| {
             error::problem(
                 Code::Internal,
                 format!("the stored answer of key `{}` cannot be read: {problem}", once.key.key),
             )
         })?;
-        Ok(Some(Submitted { jobs, replay: true, warnings: Vec::new() }))
+        let (jobs, warnings) = match answer {
+            Answer::Jobs(jobs) => (jobs, Vec::new()),
+            Answer::Warned { jobs, warnings } => (jobs, warnings),
+        };
+        Ok(Some(Submitted { jobs, replay: true, warnings }))
     }
 
     /// Cancels a job, or ranges of elements of an array; none = all of it. A job that has ended stays as it is.
@@ -152,6 +168,31 @@ impl Handle {
         self.ask(Lane::Control, |reply| Command::Worker(worker, order, reply)).await
     }
 
+    /// Places a queued job on a worker now: filters and quotas apply, policy and order do not. Answers once the worker has
+    /// accepted it.
+    ///
+    /// # Errors
+    /// NotFound; Precondition with the reason when it does not fit there now, or the worker does not accept it; and as of
+    /// [`Handle::submit`].
+    pub async fn place(&self, worker: WorkerId, job: JobId) -> Result<AttemptRef, Error> {
+        self.ask(Lane::Control, |reply| Command::Place { worker, job, reply }).await
+    }
+
+    /// Has the core go on under another configuration.
+    ///
+    /// # Errors
+    /// InvalidSpec when it makes no sense; and as of [`Handle::submit`].
+    pub async fn configure(&self, config: CoreConfig) -> Result<(), Error> {
+        self.ask(Lane::Control, |reply| Command::Config(Box::new(config), reply)).await
+    }
+
+    /// Puts what the server's configuration says in the place of what a specification leaves open.
+    pub fn complete(&self, spec: &mut JobSpec) {
+        if spec.timeout_ms == 0 {
+            spec.timeout_ms = self.shared.options.timeout_ms;
+        }
+    }
+
     /// Creates a tenant, or changes its settings, its limits, or both.
     ///
     /// # Errors
@@ -177,11 +218,12 @@ impl Handle {
     /// Opens the stream of a session. What goes out on it the session gives ([`Session::poll`]).
     ///
     /// # Errors
-    /// Unauthenticated when the session is over: the agent is to register again; NotLeader when the agent has seen a newer
-    /// server; Precondition when it claims frames that were never sent; and as of [`Handle::submit`].
-    pub async fn open_stream(&self, hello: Hello) -> Result<Opened, Error> {
+    /// Unauthenticated when the session is over: the agent is to register again; Forbidden when it is that of another worker
+    /// than the certificate's; NotLeader when the agent has seen a newer server; Precondition when it claims frames that
+    /// were never sent; and as of [`Handle::submit`].
+    pub async fn open_stream(&self, hello: Hello, certificate: Option<PeerCertificate>) -> Result<Opened, Error> {
         let stream = self.shared.streams.fetch_add(1, Ordering::SeqCst);
-        let opening = Box::new(Opening { stream, hello });
+        let opening = Box::new(Opening { stream, hello, certificate });
         self.ask(Lane::Control, |reply| Command::Open(opening, reply)).await
     }
 
@@ -194,6 +236,7 @@ impl Handle {
         let chunks = std::mem::take(&mut frame.logs);
         if !chunks.is_empty() {
             let bytes: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
+            self.count_logs(bytes, &chunks);
             if let Some(logs) = &self.shared.options.logs {
                 let reads: &dyn FleetReads = &*self.shared.store;
                 logs::keep(logs, reads, session, chunks).await.map_err(StreamError::Logs)?;
@@ -203,6 +246,21 @@ impl Handle {
         let command = Command::Frame(Arc::clone(session), Box::new(frame));
         self.shared.ingress.push_when_room(Lane::Control, command).await;
         Ok(())
+    }
+
+    /// Counts logs as they come: what is kept, and what the worker had to give up.
+    fn count_logs(&self, bytes: usize, chunks: &[LogChunk]) {
+        let transport = &self.shared.options.metrics.transport;
+        let bytes = bytes as u64;
+        if self.shared.options.logs.is_some() {
+            transport.log_bytes.inc_by(bytes);
+        } else {
+            transport.log_dropped_bytes.of(["server"]).inc_by(bytes);
+        }
+        let lost: u64 = chunks.iter().filter_map(|chunk| chunk.gap.map(|gap| gap.bytes)).sum();
+        if lost > 0 {
+            transport.log_dropped_bytes.of(["worker"]).inc_by(lost);
+        }
     }
 
     /// A stream of a session has ended.
@@ -215,9 +273,15 @@ impl Handle {
     /// A sign of life of an agent whose stream is down.
     ///
     /// # Errors
-    /// Unauthenticated when the session is over; and as of [`Handle::submit`].
-    pub async fn alive(&self, session: SessionId, healthy: Option<bool>) -> Result<(), Error> {
-        self.ask(Lane::Control, |reply| Command::Alive { session, healthy, reply }).await
+    /// Unauthenticated when the session is over; Forbidden when it is that of another worker than the certificate's; and as
+    /// of [`Handle::submit`].
+    pub async fn alive(
+        &self,
+        session: SessionId,
+        healthy: Option<bool>,
+        certificate: Option<PeerCertificate>,
+    ) -> Result<(), Error> {
+        self.ask(Lane::Control, |reply| Command::Alive { session, healthy, certificate, reply }).await
     }
 
     /// What the server does.
@@ -242,6 +306,12 @@ impl Handle {
     #[must_use]
     pub fn store(&self) -> &Arc<dyn FleetStore> {
         &self.shared.store
+    }
+
+    /// How many listen to events.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        self.shared.bus.listeners()
     }
 
     /// What the server was started with.

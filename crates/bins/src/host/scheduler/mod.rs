@@ -10,12 +10,14 @@
 pub mod clock;
 mod command;
 mod commit;
+pub mod courier;
 mod error;
 mod explain;
 pub mod flows;
 pub mod grpc;
 mod handle;
 pub mod ingress;
+pub mod keeper;
 mod lead;
 mod live;
 mod logs;
@@ -34,6 +36,8 @@ mod tests;
 mod thread;
 mod turn;
 mod words;
+
+pub(crate) use self::turn::tally::BANDS;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::live::{ClientFields, Interned};
 use crate::wire::attempt::{AssignJob, CancelJob, Mode, SecretAs, SecretValue};
 use crate::wire::frame::{Directive, Hello, Judgement, ServerFrame, Welcome, WorkerFrame};
+use crate::wire::identity::PeerCertificate;
 use crate::wire::session::{Outgoing, ServerSession, SessionError};
 
 /// An attempt on its way out.
@@ -126,6 +127,8 @@ pub(super) struct Opening {
     pub(super) stream: u64,
     /// What the agent says.
     pub(super) hello: Hello,
+    /// The certificate that was shown; none over plain text on this machine.
+    pub(super) certificate: Option<PeerCertificate>,
 }
 
 /// A stream that is open.

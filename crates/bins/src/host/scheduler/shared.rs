@@ -39,6 +39,8 @@ pub struct Options {
     pub outbox: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// The wall limit of attempts whose specification names none, in milliseconds; 0 = none.
+    pub timeout_ms: u64,
     /// The lease of attempts, in milliseconds.
     pub lease_ms: u32,
     /// Time between the heartbeats of an agent, in milliseconds.
@@ -56,6 +58,7 @@ impl Default for Options {
             secrets: None,
             outbox: false,
             metrics: Arc::new(Metrics::new()),
+            timeout_ms: 0,
             lease_ms: 20_000,
             heartbeat_ms: 5000,
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::time::Time;
-use orlop_scheduler::engine::{FleetUse, TenantView, WorkerView};
+use orlop_scheduler::engine::{FleetUse, TenantView, Waiting, WorkerView};
 use orlop_scheduler::event::Capabilities;
 
 use crate::wire::status::WorkerStatus;
@@ -49,6 +49,10 @@ pub struct Snapshot {
     pub tenants: BTreeMap<TenantName, TenantView>,
     /// Messages about attempts by their verdict: unknown, duplicate, accepted, adopted, stale.
     pub verdicts: [u64; 5],
+    /// What waits in queues, by band and by why.
+    pub waiting: Waiting,
+    /// Units that wait outside the queues, by band: their gate is closed, or their next attempt is not due.
+    pub gated: [u64; 3],
 }
 
 /// The least time between two pictures while the server is busy, in milliseconds.

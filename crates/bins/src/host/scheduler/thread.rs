@@ -12,9 +12,13 @@ use super::error;
 use super::lead::{Ground, Term};
 use super::shared::{Shared, Status};
 use super::turn::Core;
+use crate::wire::problem::Code;
 
 /// The first wait after a failure, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How often a standby asks: a leader that ends in good order gives its term up early, and one that was killed leaves a
+/// term that is over at any moment.
+const ASK: Duration = Duration::from_millis(500);
 
 /// The loop of a server.
 pub(super) struct Loop {
@@ -35,19 +39,26 @@ impl Loop {
     pub(super) fn run(self) {
         self.shared.ingress.wake().enlist();
         self.shared.pause.enlist();
-        let mut wait = RETRY.0;
+        let (mut wait, mut told) = (RETRY.0, None);
         while !self.stopping() {
             match self.runtime.block_on(self.lead()) {
                 Ok((core, term)) => {
-                    wait = RETRY.0;
+                    (wait, told) = (RETRY.0, None);
                     if matches!(self.act(core, &term), End::Stopped) {
                         self.resign(&term);
                         break;
                     }
                 }
                 Err(refused) => {
-                    tracing::warn!(target: "orlop::scheduler", error = refused.detail, "does not act yet");
-                    wait = refused.retry_after_ms.map_or(wait, Duration::from_millis);
+                    // Once for each reason: a standby stands by for long.
+                    if told.as_ref() != Some(&refused.detail) {
+                        tracing::warn!(target: "orlop::scheduler", error = refused.detail, "does not act yet");
+                        told = Some(refused.detail.clone());
+                    }
+                    if refused.code == Code::NotLeader {
+                        self.rest(ASK);
+                        continue;
+                    }
                     self.rest(wait);
                     wait = (wait * 2).min(RETRY.1);
                 }
@@ -79,9 +90,7 @@ impl Loop {
             Err(held) if held.reason == Some(HELD) => {
                 let leader = shared.store.leader().await.ok().flatten().map(|leader| leader.url);
                 shared.status.send_replace(Status::Standby { leader: leader.clone() });
-                let mut refused = error::not_leader(leader);
-                refused.retry_after_ms = error::port(&held).retry_after_ms.or(Some(1000));
-                return Err(refused);
+                return Err(error::not_leader(leader));
             }
             Err(trouble) => return Err(error::port(&trouble)),
         };
@@ -95,7 +104,12 @@ impl Loop {
     /// Acts until a commit fails, leadership is lost, or the server is to stop.
     fn act(&self, mut core: Core, term: &Term) -> End {
         let shared = &*self.shared;
-        let writer = Writer::start(&self.runtime, Arc::clone(&shared.store), term.epoch(), self.waker());
+        let writer = Writer::start(
+            &self.runtime,
+            Arc::clone(&shared.store),
+            (term.epoch(), Arc::clone(&shared.options.metrics)),
+            self.waker(),
+        );
         let progress = Arc::clone(&writer.progress);
         let end = loop {
             if progress.has_failed() || term.until() <= shared.clock.monotonic() {

@@ -5,6 +5,21 @@ use std::borrow::Cow;
 use orlop_core::ports::fleet_store::Text;
 use orlop_scheduler::effect::{Reason, WorkerReason};
 
+use crate::wire::result::Ending;
+
+/// How an attempt ended.
+pub(super) const fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Succeeded => "succeeded",
+        Ending::Failed => "failed",
+        Ending::TimedOut => "timed_out",
+        Ending::Cancelled => "cancelled",
+        Ending::Preempted => "preempted",
+        Ending::StartFailed => "start_failed",
+        Ending::Lost => "lost",
+    }
+}
+
 /// Why a job changed its state; none where the state says it all.
 #[must_use]
 pub(super) fn reason(reason: Reason) -> Option<Text> {

@@ -16,7 +16,7 @@ pub struct SchedulerMetrics {
     pub latency: Histogram,
     /// Decisions, by `result` (placed, blocked, quota, preempted, prefilled).
     pub decisions: Series<Counter, 1>,
-    /// Seconds of a turn, by `phase` (drain, apply, round, records, commit, release).
+    /// Seconds of a turn, by `phase` (apply, round, records, commit, release).
     pub turn: Series<Histogram, 1>,
     /// Classes of jobs, by `state` (ready, blocked).
     pub classes: Series<Gauge, 1>,

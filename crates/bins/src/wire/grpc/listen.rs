@@ -87,10 +87,19 @@ impl Listening {
     /// # Errors
     /// The address is off this machine and there is no TLS, or it cannot be had.
     pub async fn bind(address: SocketAddr, tls: Option<TlsIdentity>) -> Result<Self, Refusal> {
-        check_address(address, tls.as_ref())?;
         let wrong = |error: io::Error| refusal(Code::Internal, format!("listening on {address}: {error}"));
-        let listener = TcpListener::bind(address).await.map_err(wrong)?;
+        check_address(address, tls.as_ref())?;
+        Self::on(TcpListener::bind(address).await.map_err(wrong)?, tls)
+    }
+
+    /// The same on a socket that is open already.
+    ///
+    /// # Errors
+    /// The address is off this machine and there is no TLS, or the socket has none.
+    pub fn on(listener: TcpListener, tls: Option<TlsIdentity>) -> Result<Self, Refusal> {
+        let wrong = |error: io::Error| refusal(Code::Internal, format!("the address of a socket: {error}"));
         let address = listener.local_addr().map_err(wrong)?;
+        check_address(address, tls.as_ref())?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         Ok(Self { incoming, address, tls })
     }

@@ -5,6 +5,7 @@ mod authority;
 mod join;
 mod peer;
 mod pin;
+mod serve;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ pub use authority::{Authority, Csr, SERVER_NAME, ServerIdentity, WORKER_DAYS, ex
 pub use join::{JoinToken, JoinTokenError};
 pub use peer::PeerCertificate;
 pub(super) use pin::{Trust, client_config};
+pub use serve::http_config;
 
 /// Why an identity cannot be made or read. Never shows a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,12 +6,20 @@ mod agent;
 mod bench;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod flows;
+#[cfg(all(feature = "process", feature = "postgres", target_os = "linux"))]
+mod lead;
 mod logs;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod metrics;
+#[cfg(all(feature = "process", feature = "nats", target_os = "linux"))]
+mod nats;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod programs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod scheduler;
 mod secrets;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod secure;
 #[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]
 mod substrate;
 mod trouble;

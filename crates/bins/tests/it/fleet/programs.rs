@@ -1,9 +1,11 @@
 //! The programs `orlop-scheduler`, `orlop-worker` and `orlop` beside one another, as processes of their own. Owns starting
 //! them in a directory of the test's, finding their addresses, and ending what is left.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,14 +20,28 @@ pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(began.elapsed() < PATIENCE, "{what} does not come");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// What an HTTP server answers to a plain request, without its head.
+pub(super) fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    Some(text.split_once("\r\n\r\n")?.1.to_owned())
 }
 
 /// A process that ends with this value.
 pub(super) struct Running(Child);
 
 impl Running {
+    pub(super) fn of(child: Child) -> Self {
+        Self(child)
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.0.id()).expect("a process id")), signal).expect("the signal is sent");
     }
@@ -126,8 +142,14 @@ impl Programs {
 
     /// Runs a verb.
     pub(super) fn orlop(&self, server: &str, args: &[&str]) -> Gave {
+        self.orlop_with(server, &[], args)
+    }
+
+    /// The same with further variables.
+    pub(super) fn orlop_with(&self, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Gave {
         let mut command = self.command(assert_cmd::cargo::cargo_bin!("orlop"));
-        Gave::of(command.args(args).env("ORLOP_SERVER", server).output().expect("the program runs"))
+        command.args(args).env("ORLOP_SERVER", server).envs(variables.iter().copied());
+        Gave::of(command.output().expect("the program runs"))
     }
 
     /// Runs a verb that must succeed, and gives what it printed.

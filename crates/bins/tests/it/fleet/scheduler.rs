@@ -64,3 +64,49 @@ fn s10_the_configuration_is_shown_without_secrets_and_what_it_does_not_know_is_a
         assert!(text.contains("there is no key"), "{text}");
     }
 }
+
+#[test]
+fn s10_a_hangup_loads_the_configuration_again_and_a_bad_one_changes_nothing() {
+    let programs = Programs::new();
+    let file = programs.path("scheduler.yaml");
+    let write = |text: &str| std::fs::write(&file, text).expect("a file is written");
+    write("log: {level: info}\n");
+    let config = file.display().to_string();
+    let scheduler = programs.scheduler("s1", &["--config", &config]);
+    let hang_up = |word: &str| {
+        scheduler.process.signal(Signal::SIGHUP);
+        until(word, || programs.log("s1").contains(word).then_some(()));
+    };
+    programs.good(&scheduler.rest, &["jobs"]);
+    assert!(!programs.log("s1").contains("answered"), "{}", programs.log("s1"));
+    write("log: {level: 'info,orlop=debug'}\n");
+    hang_up("loaded the configuration again");
+    let id = programs.good(&scheduler.rest, &["submit", "--", "true"]);
+    until("the log of a request", || programs.log("s1").contains("answered").then_some(()));
+    let log = programs.log("s1");
+    let line =
+        log.lines().find(|line| line.contains("orlop::jobs") && line.contains(id.trim())).expect("a line of the job");
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert!(line["correlation_id"].as_str().is_some_and(|id| !id.is_empty()) && line["tenant"] == "default", "{line}");
+    write("log: {level: info, colour: red}\n");
+    hang_up("was not loaded again");
+    write("log: {level: info}\nserver: {queue: 77}\n");
+    hang_up("take effect at the next start only");
+}
+
+#[test]
+fn s2_9_jobs_that_no_worker_could_run_are_taken_with_a_warning_and_defaults_hold() {
+    let programs = Programs::new();
+    let scheduler = programs.scheduler("s1", &["--defaults-timeout=7s"]);
+    let submit =
+        |cpu: &str| programs.orlop(&scheduler.rest, &["submit", "--cpu", cpu, "--memory", "1Mi", "--", "true"]);
+    let early = submit("10m");
+    assert!(early.code == 0 && early.err.contains("no worker is registered yet"), "{early:?}");
+    let shown = programs.orlop(&scheduler.rest, &["job", "get", early.out.trim(), "-o", "json"]).json();
+    assert_eq!(shown["spec"]["timeout_ms"], 7000);
+    let _worker = programs.worker("w1", &[&scheduler.grpc], &["--cpu-m", "1000"]);
+    let fits = until("a worker", || Some(submit("10m")).filter(|gave| gave.err.is_empty()));
+    assert_eq!(fits.code, 0);
+    let never = submit("3");
+    assert!(never.code == 0 && never.err.contains("no worker could ever run it"), "{never:?}");
+}

@@ -143,6 +143,12 @@ pub trait FleetReads: Send + Sync {
     /// As of [`FleetReads::job`].
     async fn outbox(&self, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, PortError>;
 
+    /// How many events wait to be published.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn outbox_len(&self) -> Result<u64, PortError>;
+
     /// Who leads, or led last; absent before the first acquisition.
     ///
     /// # Errors

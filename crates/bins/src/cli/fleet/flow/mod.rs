@@ -39,7 +39,8 @@ impl From<Trouble> for Failure {
 
 impl Remote {
     fn of(place: &Place) -> Result<Self, Failure> {
-        let client = super::target::client(&place.server, place.token_file.as_deref())?;
+        let authority = std::env::var_os("ORLOP_CA_FILE").map(std::path::PathBuf::from);
+        let client = super::target::client(&place.server, place.token_file.as_deref(), authority.as_deref())?;
         Ok(Self { client, tenant: place.tenant.clone() })
     }
 

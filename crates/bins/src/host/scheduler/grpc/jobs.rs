@@ -35,22 +35,23 @@ pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
 }
 
 /// The batch of a submit, whose jobs share the id of their request where they have none of their own.
-fn batch(caller: &Caller, default: &TenantName, submission: Submission) -> Result<Batch, Error> {
+fn batch(caller: &Caller, default: &TenantName, submission: Submission, handle: &Handle) -> Result<Batch, Error> {
     let who = admitted(caller)?;
     let request = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
     let client = Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: None });
     let alone = submission.jobs.len() == 1;
     let (mut jobs, mut body, mut tenant) = (Vec::with_capacity(submission.jobs.len()), String::new(), None);
-    for (number, spec) in submission.jobs.iter().enumerate() {
+    for (number, mut spec) in submission.jobs.into_iter().enumerate() {
         let place = if alone { String::new() } else { format!("jobs[{number}]") };
-        let owner = owner(who, default, &place, spec)?;
-        let mut job = NewJob::of(spec, &owner, None).map_err(|wrong| Box::new(Problem::from(wrong)))?;
-        job.client.get_or_insert_with(|| Arc::clone(&client));
-        jobs.push(job);
-        tenant.get_or_insert(owner);
+        let owner = owner(who, default, &place, &spec)?;
         if submission.key.is_some() {
             body.push_str(&spec.content_hash().to_string());
         }
+        handle.complete(&mut spec);
+        let mut job = NewJob::of(&spec, &owner, None).map_err(|wrong| Box::new(Problem::from(wrong)))?;
+        job.client.get_or_insert_with(|| Arc::clone(&client));
+        jobs.push(job);
+        tenant.get_or_insert(owner);
     }
     let key = submission.key.zip(tenant).map(|(key, tenant)| IdempotencyKey { tenant, key });
     Ok(Batch { jobs, once: key.map(|key| Once { key, body_hash: SpecHash::of(&body).0 }) })
@@ -110,7 +111,7 @@ impl Jobs {
 #[async_trait::async_trait]
 impl JobHost for Jobs {
     async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
-        let taken = self.handle.submit(batch(&caller, &self.tenant, submission)?).await?;
+        let taken = self.handle.submit(batch(&caller, &self.tenant, submission, &self.handle)?).await?;
         Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })
     }
 

@@ -3,8 +3,10 @@
 //!
 //! Every call passes the gate first (`gate`): it has the same tokens, roles and rates as REST.
 
+mod arrivals;
 pub(super) mod gate;
 mod jobs;
+mod join;
 mod logs;
 mod secrets;
 mod view;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use tokio::sync::watch::Sender;
 
 use self::gate::Keeper;
+use self::join::Entrance;
 use super::{Handle, Status, Stop};
 use crate::api::Api;
 use crate::wire::grpc::{Listening, Refusal, Services};
@@ -28,8 +31,9 @@ pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop)
     let leads = Sender::new(false);
     let exposed = !socket.address().ip().is_loopback();
     let keeper = Keeper::new(Arc::clone(&api), exposed, socket.has_tls());
+    let entrance = Entrance::new(Arc::clone(&api), socket.has_tls(), exposed);
     let services = Services {
-        workers: Arc::new(workers::Workers::new(handle.clone(), stop.clone())),
+        workers: Arc::new(workers::Workers::new(handle.clone(), entrance, stop.clone())),
         jobs: Some(Arc::new(jobs::Jobs::new(handle.clone(), api.default_tenant().clone(), stop.clone()))),
         artifacts: None,
         leads: leads.subscribe(),

@@ -13,9 +13,11 @@ use ring::rand::SecureRandom;
 use tokio::sync::mpsc;
 
 use super::super::{Closing, Error, Handle, Opened, Registration, Session, Status as ServerStatus, error};
+use super::arrivals::Arrivals;
+use super::join::Entrance;
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
-use crate::wire::problem::Code;
+use crate::wire::problem::{Code, Problem};
 use crate::wire::session::ServerSession;
 use crate::wire::status::{Allocated, Heartbeat, HeartbeatAnswer, Measured, SpoolStatus, WorkerStatus};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration as Asked};
@@ -27,13 +29,15 @@ const BETWEEN: usize = 16;
 #[derive(Debug)]
 pub(super) struct Workers {
     handle: Handle,
+    entrance: Entrance,
     stop: Stop,
+    arrivals: Arrivals,
     random: ring::rand::SystemRandom,
 }
 
 impl Workers {
-    pub(super) fn new(handle: Handle, stop: Stop) -> Self {
-        Self { handle, stop, random: ring::rand::SystemRandom::new() }
+    pub(super) fn new(handle: Handle, entrance: Entrance, stop: Stop) -> Self {
+        Self { handle, entrance, stop, arrivals: Arrivals::default(), random: ring::rand::SystemRandom::new() }
     }
 
     fn session_id(&self) -> Result<SessionId, Error> {
@@ -43,12 +47,14 @@ impl Workers {
         Ok(SessionId::from_bytes(bytes))
     }
 
-    async fn registered(&self, request: Asked) -> Result<Registered, Error> {
+    async fn registered(&self, caller: &Caller, request: Asked) -> Result<Registered, Error> {
         let Some(protocol) = ProtocolRange::OURS.common(request.protocol) else {
             let (ours, theirs) = (ProtocolRange::OURS, request.protocol);
             let text = format!("this server speaks protocol {ours}, the agent {theirs}; install a release that fits");
             return Err(error::problem(Code::Precondition, text));
         };
+        self.entrance.admit(caller, &request).await?;
+        let (certificate, ca) = self.entrance.sign(&request.csr, &request.worker)?;
         let registration = Registration {
             worker: request.worker,
             state_id: request.state_id,
@@ -69,8 +75,8 @@ impl Workers {
             heartbeat_ms: options.heartbeat_ms,
             lease_ms: options.lease_ms,
             limits: Limits::default(),
-            certificate: Vec::new(),
-            ca: Vec::new(),
+            certificate,
+            ca,
             status: None,
         })
     }
@@ -83,9 +89,9 @@ impl Workers {
     }
 
     /// Opens the session's stream, or says that the session is over.
-    async fn begin(&self, first: WorkerFrame) -> Result<Result<Opened, ServerFrame>, Error> {
+    async fn begin(&self, caller: Caller, first: WorkerFrame) -> Result<Result<Opened, ServerFrame>, Error> {
         let hello = first.hello.ok_or_else(|| error::problem(Code::InvalidSpec, "the first frame is a hello"))?;
-        match self.handle.open_stream(hello).await {
+        match self.handle.open_stream(hello, caller.certificate).await {
             Ok(opened) => Ok(Ok(opened)),
             // The agent registers again and goes on.
             Err(gone) if gone.code == Code::Unauthenticated => {
@@ -163,12 +169,16 @@ async fn inward(handle: Handle, session: Arc<Session>, stream: u64, mut frames: 
 
 #[async_trait::async_trait]
 impl WorkerHost for Workers {
-    async fn register(&self, _: Caller, registration: Asked) -> Result<Registered, Refusal> {
-        self.registered(registration).await
+    async fn register(&self, caller: Caller, registration: Asked) -> Result<Registered, Refusal> {
+        self.arrivals.take(self.handle.clock().monotonic()).map_err(|wait| {
+            let text = "too many workers register at once; try again when you are told to";
+            Box::new(Problem::new(Code::RateLimited, text).after(wait))
+        })?;
+        self.registered(&caller, registration).await
     }
 
-    async fn stream(&self, _: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
-        let opened = match self.begin(first).await? {
+    async fn stream(&self, caller: Caller, first: WorkerFrame, frames: FramesIn) -> Result<FramesOut, Refusal> {
+        let opened = match self.begin(caller, first).await? {
             Ok(opened) => opened,
             Err(reregister) => return Ok(futures::stream::once(async move { Ok(reregister) }).boxed()),
         };
@@ -185,9 +195,9 @@ impl WorkerHost for Workers {
         Ok(futures::stream::unfold(from, |mut from| async move { Some((from.recv().await?, from)) }).boxed())
     }
 
-    async fn heartbeat(&self, _: Caller, beat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
+    async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
         let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
-        let directive = match self.handle.alive(beat.session, healthy).await {
+        let directive = match self.handle.alive(beat.session, healthy, caller.certificate).await {
             Ok(()) => None,
             Err(gone) if gone.code == Code::Unauthenticated => {
                 Some(Directive { kind: DirectiveKind::Reregister, reason: gone.detail, deadline_ms: 0 })
@@ -217,8 +227,12 @@ impl WorkerHost for Workers {
         Ok(WorkerStatus { state: picture.view.state, ..said })
     }
 
-    async fn place(&self, _: Caller, _: WorkerId, _: JobId) -> Result<AttemptRef, Refusal> {
-        let text = "this server places jobs by itself only; placing on a named worker is not offered";
-        Err(error::problem(Code::Precondition, text))
+    async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
+        let who = super::jobs::admitted(&caller)?;
+        let row = self.handle.job(job).await?;
+        if !who.sees(&row.job.tenant) {
+            return Err(error::not_found(format_args!("job {job}")));
+        }
+        self.handle.place(worker, job).await
     }
 }

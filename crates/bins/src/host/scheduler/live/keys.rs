@@ -16,6 +16,8 @@ pub(crate) struct Answered {
     pub(crate) body_hash: [u8; 32],
     /// The jobs it made.
     pub(crate) jobs: Vec<JobId>,
+    /// What its client was told beside.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The window.
@@ -49,7 +51,7 @@ mod tests {
     #[test]
     fn the_window_forgets_the_oldest() {
         let key = |number: usize| IdempotencyKey { tenant: "t".parse().unwrap(), key: number.to_string() };
-        let answered = Answered { body_hash: [1; 32], jobs: vec![JobId::from_u64(1)] };
+        let answered = Answered { body_hash: [1; 32], jobs: vec![JobId::from_u64(1)], warnings: Vec::new() };
         let mut keys = Keys::default();
         (0..=WINDOW).for_each(|number| keys.insert(key(number), answered.clone()));
         assert_eq!(keys.get(&key(0)), None);

@@ -79,6 +79,11 @@ impl Jobs {
         None
     }
 
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (JobId, &LiveJob)> {
+        self.live.iter().map(|(id, job)| (*id, job))
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.live.len()

@@ -9,7 +9,9 @@ use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
 use super::super::{Options, SecretPlace};
+use super::security::{AuthConfig, DefaultsConfig, RateConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
+use super::upkeep::{BusConfig, RetainConfig};
 use super::whole::Plan;
 
 /// Everything that can be configured. Durations are in milliseconds, or written as `15s`.
@@ -19,6 +21,12 @@ pub(super) struct Config {
     pub(super) server: ServerConfig,
     pub(super) store: StoreConfig,
     pub(super) secrets: SecretsConfig,
+    pub(super) bus: BusConfig,
+    pub(super) retain: RetainConfig,
+    pub(super) tls: TlsConfig,
+    pub(super) auth: AuthConfig,
+    pub(super) rate: RateConfig,
+    pub(super) defaults: DefaultsConfig,
     pub(super) scheduler: CoreConfig,
     pub(super) log: LogConfig,
 }
@@ -238,28 +246,36 @@ impl Config {
         let (rest, grpc) =
             (address("server.listen", &server.listen)?, address("server.grpc_listen", &server.grpc_listen)?);
         let tenant = server.tenant.parse().map_err(|error| format!("server.tenant: {error}"))?;
-        Ok(Plan { options: self.options(rest, grpc), rest, grpc, tenant })
+        let first = &self.auth.first_token_file;
+        Ok(Plan {
+            options: self.options(),
+            rest,
+            grpc,
+            tenant,
+            tls: self.tls.plan()?,
+            always: self.tls.mode == TlsMode::Always,
+            first_token: (!first.as_os_str().is_empty()).then(|| first.clone()),
+            limits: self.retain.limits()?,
+            rates: self.rate.rates(),
+            bus: self.bus.place()?,
+            urls: [&server.url, &server.grpc_url].map(|url| (!url.is_empty()).then(|| url.clone())),
+        })
     }
 
-    fn options(&self, rest: SocketAddr, grpc: SocketAddr) -> Options {
+    fn options(&self) -> Options {
         let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let server = &self.server;
         let name = match server.name.as_str() {
             "" => format!("{}/{}", host(), std::process::id()),
             given => given.to_owned(),
         };
-        // Where nothing is said both are found at their addresses, once these are known.
-        let url = match (server.url.as_str(), server.grpc_url.as_str()) {
-            ("", "") => String::new(),
-            ("", grpc) => format!("http://{rest} {grpc}"),
-            (rest, "") => format!("{rest} http://{grpc}"),
-            (rest, grpc) => format!("{rest} {grpc}"),
-        };
         Options {
             core: self.scheduler.clone(),
             seed: server.seed,
-            holder: Holder { name, url },
+            // Its addresses are known once it listens.
+            holder: Holder { name, url: String::new() },
             queue: server.queue,
+            timeout_ms: self.defaults.timeout,
             lease_ms: server.lease,
             heartbeat_ms: server.heartbeat,
             ..Options::default()
@@ -273,6 +289,12 @@ impl Config {
         }
         if !self.secrets.key.is_empty() {
             self.secrets.key = "***".to_owned();
+        }
+        if !self.bus.url.is_empty() {
+            self.bus.url = self.bus.url.split(',').map(masked_url).collect::<Vec<_>>().join(",");
+        }
+        if !self.bus.token.is_empty() {
+            self.bus.token = "***".to_owned();
         }
         self
     }

@@ -1,23 +1,28 @@
 //! The program `orlop-scheduler`: configuration, log, store, server, signals. Owns their order at the start and at the end.
 
 mod config;
+mod first;
 mod layers;
+mod logging;
+mod security;
 mod store;
+mod tls;
+mod upkeep;
 mod whole;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
-use self::config::{Config, LogFormat};
+use self::config::Config;
 use self::layers::Layers;
+use self::logging::Log;
 use self::store::OpenStore;
 pub(crate) use self::store::StorePlace;
+pub(crate) use self::tls::TlsPlan;
 pub(crate) use self::whole::{Plan, StartError, Whole};
 
 /// The first wait for a database that cannot be reached, and the longest.
@@ -101,27 +106,16 @@ fn complain(problem: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn log(config: &Config) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&config.log.level).map_err(|error| format!("log.level: {error}"))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let json = match config.log.format {
-        LogFormat::Auto => !std::io::stderr().is_terminal(),
-        LogFormat::Json => true,
-        LogFormat::Text => false,
-    };
-    let set = if json { lines.json().flatten_event(true).try_init() } else { lines.try_init() };
-    set.map_err(|error| error.to_string())
-}
-
 fn serve(config: &Config) -> ExitCode {
-    if let Err(problem) = log(config) {
-        return complain(&problem, 2);
-    }
+    let log = match Log::start(&config.log) {
+        Ok(log) => log,
+        Err(problem) => return complain(&problem, 2),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error.to_string(), 1),
     };
-    match runtime.block_on(run(config)) {
+    match runtime.block_on(run(config, &log)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             tracing::error!(target: "orlop::scheduler", "{problem}");
@@ -130,9 +124,10 @@ fn serve(config: &Config) -> ExitCode {
     }
 }
 
-async fn run(config: &Config) -> Result<(), String> {
+async fn run(config: &Config, log: &Log) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
     let store = tokio::select! {
         store = open(config) => store?,
         _ = terminate.recv() => return Ok(()),
@@ -145,17 +140,52 @@ async fn run(config: &Config) -> Result<(), String> {
     let secrets = config.secrets.place(&config.store).open(store.fleet());
     plan.options.secrets = secrets.map_err(|error| format!("secrets: {}", error.chain()))?;
     let mut whole = Whole::start(plan, store).await.map_err(|error| error.to_string())?;
-    let (rest, grpc) = (whole.rest(), whole.grpc());
+    let (rest, grpc) = (whole.rest_url(), whole.grpc_url());
     tracing::info!(target: "orlop::scheduler", %rest, %grpc, "serves");
-    publish(&config.server.address_file, &format!("http://{rest}\nhttp://{grpc}\n"))?;
-    let early = tokio::select! {
-        early = whole.failed() => Err(early),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
+    publish(&config.server.address_file, &format!("{rest}\n{grpc}\n"))?;
+    let mut current = config.clone();
+    let early = loop {
+        tokio::select! {
+            early = whole.failed() => break Err(early),
+            _ = terminate.recv() => break Ok(()),
+            _ = interrupt.recv() => break Ok(()),
+            _ = hangup.recv() => reload(&mut current, &whole, log).await,
+        }
     };
     tracing::info!(target: "orlop::scheduler", "stops");
     whole.stop().await;
     early
+}
+
+/// Reads the configuration again and takes over what can change while the server runs. Tenants, quotas and tokens are in the
+/// store and need no reading.
+async fn reload(current: &mut Config, whole: &Whole, log: &Log) {
+    let read = asked(std::env::args().skip(1), std::env::vars());
+    let new = match read {
+        Ok(Asked::Serve(new)) => *new,
+        Ok(_) => return,
+        Err(problem) => {
+            tracing::error!(target: "orlop::scheduler", problem, "the configuration was not loaded again");
+            return;
+        }
+    };
+    if let Err(problem) = log.change(&new.log) {
+        tracing::error!(target: "orlop::scheduler", problem, "the log goes on as before");
+    }
+    let [token, address] = new.rate.rates();
+    whole.api().guard().set_rates(token, address);
+    if new.scheduler != current.scheduler
+        && let Err(problem) = whole.handle().configure(new.scheduler.clone()).await
+    {
+        tracing::error!(target: "orlop::scheduler", problem = problem.detail, "the scheduler goes on as before");
+    }
+    let kept =
+        Config { log: new.log.clone(), rate: new.rate.clone(), scheduler: new.scheduler.clone(), ..current.clone() };
+    if kept != new {
+        tracing::warn!(target: "orlop::scheduler", "some keys that changed take effect at the next start only");
+    }
+    *current = kept;
+    tracing::info!(target: "orlop::scheduler", "loaded the configuration again");
 }
 
 /// Opens the store; where another server has it waits for that one to end, and for a database to be reached.

@@ -3,23 +3,30 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use orlop_core::error::PortError;
 use orlop_core::id::TenantName;
+use orlop_core::rate::Rate;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::super::clock::MachineClock;
+use super::super::clock::{Clock as _, MachineClock};
+use super::super::keeper::Limits;
 use super::super::{Handle, Options, Server, Stop, grpc};
+use super::first;
 use super::store::OpenStore;
+use super::tls::{TlsError, TlsPlan};
+use super::upkeep::{BusPlace, Upkeep};
 use crate::api::{self, Api};
 use crate::wire::grpc::{Listening, Refusal};
+use crate::wire::identity::http_config;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// How the loop behaves. Without an address of its own the server is found where it listens.
+    /// How the loop behaves; where it is found is filled in.
     pub(crate) options: Options,
     /// Address of the REST interface; port 0 = any that is free.
     pub(crate) rest: SocketAddr,
@@ -27,6 +34,20 @@ pub(crate) struct Plan {
     pub(crate) grpc: SocketAddr,
     /// The tenant of jobs that name none.
     pub(crate) tenant: TenantName,
+    /// By what it proves who it is, where it speaks TLS.
+    pub(crate) tls: TlsPlan,
+    /// Listeners on loopback speak TLS too.
+    pub(crate) always: bool,
+    /// File of the first token, while there is none.
+    pub(crate) first_token: Option<PathBuf>,
+    /// How often a token may call, and an address without one.
+    pub(crate) rates: [Rate; 2],
+    /// How long things are kept.
+    pub(crate) limits: Limits,
+    /// Where events go beside this process.
+    pub(crate) bus: Option<BusPlace>,
+    /// Where clients find the REST interface and the gRPC services; absent = at their addresses.
+    pub(crate) urls: [Option<String>; 2],
 }
 
 /// Why a server does not start.
@@ -35,9 +56,15 @@ pub(crate) enum StartError {
     /// An address cannot be listened on.
     #[error("{0} cannot be listened on: {1}")]
     Address(SocketAddr, String),
-    /// It can be reached from outside, and nothing protects it.
-    #[error("{0} can be reached from outside; that needs TLS and tokens: use loopback")]
+    /// It can be reached from outside, and nobody has a token.
+    #[error(
+        "{0} can be reached from outside; that needs TLS and tokens, and there is no token: make one on loopback first, or \
+         name a file for the first one"
+    )]
     Open(SocketAddr),
+    /// There is no identity for TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The store cannot be read.
     #[error("{}", .0.chain())]
     Store(#[from] PortError),
@@ -51,8 +78,11 @@ pub(crate) enum StartError {
 pub(crate) struct Whole {
     server: Server,
     store: OpenStore,
+    api: Arc<Api>,
     rest: api::Listener,
     grpc: Grpc,
+    upkeep: Upkeep,
+    urls: [String; 2],
 }
 
 /// The gRPC services.
@@ -71,34 +101,67 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
     Ok((socket, taken))
 }
 
+/// Where clients find both, as they are told.
+fn urls(plan: &Plan, addresses: [SocketAddr; 2], secure: [bool; 2]) -> [String; 2] {
+    let at = |address: SocketAddr, secure: bool| {
+        let scheme = if secure { "https" } else { "http" };
+        // Nobody reaches a server at the address that stands for all of its own.
+        let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        match host.filter(|_| address.ip().is_unspecified()) {
+            Some(host) => format!("{scheme}://{host}:{}", address.port()),
+            None => format!("{scheme}://{address}"),
+        }
+    };
+    let [rest, grpc] = addresses;
+    let [rest_url, grpc_url] = plan.urls.clone();
+    [rest_url.unwrap_or_else(|| at(rest, secure[0])), grpc_url.unwrap_or_else(|| at(grpc, secure[1]))]
+}
+
 impl Whole {
     /// Starts a server on a store. It answers at once, and leads as soon as the store lets it.
     ///
     /// # Errors
     /// As of [`StartError`].
     pub(crate) async fn start(plan: Plan, store: OpenStore) -> Result<Self, StartError> {
-        for address in [plan.rest, plan.grpc] {
-            if !address.ip().is_loopback() {
-                return Err(StartError::Open(address));
-            }
-        }
-        let (rest_socket, rest_address) = bind(plan.rest).await?;
-        let grpc_socket = Listening::bind(plan.grpc, None).await;
-        let grpc_socket = grpc_socket.map_err(|refused| StartError::Address(plan.grpc, refused.detail))?;
-        let address = grpc_socket.address();
+        let (rest_socket, rest) = bind(plan.rest).await?;
+        let (grpc_socket, grpc) = bind(plan.grpc).await?;
+        let secure = [rest, grpc].map(|address| plan.always || !address.ip().is_loopback());
+        let identity = match secure.contains(&true) {
+            true => Some(plan.tls.identity(&[rest, grpc], MachineClock::default().wall())?),
+            false => None,
+        };
+        let tls = |secure: bool| identity.as_ref().filter(|_| secure).map(|identity| identity.tls.clone());
+        let grpc_socket = Listening::on(grpc_socket, tls(secure[1]));
+        let grpc_socket = grpc_socket.map_err(|refused| StartError::Address(grpc, refused.detail))?;
+        let urls = urls(&plan, [rest, grpc], secure);
         let mut options = plan.options;
-        if options.holder.url.is_empty() {
-            options.holder.url = format!("http://{rest_address} http://{address}");
-        }
+        options.holder.url = urls.join(" ");
+        options.outbox = plan.bus.is_some();
         let metrics = Arc::clone(&options.metrics);
         let runtime = tokio::runtime::Handle::current();
         let server = Server::start(store.fleet(), Arc::new(MachineClock::default()), options, runtime)?;
         let handle = server.handle();
-        let api = Api::new(handle.clone(), metrics, api::Options::loopback(plan.tenant)).await?;
-        let rest = api::listen(rest_socket, &api)?;
+        let authority = identity.as_ref().filter(|_| secure[1]).and_then(|identity| identity.authority.clone());
+        let loopback = rest.ip().is_loopback();
+        let [rate, address_rate] = plan.rates;
+        let open = api::Options { authority, loopback, rate, address_rate, ..api::Options::loopback(plan.tenant) };
+        let api = Api::new(handle.clone(), metrics, open).await?;
+        if let Some(address) = [rest, grpc].into_iter().find(|address| !address.ip().is_loopback())
+            && plan.first_token.is_none()
+            && !api.guard().has_tokens()
+        {
+            return Err(StartError::Open(address));
+        }
+        if let Some(file) = plan.first_token {
+            tokio::spawn(first::token(Arc::clone(&api), file));
+        }
+        let http = tls(secure[0]).map(|tls| http_config(&tls.server)).transpose();
+        let http = http.map_err(|error| StartError::Address(rest, error.to_string()))?;
+        let rest = api::listen(rest_socket, http, &api)?;
         let stop = Stop::default();
         let task = tokio::spawn(grpc::serve(handle.clone(), Arc::clone(&api), grpc_socket, stop.clone()));
-        Ok(Self { server, store, rest, grpc: Grpc { address, stop, task } })
+        let upkeep = Upkeep::start(handle, plan.limits, plan.bus);
+        Ok(Self { server, store, api, rest, grpc: Grpc { address: grpc, stop, task }, upkeep, urls })
     }
 
     /// What others call.
@@ -106,14 +169,26 @@ impl Whole {
         self.server.handle()
     }
 
-    /// Where the REST interface is.
-    pub(crate) fn rest(&self) -> SocketAddr {
-        self.rest.address()
-    }
-
     /// Where the gRPC services are.
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.grpc.address
+    }
+
+    /// The interface, for what is asked of it from inside.
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// Where clients find the REST interface.
+    pub(crate) fn rest_url(&self) -> &str {
+        let [rest, _] = &self.urls;
+        rest
+    }
+
+    /// Where workers and clients find the gRPC services.
+    pub(crate) fn grpc_url(&self) -> &str {
+        let [_, grpc] = &self.urls;
+        grpc
     }
 
     /// Waits until the gRPC services end, which they do by themselves only when something is wrong.
@@ -127,8 +202,10 @@ impl Whole {
 
     /// Ends in good order: requests under way are answered, what was taken is committed, then connections close.
     pub(crate) async fn stop(self) {
-        let Self { server, store, rest, grpc } = self;
+        let Self { server, store, api, rest, grpc, upkeep, .. } = self;
         rest.stop().await;
+        drop(api);
+        upkeep.stop().await;
         server.stop().await;
         grpc.stop.stop();
         if !grpc.task.is_finished()

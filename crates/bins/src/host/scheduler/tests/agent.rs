@@ -118,7 +118,7 @@ impl Agent {
             first_spooled: self.seq + 1,
             spooled,
         };
-        let opened = self.handle.open_stream(hello).await?;
+        let opened = self.handle.open_stream(hello, None).await?;
         self.stream = opened.stream;
         self.acked = opened.welcome.ack;
         let welcome = opened.welcome.welcome.unwrap();
@@ -203,7 +203,7 @@ impl Agent {
 
     /// A heartbeat.
     pub(super) async fn beat(&mut self) {
-        let alive = self.handle.alive(self.session.id(), None).await;
+        let alive = self.handle.alive(self.session.id(), None, None).await;
         assert!(alive.is_ok(), "{alive:?}");
     }
 

@@ -7,5 +7,6 @@ mod crash;
 mod grpc;
 mod life;
 mod logs;
+mod place;
 mod throughput;
 mod trouble;

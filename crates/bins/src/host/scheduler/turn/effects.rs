@@ -29,6 +29,7 @@ impl Core {
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             self.publish(&effect);
+            self.count(&effect);
             self.take_in(effect, told);
         }
         self.effects = effects;
@@ -83,6 +84,7 @@ impl Core {
                 }
             }
             Effect::Lost { attempt, held, .. } => {
+                self.not_accepted(attempt, "the worker was lost");
                 let finished_at = (!held).then_some(self.wall);
                 let end = AttemptEnd { reason: words::reason(Reason::WorkerLost), ..AttemptEnd::default() };
                 self.draft.records.push(Record::Attempt(Box::new(AttemptChange {

@@ -4,13 +4,17 @@
 mod draft;
 mod effects;
 mod flush;
+mod hopeless;
 mod order;
+mod phases;
 mod picture;
+mod place;
 mod publish;
 mod register;
 mod report;
 mod restore;
 mod submit;
+pub(super) mod tally;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +30,10 @@ use orlop_scheduler::event::Event;
 use orlop_scheduler::token::WorkerKey;
 
 use self::draft::{Draft, Told};
+use self::hopeless::Hopeless;
+use self::phases::Phases;
+use self::place::Placing;
+use self::tally::Tally;
 use super::clock::Clock;
 use super::command::{Command, Reply};
 use super::commit::{Progress, Staged};
@@ -35,6 +43,7 @@ use super::live::{Jobs, Keys, Specs, Watchers, Workers};
 use super::release::Release;
 use super::session::{Opened, Opening};
 use super::snapshot::EVERY;
+use crate::telemetry::metrics::Metrics;
 
 /// The most inputs of one turn.
 const INPUTS: usize = 4096;
@@ -71,6 +80,11 @@ pub(super) struct Core {
     departed: Vec<WorkerKey>,
     /// Messages by their verdict, in the order of the contract.
     verdicts: [u64; 5],
+    /// What is counted of this turn.
+    tally: Tally,
+    /// Units whose gate is closed or whose next attempt is not due, by band; arrays that were restored count from then on.
+    gated: [u64; 3],
+    metrics: Arc<Metrics>,
     bus: Arc<LocalBus>,
     /// Events go to the store's outbox too.
     outbox: bool,
@@ -78,6 +92,10 @@ pub(super) struct Core {
     events: u64,
     /// Turns that were staged in this term.
     staged: u64,
+    /// Who waits for the word of workers on what an operator placed.
+    placing: Placing,
+    /// Jobs that no worker could run, as found lately.
+    hopeless: Hopeless,
     /// Streams that wait for turns to be released.
     openings: Vec<(u64, Opening, Reply<Opened>)>,
     /// Number of the last change of a job.
@@ -95,6 +113,7 @@ impl Core {
     pub(super) fn turn(&mut self, ingress: &LockFreePriorityQueue<Command>, progress: &Progress) -> Option<Staged> {
         self.read_clock();
         let begun = Instant::now();
+        let mut phases = Phases::begin(begun);
         ingress.drain(INPUTS, |command| {
             self.command(command);
             begun.elapsed() < DRAIN
@@ -103,11 +122,15 @@ impl Core {
         if let Some(micros) = progress.take_turn_time() {
             self.apply(Event::TurnTime { micros }, &Told::default());
         }
+        phases.end("apply");
         let due = self.scheduler.next_deadline().is_some_and(|at| at <= self.now);
         if self.draft.applied || self.more || due {
             self.effects.clear();
-            self.more = self.scheduler.round(self.now, PLACEMENTS, &mut self.effects).limited;
+            let round = self.scheduler.round(self.now, PLACEMENTS, &mut self.effects);
+            self.more = round.limited;
+            self.count_blocked(round.blocked);
             self.absorb(&Told::default());
+            phases.end("round");
         }
         if self.draft.is_empty() {
             self.draft.applied = false;
@@ -115,6 +138,9 @@ impl Core {
         }
         self.flush();
         self.end_departed();
+        self.report_counts();
+        phases.end("records");
+        phases.report(&self.metrics);
         self.outdated = true;
         self.staged += 1;
         let draft = std::mem::take(&mut self.draft);
@@ -151,6 +177,11 @@ impl Core {
                 self.registry.watchers.add(job, index, watch.changed);
                 self.draft.release(Release::reply(watch.ready, ()));
             }
+            Command::Place { worker, job, reply } => self.place(&worker, job, reply),
+            Command::Config(config, reply) => {
+                let answer = self.call_or(Event::ConfigChanged { config });
+                self.draft.release(Release::reply(reply, answer));
+            }
             Command::Worker(worker, order, reply) => self.worker_order(&worker, order, reply),
             Command::Tenant(change, reply) => {
                 let (name, settings, quota) = *change;
@@ -161,7 +192,9 @@ impl Core {
             Command::Frame(session, frame) => self.frame(&session, *frame),
             Command::Closed { session, stream } => self.closed(session.id(), stream),
             Command::Publish(body) => self.publish_told(*body),
-            Command::Alive { session, healthy, reply } => self.alive(session, healthy, reply),
+            Command::Alive { session, healthy, certificate, reply } => {
+                self.alive(session, healthy, (certificate.as_ref(), reply));
+            }
         }
     }
 

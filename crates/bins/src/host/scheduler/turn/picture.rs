@@ -52,6 +52,8 @@ impl Core {
             workers: workers.collect(),
             tenants: tenants.collect(),
             verdicts: self.verdicts,
+            waiting: self.scheduler.waiting(),
+            gated: self.gated,
         }
     }
 

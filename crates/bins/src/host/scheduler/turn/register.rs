@@ -21,6 +21,7 @@ use super::super::words;
 use super::Core;
 use super::draft::Told;
 use crate::wire::frame::Welcome;
+use crate::wire::identity::PeerCertificate;
 use crate::wire::problem::Code;
 
 impl Core {
@@ -87,16 +88,37 @@ impl Core {
             self.draft.release(Release::Close(old, Closing::Replaced));
         }
         self.draft.workers.push(key);
+        self.metrics.workers.registered.inc();
         session
     }
 
     /// A stream wants to open. What is on its way to the worker must be in its session before, so that it is not taken for
     /// lost: it waits for the turns that are not committed yet.
     pub(super) fn open(&mut self, opening: Opening, reply: Reply<Opened>) {
+        if let Err(refused) = self.check_certificate(opening.hello.session, opening.certificate.as_ref()) {
+            self.draft.release(Release::reply(reply, Err(refused)));
+            return;
+        }
         if let Some(key) = self.registry.workers.by_session(opening.hello.session) {
             self.disconnect(key);
         }
         self.openings.push((self.staged, opening, reply));
+    }
+
+    /// A session is its worker's: whoever shows a certificate shows that one's.
+    pub(super) fn check_certificate(
+        &self,
+        session: SessionId,
+        certificate: Option<&PeerCertificate>,
+    ) -> Result<(), Error> {
+        let key = self.registry.workers.by_session(session);
+        let live = key.and_then(|key| self.registry.workers.get(key));
+        match (live, certificate) {
+            (Some(live), Some(certificate)) if !certificate.is_of(&live.id) => {
+                Err(error::problem(Code::Forbidden, "the session is not that of the certificate's worker"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens the streams whose time has come: every turn before them is released.
@@ -172,6 +194,9 @@ impl Core {
         }
         self.draft.workers.push(key);
         self.publish_worker("worker.connected", key);
+        if hello.last_server_seq > 0 || !hello.live.is_empty() || applied > 0 {
+            self.metrics.workers.reconnects.of([session.facts().worker.as_str()]).inc();
+        }
         Ok((session, opened))
     }
 
@@ -185,10 +210,20 @@ impl Core {
     }
 
     /// A sign of life while no stream is up.
-    pub(super) fn alive(&mut self, session: SessionId, healthy: Option<bool>, reply: Reply<()>) {
+    pub(super) fn alive(
+        &mut self,
+        session: SessionId,
+        healthy: Option<bool>,
+        (certificate, reply): (Option<&PeerCertificate>, Reply<()>),
+    ) {
+        let checked = self.check_certificate(session, certificate);
         let answer = match self.registry.workers.by_session(session) {
+            Some(_) if checked.is_err() => checked,
             Some(key) => {
                 self.apply(Event::Heartbeat { worker: key }, &Told::default());
+                if let Some(live) = self.registry.workers.get(key) {
+                    self.metrics.workers.heartbeats.of([live.id.as_str()]).inc();
+                }
                 if let Some(good) = healthy {
                     self.apply(Event::HealthReport { worker: key, good }, &Told::default());
                 }

@@ -11,6 +11,7 @@ use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
 use super::super::release::Release;
 use super::super::session::{Closing, Session};
+use super::super::words;
 use super::Core;
 use super::draft::Told;
 use super::effects::attempt_id;
@@ -31,7 +32,10 @@ impl Core {
         frame.results.into_iter().for_each(|result| self.result(key, result));
         frame.started.into_iter().for_each(|started| self.started(key, &started));
         for attempt in frame.accepted {
-            self.apply(Event::Accepted { attempt, worker: key }, &Told::default());
+            if self.call(Event::Accepted { attempt, worker: key }) {
+                self.absorb(&Told::default());
+                self.accepted(attempt);
+            }
         }
         frame.rejected.into_iter().for_each(|rejected| self.rejected(key, rejected));
         for attempt in frame.revoked {
@@ -39,6 +43,7 @@ impl Core {
             self.unstarted(attempt, key, event, (AttemptState::Revoked, None), &Told::default());
         }
         if let Some(status) = frame.status {
+            self.metrics.workers.heartbeats.of([session.facts().worker.as_str()]).inc();
             self.status(key, &status);
             if let Some(live) = self.registry.workers.get_mut(key) {
                 live.status = Some(Arc::new(status));
@@ -77,12 +82,21 @@ impl Core {
         }
         let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
         let accepted_final = verdict.counts() && self.is_final(attempt);
+        if verdict.counts() {
+            // A result implies that it was accepted.
+            self.accepted(attempt);
+        }
         let told = Told {
             reason: (!result.reason.is_empty()).then(|| result.reason.clone().into()),
             exit_code: result.exit_code,
             started_at: result.started_at,
             finished_at: result.finished_at,
         };
+        if verdict.counts()
+            && let (Some(started), Some(finished)) = (result.started_at, result.finished_at)
+        {
+            self.count_run(attempt.job, words::ending(result.ending), finished.since(started).as_secs_f64());
+        }
         if stored {
             self.draft.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
         }
@@ -93,6 +107,7 @@ impl Core {
     /// Tells a worker what a message was worth. The acknowledgement says it of those that count.
     fn answer(&mut self, key: WorkerKey, attempt: AttemptRef, verdict: Verdict) {
         self.verdicts[verdict as usize] += 1;
+        self.count_verdict(verdict as usize);
         if verdict != Verdict::Accepted
             && let Some(out) = self.out(key)
         {
@@ -107,6 +122,7 @@ impl Core {
         }
         let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
         if verdict.counts() {
+            self.accepted(attempt);
             let started_at = started.started_at.or(Some(self.wall));
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
                 id: attempt_id(attempt),
@@ -142,6 +158,10 @@ impl Core {
         if !self.call(event) {
             return;
         }
+        self.not_accepted(
+            attempt,
+            reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or("it was taken back"),
+        );
         if before && self.scheduler.attempt_row(attempt, key).is_none() {
             let reason = reason.filter(|reason| !reason.is_empty()).map(Into::into);
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {

@@ -26,6 +26,9 @@ use super::super::live::{ClientFields, LiveJob, LiveWorker};
 use super::super::prepare::Prepared;
 use super::super::shared::Shared;
 use super::draft::{Draft, Told};
+use super::hopeless::Hopeless;
+use super::place::Placing;
+use super::tally::Tally;
 use super::{Core, Registry};
 use crate::wire::problem::Code;
 
@@ -89,10 +92,15 @@ impl Core {
             draft: Draft::default(),
             departed: Vec::new(),
             verdicts: [0; 5],
+            tally: Tally::default(),
+            gated: [0; 3],
+            metrics: Arc::clone(&options.metrics),
             bus: Arc::clone(&shared.bus),
             outbox: options.outbox,
             events: 0,
             staged: 0,
+            placing: Placing::new(),
+            hopeless: Hopeless::default(),
             openings: Vec::new(),
             revision: 0,
             more: true,
@@ -100,9 +108,23 @@ impl Core {
             outdated: true,
         };
         core.know_workers(workers);
+        core.count_gated();
         core.absorb(&Told::default());
         core.publish_plain("leader.elected");
         Ok(core)
+    }
+
+    /// Counts what waits outside the queues.
+    fn count_gated(&mut self) {
+        for (id, live) in self.registry.jobs.iter().filter(|(_, live)| !live.array) {
+            let state = self.scheduler.job(id, None).map(|view| view.state);
+            let band = live.spec.asks().priority.band().index();
+            if matches!(state, Some(JobState::Pending | JobState::Backoff))
+                && let Some(sum) = self.gated.get_mut(band)
+            {
+                *sum += 1;
+            }
+        }
     }
 
     fn know_workers(&mut self, workers: Vec<Worker>) {

@@ -37,7 +37,7 @@ impl Core {
             let text = format!("idempotency key `{}` was used for another request; use a new one", once.key.key);
             return Some(Err(error::problem(Code::IdempotencyMismatch, text)));
         }
-        Some(Ok(Submitted { jobs: known.jobs.clone(), replay: true, warnings: Vec::new() }))
+        Some(Ok(Submitted { jobs: known.jobs.clone(), replay: true, warnings: known.warnings.clone() }))
     }
 
     fn submit_new(&mut self, batch: Batch) -> Result<Submitted, Error> {
@@ -62,10 +62,11 @@ impl Core {
         // What the row of a new job says needs no second record.
         self.draft.units.truncate(marks);
         self.draft.applied = true;
+        let warnings = self.warnings(&taken);
         if let Some(once) = batch.once {
-            self.remember(once, &taken);
+            self.remember(once, &taken, &warnings);
         }
-        Ok(Submitted { jobs: taken, replay: false, warnings: Vec::new() })
+        Ok(Submitted { jobs: taken, replay: false, warnings })
     }
 
     /// Hands one job to the core.
@@ -83,7 +84,13 @@ impl Core {
             Effect::Refused { reason, .. } => Some(*reason),
             _ => None,
         });
-        refusal.map_or(Ok(()), |refusal: Refusal| Err(error::refused(refusal)))
+        refusal.map_or(Ok(()), |refusal: Refusal| {
+            let refused = error::refused(refusal);
+            if matches!(refused.code, Code::QuotaExceeded | Code::RateLimited) {
+                self.metrics.scheduler.quota_denied.of([submission.spec.asks.tenant.as_str()]).inc();
+            }
+            Err(refused)
+        })
     }
 
     /// Takes back what was admitted before one was refused: nothing of it was or will be stored.
@@ -139,8 +146,12 @@ impl Core {
     }
 
     /// Keeps the answer for who repeats the request.
-    fn remember(&mut self, once: Once, jobs: &[JobId]) {
-        let response = serde_json::to_string(jobs).unwrap_or_default().into();
+    fn remember(&mut self, once: Once, jobs: &[JobId], warnings: &[String]) {
+        let response = match warnings {
+            [] => serde_json::json!(jobs),
+            warnings => serde_json::json!({ "jobs": jobs, "warnings": warnings }),
+        };
+        let response = response.to_string().into();
         let record = IdempotencyRecord {
             key: once.key.clone(),
             body_hash: once.body_hash,
@@ -149,6 +160,8 @@ impl Core {
             expires_at: self.wall.plus(KEY_KEPT),
         };
         self.draft.records.push(Record::Idempotency(Box::new(record)));
-        self.registry.keys.insert(once.key, Answered { body_hash: once.body_hash, jobs: jobs.to_vec() });
+        self.registry
+            .keys
+            .insert(once.key, Answered { body_hash: once.body_hash, jobs: jobs.to_vec(), warnings: warnings.to_vec() });
     }
 }

@@ -251,7 +251,9 @@ impl Session {
             state: if held.running { LiveState::Running } else { LiveState::Accepted },
             started_at: held.started_at,
         });
-        let (first_spooled, spooled) = self.outbox.held();
+        // What ended while nobody heard of it is in no frame yet; the next one has it.
+        let (first_spooled, framed) = self.outbox.held();
+        let spooled = framed + u64::from(core.spool.has_more().0);
         let hello = Hello {
             session,
             highest_epoch: self.state.epoch,

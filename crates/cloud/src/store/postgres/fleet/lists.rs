@@ -308,6 +308,12 @@ impl FleetReads for PostgresFleet {
         Ok(Paged::cut(found, page.size(), |row| row.id))
     }
 
+    async fn outbox_len(&self) -> Result<u64, PortError> {
+        let session = self.reader().await?;
+        let rows = session.query("SELECT count(*) FROM outbox", &[]).await?;
+        rows.first().map_or(Ok(0), |row| read::get(row, 0).map(natural))
+    }
+
     async fn leader(&self) -> Result<Option<Leader>, PortError> {
         let session = self.reader().await?;
         read::leader(&session).await

@@ -272,6 +272,10 @@ pub(super) fn audit(
     Ok(Paged::cut(found, page.size(), |entry| entry.number))
 }
 
+pub(super) fn outbox_len(connection: &Connection) -> Result<u64, Trouble> {
+    Ok(natural(connection.query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?))
+}
+
 pub(super) fn outbox(connection: &Connection, page: &Page<u64>) -> Result<Paged<OutboxRow, u64>, Trouble> {
     let mut conditions = Conditions::default();
     if let Some(after) = page.after {

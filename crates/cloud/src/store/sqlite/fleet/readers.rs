@@ -136,6 +136,10 @@ impl FleetReads for SqliteFleet {
         self.readers.read(move |connection| lists::outbox(connection, &page)).await
     }
 
+    async fn outbox_len(&self) -> Result<u64, PortError> {
+        self.readers.read(lists::outbox_len).await
+    }
+
     async fn leader(&self) -> Result<Option<Leader>, PortError> {
         self.readers.read(write_rest::leader).await
     }

@@ -169,6 +169,10 @@ impl FleetReads for MemoryFleet {
         }))
     }
 
+    async fn outbox_len(&self) -> Result<u64, PortError> {
+        Ok(self.read(|state| state.outbox.len() as u64))
+    }
+
     async fn leader(&self) -> Result<Option<Leader>, PortError> {
         Ok(self.read(|state| {
             state.leader.clone().map(|(holder, epoch)| Leader {

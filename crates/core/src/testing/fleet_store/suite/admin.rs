@@ -135,6 +135,7 @@ pub(super) async fn events_come_back_in_order_until_confirmed<S: FleetStore>(sto
     write(store, epoch, (0..3).map(event).collect()).await?;
     write(store, epoch, (3..5).map(event).collect()).await?;
     let page = store.outbox(&Page::first(4)).await?;
+    same("how many wait", &store.outbox_len().await?, &5)?;
     let bodies: Vec<_> = page.items.iter().map(|row| row.event.body.to_string()).collect();
     same("the bodies", &bodies, &(0..4).map(|number| format!("{{\"n\":{number}}}")).collect())?;
     holds("ids grow", page.items.windows(2).all(|pair| matches!(pair, [a, b] if a.id < b.id)))?;

@@ -1,0 +1,134 @@
+//! Join tokens of workers: made, listed, revoked. Owns that a secret leaves once only, with the command that uses it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::id::{TenantName, label_key, label_value};
+use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Record, Token};
+use orlop_core::time::GoDuration;
+use ring::rand::SecureRandom as _;
+
+use super::super::BASE;
+use super::super::call::{Call, not_found, wrong};
+use super::super::cursor;
+use super::super::guard::JOIN;
+use super::super::reply::{Answer, Reply};
+use super::super::state::{Api, store};
+use super::super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
+use crate::host::scheduler::Error;
+use crate::wire::identity::JoinToken;
+use crate::wire::problem::{Code, Problem};
+
+/// How long a token is good if nobody says, and the longest.
+const LIFE: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_secs(366 * 86_400));
+/// The most uses, and the most labels and tenants of one.
+const USES: u32 = 100_000;
+const LIST: usize = 64;
+/// Letters of an id.
+const ID: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+fn internal(error: impl std::fmt::Display) -> Error {
+    Box::new(Problem::new(Code::Internal, error.to_string()))
+}
+
+fn checked(new: &NewJoinToken) -> Result<Duration, Error> {
+    if new.uses.is_some_and(|uses| uses == 0 || uses > USES) {
+        return Err(wrong("uses", format!("use 1 to {USES}")));
+    }
+    if new.labels.len() > LIST || new.tenants.len() > LIST {
+        return Err(wrong("", format!("use at most {LIST} labels and {LIST} tenants")));
+    }
+    for (number, label) in new.labels.iter().enumerate() {
+        let (key, value) = label.split_once('=').unwrap_or((label, ""));
+        let good = label_key(key).and_then(|()| label_value(value));
+        good.map_err(|error| wrong(&format!("labels[{number}]"), error.to_string()))?;
+    }
+    for (number, name) in new.tenants.iter().enumerate().filter(|(_, name)| *name != "*") {
+        let read = name.parse::<TenantName>();
+        read.map_err(|error| wrong(&format!("tenants[{number}]"), error.to_string()))?;
+    }
+    if new.note.len() > 256 {
+        return Err(wrong("note", "use at most 256 bytes"));
+    }
+    let life = new.ttl.as_deref().map(str::parse::<GoDuration>).transpose();
+    let life = life.map_err(|error| wrong("ttl", error.to_string()))?.map_or(LIFE.0, GoDuration::get);
+    if life.is_zero() || life > LIFE.1 {
+        return Err(wrong("ttl", "use more than 0 and at most 366 days"));
+    }
+    Ok(life)
+}
+
+impl Api {
+    /// Makes a join token that is good from now on.
+    ///
+    /// # Errors
+    /// This fleet signs no certificates of workers; or nothing can be written now.
+    pub(crate) async fn make_join_token(&self, new: NewJoinToken) -> Result<(JoinToken, Token), Error> {
+        let life = checked(&new)?;
+        let Some(authority) = self.authority() else {
+            let text = "this server signs no certificates of workers: over plain text on its machine they need no token, \
+                        and under an outside authority they bring their certificates";
+            return Err(Box::new(Problem::new(Code::Precondition, text)));
+        };
+        let (mut secret, mut letters) = ([0; 32], [0; 12]);
+        let drawn = self.random.fill(&mut secret).and_then(|()| self.random.fill(&mut letters));
+        drawn.map_err(|_| internal("the system gives no random numbers"))?;
+        let id: String =
+            letters.iter().filter_map(|byte| ID.get(usize::from(byte & 31)).copied().map(char::from)).collect();
+        let made = JoinToken::new(id, secret, authority.fingerprint()).map_err(internal)?;
+        let now = self.now();
+        let token = Token {
+            id: made.id().to_owned(),
+            hash: made.stored().to_vec(),
+            kind: JOIN.to_owned(),
+            role: "worker".to_owned(),
+            tenants: new.tenants,
+            labels: new.labels,
+            note: new.note,
+            created_at: now,
+            expires_at: Some(now.plus(life)),
+            uses_left: Some(new.uses.unwrap_or(1)),
+            revoked_at: None,
+        };
+        self.write(vec![Record::put(&token).map_err(internal)?]).await?;
+        Ok((made, token))
+    }
+}
+
+/// POST /join-tokens
+pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
+    let (made, token) = api.make_join_token(call.json_or_default()?).await?;
+    let place = format!("{BASE}/join-tokens/{}", token.id);
+    let url = &api.handle.options().holder.url;
+    let server = url.split_once(' ').map_or(url.as_str(), |(_, grpc)| grpc).to_owned();
+    let shown = JoinTokenView { token: Some(made.reveal()), server: Some(server), ..JoinTokenView::from(token) };
+    Ok(Reply::json(201, &shown)?.at(&place))
+}
+
+/// GET /join-tokens
+pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
+    let page = Page { after: call.cursor::<String>("join-tokens")?, limit: call.limit()? };
+    let found = api.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await;
+    let found = found.map_err(|error| store(&error))?;
+    let tokens = found.items.iter().filter_map(|entry| serde_json::from_str::<Token>(&entry.body).ok());
+    let items = tokens.filter(|token| token.kind == JOIN).map(JoinTokenView::from).collect();
+    Reply::json(200, &JoinTokenList { items, next_cursor: found.next.map(|key| cursor::write("join-tokens", &key)) })
+}
+
+/// DELETE /join-tokens/{id}
+pub(in super::super) async fn revoke(api: Arc<Api>, call: Call) -> Answer {
+    let id = call.part("id");
+    let unknown = || not_found(format_args!("join token `{}`", id.chars().take(64).collect::<String>()));
+    if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(unknown());
+    }
+    let _turn = api.tokens.lock().await;
+    let entry = api.handle.store().entry(Kind::Token, id).await.map_err(|error| store(&error))?;
+    let token = entry.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok());
+    let token = token.filter(|token| token.kind == JOIN).ok_or_else(unknown)?;
+    if token.revoked_at.is_none() {
+        let token = Token { revoked_at: Some(api.now()), ..token };
+        api.write(vec![Record::put(&token).map_err(internal)?]).await?;
+    }
+    Ok(Reply::empty(204))
+}

@@ -1,0 +1,161 @@
+//! `orlop workers token`: tokens with which workers join, made with the command that uses them, listed, revoked. Owns
+//! options and texts.
+
+use clap::{Args, Subcommand};
+use orlop_core::time::GoDuration;
+use serde_json::{Value, json};
+
+use super::super::output;
+use super::client::{Asked, escaped, query};
+use super::exit::{Exit, Trouble};
+use super::read::{each, items, text};
+use super::target::{Patience, Target};
+use crate::view::table::columns;
+
+/// What is done with join tokens.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum TokenVerb {
+    /// Make a token, and print how a worker joins with it
+    Create(CreateArgs),
+    /// List tokens, without their secrets
+    List(ListArgs),
+    /// Revoke a token: nobody joins with it any more
+    Revoke(RevokeArgs),
+}
+
+/// Options of `orlop workers token create`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop workers token create
+  orlop workers token create --uses 20 --ttl 24h --label zone=a --label gpu
+  orlop workers token create -o name > join.token")]
+pub(in crate::cli) struct CreateArgs {
+    /// How many workers can join with it
+    #[arg(long, default_value_t = 1)]
+    uses: u32,
+    /// How long it is good
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    ttl: GoDuration,
+    /// A label that its workers may bring, KEY or KEY=VALUE; repeat it for more; none = any
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<String>,
+    /// A tenant whose jobs its workers take; repeat it for more; none = everybody's
+    #[arg(long = "for-tenant", value_name = "NAME")]
+    tenants: Vec<String>,
+    /// What it is for
+    #[arg(long, default_value = "")]
+    note: String,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Options of `orlop workers token list`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ListArgs {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Options of `orlop workers token revoke`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct RevokeArgs {
+    /// Id of the token
+    id: String,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Does it.
+pub(super) async fn run(verb: TokenVerb) -> Result<Exit, Trouble> {
+    match verb {
+        TokenVerb::Create(args) => args.patience.bound(create(&args)).await,
+        TokenVerb::List(args) => args.patience.bound(list(&args)).await,
+        TokenVerb::Revoke(args) => args.patience.bound(revoke(&args)).await,
+    }
+}
+
+async fn create(args: &CreateArgs) -> Result<Exit, Trouble> {
+    let body = json!({
+        "uses": args.uses,
+        "ttl": args.ttl.to_string(),
+        "labels": args.labels,
+        "tenants": args.tenants,
+        "note": args.note,
+    });
+    let made = args.target.client()?.ask(Asked::post("/join-tokens", Some(&body))).await?.body;
+    let shown = args.target.shown(&made, |made| vec![text(made, "token")])?;
+    output::print(&shown.unwrap_or_else(|| command(&made)))?;
+    Ok(Exit::Done)
+}
+
+/// How a worker joins. The token goes by way of a file: arguments can be read by everybody on a machine.
+fn command(made: &Value) -> String {
+    let labels: Vec<&str> = made["labels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let labels: String =
+        labels.iter().filter(|label| label.contains('=')).map(|label| format!(" --label {label}")).collect();
+    let (token, server) = (text(made, "token"), text(made, "server"));
+    format!(
+        "{token}\n\nThe token is shown once; it is good until {} for {} more. On the worker's machine write it to a file \
+         that nobody else reads, then start:\n\n  orlop-worker --server {server} --join-token-file FILE --state \
+         DIR{labels}\n",
+        text(made, "expires_at"),
+        match text(made, "uses_left").as_str() {
+            "1" => "1 worker".to_owned(),
+            uses => format!("{uses} workers"),
+        },
+    )
+}
+
+async fn list(args: &ListArgs) -> Result<Exit, Trouble> {
+    let client = args.target.client()?;
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let mut members = vec![("limit", "1000".to_owned())];
+        members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let page = client.ask(Asked::get(format!("/join-tokens{}", query(&members)))).await?.body;
+        found.extend(items(&page).iter().cloned());
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let found = json!({ "items": found });
+    let shown = args.target.shown(&found, |found| each(found, "id"))?;
+    output::print(&shown.unwrap_or_else(|| table(&found)))?;
+    Ok(Exit::Done)
+}
+
+fn table(found: &Value) -> String {
+    let row = |token: &Value| {
+        let words = |name: &str| {
+            let all = token[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+            all.collect::<Vec<_>>().join(",")
+        };
+        vec![
+            text(token, "id"),
+            text(token, "uses_left"),
+            text(token, "expires_at"),
+            text(token, "revoked_at"),
+            words("labels"),
+            words("tenants"),
+            text(token, "note"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = items(found).iter().map(row).collect();
+    if rows.is_empty() {
+        return "no tokens\n".to_owned();
+    }
+    columns(&["ID", "USES", "EXPIRES", "REVOKED", "LABELS", "TENANTS", "NOTE"], &rows)
+}
+
+async fn revoke(args: &RevokeArgs) -> Result<Exit, Trouble> {
+    args.target.client()?.ask(Asked::delete(format!("/join-tokens/{}", escaped(&args.id)))).await?;
+    output::tell(&format!("{}: revoked", args.id));
+    Ok(Exit::Done)
+}

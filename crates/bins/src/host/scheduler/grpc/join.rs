@@ -1,0 +1,206 @@
+//! How workers are taken in over TLS: with a join token the first time, then with their certificate, and with what the
+//! token allowed for as long as the worker has its id. Owns these checks and the signing; the session is the loop's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use orlop_core::id::{TenantName, WorkerId};
+use orlop_core::ports::fleet_store::{Document as _, Record, Token};
+
+use super::super::{Error, error};
+use crate::api::{Api, JOIN, Origin};
+use crate::wire::grpc::Caller;
+use crate::wire::identity::{Authority, JoinToken};
+use crate::wire::problem::Code;
+use crate::wire::worker::Registration;
+
+/// The kind of what is kept of a worker that joined: what its token allowed.
+const WORKER: &str = "worker";
+
+/// Takes workers in.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    api: Arc<Api>,
+    /// The listener speaks TLS: workers prove who they are.
+    tls: bool,
+    exposed: bool,
+}
+
+/// A token by its id, if there is one of this kind.
+async fn token(api: &Api, kind: &str, id: &str) -> Result<Option<Token>, Error> {
+    let found = api.handle().store().entry(Token::KIND, id).await.map_err(|wrong| error::port(&wrong))?;
+    let token = found.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok());
+    Ok(token.filter(|token| token.kind == kind))
+}
+
+/// Under which id it is kept what a worker's token allowed.
+fn kept(worker: &WorkerId) -> String {
+    format!("worker.{worker}")
+}
+
+/// Whether labels and tenants are among those that are allowed; none allowed = all are.
+fn check(allowed: &Token, labels: &BTreeMap<String, String>, tenants: &BTreeSet<TenantName>) -> Result<(), Error> {
+    let passes = |key: &str, value: &str| {
+        allowed.labels.iter().any(|label| match label.split_once('=') {
+            Some((name, wanted)) => (name, wanted) == (key, value),
+            None => label == key,
+        })
+    };
+    if !allowed.labels.is_empty()
+        && let Some((key, value)) = labels.iter().find(|(key, value)| !passes(key, value))
+    {
+        let text =
+            format!("the join token does not allow the label {key}={value}; make one with `--label {key}={value}`");
+        return Err(error::problem(Code::Forbidden, text));
+    }
+    let all = allowed.tenants.is_empty() || allowed.tenants.iter().any(|name| name == "*");
+    let foreign = tenants.iter().find(|tenant| !allowed.tenants.iter().any(|name| name == tenant.as_str()));
+    match foreign {
+        Some(tenant) if !all => {
+            let text = format!("the join token does not allow the tenant `{tenant}`");
+            Err(error::problem(Code::Forbidden, text))
+        }
+        _ if !all && tenants.is_empty() => {
+            let names = allowed.tenants.join(",");
+            let text =
+                format!("the join token is for jobs of some tenants only; start the worker with `--tenant {names}`");
+            Err(error::problem(Code::Forbidden, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Entrance {
+    pub(super) fn new(api: Arc<Api>, tls: bool, exposed: bool) -> Self {
+        Self { api, tls, exposed }
+    }
+
+    /// Lets a worker register, or not.
+    pub(super) async fn admit(&self, caller: &Caller, asked: &Registration) -> Result<(), Error> {
+        if !asked.join_token.is_empty() && caller.certificate.is_none() {
+            return self.join(caller, asked).await;
+        }
+        match &caller.certificate {
+            Some(certificate) if certificate.is_of(&asked.worker) => self.known(asked).await,
+            Some(_) => {
+                let text = format!("the certificate is not that of worker `{}`", asked.worker);
+                Err(error::problem(Code::Forbidden, text))
+            }
+            None if self.tls => Err(self.stranger(caller, "give a join token, or show the worker's certificate")),
+            // Over plain text on this machine whoever is on it may bring a worker.
+            None => Ok(()),
+        }
+    }
+
+    fn stranger(&self, caller: &Caller, detail: &str) -> Error {
+        let unknown = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        let address = caller.address.map_or(unknown, |address| address.ip());
+        self.api.guard().stranger(Origin { address, exposed: self.exposed }, detail)
+    }
+
+    /// A worker whose certificate is good: what it was allowed still holds, and may have been revoked.
+    async fn known(&self, asked: &Registration) -> Result<(), Error> {
+        let offer = &asked.capabilities;
+        match token(&self.api, WORKER, &kept(&asked.worker)).await? {
+            Some(allowed) if allowed.revoked_at.is_some() => {
+                Err(error::problem(Code::Unauthenticated, "this worker may not work here any more"))
+            }
+            Some(allowed) => check(&allowed, &offer.labels, &offer.tenants),
+            // Its certificate is of an outside authority, which decides who is a worker.
+            None => Ok(()),
+        }
+    }
+
+    /// A worker that joins: its token is good, is used once more, and what it allows is kept.
+    async fn join(&self, caller: &Caller, asked: &Registration) -> Result<(), Error> {
+        const UNKNOWN: &str = "this join token is not known, has expired, is used up, or was revoked";
+        let shown: JoinToken = asked
+            .join_token
+            .parse()
+            .map_err(|wrong: crate::wire::identity::JoinTokenError| self.stranger(caller, &wrong.to_string()))?;
+        let _turn = self.api.tokens().lock().await;
+        let found = token(&self.api, JOIN, shown.id()).await?;
+        let now = self.api.now();
+        let good = found.filter(|token| {
+            let hash: Option<[u8; 32]> = token.hash.as_slice().try_into().ok();
+            let over = token.revoked_at.is_some() || token.expires_at.is_some_and(|at| at <= now);
+            hash.is_some_and(|hash| shown.matches(&hash)) && !over
+        });
+        let mut good = good.ok_or_else(|| self.stranger(caller, UNKNOWN))?;
+        let offer = &asked.capabilities;
+        check(&good, &offer.labels, &offer.tenants)?;
+        // Who joined with it and asks again, for an answer was lost, uses nothing up.
+        let by = format!("{} {}", good.id, asked.state_id);
+        let before = token(&self.api, WORKER, &kept(&asked.worker)).await?;
+        if before.is_some_and(|before| before.note == by && before.revoked_at.is_none()) {
+            return Ok(());
+        }
+        match good.uses_left.as_mut() {
+            Some(0) => return Err(self.stranger(caller, UNKNOWN)),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        let allowed = Token {
+            id: kept(&asked.worker),
+            hash: Vec::new(),
+            kind: WORKER.to_owned(),
+            note: by,
+            created_at: now,
+            expires_at: None,
+            uses_left: None,
+            ..good.clone()
+        };
+        let put = |token: &Token| Record::put(token).map_err(|wrong| error::port(&wrong));
+        self.api.write(vec![put(&good)?, put(&allowed)?]).await
+    }
+
+    /// The worker's certificate and the authority's, if one is asked for and this fleet signs its own.
+    pub(super) fn sign(&self, asked_csr: &[u8], worker: &WorkerId) -> Result<(Vec<u8>, Vec<u8>), Error> {
+        let authority: Option<&Authority> = self.api.authority();
+        let Some(authority) = authority.filter(|_| self.tls && !asked_csr.is_empty()) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let signed = authority.sign(asked_csr, worker, self.api.now());
+        let signed = signed.map_err(|wrong| error::problem(Code::InvalidSpec, wrong.to_string()))?;
+        Ok((signed, authority.certificate().to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::time::Time;
+
+    use super::*;
+
+    fn allowed(labels: &[&str], tenants: &[&str]) -> Token {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        Token {
+            id: "a".to_owned(),
+            hash: Vec::new(),
+            kind: JOIN.to_owned(),
+            role: "worker".to_owned(),
+            tenants: texts(tenants),
+            labels: texts(labels),
+            note: String::new(),
+            created_at: Time::EPOCH,
+            expires_at: None,
+            uses_left: None,
+            revoked_at: None,
+        }
+    }
+
+    #[test]
+    fn s4_a_join_token_is_bound_to_labels_and_tenants() {
+        let passes = |token: &Token, labels: &[(&str, &str)], tenants: &[&str]| {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            check(token, &labels, &tenants.iter().map(|name| name.parse().unwrap()).collect()).is_ok()
+        };
+        let open = allowed(&[], &[]);
+        assert!(passes(&open, &[("zone", "b")], &["physics"]) && passes(&open, &[], &[]));
+        let bound = allowed(&["zone=a", "gpu"], &["physics"]);
+        assert!(passes(&bound, &[("zone", "a"), ("gpu", "4")], &["physics"]));
+        assert!(!passes(&bound, &[("zone", "b")], &["physics"]) && !passes(&bound, &[("rack", "1")], &["physics"]));
+        assert!(!passes(&bound, &[], &["physics", "art"]) && !passes(&bound, &[], &[]), "it takes everybody's jobs");
+        assert!(passes(&allowed(&[], &["*"]), &[], &[]));
+    }
+}

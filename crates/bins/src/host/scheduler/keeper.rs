@@ -1,0 +1,102 @@
+//! Keeping the store small: what has ended long ago is deleted in small batches by the server that leads. Owns the timer
+//! and the limits; what belongs to what is the stores'.
+
+use std::time::Duration;
+
+use orlop_core::error::PortError;
+use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::Retention;
+use orlop_core::time::Time;
+
+use super::{Handle, Status, Stop};
+
+/// Between two batches, so that what is committed meanwhile waits for one batch at most.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs that have ended, with everything of them.
+    pub jobs: Duration,
+    /// Logs.
+    pub logs: Duration,
+    /// At most so many bytes of logs.
+    pub logs_bytes: u64,
+    /// The audit trail.
+    pub audit: Duration,
+    /// At most so many jobs, and rows of each other kind, in one transaction.
+    pub batch: u32,
+    /// How often it is looked.
+    pub every: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(86_400);
+        Self {
+            jobs: 7 * DAY,
+            logs: 3 * DAY,
+            logs_bytes: 20 << 30,
+            audit: 90 * DAY,
+            batch: 1000,
+            every: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Deletes what is old, until told to stop.
+pub async fn keep(handle: Handle, limits: Limits, stop: Stop) {
+    loop {
+        if let Status::Leading { epoch } = handle.status() {
+            tokio::select! {
+                () = stop.stopped() => return,
+                done = pass(&handle, epoch, &limits) => {
+                    if let Err(error) = done {
+                        let error = error.chain();
+                        tracing::warn!(target: "orlop::retain", error, "what is old could not be deleted; tries again");
+                    }
+                }
+            }
+        }
+        tokio::select! {
+            () = stop.stopped() => return,
+            () = tokio::time::sleep(limits.every) => {}
+        }
+    }
+}
+
+fn before(now: Time, age: Duration) -> Time {
+    Time::from_millis(now.millis().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// Deletes everything that is old now.
+async fn pass(handle: &Handle, epoch: Epoch, limits: &Limits) -> Result<(), PortError> {
+    let now = handle.clock().wall();
+    let policy = Retention {
+        now,
+        jobs_before: before(now, limits.jobs),
+        audit_before: before(now, limits.audit),
+        batch: limits.batch,
+    };
+    let (mut jobs, mut others) = (0, 0);
+    loop {
+        let gone = handle.store().retain(epoch, &policy).await?;
+        jobs += gone.jobs.len();
+        others += gone.others;
+        if !gone.more {
+            break;
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+    let mut bytes = 0;
+    if let Some(logs) = handle.options().logs.clone() {
+        let (before, most) = (before(now, limits.logs), limits.logs_bytes);
+        let retained = tokio::task::spawn_blocking(move || logs.retain(before, most)).await;
+        let panic = |error: tokio::task::JoinError| PortError::new(orlop_core::error::Class::Fatal, error.to_string());
+        bytes = retained.map_err(panic)??.bytes;
+    }
+    if jobs > 0 || others > 0 || bytes > 0 {
+        tracing::info!(target: "orlop::retain", jobs, others, log_bytes = bytes, "deleted what is old");
+    }
+    Ok(())
+}

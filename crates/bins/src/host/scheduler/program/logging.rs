@@ -1,0 +1,55 @@
+//! The log of the program: JSON lines, or text on a terminal, with a filter that can be changed while it runs. Owns its
+//! form; what is logged is everybody's.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use super::config::{LogConfig, LogFormat};
+
+/// Changes the filter of the log.
+pub(super) struct Log(Box<dyn Fn(EnvFilter) -> Result<(), String> + Send>);
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").finish_non_exhaustive()
+    }
+}
+
+fn filter(config: &LogConfig) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(&config.level).map_err(|error| format!("log.level: {error}"))
+}
+
+impl Log {
+    /// Starts the log of this process.
+    ///
+    /// # Errors
+    /// The filter cannot be read, or there is a log already.
+    pub(super) fn start(config: &LogConfig) -> Result<Self, String> {
+        let lines = tracing_subscriber::fmt().with_env_filter(filter(config)?).with_writer(std::io::stderr);
+        let json = match config.format {
+            LogFormat::Auto => !std::io::stderr().is_terminal(),
+            LogFormat::Json => true,
+            LogFormat::Text => false,
+        };
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        if json {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.try_init().map_err(|error| error.to_string())?;
+            return Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| told(&error)))));
+        }
+        let lines = lines.with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.try_init().map_err(|error| error.to_string())?;
+        Ok(Self(Box::new(move |filter| handle.reload(filter).map_err(|error| told(&error)))))
+    }
+
+    /// Goes on with another filter.
+    ///
+    /// # Errors
+    /// The filter cannot be read; the one before stays.
+    pub(super) fn change(&self, config: &LogConfig) -> Result<(), String> {
+        (self.0)(filter(config)?)
+    }
+}

@@ -1,0 +1,132 @@
+//! What `orlop-scheduler` can be told of its edges: TLS, the first token, rates, and what holds for specifications that leave
+//! it open. Owns these sections.
+
+use std::path::PathBuf;
+
+use orlop_core::rate::Rate;
+use serde::{Deserialize, Serialize};
+
+use super::tls::TlsPlan;
+
+/// How the server proves who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TlsConfig {
+    /// `auto`: listeners that can be reached from outside have it, by the fleet's own authority or by the files below;
+    /// `always`: those on loopback too.
+    pub(super) mode: TlsMode,
+    /// Where the fleet's own authority is kept. Servers that share a store share it too.
+    pub(super) directory: PathBuf,
+    /// Names and addresses by which clients find this server.
+    pub(super) names: Vec<String>,
+    /// The server's certificate of an outside authority, in PEM, with those between; empty = the fleet's own authority.
+    pub(super) certificate: PathBuf,
+    /// Its key.
+    pub(super) key: PathBuf,
+    /// The certificate of the outside authority whose workers are taken.
+    pub(super) authority: PathBuf,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            mode: TlsMode::default(),
+            directory: PathBuf::from("orlop-tls"),
+            names: Vec::new(),
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+            authority: PathBuf::new(),
+        }
+    }
+}
+
+/// Which listeners have TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TlsMode {
+    /// Those that can be reached from outside.
+    #[default]
+    Auto,
+    /// All.
+    Always,
+}
+
+impl TlsConfig {
+    /// Where the identity comes from.
+    ///
+    /// # Errors
+    /// Some of the three files are named and others are not.
+    pub(super) fn plan(&self) -> Result<TlsPlan, String> {
+        let empty = |path: &PathBuf| path.as_os_str().is_empty();
+        match (empty(&self.certificate), empty(&self.key), empty(&self.authority)) {
+            (true, true, true) => Ok(TlsPlan::Own { directory: self.directory.clone(), names: self.names.clone() }),
+            (false, false, false) => Ok(TlsPlan::Files {
+                certificate: self.certificate.clone(),
+                key: self.key.clone(),
+                authority: self.authority.clone(),
+            }),
+            _ => Err("tls.certificate, tls.key and tls.authority go together; give all of them, or none".to_owned()),
+        }
+    }
+}
+
+/// Who may call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct AuthConfig {
+    /// While there is no token: the file of an administrator's. One that is there is taken, else one is made and written
+    /// to it. Empty = the first token is made over loopback.
+    pub(super) first_token_file: PathBuf,
+}
+
+/// How often may be called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RateConfig {
+    /// Calls a second of one token.
+    pub(super) token: u64,
+    /// As many at once after a pause.
+    pub(super) token_burst: u64,
+    /// Calls a second of one address without a token.
+    pub(super) address: u64,
+    /// As many at once after a pause.
+    pub(super) address_burst: u64,
+}
+
+impl Default for RateConfig {
+    fn default() -> Self {
+        Self { token: 100, token_burst: 200, address: 20, address_burst: 20 }
+    }
+}
+
+impl RateConfig {
+    /// Of tokens, and of addresses.
+    pub(super) fn rates(&self) -> [Rate; 2] {
+        [
+            Rate { per_second: self.token, burst: self.token_burst },
+            Rate { per_second: self.address, burst: self.address_burst },
+        ]
+    }
+}
+
+/// What holds for specifications that leave it open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct DefaultsConfig {
+    /// Wall limit of an attempt; 0 = none.
+    pub(super) timeout: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s4_files_of_an_outside_authority_go_together() {
+        assert!(matches!(TlsConfig::default().plan(), Ok(TlsPlan::Own { .. })));
+        let half = TlsConfig { key: "a".into(), ..TlsConfig::default() };
+        insta::assert_snapshot!(half.plan().unwrap_err(), @"tls.certificate, tls.key and tls.authority go together; give all of them, or none");
+        let whole = TlsConfig { certificate: "b".into(), authority: "c".into(), ..half };
+        assert!(matches!(whole.plan(), Ok(TlsPlan::Files { .. })));
+    }
+}

@@ -1,0 +1,56 @@
+//! Warnings at submit: that no worker there is could ever run a job. Owns how often that is worked out, for it costs a look at
+//! every worker; the job is taken all the same, since workers may join.
+
+use std::collections::HashMap;
+
+use orlop_core::id::JobId;
+
+use super::super::live::ByNumber;
+use super::Core;
+
+/// A finding is good for so long, in milliseconds.
+const GOOD: u64 = 1000;
+/// At most so many are worked out in that time; beyond it jobs are taken without a word.
+const FINDINGS: u32 = 64;
+
+/// What was found lately, by the number of a specification.
+#[derive(Debug, Default)]
+pub(in super::super) struct Hopeless {
+    since: u64,
+    worked_out: u32,
+    known: HashMap<u64, Option<String>, ByNumber>,
+}
+
+impl Core {
+    /// What the client of new jobs should know: once for each specification.
+    pub(super) fn warnings(&mut self, jobs: &[JobId]) -> Vec<String> {
+        if self.now >= self.hopeless.since.saturating_add(GOOD) {
+            self.hopeless = Hopeless { since: self.now, ..Hopeless::default() };
+        }
+        let mut told = Vec::new();
+        let mut last = None;
+        for job in jobs {
+            let Some(number) = self.registry.jobs.get(*job).map(|live| live.spec.number) else { continue };
+            // Of equal jobs, which come one after the other, the first says it all.
+            if last.replace(number) == Some(number) {
+                continue;
+            }
+            if !self.hopeless.known.contains_key(&number) {
+                if self.hopeless.worked_out >= FINDINGS {
+                    continue;
+                }
+                self.hopeless.worked_out += 1;
+                let found = self.explained(*job).filter(|told| told.explanation.is_hopeless());
+                let text = found.map(|told| match told.explanation.workers.is_empty() {
+                    true => "no worker is registered yet".to_owned(),
+                    false => format!("no worker could ever run it: {}", told.summary()),
+                });
+                self.hopeless.known.insert(number, text);
+            }
+            if let Some(Some(text)) = self.hopeless.known.get(&number) {
+                told.push(format!("job {job}: {text}"));
+            }
+        }
+        told
+    }
+}

@@ -1,0 +1,65 @@
+//! Placements that an operator orders: of a queued job on a named worker, past policy and order. Owns who waits for the
+//! worker's word on one; whether it may be placed is the core's to say.
+
+use std::collections::BTreeMap;
+
+use orlop_core::id::{JobId, WorkerId};
+use orlop_scheduler::effect::Effect;
+use orlop_scheduler::error::EventError;
+use orlop_scheduler::event::Event;
+use orlop_scheduler::token::AttemptRef;
+
+use super::super::command::Reply;
+use super::super::error::{self, Error};
+use super::super::release::Release;
+use super::Core;
+use super::draft::Told;
+use crate::wire::problem::Code;
+
+/// Who waits for workers to accept what was placed on them.
+pub(in super::super) type Placing = BTreeMap<AttemptRef, Reply<AttemptRef>>;
+
+impl Core {
+    /// Places a job on a worker. The answer comes once the worker has accepted it, or will not.
+    pub(super) fn place(&mut self, worker: &WorkerId, job: JobId, reply: Reply<AttemptRef>) {
+        match self.placed(worker, job) {
+            Ok(attempt) => {
+                self.placing.retain(|_, waiting| !waiting.is_closed());
+                self.placing.insert(attempt, reply);
+            }
+            Err(refused) => self.draft.release(Release::reply(reply, Err(refused))),
+        }
+    }
+
+    fn placed(&mut self, worker: &WorkerId, job: JobId) -> Result<AttemptRef, Error> {
+        let key = self.scheduler.worker_key(worker);
+        let key = key.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
+        if let Err(refused) = self.try_call(Event::AssignJob { job, worker: key }) {
+            let EventError::NotAssigned { why, .. } = &refused else { return Err(error::event(&refused)) };
+            let told = self.explained(job).map(|told| format!("; {}", told.summary())).unwrap_or_default();
+            let text = format!("job {job} cannot be placed on worker `{worker}` now: {why}{told}");
+            return Err(error::problem(Code::Precondition, text));
+        }
+        let attempt = self.effects.iter().find_map(|effect| match effect {
+            Effect::Assign { attempt, .. } if attempt.job == job => Some(*attempt),
+            _ => None,
+        });
+        self.absorb(&Told::default());
+        attempt.ok_or_else(|| error::problem(Code::Internal, "the job was placed, and nobody knows as which attempt"))
+    }
+
+    /// A worker has accepted an attempt, or more.
+    pub(super) fn accepted(&mut self, attempt: AttemptRef) {
+        if let Some(reply) = self.placing.remove(&attempt) {
+            self.draft.release(Release::reply(reply, Ok(attempt)));
+        }
+    }
+
+    /// An attempt ended before its worker accepted it.
+    pub(super) fn not_accepted(&mut self, attempt: AttemptRef, why: &str) {
+        if let Some(reply) = self.placing.remove(&attempt) {
+            let text = format!("the worker did not accept job {}: {why}; it waits again", attempt.job);
+            self.draft.release(Release::reply(reply, Err(error::problem(Code::Precondition, text))));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Two schedulers on one PostgreSQL: one leads, the other reads and refuses writes, and takes over within 12 s when the
+//! first is killed or stalls; what the first wrote down is all there, and it writes no more.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use orlop::core::spec::job::JobSpec;
+use orlop::wire::grpc::{Connector, Endpoint, JobClient};
+use orlop::wire::job::Submission;
+use orlop::wire::problem::Code;
+use serde_json::json;
+
+use super::programs::{Programs, Scheduler, until};
+
+/// Within so much of a leader's end another one leads.
+const TAKEOVER: Duration = Duration::from_secs(12);
+
+/// A schema of its own in the database for tests, if there is one.
+fn database(name: &str) -> Option<[String; 2]> {
+    let url = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
+    if url.is_none() {
+        println!("skipped: no PostgreSQL in ORLOP_TEST_POSTGRES; scripts/with-postgres provides one");
+    }
+    Some([format!("--store-url={}", url?), format!("--store-schema=t{}_{name}", std::process::id())])
+}
+
+/// Two servers, the first of which leads, and a worker that knows both.
+struct Pair {
+    programs: Programs,
+    first: Scheduler,
+    second: Scheduler,
+    _worker: super::programs::Running,
+}
+
+fn status(programs: &Programs, server: &str) -> String {
+    let shown = programs.orlop(server, &["top", "-o", "json"]);
+    if shown.code == 0 { shown.json()["status"].as_str().unwrap_or_default().to_owned() } else { String::new() }
+}
+
+impl Pair {
+    fn start(name: &str) -> Option<Self> {
+        let [url, schema] = database(name)?;
+        let programs = Programs::new();
+        let args = [url.as_str(), schema.as_str(), "--scheduler-reassign-after=120s"];
+        let first = programs.scheduler("s1", &args);
+        until("leadership", || (status(&programs, &first.rest) == "leading").then_some(()));
+        let second = programs.scheduler("s2", &args);
+        until("a standby", || (status(&programs, &second.rest) == "standby").then_some(()));
+        let worker = programs.worker("w1", &[&first.grpc, &second.grpc], &[]);
+        Some(Self { programs, first, second, _worker: worker })
+    }
+
+    fn submit(&self, server: &str, key: &str, command: &[&str]) -> super::bench::Gave {
+        let args = ["submit", "--cpu", "10m", "--memory", "1Mi", "--key", key, "--"];
+        self.programs.orlop(server, &[&args, command].concat())
+    }
+}
+
+#[test]
+fn s5_4_a_killed_leader_is_replaced_and_nothing_it_acknowledged_is_lost() {
+    let Some(pair) = Pair::start("killed") else { return };
+    let Pair { programs, first, second, .. } = &pair;
+    // Runs over the change of leaders.
+    let long = pair.submit(&first.rest, "long", &["sleep", "14"]).out;
+    until("the long one to run", || {
+        (!programs.good(&first.rest, &["jobs", "--state", "Running", "-o", "name"]).is_empty()).then_some(())
+    });
+    let mut ids: Vec<String> = (0..10).map(|n| pair.submit(&first.rest, &format!("a{n}"), &["true"]).out).collect();
+    first.process.signal(Signal::SIGKILL);
+    let began = Instant::now();
+    let both = format!("{},{}", first.rest, second.rest);
+    let taken = until("a submit to the second server", || {
+        Some(pair.submit(&both, "b", &["true"])).filter(|gave| gave.code == 0)
+    });
+    assert!(began.elapsed() < TAKEOVER, "it took {:?}\n{}", began.elapsed(), programs.log("s2"));
+    // The answer of the first server to a request is the second one's too.
+    assert_eq!(pair.submit(&both, "a3", &["true"]).out, ids[3]);
+    ids.extend([taken.out, long.clone()]);
+    ids.sort();
+    let ended = until("the ends of all jobs", || {
+        let listed = programs.good(&second.rest, &["jobs", "--state", "Completed", "-o", "name"]);
+        let mut ended: Vec<String> = listed.lines().map(|id| format!("{id}\n")).collect();
+        ended.sort();
+        (ended.len() == ids.len()).then_some(ended)
+    });
+    assert_eq!(ended, ids);
+    let long = programs.orlop(&second.rest, &["job", "get", long.trim(), "-o", "json"]).json();
+    assert_eq!(long["attempt"], 1, "what ran went on: {long}\n{}", programs.log("w1"));
+}
+
+#[test]
+fn s5_4_a_stalled_leader_is_replaced_and_its_writes_are_refused() {
+    let Some(pair) = Pair::start("stalled") else { return };
+    let Pair { programs, first, second, .. } = &pair;
+    let id = pair.submit(&first.rest, "a", &["true"]).out;
+    first.process.signal(Signal::SIGSTOP);
+    let began = Instant::now();
+    until("leadership of the second", || (status(programs, &second.rest) == "leading").then_some(()));
+    assert!(began.elapsed() < TAKEOVER, "it took {:?}\n{}", began.elapsed(), programs.log("s2"));
+    first.process.signal(Signal::SIGCONT);
+    let refused = pair.submit(&first.rest, "b", &["true"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    until("the first to stand by", || (status(programs, &first.rest) == "standby").then_some(()));
+    assert_eq!(pair.submit(&second.rest, "c", &["true"]).code, 0);
+    assert_eq!(programs.good(&first.rest, &["jobs", "-o", "name"]).lines().count(), 2, "both read the same");
+    until("the ends of all jobs", || {
+        (programs.good(&first.rest, &["jobs", "--state", "Completed", "-o", "name"]).lines().count() == 2).then_some(())
+    });
+    assert!(programs.good(&first.rest, &["jobs", "-o", "name"]).contains(id.trim()));
+    // In good order it gives leadership up at once.
+    second.process.signal(Signal::SIGTERM);
+    let began = Instant::now();
+    until("leadership of the first", || (status(programs, &first.rest) == "leading").then_some(()));
+    assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_4_a_standby_reads_and_says_who_leads() {
+    let Some(pair) = tokio::task::block_in_place(|| Pair::start("standby")) else { return };
+    let Pair { programs, first, second, .. } = &pair;
+    let id = pair.submit(&first.rest, "a", &["true"]).out;
+    let (read, refused) = tokio::task::block_in_place(|| {
+        (
+            programs.good(&second.rest, &["job", "get", id.trim(), "-o", "name"]),
+            pair.submit(&second.rest, "b", &["true"]),
+        )
+    });
+    assert_eq!(read, id);
+    assert!(refused.code == 4 && refused.err.contains(&first.rest), "{refused:?}");
+    let endpoint: Endpoint = second.grpc.parse().expect("an address");
+    let channel = Connector::plain(endpoint).expect("plain").connect().await.expect("it is there");
+    let client = JobClient::new(channel, None).expect("a client");
+    let spec = JobSpec::from_json(&json!({ "runtime": "noop" })).expect("a job");
+    let problem = client.submit(Submission { jobs: vec![spec], key: None }).await.expect_err("it does not lead");
+    assert_eq!((problem.code, problem.leader.as_deref()), (Code::NotLeader, Some(first.grpc.as_str())));
+}
