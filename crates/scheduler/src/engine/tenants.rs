@@ -61,8 +61,15 @@ impl Scheduler {
             let parts = (&self.kinds, &self.dims, &mut self.requests);
             let class = self.classes.intern(&spec, Some(name.clone()), parts);
             let queue = self.queue_number(tenant, spec.priority.band().index(), class);
-            if let Some(spec) = self.specs.get_mut(at) {
-                (spec.class, spec.queue) = (class, queue);
+            let Some(spec) = self.specs.get_mut(at) else { continue };
+            let old = std::mem::replace(&mut spec.queue, queue);
+            spec.class = class;
+            // Whoever was passed over waits on in the other queue.
+            let passes = self.queues.get_mut(old as usize).map(|queue| std::mem::take(&mut queue.passes));
+            if let (Some(passes), Some(queue)) =
+                (passes.filter(|passes| !passes.is_empty()), self.queues.get_mut(queue as usize))
+            {
+                queue.passes = passes;
             }
         }
         waiting.iter().for_each(|slot| self.enqueue(*slot));

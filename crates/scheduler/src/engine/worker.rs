@@ -228,6 +228,8 @@ impl Scheduler {
         if self.dims.len() != known || self.table_dims != known {
             self.classes.widen(&self.dims, &mut self.requests);
             self.table_dims = self.dims.len();
+            // Limits may allow a kind of device that is new, and did not allow those before.
+            (0..self.tenants.len()).for_each(|tenant| self.note_relief(u32::try_from(tenant).unwrap_or(NONE)));
         }
         self.name_tenants(&offer.tenants);
         let (kind, new) = self.kinds.intern(offer);

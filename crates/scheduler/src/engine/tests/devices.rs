@@ -288,3 +288,14 @@ fn s2_7_whose_limits_never_allow_one_kind_of_device_reserves_by_the_other() {
         assert_eq!(bed.starts(), expected);
     }
 }
+
+#[test]
+fn s2_5_whose_limits_allow_a_kind_of_device_that_is_new_starts_there() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", machine(&[("l4", 1)]));
+    quota(&mut bed, Quota { max_gpus_by_kind: by_kind(&[("l4", 0)]), ..Quota::default() });
+    bed.submit(1, gpus(1, &[]));
+    assert!(bed.starts().is_empty());
+    bed.worker("w2", machine(&[("a100", 1)]));
+    assert_eq!(bed.starts(), [1]);
+}

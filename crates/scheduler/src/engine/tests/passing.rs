@@ -84,3 +84,18 @@ fn s2_4_dot_product_does_not_forget_passes_when_the_chosen_head_does_not_fit() {
     (12..22).for_each(|number| bed.submit(number, spec(1000)));
     assert_eq!(bed.starts().iter().position(|number| *number == 1), Some(6), "it was passed ten times before");
 }
+
+#[test]
+fn s2_4_dot_product_does_not_forget_passes_when_a_worker_names_the_tenant() {
+    let mut bed = Bed::new(Config { policy: Policy::DotProduct, run_max: 1, ..Config::default() });
+    bed.worker("w1", Capabilities { memory_bytes: 256 << 30, ..offer(64_000) });
+    bed.submit(1, spec(100));
+    (2..40).for_each(|number| bed.submit(number, spec(1000)));
+    bed.effects.clear();
+    assert_eq!(bed.scheduler.round(bed.now, 10, &mut bed.effects).placed, 10);
+    let (attempt, worker) = bed.assigned()[0];
+    // From here on its jobs have a class of their own.
+    bed.worker("w2", Capabilities { tenants: ["t".parse().unwrap()].into(), ..offer(0) });
+    bed.result(attempt, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts().iter().position(|number| *number == 1), Some(6), "it was passed ten times before");
+}
