@@ -29,7 +29,7 @@ impl Scheduler {
         let key: Key = (u8::try_from(step).unwrap_or(0), id);
         let (number, tenant, band, class) = (spec.queue, queue.tenant, queue.band, queue.class);
         let lined = std::mem::replace(&mut queue.lined, true);
-        self.pass_savings(tenant, band, key);
+        self.pass_savings(tenant, number, (band, key));
         let Some(lane) = self.tenants.get_mut(tenant as usize).and_then(|tenant| tenant.lanes.get_mut(band)) else {
             return;
         };

@@ -64,13 +64,12 @@ impl Scheduler {
         self.check_classes()
     }
 
-    /// Tenants save for jobs that wait, each for the first of its band.
+    /// Tenants save for jobs that wait, each for the first of its band that the limits could ever allow.
     fn check_savings(&self) -> Result<(), Fault> {
-        for tenant in &self.tenants {
+        for (number, tenant) in (0_u32..).zip(&self.tenants) {
             let Some(goal) = tenant.saving.goal else { continue };
             let job = self.jobs.get(goal.job).filter(|job| job.queued).ok_or("what is saved for does not wait")?;
-            let lane = tenant.lanes.get(goal.band).ok_or("what is saved for has no band")?;
-            let first = lane.entries.iter().min_by_key(|entry| entry.key).ok_or("what is saved for stands nowhere")?;
+            let first = self.first_line(number, goal.band).ok_or("what is saved for stands nowhere")?;
             let right = (first.queue, first.key) == (goal.queue, goal.key) && job.id.as_u64() == goal.key.1;
             must(right, "what is saved for is not the first of its band")?;
         }

@@ -75,10 +75,22 @@ impl Scheduler {
         !saved.is_empty() && !tenant.zip(request).is_some_and(spares)
     }
 
-    /// The first queue of a tenant and band. Cost: linear in the queues of the lane.
-    fn first_line(&self, tenant: u32, band: usize) -> Option<LaneEntry> {
+    /// The first queue of a tenant and band that the limits could ever allow: who waits for other limits stands in nobody's
+    /// way. Cost: linear in the queues of the lane.
+    pub(super) fn first_line(&self, tenant: u32, band: usize) -> Option<LaneEntry> {
         let lane = self.tenants.get(tenant as usize)?.lanes.get(band)?;
-        lane.entries.iter().min_by_key(|entry| entry.key).copied()
+        let first = lane.entries.iter().min_by_key(|entry| entry.key)?;
+        if self.could_allow(tenant, first.queue) {
+            return Some(*first);
+        }
+        let mut lines = lane.entries.clone();
+        lines.sort_unstable_by_key(|entry| entry.key);
+        lines.into_iter().find(|entry| self.could_allow(tenant, entry.queue))
+    }
+
+    /// Whether the limits could ever allow the jobs of a queue.
+    fn could_allow(&self, tenant: u32, queue: u32) -> bool {
+        !self.ever(tenant, queue).is_empty()
     }
 
     /// A queue was stopped: if it is the first of its tenant and band, it is watched from now on.
@@ -108,17 +120,20 @@ impl Scheduler {
         allowed.len() < numbers.len() && (line.stopped || allowed.is_empty())
     }
 
-    /// Notes whether the limits stop the first job of a tenant and band, and since when.
+    /// Notes whether the limits stop the first job of a tenant and band, and since when. Who was stopped once stays noted until
+    /// it leaves, also while only room is missing: else jobs that come and go would stop it now by the limits and now by what
+    /// they hold, and it would never have waited long for either.
     fn watch(&mut self, number: u32, band: usize) {
-        let line = self.first_line(number, band).filter(|line| self.lacks(number, line));
+        let line = self.first_line(number, band);
+        let lacks = line.is_some_and(|line| self.lacks(number, &line));
         let head = line.and_then(|line| self.head(line.queue));
         let (now, due) = (self.now, self.now.saturating_add(self.config.reserve_after));
         let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
         let Some(watched) = tenant.saving.watched.get_mut(band) else { return };
         let known = watched.take();
-        *watched = head.map(|(_, entry)| {
+        *watched = head.and_then(|(_, entry)| {
             let same = known.filter(|known| (known.job, known.stamp) == (entry.job, entry.stamp));
-            same.unwrap_or(Watched { job: entry.job, stamp: entry.stamp, since: now })
+            same.or_else(|| lacks.then_some(Watched { job: entry.job, stamp: entry.stamp, since: now }))
         });
         if watched.is_some() && tenant.saving.goal.is_none() && !tenant.saving.timer {
             tenant.saving.timer = true;
@@ -153,12 +168,22 @@ impl Scheduler {
         }
     }
 
-    /// A job stands in line: if it comes before the one that its tenant saves for, that is not the first any more.
-    pub(super) fn pass_savings(&mut self, number: u32, band: usize, key: Key) {
+    /// A job stands in a queue: if it comes before the one that its tenant saves for, that is not the first any more.
+    pub(super) fn pass_savings(&mut self, number: u32, queue: u32, (band, key): (usize, Key)) {
         let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
-        if goal.is_some_and(|goal| goal.band == band && key < goal.key) {
+        if goal.is_some_and(|goal| goal.band == band && key < goal.key) && self.could_allow(number, queue) {
             self.end_saving(number);
         }
+    }
+
+    /// The limits of a tenant have changed: others may be the first of their bands that these could ever allow.
+    pub(super) fn limits_changed(&mut self, number: u32) {
+        let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
+        let first = |goal: &Goal| self.first_line(number, goal.band).is_some_and(|line| line.queue == goal.queue);
+        if goal.is_some_and(|goal| !first(&goal)) {
+            self.end_saving(number);
+        }
+        self.saving_due(number);
     }
 
     fn end_saving(&mut self, number: u32) {

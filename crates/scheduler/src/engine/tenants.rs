@@ -30,7 +30,7 @@ impl Scheduler {
         if let Some(tenant) = self.tenant_mut(number) {
             tenant.quota = quota;
         }
-        self.saving_due(number);
+        self.limits_changed(number);
         self.note_relief(number);
         Ok(())
     }

@@ -76,12 +76,20 @@ impl Model {
         self.savings = savings;
     }
 
+    /// Whether a job is the first of its tenant and band that the tenant's limits could ever allow.
     fn is_first(&self, job: JobId) -> bool {
         let Some(spec) = self.spec(job) else { return false };
         let (tenant, band) = (spec.tenant.as_str(), spec.priority.band().index());
+        let quota = self.quotas.get(tenant);
+        let could = |first: JobId| {
+            let (Some(spec), Some(quota)) = (self.spec(first), quota) else { return true };
+            let mut all = alternatives(spec).into_iter().map(|gpu| times(&needs(spec, gpu), u64::from(spec.members())));
+            all.any(|need| admits(quota, &need, &need))
+        };
         let lines = self.lines();
         let own = lines.iter().filter(|line| line.tenant == tenant && line.band == band);
-        own.map(|line| line.first).min().is_some_and(|(_, (first, _))| first == job)
+        let own = own.map(|line| line.first).filter(|(_, (first, _))| could(*first));
+        own.min().is_some_and(|(_, (first, _))| first == job)
     }
 
     /// After a call: what the scheduler saves for now. Nothing that an effect put an end to is among it, and what is new has

@@ -184,3 +184,22 @@ pub(super) fn s2_11_a_job_that_no_worker_could_hold_is_not_saved_for() {
     assert_eq!(pass(&mut bed, other, 10_000), [0_u64; 0]);
     assert_eq!(savings(&bed.scheduler), [10], "there is one now");
 }
+
+#[test]
+fn s2_11_who_the_limits_could_never_allow_stands_in_nobodys_way() {
+    let (mut bed, worker) = limited(cpu(6000));
+    (1..=4).for_each(|number| bed.submit(number, spec(1000)));
+    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    sent.iter().for_each(|attempt| bed.start(*attempt, worker));
+    bed.submit(9, spec(5000));
+    let change = |bed: &mut Bed, quota| bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota });
+    change(&mut bed, cpu(4000));
+    bed.submit(10, spec(3000));
+    (20..30).for_each(|number| bed.submit(number, spec(1000)));
+    assert_eq!(bed.starts(), [0_u64; 0]);
+    assert_eq!((pass(&mut bed, worker, 10_000), savings(&bed.scheduler)), (vec![], vec![10]));
+    // With other limits the one before it comes first again, as soon as these are known.
+    change(&mut bed, cpu(6000));
+    assert_eq!(savings(&bed.scheduler), [0_u64; 0]);
+    assert_eq!(bed.scheduler.sanity_check(), Ok(()));
+}
