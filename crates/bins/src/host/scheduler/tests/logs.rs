@@ -99,7 +99,8 @@ async fn s5_5_a_followed_log_waits_for_the_job_and_goes_over_its_attempts() {
     at.agent.send(result(given, Ending::Failed, 2)).await;
     at.bed.reaches(job, JobState::Backoff).await;
     let waiting = tokio::spawn(async move { rest(&mut reader).await });
-    at.bed.pass(Duration::from_secs(400));
+    // More than the backoff, and less than what would end the session of a worker that is not heard.
+    at.bed.pass(Duration::from_secs(2));
     at.agent.beat().await;
     let again = at.agent.given(1).await[0];
     at.agent.send(frame(&[chunk(again, 1, "three")])).await;
