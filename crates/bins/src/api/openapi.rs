@@ -70,6 +70,11 @@ fn operation(
         let body = RequestBodyBuilder::new().content("application/json", Content::new(Some(schema)));
         operation = operation.request_body(Some(body.build()));
     }
+    if route.raw {
+        let bytes = Content::new(Some(RefOr::T(text())));
+        let body = RequestBodyBuilder::new().content("application/octet-stream", bytes);
+        operation = operation.request_body(Some(body.build()));
+    }
     let (status, shape) = route.success;
     let mut success = ResponseBuilder::new().description("Done");
     match shape {

@@ -63,6 +63,18 @@ impl Reply {
         Self::new(200, Content::Stream(media, body))
     }
 
+    /// With another status.
+    pub(super) fn status(mut self, code: u16) -> Self {
+        self.status = status(code);
+        self
+    }
+
+    /// With a header.
+    pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
+        self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self
+    }
+
     /// With the address of what was made.
     pub(super) fn at(mut self, path: &str) -> Self {
         self.headers.extend(HeaderValue::from_str(path).ok().map(|value| (LOCATION, value)));

@@ -123,6 +123,8 @@ pub(super) struct Route {
     /// The most bytes of its body; 0 = it takes none.
     pub(super) body: usize,
     pub(super) request: Option<Shape>,
+    /// The body is bytes, not JSON.
+    pub(super) raw: bool,
     pub(super) success: (u16, Option<Shape>),
     pub(super) media: &'static str,
     pub(super) repeat: Repeat,
@@ -140,6 +142,7 @@ impl Route {
             query: &[],
             body: 0,
             request: None,
+            raw: false,
             success: (200, None),
             media: "application/json",
             repeat: Repeat::Kept,
@@ -157,6 +160,11 @@ impl Route {
 
     pub(super) const fn takes(self, body: usize, request: Shape) -> Self {
         Self { body, request: Some(request), ..self }
+    }
+
+    /// Takes bytes as they are.
+    pub(super) const fn takes_bytes(self, body: usize) -> Self {
+        Self { body, raw: true, ..self }
     }
 
     pub(super) const fn gives(self, status: u16, answer: Shape) -> Self {

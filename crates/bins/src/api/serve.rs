@@ -166,6 +166,11 @@ async fn read(route: &Route, headers: &HeaderMap, body: Body) -> Result<Bytes, E
     let media = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
     let essence = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     match essence.as_deref() {
+        Some("application/octet-stream") if route.raw => Ok(bytes),
+        _ if route.raw => {
+            let text = "this body is bytes; send `Content-Type: application/octet-stream`";
+            Err(Box::new(Problem::new(Code::MediaType, text)))
+        }
         Some("application/json") => Ok(bytes),
         _ => Err(Box::new(Problem::new(Code::MediaType, "bodies are JSON; send `Content-Type: application/json`"))),
     }

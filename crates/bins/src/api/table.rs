@@ -4,9 +4,10 @@
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
 use super::routes::{
-    again, cancel, events, flows, jobs, join_tokens, logs, parts, pipelines, secrets, server, submit, tenants, tokens,
-    workers,
+    again, artifacts, cancel, events, flows, jobs, join_tokens, logs, parts, pipelines, secrets, server, submit,
+    tenants, tokens, workers,
 };
+use super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
 use super::view::flow::{
@@ -101,6 +102,29 @@ pub(super) const ROUTES: &[Route] = &[
             param("since", "Only what was written at this time or later, RFC 3339"),
         ])
         .gives_text("text/plain; charset=utf-8"),
+    Route::new(Method::Get, "/jobs/{id}/artifacts", VIEWER, by!(artifacts::of_job))
+        .named("jobs.artifacts", "Lists what a job left")
+        .query(&[param("index", "Only of this element")])
+        .gives(200, shape::<ArtifactList>),
+    Route::new(Method::Get, "/artifacts/{sha256}", VIEWER, by!(artifacts::content))
+        .named("artifacts.get", "Gives the content of an artifact, or the `Range` of it that is asked for (206)")
+        .gives_text("application/octet-stream"),
+    Route::new(Method::Post, "/uploads", SUBMITTER, by!(artifacts::begin))
+        .named("uploads.begin", "Begins an upload, or says how far one is")
+        .takes(BODY, shape::<NewUpload>)
+        .gives(201, shape::<UploadView>),
+    Route::new(Method::Patch, "/uploads/{id}", SUBMITTER, by!(artifacts::add))
+        .named(
+            "uploads.add",
+            "Adds a piece, which begins where the stored bytes end; else 409 with `errors[].path` offset",
+        )
+        .query(&[param("offset", "Where these bytes begin")])
+        .takes_bytes(BATCH)
+        .gives_nothing(),
+    Route::new(Method::Post, "/uploads/{id}/finalize", SUBMITTER, by!(artifacts::finish))
+        .named("uploads.finish", "Ends an upload: from then on the artifact is there")
+        .takes(BODY, shape::<FinishUpload>)
+        .gives(201, shape::<ArtifactView>),
     Route::new(Method::Get, "/jobs/{id}/explain", VIEWER, by!(again::explain))
         .named("jobs.explain", "Tells why a job is where it is, worker by worker")
         .gives(200, shape::<ExplainShape>),

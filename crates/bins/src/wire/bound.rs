@@ -23,7 +23,7 @@ pub const SPECS: usize = 4096;
 /// Bytes of a reason or detail.
 pub(super) const TEXT_MAX: usize = 4096;
 /// Bytes of a name, id or version.
-pub(super) const NAME_MAX: usize = 256;
+pub(crate) const NAME_MAX: usize = 256;
 /// Items of a list beside attempts.
 pub(super) const LIST_MAX: usize = 1024;
 /// Attempts one worker can have: `max_jobs` and what it holds to start next.

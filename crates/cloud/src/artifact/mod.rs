@@ -5,11 +5,13 @@
 //! Bytes are streamed: memory does not grow with the size of an artifact. Work runs on the runtime's blocking threads
 //! and ends soon after its future is dropped.
 
+mod collect;
 mod digest;
 mod error;
 mod meter;
 mod pack;
 mod reference;
+mod shelf;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -26,8 +28,10 @@ use orlop_core::ports::artifact::ArtifactStore;
 use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 
+pub use self::collect::{Found, collect};
 use self::meter::Meter;
 use self::reference::Reference;
+pub use self::shelf::{Shelf, ShelfError, digest};
 use self::store::Files;
 
 /// How large an artifact may be, stored or unpacked.

@@ -105,6 +105,19 @@ impl Files {
         Ok(true)
     }
 
+    /// Everything that is stored: where, how many bytes, and when it was last used.
+    pub(super) fn all(&self) -> io::Result<Vec<(PathBuf, u64, SystemTime)>> {
+        let mut all = Vec::new();
+        for shard in fs::read_dir(&self.digests)? {
+            for file in fs::read_dir(shard?.path())? {
+                let file = file?;
+                let found = file.metadata()?;
+                all.push((file.path(), found.len(), found.modified()?));
+            }
+        }
+        Ok(all)
+    }
+
     /// A file to be written, which goes away by itself unless it is kept.
     pub(super) fn unfinished(&self) -> Result<NamedTempFile, PortError> {
         NamedTempFile::new_in(&self.unfinished).map_err(|error| writing(&self.unfinished, error))

@@ -1,6 +1,7 @@
 //! What the routes do: one file a kind of object. Owns reading requests and writing answers; decisions are the host's.
 
 pub(super) mod again;
+pub(super) mod artifacts;
 pub(super) mod cancel;
 pub(super) mod events;
 pub(super) mod flows;

@@ -76,6 +76,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
         spec.correlation_id.get_or_insert_with(|| call.request_id.clone());
         api.handle.complete(&mut spec);
+        api.handle.pin_inputs(&tenant, &mut spec, &place).await?;
         let submission = Submission::of(&spec, &tenant, traceparent);
         jobs.push(submission.map_err(|error| wrong(&place, error.to_string()))?);
         first.get_or_insert(tenant);

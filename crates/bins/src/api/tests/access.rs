@@ -18,7 +18,7 @@ async fn s9_every_route_is_refused_to_whom_it_is_not_for() {
         tokens.push((role, bed.token(Some(&admin), role.as_str(), &["*"]).await));
     }
     for route in ROUTES {
-        let path = route.path.replace("{id}", "x").replace("{name}", "x");
+        let path = route.path.replace("{id}", "x").replace("{name}", "x").replace("{sha256}", "x");
         let ask = || {
             let ask = Ask::new(route.method.as_str(), &path);
             if route.body > 0 { ask.json(&json!({ "unknown_field": 1 })) } else { ask }

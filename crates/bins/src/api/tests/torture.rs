@@ -87,7 +87,7 @@ fn request(bed_job: String) -> impl Strategy<Value = Ask> {
         );
         let inputs = (prop::sample::select(parts.clone()), pairs, prop::option::of(body), headers);
         inputs.prop_map(move |(part, pairs, body, headers)| {
-            let path = path.replace("{id}", &part).replace("{name}", &part);
+            let path = path.replace("{id}", &part).replace("{name}", &part).replace("{sha256}", &part);
             let escaped =
                 |text: &str| text.replace(['#', '%', ' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}'], "%20");
             let query: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();

@@ -1,6 +1,7 @@
 //! What is shown of jobs, workers, tenants and tokens: JSON with snake case names and RFC 3339 times. Owns the shapes, which
 //! are part of the API; computes nothing.
 
+pub(super) mod artifact;
 pub(super) mod explain;
 pub(super) mod fleet;
 pub(super) mod flow;

@@ -45,12 +45,13 @@ pub(super) struct Asked<'a> {
     method: Method,
     path: String,
     body: Option<&'a Value>,
+    bytes: Option<Bytes>,
     headers: Vec<(&'static str, String)>,
 }
 
 impl<'a> Asked<'a> {
     pub(super) fn get(path: impl Into<String>) -> Self {
-        Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
+        Self { method: Method::GET, path: path.into(), body: None, bytes: None, headers: Vec::new() }
     }
 
     pub(super) fn post(path: impl Into<String>, body: Option<&'a Value>) -> Self {
@@ -67,6 +68,11 @@ impl<'a> Asked<'a> {
 
     pub(super) fn patch(path: impl Into<String>, body: &'a Value) -> Self {
         Self { method: Method::PATCH, body: Some(body), ..Self::get(path) }
+    }
+
+    /// Bytes on their way to a part of something.
+    pub(super) fn bytes(path: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self { method: Method::PATCH, bytes: Some(bytes.into()), ..Self::get(path) }
     }
 
     pub(super) fn with(mut self, header: &'static str, value: Option<String>) -> Self {
@@ -179,11 +185,13 @@ impl Client {
         for (name, value) in &asked.headers {
             request = request.header(HeaderName::from_static(name), value);
         }
-        if asked.body.is_some() {
+        if asked.bytes.is_some() {
+            request = request.header(CONTENT_TYPE, "application/octet-stream");
+        } else if asked.body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        let body = asked.body.map(ToString::to_string).unwrap_or_default();
-        let request = request.body(Full::from(body));
+        let body = asked.body.map(|body| Bytes::from(body.to_string()));
+        let request = request.body(Full::from(asked.bytes.clone().or(body).unwrap_or_default()));
         let request = request.map_err(|error| Trouble::usage(format!("the request cannot be made: {error}")))?;
         let answer = self.transport.request(request).await.map_err(|error| lost(server, &cause(&error)))?;
         Ok(answer.map(Body::new))

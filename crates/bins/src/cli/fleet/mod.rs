@@ -1,6 +1,7 @@
 //! The verbs of the fleet (chapter 10 of the scheduler contract): a server on this machine, and what is asked of one over
 //! REST. Owns their options and texts; decides nothing about jobs.
 
+mod artifacts;
 mod cancel;
 mod client;
 mod data;
@@ -51,6 +52,9 @@ pub(super) enum Fleet {
     /// Limits of tenants: show, set, usage
     #[command(subcommand, arg_required_else_help = true)]
     Quota(quota::Verb),
+    /// Artifacts: list what jobs left, get and put files
+    #[command(subcommand, arg_required_else_help = true)]
+    Artifacts(artifacts::Verb),
     /// Secrets of a tenant: set, list, delete
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::Verb),
@@ -70,6 +74,7 @@ pub(super) async fn run(verb: Fleet) -> u8 {
         Fleet::Workers(args) => workers::run(args).await,
         Fleet::Drain(args) => workers::drain(args).await,
         Fleet::Quota(verb) => quota::run(verb).await,
+        Fleet::Artifacts(verb) => artifacts::run(verb).await,
         Fleet::Secret(verb) => secret::run(verb).await,
         Fleet::Top(args) => top::top(args).await,
     };

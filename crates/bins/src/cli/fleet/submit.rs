@@ -1,7 +1,7 @@
 //! `orlop submit`: a job from options, from a file, or from a file with options on top. Owns how options become a
 //! specification; what is wrong with one the server tells.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use orlop_core::time::{GoDuration, Time};
@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::super::manifest;
 use super::super::output::{self, Format};
 use super::super::setup::pair;
+use super::artifacts;
 use super::client::{Asked, Client};
 use super::exit::{Exit, Trouble};
 use super::logs::{self, Showing};
@@ -53,6 +54,12 @@ pub(in crate::cli) struct SubmitArgs {
     /// Secret of the tenant: NAME or NAME=VARIABLE as a variable, NAME:FILE as a file below $ORLOP_SECRETS_DIR (repeatable)
     #[arg(long, value_name = "SECRET", value_parser = secret)]
     secret: Vec<Value>,
+    /// File the job gets: FILE of this machine, or @NAME of a stored artifact; with :PATH where it stands for the job
+    #[arg(long = "in", value_name = "FILE[:PATH]")]
+    inputs: Vec<String>,
+    /// Files the job leaves: PATTERN or NAME=PATTERN; it fails without them (repeatable)
+    #[arg(long = "out", value_name = "PATTERN")]
+    outputs: Vec<String>,
     /// 0 is the most urgent, 9 the least
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
@@ -113,6 +120,25 @@ fn secret(text: &str) -> Result<Value, String> {
         return Err("write NAME, NAME=VARIABLE or NAME:FILE".to_owned());
     }
     Ok(json!({ "name": name, "as": given_as, "target": target }))
+}
+
+/// Files the job leaves, `pattern` or `name=pattern`; without a name they are called by the last part of the pattern.
+fn output_of(text: &str) -> Value {
+    let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+    let (name, path) = text.split_once('=').map_or((last(text), text), |(name, path)| (name.to_owned(), path));
+    json!({ "name": name, "path": path, "required": true })
+}
+
+/// A file the job gets, once it is stored.
+async fn input_of(client: &Client, text: &str, tenant: Option<&str>) -> Result<Value, Trouble> {
+    let (file, path) = text.split_once(':').map_or((text, None), |(file, path)| (file, Some(path)));
+    if let Some(name) = file.strip_prefix('@') {
+        return Ok(json!({ "name": name, "path": path.unwrap_or(name) }));
+    }
+    let name = Path::new(file).file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Trouble::usage(format!("--in {text}: that is no file")))?;
+    let made = artifacts::upload(client, name, Path::new(file), tenant).await?;
+    Ok(json!({ "name": name, "path": path.unwrap_or(name), "sha256": made["sha256"] }))
 }
 
 /// GPUs, `vendor:count` or `vendor:model:count`.
@@ -187,6 +213,9 @@ impl SubmitArgs {
         if !self.secret.is_empty() {
             job.insert("secret_refs".to_owned(), json!(self.secret));
         }
+        if !self.outputs.is_empty() {
+            job.insert("artifacts_out".to_owned(), self.outputs.iter().map(|text| output_of(text)).collect());
+        }
         let mut resources = Map::new();
         resources.extend(self.cpu.as_ref().map(|cpu| ("cpu_m".to_owned(), json!(cpu))));
         resources.extend(self.memory.as_ref().map(|memory| ("memory_bytes".to_owned(), json!(memory))));
@@ -234,7 +263,14 @@ fn merge(job: &mut Map<String, Value>, key: String, value: Value) {
 /// Submits a job.
 pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
     let client = args.target.client()?;
-    let body = args.body()?;
+    let mut body = args.body()?;
+    if !args.inputs.is_empty() {
+        let mut inputs = Vec::with_capacity(args.inputs.len());
+        for text in &args.inputs {
+            inputs.push(input_of(&client, text, args.target.tenant.as_deref()).await?);
+        }
+        body["artifacts_in"] = inputs.into();
+    }
     let asked = Asked::post("/jobs", Some(&body)).with("idempotency-key", args.key.clone());
     let made = client.ask(asked).await?.body;
     for warning in made["warnings"].as_array().into_iter().flatten() {

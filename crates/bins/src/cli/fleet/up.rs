@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use orlop_cloud::artifact::Shelf;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::store::sqlite::fleet::Durability;
@@ -113,7 +114,9 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let tenant: TenantName = TENANT.parse().map_err(|error| Trouble::usage(format!("{error}")))?;
     let secrets = SecretPlace::KeyFile(data.path().join("secrets.key")).open(store.fleet());
     let secrets = secrets.map_err(|error| Trouble::unreachable(error.chain()))?;
-    let options = Options { holder, logs: Some(logs), secrets, ..Options::default() };
+    let artifacts = Shelf::open(&data.path().join("artifacts"));
+    let artifacts = Some(artifacts.map_err(|error| Trouble::unreachable(error.chain()))?);
+    let options = Options { holder, logs: Some(logs), artifacts, secrets, ..Options::default() };
     let plan = Plan {
         options,
         rest: args.listen,

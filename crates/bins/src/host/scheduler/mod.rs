@@ -7,6 +7,7 @@
 //!     └──────────── answers, frames to sessions, ends, in order, after the commit ◄────────────┘
 //! ```
 
+mod artifacts;
 pub mod clock;
 mod command;
 mod commit;
@@ -91,6 +92,7 @@ impl Server {
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
             pause: Wake::default(),
             stopping: AtomicBool::new(false),
+            uploads: tokio::sync::Mutex::default(),
             streams: AtomicU64::new(1),
         });
         let handle = Handle { shared: Arc::clone(&shared) };

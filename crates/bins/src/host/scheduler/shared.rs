@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::ArcSwap;
+use orlop_cloud::artifact::Shelf;
 use orlop_cloud::bus::local::LocalBus;
 use orlop_cloud::logs::LogStore;
 use orlop_core::id::Epoch;
@@ -33,6 +34,8 @@ pub struct Options {
     pub queue: usize,
     /// Where logs are kept; absent = they are given up.
     pub logs: Option<LogStore>,
+    /// Where artifacts are kept; absent = jobs that name one fail.
+    pub artifacts: Option<Shelf>,
     /// Secrets of tenants; absent = jobs that name one fail.
     pub secrets: Option<Secrets>,
     /// Events go to the store's outbox too, for a bus outside.
@@ -55,6 +58,7 @@ impl Default for Options {
             holder: Holder { name: "orlop-scheduler".to_owned(), url: String::new() },
             queue: 8192,
             logs: None,
+            artifacts: None,
             secrets: None,
             outbox: false,
             metrics: Arc::new(Metrics::new()),
@@ -98,6 +102,8 @@ pub(super) struct Shared {
     pub(super) pause: Wake,
     /// The server is to end.
     pub(super) stopping: AtomicBool,
+    /// Held while an upload grows or ends.
+    pub(super) uploads: tokio::sync::Mutex<()>,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
 }

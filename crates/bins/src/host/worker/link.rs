@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use crate::wire::frame::{ServerFrame, WorkerFrame};
+use crate::wire::grpc::ArtifactClient;
 use crate::wire::status::{Heartbeat, HeartbeatAnswer};
 use crate::wire::worker::{Registered, Registration};
 
@@ -60,6 +61,14 @@ pub trait Link: Send + Sync + std::fmt::Debug {
     /// Whether the worker's certificate is to be renewed, which registering again does. Said once for a while.
     fn wants_renewal(&self) -> bool {
         false
+    }
+
+    /// The way for artifacts.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    async fn artifacts(&self) -> Result<ArtifactClient, LinkError> {
+        Err(LinkError::Refused("artifacts cannot be sent this way".to_owned()))
     }
 
     /// The next call goes to the next server of several.

@@ -8,8 +8,10 @@
 //! | `outbox`, `inbox` | frames: what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
 //! | `monitor`, `machine`, `runtimes` | what the machine does, what it offers, what runs attempts on it |
+//! | `artifacts` | files that attempts need and leave |
 //! | `recovery`, `state` | what stays when an agent ends |
 
+mod artifacts;
 mod backoff;
 mod clock;
 mod core;
@@ -46,6 +48,7 @@ use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use self::artifacts::Files;
 pub use self::gpus::Gpu;
 use self::link::Link;
 pub use self::options::{AgentOptions, Containers};
@@ -101,7 +104,14 @@ impl Agent {
         let answers = Arc::new(Answers::default());
         answers.ask(&made).await;
         shared.set_runtimes(made);
+        let files = Files::open(&options.state, Arc::clone(&link));
+        let files = files.map_err(|error| StateError::Io(options.state.clone(), error))?;
+        let files = shared.set_files(files, tokio::runtime::Handle::current());
         recovery::recover(&shared, recovered).await?;
+        {
+            let core = shared.lock();
+            files.clear_others(|id| core.holds(id));
+        }
         let worker = state.worker.clone();
         let (wish, wished) = watch::channel(Wish::Work);
         let session = Session::new(options, state, gpus, answers, shared, link, wished);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, LogChunk, LogStream, Outcome, Started};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, LogChunk, LogStream, Outcome, Started};
 use orlop_cloud::spool::{Cursor, EntryNo, Item};
 
 use super::core::Core;
@@ -15,7 +15,7 @@ use super::work::remote;
 use crate::wire::attempt::{JobStarted, Process, Rejected};
 use crate::wire::bound::{FRAME_BYTES, FRAME_ENTRIES, LOG_CREDIT};
 use crate::wire::frame::WorkerFrame;
-use crate::wire::result::{self, Ending, JobResult, LogGap, LogSummary, Usage};
+use crate::wire::result::{self, Artifact, Ending, JobResult, LogGap, LogSummary, Usage};
 
 /// Room in a frame for what is not counted entry by entry.
 const BESIDE: usize = 4096;
@@ -184,8 +184,14 @@ fn result_of(id: AttemptId, end: &AttemptEnd) -> JobResult {
             last_seq: log.last_seq,
         },
         tail: Bytes::copy_from_slice(&end.tail),
+        artifacts: end.artifacts.iter().map(artifact_of).collect(),
         ..JobResult::new(remote(id), ending)
     }
+}
+
+fn artifact_of(kept: &Kept) -> Artifact {
+    let Kept { name, sha256, bytes, path } = kept.clone();
+    Artifact { name, sha256, bytes, path }
 }
 
 fn chunk_of(id: AttemptId, chunk: LogChunk) -> result::LogChunk {

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::link::{Link, LinkError, Stream};
 use crate::wire::frame::WorkerFrame;
-use crate::wire::grpc::{Connector, Endpoint, Refusal, WorkerClient};
+use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, Refusal, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
 use crate::wire::problem::Code;
 use crate::wire::status::{Heartbeat, HeartbeatAnswer};
@@ -53,6 +53,8 @@ pub struct RemoteLink {
     client: Mutex<Option<WorkerClient>>,
     /// When a renewal was asked for.
     asked: Mutex<Option<Instant>>,
+    /// On a connection of its own, so that files never hold frames up.
+    artifacts: Mutex<Option<ArtifactClient>>,
 }
 
 impl std::fmt::Debug for RemoteLink {
@@ -78,7 +80,7 @@ impl RemoteLink {
         };
         let (current, badge) = (AtomicUsize::new(0), Mutex::new(badge));
         let (client, asked) = (Mutex::default(), Mutex::default());
-        Ok(Self { endpoints, current, token, badge, place, client, asked })
+        Ok(Self { endpoints, current, token, badge, place, client, asked, artifacts: Mutex::default() })
     }
 
     fn badge(&self) -> Option<Badge> {
@@ -117,6 +119,7 @@ impl RemoteLink {
 
     fn forget(&self) {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.artifacts.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Whether a certificate is to be asked for: there is a fleet that signs them, and none, or an old one, here.
@@ -233,6 +236,18 @@ impl Link for RemoteLink {
             *asked = Some(Instant::now());
         }
         due
+    }
+
+    async fn artifacts(&self) -> Result<ArtifactClient, LinkError> {
+        let known = self.artifacts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(client) = known {
+            return Ok(client);
+        }
+        let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
+        let client = ArtifactClient::new(channel.map_err(|refusal| why(&refusal))?, None);
+        let client = client.map_err(|refusal| why(&refusal))?;
+        *self.artifacts.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        Ok(client)
     }
 
     fn rotate(&self) {

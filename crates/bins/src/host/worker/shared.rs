@@ -3,17 +3,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use orlop_cloud::runtime::logs::now;
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, JobRuntime, LogChunk, Room, Started, Usage,
+    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started, Usage,
 };
 use orlop_core::spec::job::Runtime;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
+use super::artifacts::{Files, Needs};
 use super::core::{Act, Core};
 
 /// See the module.
@@ -24,6 +27,12 @@ pub(super) struct Shared {
     runtimes: Mutex<BTreeMap<Runtime, Arc<dyn JobRuntime>>>,
     /// What runtimes told that leads to something, until the round is over.
     acts: Mutex<Vec<Act>>,
+    /// Files of attempts, and where they are fetched and stored.
+    files: OnceLock<(Arc<Files>, Handle)>,
+    /// Attempts whose files are being fetched.
+    fetching: Mutex<BTreeMap<AttemptId, AbortHandle>>,
+    /// Itself, for what goes on beside.
+    me: Weak<Self>,
     /// Rings when there is something for the server.
     pub(super) bell: Notify,
 }
@@ -31,7 +40,20 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(core: Core) -> Arc<Self> {
         let (core, acts) = (Mutex::new(core), Mutex::default());
-        Arc::new(Self { core, runtimes: Mutex::default(), acts, bell: Notify::new() })
+        Arc::new_cyclic(|me| Self {
+            core,
+            runtimes: Mutex::default(),
+            acts,
+            files: OnceLock::new(),
+            fetching: Mutex::default(),
+            me: Weak::clone(me),
+            bell: Notify::new(),
+        })
+    }
+
+    /// Hands over where files of attempts are. Once.
+    pub(super) fn set_files(&self, files: Files, handle: Handle) -> Arc<Files> {
+        Arc::clone(&self.files.get_or_init(|| (Arc::new(files), handle)).0)
     }
 
     /// Hands the runtimes over, in place of those before; none at the end of the agent.
@@ -71,6 +93,15 @@ impl Shared {
                     Some(runtime) => runtime.start(*plan),
                     None => tracing::error!(attempt = %plan.id, %runtime, "an attempt of a runtime that is not here"),
                 },
+                Act::Fetch(runtime, plan, needs) => self.fetch(runtime, plan, needs),
+                Act::End(_, id, cause, _) if self.fetched(&id).inspect(AbortHandle::abort).is_some() => {
+                    let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
+                    let end = AttemptEnd::without_run(outcome, "", now());
+                    let ended = self.lock().ended(id, end, Instant::now(), &mut more);
+                    complain(id, ended);
+                    acts.extend(more.drain(..));
+                    self.bell.notify_one();
+                }
                 Act::End(runtime, id, cause, grace) => {
                     if let Some(runtime) = self.runtime(runtime) {
                         runtime.end(id, cause, grace);
@@ -89,6 +120,60 @@ impl Shared {
         let ended = self.lock().ended(plan.id, succeeded(now()), Instant::now(), acts);
         complain(plan.id, ended);
         self.bell.notify_one();
+    }
+
+    /// Fetches what an attempt needs, beside everything else, and starts it then.
+    fn fetch(&self, runtime: Runtime, plan: Box<AttemptPlan>, needs: Arc<Needs>) {
+        let (Some(me), Some((files, handle))) = (self.me.upgrade(), self.files.get()) else {
+            tracing::error!(attempt = %plan.id, "an attempt needs files, and there is no place for them");
+            return;
+        };
+        let (id, files) = (plan.id, Arc::clone(files));
+        // Held until the task is noted: it may be done at once.
+        let mut fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = handle.spawn(async move {
+            let fetched = files.fetch(id, &needs).await;
+            // It was asked to end meanwhile.
+            if me.fetched(&id).is_none() {
+                return;
+            }
+            match (fetched, me.runtime(runtime)) {
+                (Ok(folder), Some(runtime)) => runtime.start(AttemptPlan { artifacts: Some(folder), ..*plan }),
+                (Ok(_), None) => tracing::error!(attempt = %id, %runtime, "an attempt of a runtime that is not here"),
+                (Err(reason), _) => {
+                    files.clear(id);
+                    let end = AttemptEnd::without_run(Outcome::StartFailed, reason, now());
+                    me.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
+                    me.flush();
+                }
+            }
+        });
+        fetching.insert(id, task.abort_handle());
+    }
+
+    /// Takes the task that fetches files of an attempt; none when nothing is fetched.
+    fn fetched(&self, id: &AttemptId) -> Option<AbortHandle> {
+        self.fetching.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    /// Stores what an attempt left, beside everything else, and tells its end then.
+    fn store(&self, id: AttemptId, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) {
+        let (Some(me), Some((files, handle))) = (self.me.upgrade(), self.files.get()) else {
+            return self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
+        };
+        let files = Arc::clone(files);
+        handle.spawn(async move {
+            let end = if needs.collects(end.outcome) { files.store(id, &needs, end).await } else { end };
+            me.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
+            me.flush();
+            files.clear(id);
+            if let Some(Err(error)) = match me.runtime(runtime) {
+                Some(runtime) => Some(runtime.remove(id).await),
+                None => None,
+            } {
+                tracing::warn!(attempt = %id, error = error.chain(), "what an attempt left stays");
+            }
+        });
     }
 
     fn note(&self, id: AttemptId, change: impl FnOnce(&mut Core, &mut Vec<Act>) -> io::Result<()>) {
@@ -123,7 +208,11 @@ impl AttemptEvents for Shared {
     }
 
     fn ended(&self, id: AttemptId, end: AttemptEnd) {
-        self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
+        let needs = self.lock().needs(&id);
+        match needs {
+            Some(needs) => self.store(id, end, needs),
+            None => self.note(id, |core, acts| core.ended(id, end, Instant::now(), acts)),
+        }
     }
 
     fn flush(&self) {

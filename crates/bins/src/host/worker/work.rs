@@ -11,6 +11,7 @@ use orlop_cloud::runtime::worker::{
 use orlop_core::spec::job::{self, JobSpec, Overlap, Resources, Runtime};
 use orlop_scheduler::token::AttemptRef;
 
+use super::artifacts::Needs;
 use super::gpus::{Ask, AskKind};
 use crate::host::flow::fleet::COMMAND;
 use crate::wire::attempt::{AssignJob, SecretAs};
@@ -40,7 +41,7 @@ pub(super) struct Work {
     pub(super) gpus: Ask,
     pub(super) cpu_m: u64,
     pub(super) memory_bytes: u64,
-    pub(super) needs_artifacts: bool,
+    pub(super) needs: Option<Arc<Needs>>,
 }
 
 /// What the server charges and places alike: tenant, runtime, resources, conditions, gang.
@@ -113,7 +114,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         gpus: Ask { count: resources.gpus.count as usize, any_of: kinds_of_gpu.collect() },
         cpu_m: resources.cpu_m,
         memory_bytes: resources.memory_bytes,
-        needs_artifacts: !spec.artifacts_in.is_empty() || !spec.artifacts_out.is_empty(),
+        needs: if spec.runtime == Runtime::Noop { None } else { Needs::of(spec) },
         spec: Arc::new(shared),
     }
 }
@@ -185,6 +186,6 @@ mod tests {
         let work = work(&spec, &mut Kinds::default());
         assert_eq!(work.spec.argv, ["/bin/sh", "-c", "echo hi"]);
         assert_eq!((work.spec.success_codes.as_slice(), work.spec.log.on_full), (&[0, 3][..], OnFull::Block));
-        assert!(work.spec.forbid_overlap && !work.spec.survive && !work.needs_artifacts);
+        assert!(work.spec.forbid_overlap && !work.spec.survive && work.needs.is_none());
     }
 }

@@ -3,6 +3,7 @@
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use tokio::sync::mpsc;
 use tonic::Request;
 use tonic::transport::Channel;
 
@@ -13,6 +14,9 @@ use super::super::proto::v1::artifact_service_client::ArtifactServiceClient;
 use super::super::result::Artifact;
 use super::Refusal;
 use super::call::{Bearer, plain, read};
+
+/// Pieces that wait to be sent.
+const WAITING: usize = 2;
 
 /// A connection for artifacts. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -53,7 +57,21 @@ impl ArtifactClient {
         &self,
         chunks: BoxStream<'static, UploadChunk>,
     ) -> Result<BoxStream<'static, Result<u64, Refusal>>, Refusal> {
-        let request = self.bearer.stream(chunks.map(v1::UploadRequest::from));
+        // By way of a queue: the compiler cannot show of a boxed stream in a call that threads may hand the call on.
+        let (sender, receiver) = mpsc::channel(WAITING);
+        tokio::spawn(async move {
+            let mut chunks = chunks;
+            while let Some(chunk) = chunks.next().await {
+                if sender.send(v1::UploadRequest::from(chunk)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let chunks = futures::stream::unfold(receiver, |mut receiver| async {
+            let chunk = receiver.recv().await?;
+            Some((chunk, receiver))
+        });
+        let request = self.bearer.stream(chunks);
         let answers = self.inner.clone().upload(request).await.map_err(plain)?.into_inner();
         Ok(answers.map(|answer| answer.map(|answer| answer.committed).map_err(plain)).boxed())
     }

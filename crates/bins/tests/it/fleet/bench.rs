@@ -149,12 +149,22 @@ impl Bench {
 
     /// Gets something as any client would: head and body as they come, until the server ends them.
     pub(super) fn get(&self, path: &str, headers: &str) -> String {
+        self.raw("GET", path, headers, b"")
+    }
+
+    /// Asks as any client would.
+    pub(super) fn raw(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> String {
         use std::io::{Read as _, Write as _};
         let address = self.address();
         let host = address.trim_start_matches("http://");
         let mut stream = std::net::TcpStream::connect(host).expect("the server is there");
-        let head = format!("GET /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
+        let length = body.len();
+        let head = format!(
+            "{method} /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\
+             {headers}\r\n"
+        );
         stream.write_all(head.as_bytes()).expect("it is sent");
+        stream.write_all(body).expect("it is sent");
         let mut text = Vec::new();
         stream.read_to_end(&mut text).expect("it is answered");
         String::from_utf8_lossy(&text).into_owned()

@@ -3,6 +3,7 @@
 
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod agent;
+mod artifacts;
 mod bench;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod flows;

@@ -117,6 +117,7 @@ impl Programs {
         command.args(["--server-listen", "127.0.0.1:0", "--server-grpc-listen", "127.0.0.1:0"]).args(args);
         command.arg("--server-address-file").arg(&file).arg("--server-name").arg(name);
         command.arg("--store-logs").arg(self.path(&format!("{name}-logs")));
+        command.arg("--store-artifacts").arg(self.path(&format!("{name}-artifacts")));
         self.spawn(name, command)
     }
 

@@ -144,6 +144,21 @@ pub struct AttemptEnd {
     pub log: LogTotals,
     /// All of standard output, where it is short and there is nothing else; then there are no chunks.
     pub tail: Vec<u8>,
+    /// Files it left that are stored elsewhere now.
+    pub artifacts: Vec<Kept>,
+}
+
+/// A file that an attempt left, once it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Where it was, below the attempt's directory.
+    pub path: String,
 }
 
 impl AttemptEnd {
@@ -161,6 +176,7 @@ impl AttemptEnd {
             outputs: BTreeMap::new(),
             log: LogTotals::default(),
             tail: Vec::new(),
+            artifacts: Vec::new(),
         }
     }
 

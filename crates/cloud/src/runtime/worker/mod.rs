@@ -29,7 +29,9 @@ use async_trait::async_trait;
 use orlop_core::error::PortError;
 
 pub use attempt::{AttemptId, NoAttempt};
-pub use event::{AttemptEnd, AttemptEvents, Cause, LogChunk, LogStream, LogTotals, Outcome, Room, Started, Usage};
+pub use event::{
+    AttemptEnd, AttemptEvents, Cause, Kept, LogChunk, LogStream, LogTotals, Outcome, Room, Started, Usage,
+};
 pub use plan::{AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, WorkSpec, beneath, expand};
 
 /// What an earlier agent left behind of an attempt.

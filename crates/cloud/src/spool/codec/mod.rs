@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 
 use super::EntryNo;
 use crate::runtime::worker::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, Gap, LogChunk, LogStream, LogTotals, Outcome, Started, Usage};
+use crate::runtime::worker::event::{AttemptEnd, Gap, Kept, LogChunk, LogStream, LogTotals, Outcome, Started, Usage};
 
 /// What an entry says.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +140,11 @@ fn ended(end: &AttemptEnd, out: &mut Vec<u8>) {
         bytes(value.as_bytes(), out);
     }
     bytes(&end.tail, out);
+    number(end.artifacts.len() as u64, out);
+    for Kept { name, sha256, bytes: length, path } in &end.artifacts {
+        [name, sha256, path].into_iter().for_each(|text| bytes(text.as_bytes(), out));
+        number(*length, out);
+    }
 }
 
 fn number(mut value: u64, out: &mut Vec<u8>) {
@@ -323,7 +328,24 @@ impl<'a> Reader<'a> {
         }
         let started_at = has_started.then_some(started_at);
         let tail = self.bytes()?;
-        Some(AttemptEnd { outcome, exit_code, signal, reason, started_at, finished_at, usage, outputs, log, tail })
+        let mut artifacts = Vec::new();
+        for _ in 0..self.number()? {
+            let (name, sha256, path) = (self.text()?, self.text()?, self.text()?);
+            artifacts.push(Kept { name, sha256, path, bytes: self.number()? });
+        }
+        Some(AttemptEnd {
+            outcome,
+            exit_code,
+            signal,
+            reason,
+            started_at,
+            finished_at,
+            usage,
+            outputs,
+            log,
+            tail,
+            artifacts,
+        })
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
 }
 
 /// The batch of a submit, whose jobs share the id of their request where they have none of their own.
-fn batch(caller: &Caller, default: &TenantName, submission: Submission, handle: &Handle) -> Result<Batch, Error> {
+async fn batch(handle: &Handle, caller: &Caller, default: &TenantName, submission: Submission) -> Result<Batch, Error> {
     let who = admitted(caller)?;
     let request = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
     let client = Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: None });
@@ -48,6 +48,7 @@ fn batch(caller: &Caller, default: &TenantName, submission: Submission, handle: 
             body.push_str(&spec.content_hash().to_string());
         }
         handle.complete(&mut spec);
+        handle.pin_inputs(&owner, &mut spec, &place).await?;
         let mut job = NewJob::of(&spec, &owner, None).map_err(|wrong| Box::new(Problem::from(wrong)))?;
         job.client.get_or_insert_with(|| Arc::clone(&client));
         jobs.push(job);
@@ -111,7 +112,7 @@ impl Jobs {
 #[async_trait::async_trait]
 impl JobHost for Jobs {
     async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
-        let taken = self.handle.submit(batch(&caller, &self.tenant, submission, &self.handle)?).await?;
+        let taken = self.handle.submit(batch(&self.handle, &caller, &self.tenant, submission).await?).await?;
         Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })
     }
 

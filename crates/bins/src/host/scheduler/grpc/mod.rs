@@ -4,6 +4,7 @@
 //! Every call passes the gate first (`gate`): it has the same tokens, roles and rates as REST.
 
 mod arrivals;
+mod artifacts;
 pub(super) mod gate;
 mod jobs;
 mod join;
@@ -35,7 +36,7 @@ pub async fn serve(handle: Handle, api: Arc<Api>, socket: Listening, stop: Stop)
     let services = Services {
         workers: Arc::new(workers::Workers::new(handle.clone(), entrance, stop.clone())),
         jobs: Some(Arc::new(jobs::Jobs::new(handle.clone(), api.default_tenant().clone(), stop.clone()))),
-        artifacts: None,
+        artifacts: Some(Arc::new(artifacts::Artifacts::new(handle.clone(), api.default_tenant().clone()))),
         leads: leads.subscribe(),
         gate: Some(Arc::new(keeper)),
     };

@@ -92,6 +92,8 @@ pub(super) struct StoreConfig {
     pub(super) synchronous: Synchronous,
     /// The folder of the logs of jobs.
     pub(super) logs: PathBuf,
+    /// The folder of artifacts.
+    pub(super) artifacts: PathBuf,
 }
 
 impl Default for StoreConfig {
@@ -102,6 +104,7 @@ impl Default for StoreConfig {
             path: PathBuf::from("orlop-fleet.db"),
             synchronous: Synchronous::default(),
             logs: PathBuf::from("orlop-logs"),
+            artifacts: PathBuf::from("orlop-artifacts"),
         }
     }
 }

@@ -13,6 +13,7 @@ mod whole;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use orlop_cloud::artifact::Shelf;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
@@ -137,6 +138,8 @@ async fn run(config: &Config, log: &Log) -> Result<(), String> {
     let logs = logs.map_err(|error| format!("store.logs: {}", error.chain()))?;
     let mut plan = config.plan()?;
     plan.options.logs = Some(logs);
+    let artifacts = Shelf::open(&config.store.artifacts);
+    plan.options.artifacts = Some(artifacts.map_err(|error| format!("store.artifacts: {}", error.chain()))?);
     let secrets = config.secrets.place(&config.store).open(store.fleet());
     plan.options.secrets = secrets.map_err(|error| format!("secrets: {}", error.chain()))?;
     let mut whole = Whole::start(plan, store).await.map_err(|error| error.to_string())?;

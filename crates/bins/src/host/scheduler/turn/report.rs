@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
-use orlop_core::ports::fleet_store::{AttemptChange, AttemptDetail, AttemptEnd, Record, Usage};
+use orlop_core::ports::fleet_store::{ArtifactLink, AttemptChange, AttemptDetail, AttemptEnd, Record, Usage};
 use orlop_scheduler::event::{Departure, Event};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
@@ -98,10 +98,24 @@ impl Core {
             self.count_run(attempt.job, words::ending(result.ending), finished.since(started).as_secs_f64());
         }
         if stored {
+            self.keep_links(&result);
             self.draft.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
         }
         self.answer(key, attempt, verdict);
         self.absorb(&told);
+    }
+
+    /// Writes down that a job refers to what an attempt left.
+    fn keep_links(&mut self, result: &JobResult) {
+        let Some(live) = self.registry.jobs.get(result.attempt.job) else { return };
+        let AttemptRef { job, index, member, attempt, .. } = result.attempt;
+        let tenant = live.spec.asks().tenant.clone();
+        for artifact in &result.artifacts {
+            let name = format!("out/{index}/{member}/{attempt}/{}", artifact.name);
+            let link = ArtifactLink { job, name, sha256: artifact.sha256.clone(), tenant: tenant.clone() };
+            // Writing a link as JSON does not fail: it holds texts and numbers only.
+            self.draft.records.extend(Record::put(&link).ok());
+        }
     }
 
     /// Tells a worker what a message was worth. The acknowledgement says it of those that count.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
-use orlop_core::ports::fleet_store::{IdempotencyRecord, JobKind, JobRow, NewJob, Record};
+use orlop_core::ports::fleet_store::{ArtifactLink, IdempotencyRecord, JobKind, JobRow, NewJob, Record};
 use orlop_scheduler::effect::{Effect, Refusal};
 use orlop_scheduler::event::{Event, Gate};
 
@@ -141,6 +141,12 @@ impl Core {
         };
         let state = if waits { JobState::Pending } else { JobState::Queued };
         self.draft.records.push(Record::JobNew(Box::new(JobRow::submitted(job, state))));
+        for input in &spec.spec.spec.artifacts_in {
+            let (name, sha256) = (format!("in/{}", input.name), input.sha256.clone().unwrap_or_default());
+            let link = ArtifactLink { job: id, name, sha256, tenant: spec.asks().tenant.clone() };
+            // As of results: this does not fail.
+            self.draft.records.extend(Record::put(&link).ok());
+        }
         let array = submission.array.is_some();
         self.registry.jobs.insert(id, LiveJob { spec, client, array, shown_running: false });
     }

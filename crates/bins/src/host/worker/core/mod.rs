@@ -14,6 +14,7 @@ use orlop_cloud::spool::{Cursor, Recovered, Spool};
 use orlop_core::spec::job::Runtime;
 use orlop_core::time::Time;
 
+use crate::host::worker::artifacts::Needs;
 use crate::host::worker::clock::{Clock, micros};
 use crate::host::worker::gpus::{Gpu, Ledger};
 use crate::host::worker::specs::Specs;
@@ -31,6 +32,8 @@ const STUCK: Duration = Duration::from_secs(1);
 pub(in crate::host::worker) enum Act {
     /// Start an attempt.
     Start(Runtime, Box<AttemptPlan>),
+    /// Fetch what an attempt needs, then start it.
+    Fetch(Runtime, Box<AttemptPlan>, Arc<Needs>),
     /// End one.
     End(Runtime, AttemptId, Cause, Duration),
     /// Let one write again.
@@ -53,6 +56,8 @@ struct Attempt {
     kind: Option<Kind>,
     cpu_m: u64,
     memory_bytes: u64,
+    /// Files it needs and leaves.
+    needs: Option<Arc<Needs>>,
     state: State,
 }
 
@@ -135,9 +140,6 @@ impl Core {
         if !self.runtimes.contains(&work.runtime) {
             return self.spool.rejected(id, "runtime");
         }
-        if work.needs_artifacts {
-            return self.spool.rejected(id, "artifact");
-        }
         let Some(gpus) = self.ledger.take(id, &work.gpus, &assign.device_hint) else {
             return self.spool.rejected(id, "gpu");
         };
@@ -151,7 +153,8 @@ impl Core {
         };
         let keep = work.spec.log.on_full == orlop_cloud::runtime::worker::OnFull::Block;
         let (runtime, cpu_m, memory_bytes) = (work.runtime, work.cpu_m, work.memory_bytes);
-        let taken = Taken { runtime, cpu_m, memory_bytes, gpus: plan.gpus.clone() };
+        let needs = work.needs.as_deref().cloned();
+        let taken = Taken { runtime, cpu_m, memory_bytes, gpus: plan.gpus.clone(), needs };
         self.spool.accepted(id, &taken.encode(), keep)?;
         self.take_on(id, &work, plan);
         let starts = match mode {
@@ -173,6 +176,7 @@ impl Core {
             kind: Some(work.kind),
             cpu_m: work.cpu_m,
             memory_bytes: work.memory_bytes,
+            needs: work.needs.clone(),
             state: State::Waiting(Box::new(plan)),
         };
         self.attempts.insert(id, attempt);
@@ -186,7 +190,10 @@ impl Core {
         }
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         if let State::Waiting(plan) = std::mem::replace(&mut attempt.state, State::Running(None)) {
-            acts.push(Act::Start(attempt.runtime, plan));
+            acts.push(match &attempt.needs {
+                Some(needs) if needs.has_inputs() => Act::Fetch(attempt.runtime, plan, Arc::clone(needs)),
+                _ => Act::Start(attempt.runtime, plan),
+            });
         }
     }
 
@@ -275,10 +282,11 @@ impl Core {
 
     /// An attempt of an earlier agent that goes on.
     pub(in crate::host::worker) fn adopt(&mut self, recovered: &Recovered) {
-        let Taken { runtime, cpu_m, memory_bytes, gpus } = Taken::decode(&recovered.body);
+        let Taken { runtime, cpu_m, memory_bytes, gpus, needs } = Taken::decode(&recovered.body);
         self.ledger.hold(recovered.id, &gpus);
         let started_at = recovered.started.as_ref().map(|started| started.at);
-        let attempt = Attempt { runtime, kind: None, cpu_m, memory_bytes, state: State::Running(started_at) };
+        let (needs, state) = (needs.map(Arc::new), State::Running(started_at));
+        let attempt = Attempt { runtime, kind: None, cpu_m, memory_bytes, needs, state };
         self.attempts.insert(recovered.id, attempt);
     }
 
@@ -296,6 +304,17 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Whether an attempt is held.
+    pub(in crate::host::worker) fn holds(&self, id: &AttemptId) -> bool {
+        self.attempts.contains_key(id)
+    }
+
+    /// The runtime of an attempt and the files it needs and leaves, if there are any.
+    pub(in crate::host::worker) fn needs(&self, id: &AttemptId) -> Option<(Runtime, Arc<Needs>)> {
+        let attempt = self.attempts.get(id)?;
+        Some((attempt.runtime, attempt.needs.clone()?))
     }
 
     /// All attempts that are held.

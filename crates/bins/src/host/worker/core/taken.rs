@@ -4,6 +4,8 @@ use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::spec::job::Runtime;
 use serde::{Deserialize, Serialize};
 
+use crate::host::worker::artifacts::Needs;
+
 /// What an agent that starts later needs to know of an attempt, in the spool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::host::worker) struct Taken {
@@ -15,6 +17,8 @@ pub(in crate::host::worker) struct Taken {
     pub(super) memory_bytes: u64,
     #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
     pub(super) gpus: Vec<GpuDevice>,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub(super) needs: Option<Needs>,
 }
 
 impl Taken {

@@ -196,6 +196,7 @@ impl Life<'_> {
             outputs: found.values,
             log,
             tail,
+            artifacts: Vec::new(),
         };
         bury(hub, plan, end).await;
     }

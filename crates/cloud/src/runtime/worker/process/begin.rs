@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::inputs;
 use super::life::{Body, Life};
 use super::shared::Shared;
 use super::spawn::{Child, Command, Spawner, find};
@@ -29,6 +30,9 @@ pub(super) enum Refused {
     /// Its directory.
     #[error("its directory cannot be made: {0}")]
     Directory(io::Error),
+    /// Its inputs.
+    #[error("its inputs cannot be put there: {0}")]
+    Inputs(io::Error),
     /// A secret.
     #[error("its secrets cannot be written: {0}")]
     Secret(io::Error),
@@ -54,6 +58,7 @@ impl Refused {
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Directory(_) => "directory",
+            Self::Inputs(_) => "inputs",
             Self::Secret(_) => "secret",
             Self::Group(_) => "cgroup",
             Self::WorkingDir(_) => "working_dir",
@@ -67,6 +72,12 @@ impl Refused {
 pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Result<(Life, Started), Refused> {
     let dir = shared.dir(&plan.id);
     DirBuilder::new().mode(0o700).create(&dir).map_err(Refused::Directory)?;
+    if let Some(from) = &plan.artifacts
+        && let Err(error) = inputs::place(from, &dir)
+    {
+        shared.directories.discard(&dir);
+        return Err(Refused::Inputs(error));
+    }
     let secrets = match shared.directories.write_secrets(&plan.id, &plan.secrets) {
         Ok(secrets) => secrets,
         Err(error) => {

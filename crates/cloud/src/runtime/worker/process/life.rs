@@ -314,6 +314,7 @@ impl Life {
             outputs: found.values,
             log,
             tail,
+            artifacts: Vec::new(),
         };
         let BodyParts { dir, secrets, group, .. } = self.body;
         (Finished { end, dir, secrets, group }, self.fresh)

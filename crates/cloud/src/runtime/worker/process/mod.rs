@@ -8,6 +8,7 @@
 
 mod begin;
 mod group;
+mod inputs;
 pub(super) mod lane;
 mod life;
 mod remains;

@@ -1,5 +1,7 @@
 //! Documents of artifacts. Owns their fields; the bytes are elsewhere.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Document, Kind, part};
@@ -18,6 +20,9 @@ pub struct Artifact {
     /// When the last link went.
     #[serde(default)]
     pub unreferenced_at: Option<Time>,
+    /// Who stored it, and may see it.
+    #[serde(default)]
+    pub tenants: BTreeSet<TenantName>,
 }
 
 impl Document for Artifact {
@@ -66,6 +71,9 @@ pub struct Upload {
     pub total: u64,
     /// When it is given up.
     pub expires_at: Time,
+    /// What its tenant calls it.
+    #[serde(default)]
+    pub name: String,
 }
 
 impl Document for Upload {

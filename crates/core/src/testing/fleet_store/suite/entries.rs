@@ -135,7 +135,12 @@ pub(super) async fn every_typed_document_comes_back<S: FleetStore>(store: &S) ->
     let (flow, step, who, decision) = (id.clone(), "s".to_owned(), "me".to_owned(), "approve".to_owned());
     round(store, epoch, &Approval { flow, step, who, when: at(1), decision, ended_at: Some(at(2)) }).await?;
     let sha256 = "ab".repeat(32);
-    round(store, epoch, &Artifact { sha256: sha256.clone(), bytes: 5, refs: 1, unreferenced_at: None }).await?;
+    round(
+        store,
+        epoch,
+        &Artifact { sha256: sha256.clone(), bytes: 5, refs: 1, unreferenced_at: None, tenants: [t.clone()].into() },
+    )
+    .await?;
     round(store, epoch, &ArtifactLink { job: super::id(4), name, sha256, tenant: t.clone() }).await?;
-    round(store, epoch, &Upload { id, tenant: t, received: 1, total: 2, expires_at: at(9) }).await
+    round(store, epoch, &Upload { id, tenant: t, received: 1, total: 2, expires_at: at(9), name: "n".to_owned() }).await
 }

@@ -1,0 +1,172 @@
+//! Artifacts: what jobs left, content by its digest or a part of it, and uploads that can be gone on with. Owns reading
+//! ranges and offsets; files are the server's.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use bytes::Bytes;
+use orlop_core::ports::fleet_store::{AttemptFilter, MAX_PAGE, Page};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
+
+use super::super::BASE;
+use super::super::call::{Call, wrong};
+use super::super::reply::{Answer, Reply};
+use super::super::state::{Api, store};
+use super::super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
+use crate::host::scheduler::Error;
+use crate::wire::artifact::Beginning;
+use crate::wire::problem::{Code, Problem};
+
+/// Bytes that are read at once.
+const PIECE: usize = 256 << 10;
+/// The longest name.
+const NAME: usize = 128;
+
+/// A part of some content: where it begins and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Some(u64, u64),
+    /// It begins behind the end.
+    None,
+}
+
+/// The part that a `Range` asks for; one that cannot be understood asks for all, as the standard has it.
+fn part(range: Option<&str>, total: u64) -> Part {
+    let asked = range.and_then(|range| range.strip_prefix("bytes=")).filter(|range| !range.contains(','));
+    let Some((first, last)) = asked.and_then(|range| range.split_once('-')) else { return Part::Whole };
+    let (first, last) = (first.trim(), last.trim());
+    match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), _) if first >= total => Part::None,
+        (Ok(first), Err(_)) if last.is_empty() => Part::Some(first, total - first),
+        (Ok(first), Ok(last)) if last >= first => Part::Some(first, last.min(total - 1) - first + 1),
+        (Err(_), Ok(0)) if first.is_empty() => Part::None,
+        (Err(_), Ok(_)) if first.is_empty() && total == 0 => Part::None,
+        (Err(_), Ok(end)) if first.is_empty() => Part::Some(total - end.min(total), end.min(total)),
+        _ => Part::Whole,
+    }
+}
+
+/// GET /jobs/{id}/artifacts
+pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
+    let row = api.job(&call).await?;
+    let filter = AttemptFilter { index: call.read("index")? };
+    let (mut items, mut page) = (Vec::new(), Page::first(MAX_PAGE));
+    loop {
+        let reads = api.handle.store();
+        let found = reads.attempts(row.job.id, &filter, &page).await.map_err(|error| store(&error))?;
+        for attempt in found.items {
+            // Others are not what the job left.
+            if !attempt.end.as_ref().is_some_and(|end| end.accepted_final) {
+                continue;
+            }
+            let id = attempt.attempt.id;
+            let detail = reads.detail(&id).await.map_err(|error| store(&error))?;
+            let body: serde_json::Value =
+                detail.and_then(|detail| serde_json::from_str(&detail.body).ok()).unwrap_or_default();
+            let left = body["artifacts"].as_array().into_iter().flatten();
+            items.extend(left.map(|artifact| ArtifactView::of(id.index, artifact)));
+        }
+        match found.next {
+            Some(next) => page = Page::after(next, MAX_PAGE),
+            None => return Reply::json(200, &ArtifactList { items }),
+        }
+    }
+}
+
+/// GET /artifacts/{sha256}
+pub(in super::super) async fn content(api: Arc<Api>, call: Call) -> Answer {
+    let caller = call.caller.clone();
+    let (file, total) = api.handle.artifact(|tenant| caller.sees(tenant), call.part("sha256")).await?;
+    let range = call.headers.get(RANGE).and_then(|value| value.to_str().ok());
+    let (status, from, length) = match part(range, total) {
+        Part::Whole => (200, 0, total),
+        Part::Some(from, length) => (206, from, length),
+        Part::None => return Ok(Reply::empty(416).header(CONTENT_RANGE, &format!("bytes */{total}"))),
+    };
+    let mut file = tokio::fs::File::from_std(file);
+    let failed = |error: std::io::Error| -> Error { Box::new(Problem::new(Code::StoreUnavailable, error.to_string())) };
+    file.seek(SeekFrom::Start(from)).await.map_err(failed)?;
+    let pieces = futures::stream::unfold(file.take(length), |mut file| async move {
+        let mut piece = vec![0; PIECE];
+        match file.read(&mut piece).await {
+            Ok(0) => None,
+            Ok(len) => {
+                piece.truncate(len);
+                Some((Ok(Bytes::from(piece)), file))
+            }
+            Err(error) => Some((Err(error), file)),
+        }
+    });
+    let reply = Reply::stream("application/octet-stream", Body::from_stream(pieces)).status(status);
+    let reply = reply.header(CONTENT_LENGTH, &length.to_string()).header(ACCEPT_RANGES, "bytes");
+    let shown = format!("bytes {from}-{}/{total}", (from + length).saturating_sub(1));
+    Ok(if status == 206 { reply.header(CONTENT_RANGE, &shown) } else { reply })
+}
+
+/// POST /uploads
+pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
+    let asked: NewUpload = call.json()?;
+    if asked.name.is_empty() || asked.name.len() > NAME {
+        return Err(wrong("name", format!("use 1 to {NAME} bytes")));
+    }
+    let tenant = asked.tenant.as_deref().map(str::parse).transpose();
+    let tenant = tenant.map_err(|error| wrong("tenant", format!("{error}")))?;
+    let tenant = call.caller.tenant(tenant, &api.options.default_tenant);
+    let tenant = tenant.ok_or_else(|| wrong("tenant", "name a tenant that this token is good for"))?;
+    let NewUpload { name, bytes, sha256, upload, .. } = asked;
+    let begun = api.handle.begin_upload(&tenant, Beginning { name, bytes, sha256, attempt: None, upload }).await?;
+    let place = format!("{BASE}/uploads/{}", begun.upload);
+    let view = UploadView { id: begun.upload, committed: begun.committed, stored: begun.stored };
+    Ok(Reply::json(201, &view)?.at(&place))
+}
+
+/// PATCH /uploads/{id}
+pub(in super::super) async fn add(api: Arc<Api>, call: Call) -> Answer {
+    let offset = call.read("offset")?.ok_or_else(|| wrong("offset", "is missing; say where these bytes begin"))?;
+    let (caller, bytes) = (call.caller.clone(), call.body.clone());
+    let stored = api.handle.add_to_upload(|tenant| caller.sees(tenant), call.part("id"), offset, bytes).await?;
+    Ok(Reply::empty(204).header(axum::http::HeaderName::from_static("upload-offset"), &stored.to_string()))
+}
+
+/// POST /uploads/{id}/finalize
+pub(in super::super) async fn finish(api: Arc<Api>, call: Call) -> Answer {
+    let asked: FinishUpload = call.json()?;
+    let good = asked.sha256.len() == 64 && asked.sha256.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if !good {
+        return Err(wrong("sha256", "is no SHA-256; use 64 hexadecimal digits in lower case"));
+    }
+    let caller = call.caller.clone();
+    let made = api.handle.end_upload(|tenant| caller.sees(tenant), call.part("id"), &asked.sha256).await?;
+    let place = format!("{BASE}/artifacts/{}", made.sha256);
+    let view = ArtifactView { index: None, name: made.name, path: None, sha256: made.sha256, bytes: made.bytes };
+    Ok(Reply::json(201, &view)?.at(&place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s5_5_ranges_are_read_as_the_standard_has_them() {
+        let of = |range: &str| part(Some(range), 10);
+        assert_eq!(
+            (part(None, 10), of("bytes=x"), of("lines=1-2"), of("bytes=0-1,3-4")),
+            (Part::Whole, Part::Whole, Part::Whole, Part::Whole)
+        );
+        assert_eq!(
+            (of("bytes=0-3"), of("bytes=4-"), of("bytes=4-99")),
+            (Part::Some(0, 4), Part::Some(4, 6), Part::Some(4, 6))
+        );
+        assert_eq!(
+            (of("bytes=-3"), of("bytes=-99"), of("bytes=-0")),
+            (Part::Some(7, 3), Part::Some(0, 10), Part::None)
+        );
+        assert_eq!(
+            (of("bytes=10-"), part(Some("bytes=0-"), 0), part(Some("bytes=-1"), 0)),
+            (Part::None, Part::None, Part::None)
+        );
+        assert_eq!(of("bytes=5-3"), Part::Whole);
+    }
+}

@@ -1,0 +1,72 @@
+//! Artifacts and uploads as they are shown and asked for. Owns the shapes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// An artifact.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Artifact)]
+pub(crate) struct ArtifactView {
+    /// Of an array: the element that left it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<u32>,
+    pub(crate) name: String,
+    /// Where it stood, below the job's directory
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
+    pub(crate) sha256: String,
+    pub(crate) bytes: u64,
+}
+
+impl ArtifactView {
+    /// An artifact as the detail of an attempt keeps it.
+    pub(crate) fn of(index: u32, kept: &Value) -> Self {
+        let text = |field: &str| kept[field].as_str().unwrap_or_default().to_owned();
+        let bytes = kept["bytes"].as_u64().unwrap_or_default();
+        Self { index: Some(index), name: text("name"), path: Some(text("path")), sha256: text("sha256"), bytes }
+    }
+}
+
+/// What a job left.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ArtifactList {
+    pub(crate) items: Vec<ArtifactView>,
+}
+
+/// An upload to begin, or to go on with.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewUpload {
+    /// What the tenant calls it
+    pub(crate) name: String,
+    /// Its length
+    pub(crate) bytes: u64,
+    /// SHA-256 of its content, if it is known: what is here already need not be sent
+    #[serde(default)]
+    pub(crate) sha256: Option<String>,
+    /// Whose; else the caller's only tenant
+    #[serde(default)]
+    pub(crate) tenant: Option<String>,
+    /// The upload to go on with
+    #[serde(default)]
+    pub(crate) upload: Option<String>,
+}
+
+/// An upload.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UploadView {
+    pub(crate) id: String,
+    /// Bytes that are stored: the next piece begins here
+    pub(crate) committed: u64,
+    /// All of it is here already: finalize it
+    pub(crate) stored: bool,
+}
+
+/// The end of an upload.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FinishUpload {
+    /// SHA-256 of all its bytes
+    pub(crate) sha256: String,
+}

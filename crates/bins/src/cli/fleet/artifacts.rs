@@ -1,0 +1,266 @@
+//! `orlop artifacts`: what jobs left, and files for jobs. Owns uploads that go on where they broke off, and that what is
+//! fetched is what was stored.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use futures::StreamExt as _;
+use orlop_cloud::artifact::digest;
+use serde_json::{Value, json};
+
+use super::super::output;
+use super::client::{Asked, Client, escaped, query};
+use super::exit::{Exit, Trouble};
+use super::read::{items, number, text};
+use super::target::{Patience, Target};
+use crate::view::table::columns;
+
+/// Bytes of one request of an upload.
+const PIECE: usize = 4 << 20;
+/// How often a request is tried, and the time between.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is done with artifacts.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum Verb {
+    /// List what a job left
+    List(ListArgs),
+    /// Fetch an artifact of a job, or by its SHA-256
+    Get(GetArgs),
+    /// Upload a file under a name, for `orlop submit --in NAME`
+    Put(PutArgs),
+}
+
+/// Options of `orlop artifacts list`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct ListArgs {
+    /// Id of the job
+    job: String,
+    /// Only of this element of an array
+    #[arg(long, value_name = "N")]
+    index: Option<u32>,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Options of `orlop artifacts get`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  orlop artifacts get j000040000000001 model -f model.bin
+  orlop artifacts get 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824 > file")]
+pub(in crate::cli) struct GetArgs {
+    /// Id of the job, or SHA-256 of the content
+    from: String,
+    /// Name or path of the artifact, where a job is given
+    name: Option<String>,
+    /// Of this element of an array
+    #[arg(long, value_name = "N")]
+    index: Option<u32>,
+    /// File to write; else it goes to standard output
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Options of `orlop artifacts put`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct PutArgs {
+    /// Name in the tenant
+    name: String,
+    /// The file
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// Runs a verb.
+pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
+    match verb {
+        Verb::List(args) => args.patience.bound(list(&args)).await,
+        Verb::Get(args) => args.patience.bound(get(&args)).await,
+        Verb::Put(args) => {
+            let upload = async {
+                let client = args.target.client()?;
+                let made = upload(&client, &args.name, &args.file, args.target.tenant.as_deref()).await?;
+                let sha256 = text(&made, "sha256");
+                let shown = args.target.shown(&made, |_| vec![sha256.clone()])?;
+                output::print(&shown.unwrap_or(sha256))?;
+                Ok(Exit::Done)
+            };
+            args.patience.bound(upload).await
+        }
+    }
+}
+
+async fn left(client: &Client, job: &str, index: Option<u32>) -> Result<Value, Trouble> {
+    let members: Vec<_> = index.iter().map(|index| ("index", index.to_string())).collect();
+    Ok(client.ask(Asked::get(format!("/jobs/{}/artifacts{}", escaped(job), query(&members)))).await?.body)
+}
+
+async fn list(args: &ListArgs) -> Result<Exit, Trouble> {
+    let list = left(&args.target.client()?, &args.job, args.index).await?;
+    let names = |list: &Value| items(list).iter().map(|item| text(item, "name")).collect();
+    if let Some(shown) = args.target.shown(&list, names)? {
+        output::print(&shown)?;
+        return Ok(Exit::Done);
+    }
+    let fields = ["index", "name", "path", "bytes", "sha256"];
+    let row = |item: &Value| fields.iter().map(|field| text(item, field)).collect();
+    let rows: Vec<Vec<String>> = items(&list).iter().map(row).collect();
+    let page = if rows.is_empty() {
+        "no artifacts\n".to_owned()
+    } else {
+        columns(&["INDEX", "NAME", "PATH", "BYTES", "SHA256"], &rows)
+    };
+    output::print(&page)?;
+    Ok(Exit::Done)
+}
+
+async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
+    let client = args.target.client()?;
+    let sha256 = match &args.name {
+        None => args.from.clone(),
+        Some(name) => {
+            let list = left(&client, &args.from, args.index).await?;
+            let named = |item: &&Value| text(item, "name") == *name || text(item, "path") == *name;
+            let found: Vec<&Value> = items(&list).iter().filter(named).collect();
+            match found.as_slice() {
+                [one] => text(one, "sha256"),
+                [] => return Err(Trouble::new(Exit::Refused, format!("job {} left no artifact `{name}`", args.from))),
+                several => {
+                    let text = format!("`{name}` is {} files; name one by its path, or say --index", several.len());
+                    return Err(Trouble::usage(text));
+                }
+            }
+        }
+    };
+    let failed =
+        |place: &Path, error: std::io::Error| Trouble::usage(format!("{} cannot be written: {error}", place.display()));
+    match &args.file {
+        None => {
+            let mut place = templess()?;
+            fetch(&client, &sha256, &mut place).await?;
+            place.seek(SeekFrom::Start(0)).map_err(|error| failed(Path::new("a file"), error))?;
+            let mut piece = vec![0; 256 << 10];
+            loop {
+                let len = place.read(&mut piece).map_err(|error| failed(Path::new("a file"), error))?;
+                if len == 0 || !output::raw(piece.get(..len).unwrap_or_default())? {
+                    return Ok(Exit::Done);
+                }
+            }
+        }
+        Some(path) => {
+            let half = path.with_extension("orlop-half");
+            let open = File::options().read(true).write(true).create(true).truncate(true).open(&half);
+            let mut place = open.map_err(|error| failed(&half, error))?;
+            fetch(&client, &sha256, &mut place).await?;
+            std::fs::rename(&half, path).map_err(|error| failed(path, error))?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// A file without a name: what goes to standard output is checked before.
+fn templess() -> Result<File, Trouble> {
+    let path = std::env::temp_dir().join(format!("orlop-{}", uuid::Uuid::new_v4().simple()));
+    let made = File::options().read(true).write(true).create_new(true).open(&path);
+    let made = made.and_then(|file| std::fs::remove_file(&path).map(|()| file));
+    made.map_err(|error| Trouble::usage(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// Fetches content into a file, going on where it broke off, and checks it.
+async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Trouble> {
+    let failed = |error: std::io::Error| Trouble::usage(format!("what is fetched cannot be written: {error}"));
+    let path = format!("/artifacts/{}", escaped(sha256));
+    let (mut have, mut tries) = (0_u64, 0);
+    loop {
+        let range = (have > 0).then(|| format!("bytes={have}-"));
+        match client.open(Asked::get(&path).with("range", range)).await {
+            Ok(body) => {
+                let mut pieces = body.into_data_stream();
+                let mut whole = true;
+                while let Some(piece) = pieces.next().await {
+                    let Ok(piece) = piece else {
+                        whole = false;
+                        break;
+                    };
+                    place.write_all(&piece).map_err(failed)?;
+                    have += piece.len() as u64;
+                }
+                if whole {
+                    break;
+                }
+            }
+            Err(trouble) if !trouble.is_passing() || tries >= TRIES => return Err(trouble),
+            Err(_) => {}
+        }
+        tries += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+    let (found, _) = digest(place).map_err(failed)?;
+    if found == sha256 {
+        Ok(())
+    } else {
+        Err(Trouble::unreachable(format!("what was fetched is {found}, not {sha256}")))
+    }
+}
+
+/// Uploads a file; gives the artifact.
+///
+/// # Errors
+/// The file cannot be read; the server refuses it, or stays away.
+pub(super) async fn upload(client: &Client, name: &str, path: &Path, tenant: Option<&str>) -> Result<Value, Trouble> {
+    let failed = |error: std::io::Error| Trouble::usage(format!("{} cannot be read: {error}", path.display()));
+    let mut file = File::open(path).map_err(failed)?;
+    let (sha256, bytes) = digest(&mut file).map_err(failed)?;
+    let mut asked = json!({ "name": name, "bytes": bytes, "sha256": sha256 });
+    if let Some(tenant) = tenant {
+        asked["tenant"] = tenant.into();
+    }
+    let mut tries = 0;
+    loop {
+        match send(client, &mut file, &mut asked, bytes, &sha256).await {
+            Err(trouble) if trouble.is_passing() && tries < TRIES => {
+                tries += 1;
+                tokio::time::sleep(PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// One try of an upload, from where the one before ended.
+async fn send(client: &Client, file: &mut File, asked: &mut Value, bytes: u64, sha256: &str) -> Result<Value, Trouble> {
+    let begun = client.ask(Asked::post("/uploads", Some(asked))).await?.body;
+    let id = text(&begun, "id");
+    asked["upload"] = id.clone().into();
+    let path = format!("/uploads/{}", escaped(&id));
+    let mut offset = number(&begun, "committed");
+    if begun["stored"] != true {
+        let failed = |error: std::io::Error| Trouble::usage(format!("the file cannot be read: {error}"));
+        file.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        while offset < bytes {
+            let mut piece = Vec::new();
+            (&mut *file).take(PIECE as u64).read_to_end(&mut piece).map_err(failed)?;
+            if piece.is_empty() {
+                return Err(Trouble::usage("the file became shorter while it was sent"));
+            }
+            let len = piece.len() as u64;
+            client.ask(Asked::bytes(format!("{path}?offset={offset}"), piece)).await?;
+            offset += len;
+        }
+    }
+    let end = json!({ "sha256": sha256 });
+    Ok(client.ask(Asked::post(format!("{path}/finalize"), Some(&end))).await?.body)
+}

@@ -1,0 +1,100 @@
+//! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out. Owns whose an agent's
+//! upload is; files and documents are the server's.
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use orlop_core::id::{Epoch, TenantName};
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, Page};
+use orlop_scheduler::token::AttemptRef;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
+
+use super::super::{Error, Handle, error};
+use crate::wire::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UPLOAD_CHUNK, UploadChunk};
+use crate::wire::grpc::{Answers, ArtifactHost, Caller, Refusal};
+use crate::wire::problem::Code;
+use crate::wire::result::Artifact;
+
+/// The service.
+#[derive(Debug)]
+pub(super) struct Artifacts {
+    handle: Handle,
+    /// Of callers who may use any and name none.
+    tenant: TenantName,
+}
+
+/// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate,
+/// which knows digests of what it was told to fetch only.
+fn sees(caller: &Caller, tenant: &TenantName) -> bool {
+    caller.who.as_ref().is_none_or(|who| who.sees(tenant))
+}
+
+impl Artifacts {
+    pub(super) fn new(handle: Handle, tenant: TenantName) -> Self {
+        Self { handle, tenant }
+    }
+
+    /// Whose an upload is: that of the job whose output it is, or of the client.
+    async fn owner(&self, caller: &Caller, attempt: Option<AttemptRef>) -> Result<TenantName, Error> {
+        let Some(attempt) = attempt else {
+            let whose = caller.who.as_ref().and_then(|who| who.tenant(None, &self.tenant));
+            return whose.ok_or_else(|| error::problem(Code::Forbidden, "say whose output it is"));
+        };
+        let none = || error::not_found(format_args!("attempt {attempt}"));
+        let tenant = self.handle.job(attempt.job).await?.job.tenant;
+        if let Some(certificate) = &caller.certificate {
+            let filter = AttemptFilter { index: Some(attempt.index) };
+            let AttemptRef { job, index, member, attempt: number, .. } = attempt;
+            let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
+            let found = self.handle.store().attempts(job, &filter, &Page::after(before, 1)).await;
+            let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
+            let own = found.filter(|row| row.attempt.id.member == member && row.attempt.id.attempt == number);
+            own.filter(|row| certificate.is_of(&row.attempt.worker)).ok_or_else(none)?;
+        }
+        if sees(caller, &tenant) { Ok(tenant) } else { Err(none()) }
+    }
+}
+
+#[async_trait::async_trait]
+impl ArtifactHost for Artifacts {
+    async fn begin(&self, caller: Caller, beginning: Beginning) -> Result<Begun, Refusal> {
+        let tenant = self.owner(&caller, beginning.attempt).await?;
+        self.handle.begin_upload(&tenant, beginning).await
+    }
+
+    async fn upload(&self, caller: Caller, chunk: UploadChunk) -> Result<u64, Refusal> {
+        let sees = |tenant: &TenantName| sees(&caller, tenant);
+        self.handle.add_to_upload(sees, &chunk.upload, chunk.offset, chunk.data).await
+    }
+
+    async fn finalize(&self, caller: Caller, end: Finalization) -> Result<Artifact, Refusal> {
+        let sees = |tenant: &TenantName| sees(&caller, tenant);
+        self.handle.end_upload(sees, &end.upload, &end.sha256).await
+    }
+
+    async fn download(&self, caller: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal> {
+        let Download { sha256, offset } = download;
+        let (file, total) = self.handle.artifact(|tenant| sees(&caller, tenant), &sha256).await?;
+        let mut file = tokio::fs::File::from_std(file);
+        let failed = |wrong: std::io::Error| error::problem(Code::StoreUnavailable, wrong.to_string());
+        file.seek(SeekFrom::Start(offset.min(total))).await.map_err(failed)?;
+        let chunks = futures::stream::unfold(Some((file, offset.min(total))), move |state| async move {
+            let (mut file, offset) = state?;
+            let mut data = vec![0; UPLOAD_CHUNK];
+            let mut len = 0;
+            while let Some(room) = data.get_mut(len..).filter(|room| !room.is_empty()) {
+                match file.read(room).await {
+                    Ok(0) => break,
+                    Ok(read) => len += read,
+                    Err(wrong) => return Some((Err(failed(wrong)), None)),
+                }
+            }
+            data.truncate(len);
+            if data.is_empty() {
+                return None;
+            }
+            let next = Some((file, offset + len as u64));
+            Some((Ok(DownloadChunk { offset, total, data: Bytes::from(data) }), next))
+        });
+        Ok(chunks.boxed())
+    }
+}

@@ -1,0 +1,417 @@
+//! What attempts need before they start and leave when they have ended (scheduler contract, section 6). Owns fetching into a
+//! cache, checking, delivering read-only, collecting and storing; when that is done is decided by the agent's core.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use orlop_cloud::artifact::{Found, Shelf, collect, digest};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, Outcome, beneath};
+use orlop_core::spec::job::JobSpec;
+use serde::{Deserialize, Serialize};
+
+use super::link::{Link, LinkError};
+use super::work::remote;
+use crate::wire::artifact::{Beginning, Download, Finalization, UPLOAD_CHUNK, UploadChunk};
+use crate::wire::bound::NAME_MAX;
+use crate::wire::grpc::{ArtifactClient, Refusal};
+use crate::wire::problem::Code;
+
+/// Bytes of the cache.
+const CACHE: u64 = 10 << 30;
+/// How often something is fetched or stored.
+const TRIES: u32 = 5;
+/// The first pause between two tries; each is twice the one before.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What attempts of one specification need and leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Needs {
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Input {
+    name: String,
+    path: String,
+    sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Output {
+    name: String,
+    path: String,
+    required: bool,
+}
+
+impl Needs {
+    /// What a specification asks for; none when that is nothing.
+    pub(super) fn of(spec: &JobSpec) -> Option<Arc<Self>> {
+        let inputs = spec.artifacts_in.iter().map(|file| Input {
+            name: file.name.clone(),
+            path: file.path.clone(),
+            sha256: file.sha256.clone().unwrap_or_default(),
+        });
+        let outputs = spec.artifacts_out.iter().map(|file| Output {
+            name: file.name.clone(),
+            path: file.path.clone(),
+            required: file.required,
+        });
+        let needs = Self { inputs: inputs.collect(), outputs: outputs.collect() };
+        (needs != Self::default()).then(|| Arc::new(needs))
+    }
+
+    /// Whether something is fetched before the start.
+    pub(super) fn has_inputs(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    /// Whether something is collected after an end: of whoever ran to its own end.
+    pub(super) fn collects(&self, outcome: Outcome) -> bool {
+        !self.outputs.is_empty() && matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut)
+    }
+}
+
+/// Where an agent keeps files of attempts, and where it gets them from.
+#[derive(Debug)]
+pub(super) struct Files {
+    link: Arc<dyn Link>,
+    cache: Shelf,
+    /// Inputs of attempts, a folder each.
+    inputs: PathBuf,
+    /// Directories of attempts.
+    work: PathBuf,
+}
+
+/// Why files are not where they should be.
+enum Trouble {
+    /// Another try may help.
+    Passing(String),
+    /// None does.
+    Final(String),
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        match refusal.code {
+            Code::NotFound | Code::InvalidSpec | Code::TooLarge | Code::Forbidden | Code::QuotaExceeded => {
+                Self::Final(refusal.to_string())
+            }
+            _ => Self::Passing(refusal.to_string()),
+        }
+    }
+}
+
+impl From<LinkError> for Trouble {
+    fn from(error: LinkError) -> Self {
+        Self::Passing(error.to_string())
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Passing(error.to_string())
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Trouble> + Send + 'static) -> Result<T, Trouble> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Trouble::Passing(error.to_string()))?
+}
+
+/// Several tries of one thing, with longer and longer pauses between.
+struct Tries {
+    left: u32,
+    pause: Duration,
+}
+
+impl Tries {
+    fn new() -> Self {
+        Self { left: TRIES - 1, pause: PAUSE }
+    }
+
+    /// Waits for the next try; or gives the trouble back, where another would not help.
+    async fn again(&mut self, trouble: Trouble) -> Result<(), Trouble> {
+        let Trouble::Passing(why) = &trouble else { return Err(trouble) };
+        if self.left == 0 {
+            return Err(trouble);
+        }
+        tracing::debug!(why, "files of an attempt: trying again");
+        tokio::time::sleep(self.pause).await;
+        (self.left, self.pause) = (self.left - 1, self.pause * 2);
+        Ok(())
+    }
+}
+
+impl Files {
+    /// Files below an agent's state directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn open(state: &Path, link: Arc<dyn Link>) -> io::Result<Self> {
+        let (cache, inputs) = (state.join("cache"), state.join("inputs"));
+        fs::create_dir_all(&cache)?;
+        fs::create_dir_all(&inputs)?;
+        let cache = Shelf::open(&cache).map_err(io::Error::other)?;
+        Ok(Self { link, cache, inputs, work: state.join("work") })
+    }
+
+    /// Fetches what an attempt needs. Gives the folder with its inputs, or the reason of its failure.
+    pub(super) async fn fetch(&self, id: AttemptId, needs: &Needs) -> Result<PathBuf, String> {
+        let folder = self.inputs.join(id.to_string());
+        for input in &needs.inputs {
+            let mut tries = Tries::new();
+            while let Err(trouble) = self.input(&folder, input).await {
+                tries.again(trouble).await.map_err(|trouble| match trouble {
+                    Trouble::Passing(why) => format!("artifact_fetch: `{}`: {why}", input.name),
+                    Trouble::Final(why) => format!("artifact: `{}`: {why}", input.name),
+                })?;
+            }
+        }
+        Ok(folder)
+    }
+
+    async fn input(&self, folder: &Path, input: &Input) -> Result<(), Trouble> {
+        let relative = beneath(&input.path).filter(|path| !path.as_os_str().is_empty());
+        let relative = relative.ok_or_else(|| Trouble::Final("its path leads elsewhere".to_owned()))?;
+        let target = folder.join(relative);
+        for last in [false, true] {
+            let (cache, sha256, target) = (self.cache.clone(), input.sha256.clone(), target.clone());
+            let there = blocking(move || {
+                if let Some(parent) = target.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                cache.deliver(&sha256, &target).map_err(|error| Trouble::Passing(error.chain()))
+            });
+            if there.await? {
+                return Ok(());
+            }
+            if last {
+                break;
+            }
+            self.download(&input.sha256).await?;
+        }
+        Err(Trouble::Passing("it was fetched and is gone again".to_owned()))
+    }
+
+    /// Fetches content into the cache.
+    async fn download(&self, sha256: &str) -> Result<(), Trouble> {
+        let client = self.link.artifacts().await?;
+        let cache = self.cache.clone();
+        let file = blocking(move || cache.unfinished().map_err(|error| Trouble::Passing(error.chain()))).await?;
+        let mut out = tokio::fs::File::from_std(file.reopen()?);
+        let mut have = 0;
+        let mut breaks = 0;
+        loop {
+            match self.pieces(&client, sha256, &mut out, &mut have).await {
+                Ok(()) => break,
+                // What is here already is not fetched again.
+                Err(Trouble::Passing(_)) if breaks < TRIES => breaks += 1,
+                Err(trouble) => return Err(trouble),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        drop(out);
+        let (cache, sha256) = (self.cache.clone(), sha256.to_owned());
+        blocking(move || {
+            cache.adopt(file, &sha256).map_err(|error| Trouble::Passing(error.chain()))?;
+            cache.shrink(CACHE).map_err(|error| Trouble::Passing(error.chain()))
+        })
+        .await
+    }
+
+    async fn pieces(
+        &self,
+        client: &ArtifactClient,
+        sha256: &str,
+        out: &mut tokio::fs::File,
+        have: &mut u64,
+    ) -> Result<(), Trouble> {
+        use tokio::io::AsyncWriteExt as _;
+        let mut pieces = client.download(Download { sha256: sha256.to_owned(), offset: *have }).await?;
+        while let Some(piece) = pieces.next().await {
+            let piece = piece?;
+            if piece.offset != *have {
+                return Err(Trouble::Passing("a piece is missing".to_owned()));
+            }
+            out.write_all(&piece.data).await?;
+            *have += piece.data.len() as u64;
+        }
+        out.flush().await?;
+        Ok(())
+    }
+
+    /// Stores what an attempt left. Gives its end with that, or as a failure where something is missing.
+    pub(super) async fn store(&self, id: AttemptId, needs: &Needs, mut end: AttemptEnd) -> AttemptEnd {
+        let root = self.work.join(id.to_string());
+        for output in &needs.outputs {
+            let (root, pattern) = (root.clone(), output.path.clone());
+            let stored = match blocking(move || Ok(collect(&root, &pattern)?)).await {
+                Ok(found) if found.is_empty() && output.required => {
+                    Err(format!("artifact: `{}`: nothing is at {}", output.name, output.path))
+                }
+                Ok(found) => self.all(id, output, found).await,
+                Err(Trouble::Passing(why) | Trouble::Final(why)) => Err(format!("artifact: `{}`: {why}", output.name)),
+            };
+            match stored {
+                Ok(kept) => end.artifacts.extend(kept),
+                // Who failed has a reason already.
+                Err(why) if end.outcome == Outcome::Succeeded => {
+                    (end.outcome, end.reason) = (Outcome::Failed, why);
+                }
+                Err(why) => tracing::warn!(attempt = %id, why, "not all that an attempt left is stored"),
+            }
+        }
+        end
+    }
+
+    fn all<'a>(
+        &'a self,
+        id: AttemptId,
+        output: &'a Output,
+        found: Vec<Found>,
+    ) -> BoxFuture<'a, Result<Vec<Kept>, String>> {
+        Box::pin(self.each(id, output, found))
+    }
+
+    async fn each(&self, id: AttemptId, output: &Output, found: Vec<Found>) -> Result<Vec<Kept>, String> {
+        let several = found.len() > 1;
+        let mut kept = Vec::with_capacity(found.len());
+        for (number, file) in found.into_iter().enumerate() {
+            let longer = format!("{}/{}", output.name, file.relative);
+            let name = match several {
+                false => output.name.clone(),
+                true if longer.len() <= NAME_MAX => longer,
+                true => format!("{}/{number}", output.name),
+            };
+            let (mut upload, mut tries) = (None, Tries::new());
+            let (sha256, bytes) = loop {
+                match self.upload(id, &name, &file, &mut upload).await {
+                    Ok(stored) => break stored,
+                    Err(trouble) => tries.again(trouble).await.map_err(|trouble| match trouble {
+                        Trouble::Passing(why) | Trouble::Final(why) => format!("artifact: `{name}`: {why}"),
+                    })?,
+                }
+            };
+            kept.push(Kept { name, sha256, bytes, path: file.relative });
+        }
+        Ok(kept)
+    }
+
+    /// Stores one file; goes on with what an earlier try has sent.
+    fn upload<'a>(
+        &'a self,
+        id: AttemptId,
+        name: &'a str,
+        file: &'a Found,
+        upload: &'a mut Option<String>,
+    ) -> BoxFuture<'a, Result<(String, u64), Trouble>> {
+        Box::pin(self.sent(id, name, file, upload))
+    }
+
+    async fn sent(
+        &self,
+        id: AttemptId,
+        name: &str,
+        file: &Found,
+        upload: &mut Option<String>,
+    ) -> Result<(String, u64), Trouble> {
+        let client = self.link.artifacts().await?;
+        let path = file.path.clone();
+        let (sha256, bytes) = blocking(move || Ok(digest(&mut fs::File::open(&path)?)?)).await?;
+        let beginning = Beginning {
+            name: name.to_owned(),
+            bytes,
+            sha256: Some(sha256.clone()),
+            attempt: Some(remote(id)),
+            upload: upload.clone(),
+        };
+        let begun = client.begin(beginning).await?;
+        *upload = Some(begun.upload.clone());
+        if !begun.stored && begun.committed < bytes {
+            let pieces = push(client.clone(), file.path.clone(), begun.upload.clone(), begun.committed);
+            let committed = pieces.await?;
+            if committed < bytes {
+                return Err(Trouble::Passing(format!("only {committed} of {bytes} bytes were taken")));
+            }
+        }
+        let end = Finalization { upload: begun.upload, sha256: sha256.clone() };
+        if let Err(refusal) = client.finalize(end).await {
+            if refusal.code == Code::Checksum {
+                *upload = None;
+            }
+            return Err(refusal.into());
+        }
+        Ok((sha256, bytes))
+    }
+
+    /// Removes the inputs of an attempt that has ended.
+    pub(super) fn clear(&self, id: AttemptId) {
+        remove(&self.inputs.join(id.to_string()));
+    }
+
+    /// Removes inputs of attempts that are not there any more.
+    pub(super) fn clear_others(&self, there: impl Fn(&AttemptId) -> bool) {
+        for entry in fs::read_dir(&self.inputs).into_iter().flatten().flatten() {
+            let known = entry.file_name().to_str().and_then(|name| name.parse().ok()).is_some_and(|id| there(&id));
+            if !known {
+                remove(&entry.path());
+            }
+        }
+    }
+}
+
+fn remove(folder: &Path) {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(folder = %folder.display(), %error, "inputs of an attempt stay");
+        }
+        _ => {}
+    }
+}
+
+/// Sends a file from some place on; gives how many of its bytes are stored then.
+fn push(
+    client: ArtifactClient,
+    path: PathBuf,
+    upload: String,
+    offset: u64,
+) -> BoxFuture<'static, Result<u64, Trouble>> {
+    Box::pin(async move {
+        let file = blocking(move || {
+            let mut file = fs::File::open(&path)?;
+            io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+            Ok(file)
+        });
+        let mut answers = client.upload(chunks(file.await?, upload, offset)).await?;
+        let mut committed = offset;
+        while let Some(answer) = answers.next().await {
+            committed = answer?;
+        }
+        Ok(committed)
+    })
+}
+
+/// The rest of a file in pieces, which begins at `offset`.
+fn chunks(file: fs::File, upload: String, offset: u64) -> BoxStream<'static, UploadChunk> {
+    let pieces = futures::stream::unfold((file, offset), move |(file, offset)| {
+        let upload = upload.clone();
+        async move {
+            let read = tokio::task::spawn_blocking(move || {
+                let mut data = Vec::with_capacity(UPLOAD_CHUNK);
+                let read = io::Read::read_to_end(&mut io::Read::take(&file, UPLOAD_CHUNK as u64), &mut data);
+                read.map(|_| (file, data))
+            });
+            // A file that cannot be read any more ends here; the server then misses bytes.
+            let (file, data) = read.await.ok()?.ok()?;
+            let len = data.len() as u64;
+            (len > 0).then(|| (UploadChunk { upload, offset, data: data.into() }, (file, offset + len)))
+        }
+    });
+    pieces.boxed()
+}
