@@ -88,7 +88,7 @@ impl Scheduler {
         lines.into_iter().find(|entry| self.could_allow(tenant, entry.queue))
     }
 
-    /// Whether the limits could ever allow the jobs of a queue.
+    /// Whether the limits could ever allow the jobs of a queue, by what workers are known to have.
     fn could_allow(&self, tenant: u32, queue: u32) -> bool {
         !self.ever(tenant, queue).is_empty()
     }

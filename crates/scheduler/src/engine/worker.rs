@@ -229,7 +229,10 @@ impl Scheduler {
             self.classes.widen(&self.dims, &mut self.requests);
             self.table_dims = self.dims.len();
             // Limits may allow a kind of device that is new, and did not allow those before.
-            (0..self.tenants.len()).for_each(|tenant| self.note_relief(u32::try_from(tenant).unwrap_or(NONE)));
+            for tenant in (0..self.tenants.len()).filter_map(|tenant| u32::try_from(tenant).ok()) {
+                self.limits_changed(tenant);
+                self.note_relief(tenant);
+            }
         }
         self.name_tenants(&offer.tenants);
         let (kind, new) = self.kinds.intern(offer);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 
-use super::amounts::{Amounts, alternatives, needs, times};
+use super::amounts::{Amounts, alternatives, needs, times, totals};
 use super::law::{Broken, Law};
 use super::model::{Model, UnitId};
 use super::room::admits;
@@ -76,20 +76,30 @@ impl Model {
         self.savings = savings;
     }
 
-    /// Whether a job is the first of its tenant and band that the tenant's limits could ever allow.
+    /// Whether a job is the first of its tenant and band but for those that the limits could never allow, by what somebody
+    /// has.
     fn is_first(&self, job: JobId) -> bool {
         let Some(spec) = self.spec(job) else { return false };
         let (tenant, band) = (spec.tenant.as_str(), spec.priority.band().index());
         let quota = self.quotas.get(tenant);
+        let has = |dim: usize| self.machines.values().any(|machine| totals(&machine.offer)[dim] > 0);
         let could = |first: JobId| {
             let (Some(spec), Some(quota)) = (self.spec(first), quota) else { return true };
-            let mut all = alternatives(spec).into_iter().map(|gpu| times(&needs(spec, gpu), u64::from(spec.members())));
-            all.any(|need| admits(quota, &need, &need))
+            let offered = |name: &str| self.machines.values().any(|machine| machine.offer.extras.contains_key(name));
+            let mut extras = spec.resources.extras.iter().filter(|(_, amount)| **amount > 0);
+            if !extras.all(|(name, _)| offered(name)) {
+                return false;
+            }
+            let mut there = alternatives(spec).into_iter().filter(|gpu| gpu.is_none_or(has));
+            there.any(|gpu| {
+                let need = times(&needs(spec, gpu), u64::from(spec.members()));
+                admits(quota, &need, &need)
+            })
         };
         let lines = self.lines();
-        let own = lines.iter().filter(|line| line.tenant == tenant && line.band == band);
-        let own = own.map(|line| line.first).filter(|(_, (first, _))| could(*first));
-        own.min().is_some_and(|(_, (first, _))| first == job)
+        let own: Vec<_> = lines.iter().filter(|line| line.tenant == tenant && line.band == band).collect();
+        let key = own.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
+        key.is_some_and(|key| own.iter().all(|line| line.first >= key || !could(line.first.1.0)))
     }
 
     /// After a call: what the scheduler saves for now. Nothing that an effect put an end to is among it, and what is new has
