@@ -1,7 +1,9 @@
-//! What ships beside the programs: dashboards and alerts ask only for metrics and labels that exist.
+//! What ships beside the programs: dashboards and alerts ask only for metrics and labels that exist, settings and units fit the
+//! programs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use orlop::telemetry::metrics::Metrics;
@@ -124,4 +126,97 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
         }
     }
     assert!(alerts.len() >= 8, "{alerts:?}");
+}
+
+/// A program of the workspace, as it was built for this test.
+fn program(name: &str) -> Option<&'static str> {
+    match name {
+        "orlop" => Some(env!("CARGO_BIN_EXE_orlop")),
+        "orlop-scheduler" => Some(env!("CARGO_BIN_EXE_orlop-scheduler")),
+        "orlop-worker" => Some(env!("CARGO_BIN_EXE_orlop-worker")),
+        _ => None,
+    }
+}
+
+/// What a program answers to `--config FILE --print-config`.
+fn printed(name: &str, config: &Path) -> Output {
+    let mut command = Command::new(program(name).unwrap_or_else(|| panic!("{name} is a program of ours")));
+    for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
+        command.env_remove(variable);
+    }
+    command.arg("--config").arg(config).arg("--print-config").output().unwrap()
+}
+
+#[test]
+fn s10_programs_take_the_settings_that_ship() {
+    for path in files("config", "yaml") {
+        let name = format!("orlop-{}", path.file_stem().unwrap().to_str().unwrap());
+        let given = printed(&name, &path);
+        assert!(given.status.success(), "{name}: {}", String::from_utf8_lossy(&given.stderr));
+        let all: Value = serde_saphyr::from_str(&String::from_utf8(given.stdout).unwrap()).unwrap();
+        let ours: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for (key, value) in ours.as_object().unwrap() {
+            let Some(section) = value.as_object().filter(|_| name == "orlop-scheduler") else {
+                assert_eq!(&all[key], value, "{name}: {key}");
+                continue;
+            };
+            for (inner, value) in section {
+                assert_eq!(&all[key][inner], value, "{name}: {key}.{inner}");
+            }
+        }
+    }
+}
+
+#[test]
+fn units_start_our_programs_with_the_settings_that_ship() {
+    for path in files("systemd", "service") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let start: Vec<_> = of("ExecStart").unwrap().split(' ').collect();
+        let [command, "--config", config] = start[..] else { panic!("{path:?}: {start:?}") };
+        let name = Path::new(command).file_name().unwrap().to_str().unwrap();
+        assert_eq!(path.file_stem().unwrap().to_str(), Some(name), "a unit has the name of its program");
+        assert!(program(name).is_some(), "{path:?}: {name}");
+        let shipped = deploy().join("config").join(Path::new(config).file_name().unwrap());
+        let settings = std::fs::read_to_string(&shipped).unwrap();
+        let state = format!("/var/lib/{}", of("StateDirectory").unwrap());
+        let written = settings.lines().filter(|line| line.contains("/var/lib/"));
+        assert!(written.clone().count() > 0);
+        written.for_each(|line| assert!(line.contains(&state), "{shipped:?} writes to {state} only: {line}"));
+        if name == "orlop-worker" {
+            let drain: Value = serde_saphyr::from_str(&settings).unwrap();
+            let patience: u64 = of("TimeoutStopSec").unwrap().parse().unwrap();
+            assert!(patience > drain["drain_seconds"].as_u64().unwrap(), "jobs get the time that they were promised");
+        }
+    }
+}
+
+#[test]
+fn units_are_understood_by_systemd() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        println!("skipped: units_are_understood_by_systemd: systemd-analyze is not here");
+        return;
+    }
+    for path in files("systemd", "service") {
+        let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();
+        let text = [verified.stdout, verified.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        // The programs are not installed where tests run; what the machine's own units say is none of ours.
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let ours = text.lines().filter(|line| line.contains(name) && !line.contains("is not executable"));
+        assert_eq!(ours.collect::<Vec<_>>(), Vec::<&str>::new(), "{name}");
+    }
+}
+
+#[test]
+fn s9_the_image_runs_as_nobody_and_holds_our_programs() {
+    let text = std::fs::read_to_string(deploy().join("container/Containerfile")).unwrap();
+    let last = text.rsplit("\nFROM ").next().unwrap();
+    assert!(last.starts_with("scratch"), "nothing but our programs is in the image: {last}");
+    let user = last.lines().find_map(|line| line.strip_prefix("USER ")).unwrap();
+    assert!(!user.starts_with("0") && !user.contains("root"), "{user}");
+    for name in ["orlop", "orlop-scheduler", "orlop-worker"] {
+        assert!(program(name).is_some());
+        assert!(last.contains(&format!("/src/target/release/{name} ")), "{name} is copied");
+    }
 }

@@ -1,0 +1,179 @@
+//! A server and workers as real programs, with a client. Each is ended when it is dropped.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use orlop::wire::grpc::{Connector, JobClient};
+use orlop::wire::job::Submission;
+use orlop_core::id::JobId;
+use orlop_core::spec::job::JobSpec;
+use serde_json::Value;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A program that is ended with what measures it.
+pub(crate) struct Program(Child);
+
+impl Program {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A fleet of its own.
+pub(crate) struct Bed {
+    // The order of the fields is the order in which they end.
+    workers: Vec<Program>,
+    server: Program,
+    address: String,
+    dir: tempfile::TempDir,
+}
+
+fn quiet(command: &mut Command, log: &Path) -> Program {
+    let log = std::fs::File::create(log).expect("a file for its log");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(log));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ORLOP_")) {
+        command.env_remove(name);
+    }
+    Program(command.spawn().expect("the program starts"))
+}
+
+impl Bed {
+    /// A server that listens, without workers.
+    pub(crate) async fn server(options: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (server, address) = Self::serve(dir.path(), "127.0.0.1:0", options).await;
+        Self { workers: Vec::new(), server, address, dir }
+    }
+
+    async fn serve(dir: &Path, listen: &str, options: &[&str]) -> (Program, String) {
+        let file = dir.join("address");
+        drop(std::fs::remove_file(&file));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-scheduler"));
+        command
+            .args([
+                "--server-listen",
+                "127.0.0.1:0",
+                "--server-grpc-listen",
+                listen,
+                "--log-level",
+                "warn",
+                "--server-address-file",
+            ])
+            .arg(&file);
+        command.arg("--store-path").arg(dir.join("fleet.db")).arg("--store-logs").arg(dir.join("logs"));
+        command.arg("--tls-directory").arg(dir.join("tls")).current_dir(dir);
+        command.args(options);
+        let server = quiet(&mut command, &dir.join("server.log"));
+        let addresses = until("the server listens", async || std::fs::read_to_string(&file).ok()).await;
+        let address = addresses.lines().nth(1).expect("that of gRPC").trim_start_matches("http://").to_owned();
+        (server, address)
+    }
+
+    /// Adds a worker of so many slots.
+    pub(crate) fn worker(&mut self, slots: u32) -> u32 {
+        let number = self.workers.len();
+        let name = format!("w{number}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-worker"));
+        command.args(["--server", &format!("http://{}", self.address), "--id", &name]);
+        command.arg("--state").arg(self.dir.path().join(&name));
+        command.args(["--cpu-m", &(slots * 1000).to_string(), "--max-jobs", &slots.to_string()]);
+        command.args(["--memory-bytes", &(u64::from(slots) << 30).to_string()]);
+        let worker = quiet(&mut command, &self.dir.path().join(format!("{name}.log")));
+        let pid = worker.pid();
+        self.workers.push(worker);
+        pid
+    }
+
+    /// A server with workers that take jobs.
+    pub(crate) async fn with_workers(workers: u32, slots: u32) -> Self {
+        let mut bed = Self::server(&[]).await;
+        for _ in 0..workers {
+            bed.worker(slots);
+        }
+        let client = bed.client().await;
+        // One job for every slot has run: everybody is there, and warm.
+        let one = job(serde_json::json!({"runtime": "noop", "resources": {"cpu_m": 1000, "memory_bytes": 0}}));
+        for _ in 0..workers {
+            let all = array(&one, slots);
+            let id = client.submit(Submission { jobs: vec![all], key: None }).await.expect("it is taken").jobs[0];
+            ended(&client, id).await;
+        }
+        bed
+    }
+
+    /// Kills the server, as a crash does, and starts it again where it was.
+    pub(crate) async fn restart(&mut self, options: &[&str], away: Duration) {
+        let at = self.address.clone();
+        drop(self.server.0.kill());
+        drop(self.server.0.wait());
+        tokio::time::sleep(away).await;
+        (self.server, self.address) = Self::serve(self.dir.path(), &at, options).await;
+    }
+
+    pub(crate) fn server_pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    pub(crate) fn worker_pids(&self) -> Vec<u32> {
+        self.workers.iter().map(Program::pid).collect()
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A connected client.
+    pub(crate) async fn client(&self) -> JobClient {
+        let endpoint = format!("http://{}", self.address).parse().expect("an address");
+        let connector = Connector::plain(endpoint).expect("no TLS");
+        let channel = until("a connection", async || connector.connect().await.ok()).await;
+        JobClient::new(channel, None).expect("a client")
+    }
+}
+
+/// Waits for what must come.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A job from its JSON.
+pub(crate) fn job(json: Value) -> JobSpec {
+    JobSpec::from_json(&json).expect("a job")
+}
+
+/// The job as an array.
+pub(crate) fn array(job: &JobSpec, count: u32) -> JobSpec {
+    let mut json = serde_json::to_value(job).expect("it can be written");
+    json["array"] = serde_json::json!({ "count": count });
+    self::job(json)
+}
+
+/// Waits for the end of a job, without asking twice for what is the same.
+pub(crate) async fn ended(client: &JobClient, id: JobId) {
+    let began = Instant::now();
+    loop {
+        let view = client.job(id, None, Duration::from_secs(20)).await.expect("the job is known");
+        if view.state.is_terminal() {
+            assert_eq!(view.state, orlop_core::machine::job::JobState::Completed, "{view:?}");
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{view:?}");
+    }
+}
