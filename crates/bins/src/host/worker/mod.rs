@@ -85,7 +85,10 @@ impl Agent {
     ///
     /// # Errors
     /// See [`AgentError`]. That the server cannot be reached is none.
-    pub async fn start(options: AgentOptions, link: Arc<dyn Link>) -> Result<Self, AgentError> {
+    pub async fn start(mut options: AgentOptions, link: Arc<dyn Link>) -> Result<Self, AgentError> {
+        // Attempts and their supervisors start in directories of their own: they must find it all the same.
+        let absolute = std::path::absolute(&options.state);
+        options.state = absolute.map_err(|error| StateError::Io(options.state.clone(), error))?;
         let state = State::open(&options.state, options.worker.as_ref())?;
         let mut spooled = SpoolOptions::new(options.state.join("spool"));
         (spooled.logs, spooled.fsync) = (options.spool_logs, options.spool_fsync);
