@@ -137,6 +137,10 @@ pub struct Quota {
     pub max_timeout_ms: Option<u64>,
     /// The most elements of one array.
     pub max_array: Option<u64>,
+    /// Bytes of artifacts that are stored; the server's to check, as bytes arrive.
+    pub max_artifact_bytes: Option<u64>,
+    /// Bytes of the log of one attempt; the server's to check, as the limit of what is submitted.
+    pub max_log_bytes_per_job: Option<u64>,
     /// What submits do at a placement limit.
     pub on_exceed: OnExceed,
 }
@@ -154,6 +158,8 @@ impl Default for Quota {
             max_gpus_by_kind: BTreeMap::new(),
             max_timeout_ms: None,
             max_array: None,
+            max_artifact_bytes: None,
+            max_log_bytes_per_job: None,
             on_exceed: OnExceed::default(),
         }
     }

@@ -7,6 +7,8 @@
 pub enum Fault {
     /// Results of old attempts are accepted.
     NoFence = 1,
+    /// A worker may speak of attempts that others had.
+    AnybodysAttempt,
     /// A repeated result is not known as one.
     ForgetAnswers,
     /// The next attempt keeps the number of the one before.
@@ -87,8 +89,9 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::NoFence,
+        Self::AnybodysAttempt,
         Self::ForgetAnswers,
         Self::SameToken,
         Self::NoCapacity,

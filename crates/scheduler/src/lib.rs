@@ -2,6 +2,10 @@
 //! fleet, filters and scores, quotas and fair shares, and the engine that turns events into effects, and offline packing with its
 //! bounds: [`packing`].
 //!
+//! Begin with [`engine::Scheduler`]: hand it jobs and workers as [`event::Event`]s and get decisions as [`effect::Effect`]s;
+//! [`engine::Scheduler::explain`] says why a job waits, [`engine::Scheduler::demand`] what the fleet lacks. Each of these,
+//! and each way to pack, has an example that runs as it stands.
+//!
 //! Pure, like `orlop_core` and `orlop_dag`: no async runtime, no I/O, no clock, no randomness, no global state. It knows
 //! resources and workers; it never knows flows.
 

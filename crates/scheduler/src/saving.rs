@@ -1,6 +1,8 @@
 //! What a tenant saves its limits for: the job, and those that wait longest for these limits. Owns the record; who saves for
 //! whom and for how long is decided by the engine.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::queue::Key;
@@ -32,11 +34,15 @@ pub(crate) struct Saving {
     pub(crate) goal: Option<Goal>,
     /// The timer that looks at those that are watched is set.
     pub(crate) timer: bool,
+    /// Whether the workers that are there could hold the first job of a queue if they were empty, as far as that was asked
+    /// since these or the limits last changed.
+    #[serde(default)]
+    pub(crate) possible: BTreeMap<u32, bool>,
 }
 
 impl Saving {
-    /// Whether there is anybody that it is or may be saved for.
+    /// Whether there is anybody that it is or may be saved for, be it with other workers.
     pub(crate) fn is_on(&self) -> bool {
-        self.goal.is_some() || self.watched.iter().any(Option::is_some)
+        self.goal.is_some() || self.watched.iter().any(Option::is_some) || self.possible.values().any(|known| !known)
     }
 }

@@ -16,7 +16,7 @@
 //! So whatever an event or its effects name is looked up after the call, and nothing else has changed. Rows of final jobs
 //! are read back only while an attempt of theirs is not known to have ended. Not stored, and begun anew by a restart:
 //! reservations, what was freed by preemption, credit of bands, run times of classes, counts of losses and failed starts
-//! of workers, probation, the rate of submits.
+//! of workers, probation, the rate of submits. A worker that is named and has no row means nobody.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,6 +144,8 @@ pub struct UnitRow {
     pub answered: bool,
     /// That attempt was given up, so that what it still says may be adopted.
     pub lost: bool,
+    /// Who had that attempt: nobody else can bring it back.
+    pub lost_by: Option<WorkerId>,
     /// It has started once, so that it cannot expire.
     pub started: bool,
     /// Own failures that were retried.

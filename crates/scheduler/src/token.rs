@@ -40,6 +40,11 @@ pub struct WorkerKey {
     pub generation: u32,
 }
 
+impl WorkerKey {
+    /// That of no worker.
+    pub(crate) const NOBODY: Self = Self { index: crate::table::NONE, generation: 0 };
+}
+
 impl fmt::Display for WorkerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "w{}.{}", self.index, self.generation)

@@ -6,7 +6,7 @@ use orlop_scheduler::testing::{Choices, Shape, World};
 /// The most events of one history; more only take longer.
 const LONGEST: usize = 1000;
 
-/// A policy by the first byte, in its upper half with preemption, then a choice a byte.
+/// A policy and the kind of world by the first byte, then a choice a byte.
 pub fn scheduler_events(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let policy = Policy::ALL[usize::from(*first) % Policy::ALL.len()];
@@ -15,7 +15,9 @@ pub fn scheduler_events(bytes: &[u8]) {
         preemption: *first >= 128,
         backlog: first & 64 != 0,
         snapshots: first & 32 != 0,
-        ..Shape::default()
+        operators: first & 16 != 0,
+        prefill: first & 24 == 8,
+        restarts: first & 20 == 4,
     };
     let made = World::new(shape, Choices::from_bytes(rest));
     assert!(made.is_ok(), "the world's configuration is right");

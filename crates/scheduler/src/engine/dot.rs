@@ -30,7 +30,8 @@ impl Scheduler {
         let first = *heads.first()?;
         let place = self.grown.filter(|place| self.table.is_open(*place));
         let chosen = place.and_then(|place| self.most_along(&heads, place)).unwrap_or(first);
-        // Nobody is forgotten here: the chosen one may not fit, and wait on.
+        // Nobody is forgotten here: the chosen one may not fit, and wait on. Whoever would fit nowhere is counted as well, since
+        // only a search each would tell: it is tried the sooner for it, and passed over no more often than it may be.
         for (entry, place) in heads.iter().zip(places).take_while(|(entry, _)| entry.key < chosen.key) {
             if let Some((queue, place)) = self.queues.get_mut(entry.queue as usize).zip(place) {
                 queue.passes.count(place);

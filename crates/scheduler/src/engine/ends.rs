@@ -12,6 +12,7 @@ use crate::effect::{Effect, Reason, WorkerReason};
 use crate::fault::{Fault, fault};
 use crate::job::Overlap;
 use crate::table::NONE;
+use crate::token::WorkerKey;
 
 /// How an end looks to the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +100,7 @@ impl Scheduler {
         &mut self,
         unit: Unit,
         mut life: Life,
-        worker: u32,
+        worker: WorkerKey,
         ending: Ending,
         effects: &mut Vec<Effect>,
     ) -> bool {
@@ -204,7 +205,7 @@ impl Scheduler {
             self.member_ended(attempt.unit, (attempt.member, attempt.worker), Some(lost), effects);
             return;
         }
-        if self.move_on(attempt.unit, life, attempt.worker, lost, effects)
+        if self.move_on(attempt.unit, life, self.key_of(attempt.worker), lost, effects)
             && let Some(mut life) = self.life(attempt.unit).filter(|life| !life.state.is_terminal())
         {
             life.lost = !fault(Fault::NoAdoption);
@@ -236,6 +237,8 @@ impl Scheduler {
         if let Some(mut life) = self.life(attempt.unit).filter(|life| life.live == slot) {
             life.live = NONE;
             self.set_life(attempt.unit, life);
+            let id = self.workers.get(attempt.worker).map(|worker| worker.id.clone());
+            id.filter(|_| life.may_return_elsewhere()).and_then(|id| self.parted.insert(attempt.unit, id));
         }
     }
 

@@ -195,14 +195,14 @@ impl Scheduler {
             Some(Misfit::NeverFits)
         } else if class.fits(&self.table.spot(place), &self.requests) {
             None
-        } else if worker.reserved {
-            Some(Misfit::Reserved)
-        } else if !self.table.is_whole(place) {
-            Some(Misfit::Overdrawn)
         } else if self.table.free(SLOTS, place) < 1 {
             Some(Misfit::MaxJobs)
-        } else {
+        } else if !lacking.is_empty() {
             Some(Misfit::Capacity)
+        } else if !self.table.is_whole(place) {
+            Some(Misfit::Overdrawn)
+        } else {
+            Some(Misfit::Reserved)
         };
         WorkerFit { worker: self.key_of(number), misfit, lacking }
     }

@@ -1,5 +1,6 @@
 //! Gangs: one decision for all members, one outcome (section 2.7). Owns which workers a gang gets and how the ends of its
-//! members become the end of its attempt: the first that fails ends the others.
+//! members become the end of its attempt: the first that fails ends the others. A member that is given up has failed: of a
+//! gang nothing is adopted late, since its other members were told to end by then.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::effect::{CancelReason, Effect, Reason};
 use crate::fault::{Fault, fault};
 use crate::score::scan::tie;
 use crate::table::NONE;
+use crate::token::WorkerKey;
 
 /// The newest attempt of a gang.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +29,7 @@ pub(super) struct Members {
     /// Whose result was accepted.
     pub(super) answered: Vec<bool>,
     /// How the first failing member ended, and on which worker.
-    pub(super) ending: Option<(Ending, u32)>,
+    pub(super) ending: Option<(Ending, WorkerKey)>,
 }
 
 impl Members {
@@ -179,6 +181,7 @@ impl Scheduler {
         ending: Option<Ending>,
         effects: &mut Vec<Effect>,
     ) {
+        let worker = self.key_of(worker);
         let Some(members) = self.gangs.get_mut(&unit.job) else { return };
         if let Some(slot) = members.slots.get_mut(member as usize) {
             *slot = NONE;

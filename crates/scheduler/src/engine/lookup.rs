@@ -46,6 +46,9 @@ impl Scheduler {
 
     /// Writes where a unit stands.
     pub(super) fn set_life(&mut self, unit: Unit, life: Life) {
+        if !self.parted.is_empty() && !life.may_return_elsewhere() {
+            self.parted.remove(&unit);
+        }
         let Some(job) = self.jobs.get_mut(unit.job) else { return };
         if job.array == NONE {
             job.life = life;
@@ -109,6 +112,11 @@ impl Scheduler {
             Some(_) if self.workers.generation(key.index) == key.generation => Ok(key.index),
             _ => Err(EventError::UnknownWorker(key)),
         }
+    }
+
+    /// The worker that a unit should rather not get, while anything is known of it.
+    pub(super) fn avoided(&self, life: &Life) -> u32 {
+        self.worker_at(life.avoid).unwrap_or(NONE)
     }
 
     pub(super) fn key_of(&self, worker: u32) -> WorkerKey {

@@ -50,10 +50,21 @@ impl Scheduler {
                 past.is_some_and(|past| past.answered || self.had_answer(job, past.attempt, reference.member))
             },
             current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
-            lost_newest: newest && life.lost,
+            lost_newest: newest && life.lost && self.had(unit, &life, worker),
             admissible: !starts || self.may_adopt(unit.job, live, worker),
         };
         Some(Judged { verdict: facts.judge(), unit, life, slot })
+    }
+
+    /// Whether the newest attempt of a unit, which was given up, was a worker's; of one that has left, in any incarnation.
+    fn had(&self, unit: Unit, life: &Life, worker: u32) -> bool {
+        if fault(Fault::AnybodysAttempt) {
+            return true;
+        }
+        match self.attempts.get(life.live) {
+            Some(attempt) => attempt.worker == worker,
+            None => self.parted.get(&unit).is_some_and(|id| self.workers.get(worker).is_some_and(|w| w.id == *id)),
+        }
     }
 
     /// Whether the newest token of a unit, of a gang its member's, has an accepted result.
@@ -291,7 +302,7 @@ impl Scheduler {
             self.member_ended(judged.unit, (member, worker), failed, effects);
             return;
         }
-        if !self.move_on(judged.unit, life, worker, ending, effects) {
+        if !self.move_on(judged.unit, life, self.key_of(worker), ending, effects) {
             self.is_over(judged.unit, life);
         }
     }
@@ -333,7 +344,7 @@ impl Scheduler {
                 if self.is_gang(judged.unit.job) {
                     self.member_ended(judged.unit, (reference.member, worker), Some(ending), effects);
                 } else {
-                    self.move_on(judged.unit, judged.life, worker, ending, effects);
+                    self.move_on(judged.unit, judged.life, key, ending, effects);
                 }
             }
             Some(_) => {}

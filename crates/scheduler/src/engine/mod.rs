@@ -77,7 +77,7 @@ pub use rows::MemberEnd;
 pub use snapshot::Snapshot;
 use timer::Timers;
 pub use view::{FleetUse, JobView, TenantView, WorkerView};
-pub use waiting::Waiting;
+pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 
 /// The scheduler as a value: hand it events, ask it for rounds, carry out its effects.
 ///
@@ -146,6 +146,10 @@ pub struct Scheduler {
     /// Jobs of which something was assigned and had not started when they would have expired.
     #[serde(default)]
     overdue: BTreeSet<u32>,
+
+    /// Who had the newest attempt of units that was given up and left with its worker: only that worker can bring it back.
+    #[serde(with = "crate::table::stored::pairs")]
+    parted: BTreeMap<Unit, WorkerId>,
 
     specs: Vec<Spec>,
     #[serde(with = "crate::table::stored::pairs")]
@@ -266,6 +270,7 @@ impl Scheduler {
             finished: VecDeque::new(),
             given_up: BTreeMap::new(),
             overdue: BTreeSet::new(),
+            parted: BTreeMap::new(),
             specs: Vec::new(),
             spec_numbers: BTreeMap::new(),
             recent: Vec::new(),

@@ -46,7 +46,7 @@ pub(super) struct Choice {
 
 impl Scheduler {
     /// Jobs for which attempts were ended and that have not started yet, and the workers that are kept for them. Each of
-    /// these is among [`Scheduler::reservations`], and its tenant is charged as if it ran.
+    /// these is among [`Scheduler::reservations`], and its tenant is charged as if it ran. Cost: linear in reservations.
     pub fn preemptions(&self) -> impl Iterator<Item = (JobId, WorkerKey)> {
         let held = self.reservations.iter().filter(|kept| kept.is_held());
         held.flat_map(move |kept| {

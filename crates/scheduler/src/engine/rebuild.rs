@@ -21,8 +21,9 @@ use crate::event::{Capabilities, DrainOrder, GpuDevices};
 use crate::fault::{Fault, fault};
 use crate::fleet::dims::Dim;
 use crate::job::{JobSpec, Overlap};
-use crate::stored::{ArrayRow, AttemptRow, Body, GpuShape, Incarnation, JobRow, Stored, UnitRow, WorkerRow};
+use crate::stored::{ArrayRow, AttemptRow, Body, GangEnd, GpuShape, Incarnation, JobRow, Stored, UnitRow, WorkerRow};
 use crate::table::NONE;
+use crate::token::WorkerKey;
 
 /// Stored rows that contradict each other.
 fn wrong<T>(what: impl ToString, problem: &'static str) -> Result<T, EventError> {
@@ -204,6 +205,9 @@ impl Scheduler {
         if row.state == JobState::Backoff {
             self.timers.set(row.due.unwrap_or(self.now), Timer::Backoff(unit, self.jobs.generation(unit.job)));
         }
+        if let Some(id) = row.lost_by.as_ref().filter(|_| row.lost && !row.state.is_terminal()) {
+            self.parted.insert(unit, id.clone());
+        }
         let number = |epoch: Epoch| self.number_of(epoch);
         let past: Vec<Past> = row
             .earlier
@@ -221,10 +225,8 @@ impl Scheduler {
             let mut members = Members::new(vec![NONE; size as usize]);
             if let Some(gang) = &row.gang {
                 members.answered.iter_mut().zip(&gang.answered).for_each(|(known, stored)| *known = *stored);
-                let at = |end: &crate::stored::GangEnd| {
-                    end.worker.as_ref().and_then(|worker| workers.get(worker)).copied().unwrap_or(NONE)
-                };
-                members.ending = gang.ending.as_ref().map(|end| (end.end.0, at(end)));
+                let named = |end: &GangEnd| self.named(end.worker.as_ref(), workers);
+                members.ending = gang.ending.as_ref().map(|end| (end.end.0, named(end)));
             }
             self.gangs.insert(unit.job, members);
         }
@@ -240,7 +242,7 @@ impl Scheduler {
             infra: row.infra,
             attempt: if fault(Fault::RebuiltTokens) { 0 } else { row.attempt },
             epoch: self.number_of(row.epoch),
-            avoid: row.avoid.as_ref().and_then(|worker| workers.get(worker)).copied().unwrap_or(NONE),
+            avoid: self.named(row.avoid.as_ref(), workers),
             due,
             ..Life::new(row.state)
         }
@@ -417,6 +419,11 @@ impl Scheduler {
             })
         };
         self.classes.get(spec.class)?.requests.iter().copied().find(holds)
+    }
+
+    /// The key of a worker by its name.
+    fn named(&self, worker: Option<&Incarnation>, workers: &BTreeMap<Incarnation, u32>) -> WorkerKey {
+        worker.and_then(|worker| workers.get(worker)).map_or(WorkerKey::NOBODY, |number| self.key_of(*number))
     }
 
     fn number_of(&self, epoch: Epoch) -> u32 {

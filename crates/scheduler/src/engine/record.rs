@@ -15,6 +15,7 @@ use crate::event::{Capabilities, DrainOrder};
 use crate::job::JobSpec;
 use crate::table::{NONE, RangeMap, RangeSet};
 use crate::tenant::Demand;
+use crate::token::WorkerKey;
 
 /// A single job, an element of an array, or a gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub(super) struct Life {
     /// Slot of the newest attempt while anything is known of it; of a gang, of the first member.
     pub(super) live: u32,
     /// Worker that it should rather not get.
-    pub(super) avoid: u32,
+    pub(super) avoid: WorkerKey,
     /// When its backoff ends; while it is Pending, when its gate opens.
     pub(super) due: u64,
 }
@@ -61,9 +62,14 @@ impl Life {
             attempt: 0,
             epoch: 0,
             live: NONE,
-            avoid: NONE,
+            avoid: WorkerKey::NOBODY,
             due: 0,
         }
+    }
+
+    /// Whether its newest attempt was given up and left with its worker: it may return with a later incarnation.
+    pub(super) fn may_return_elsewhere(&self) -> bool {
+        self.lost && self.live == NONE && !self.state.is_terminal()
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) struct Head {
 
 impl Scheduler {
     /// Reserved workers: the job, the worker, and when all workers of the job are free for it at the latest, if anybody
-    /// knows. A gang has an entry for each of its workers.
+    /// knows. A gang has an entry for each of its workers. Cost: linear in them.
     pub fn reservations(&self) -> impl Iterator<Item = (JobId, WorkerKey, Option<u64>)> {
         self.reservations.iter().flat_map(move |kept| {
             let job = self.jobs.get(kept.job).map(|job| job.id);

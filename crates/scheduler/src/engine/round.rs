@@ -222,7 +222,8 @@ impl Scheduler {
     }
 
     /// How many more attempts of a queue the tenant's limits allow beside what it saves for another, by the request vectors
-    /// that they allow `members` of at all.
+    /// that they allow `members` of at all: members of a gang may get different kinds of GPUs, but which is known only
+    /// once their workers are, so each kind has to allow all of them, as at submit.
     pub(super) fn room(
         &self,
         (tenant, queue): (u32, u32),
@@ -258,7 +259,7 @@ impl Scheduler {
     fn place_run(&mut self, turn: Turn, (most, allowed): (u32, &[u32]), effects: &mut Vec<Effect>) -> u32 {
         let Some((key, entry)) = self.head(turn.entry.queue) else { return 0 };
         let unit = self.peek(entry.job);
-        let avoid = self.life(unit).map_or(NONE, |life| life.avoid);
+        let avoid = self.life(unit).map_or(NONE, |life| self.avoided(&life));
         let most = if avoid == NONE { most } else { 1 };
         let likes = self.likes_of(entry.job);
         let mut found = std::mem::take(&mut self.shortlist);
@@ -335,7 +336,7 @@ impl Scheduler {
         while placed < times {
             let Some((key, entry)) = self.head(turn.entry.queue) else { break };
             let unit = self.peek(entry.job);
-            let avoids = self.life(unit).is_some_and(|life| life.avoid != NONE);
+            let avoids = self.life(unit).is_some_and(|life| self.avoided(&life) != NONE);
             if key.0 != step || (placed > 0 && avoids) || self.likes_of(entry.job) != likes {
                 break;
             }

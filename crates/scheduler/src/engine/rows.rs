@@ -1,27 +1,52 @@
 //! Rows for a store: where units, attempts and workers stand, one by one. Owns the way out; `rebuild` is the way back.
 
-use orlop_core::id::{Epoch, JobId};
+use orlop_core::id::{Epoch, JobId, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::Scheduler;
 use super::ends::Ending;
-use super::record::{Attempt, Unit};
-use crate::effect::Start;
+use super::record::{Attempt, Life, Unit};
+use crate::effect::{Reason, Start};
 use crate::fleet::dims::Dim;
 use crate::stored::{AttemptRow, GangEnd, GangRow, GpuShape, Incarnation, TokenRow, UnitRow, WorkerRow};
 use crate::table::NONE;
 use crate::token::{AttemptRef, WorkerKey};
 use orlop_core::machine::attempt::AttemptState;
-use orlop_core::machine::job::JobState;
+use orlop_core::machine::job::{self, JobState};
 
 /// How a member of a gang ended, as a value to be stored and given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MemberEnd(pub(super) Ending);
 
+impl MemberEnd {
+    /// How a member ended whose attempt is stored in a state, with the exit code of a failure; `permanent`: another worker
+    /// would not help. None if it has not ended, or well.
+    #[must_use]
+    pub fn of(state: AttemptState, exit_code: Option<i32>, permanent: bool) -> Option<Self> {
+        let ending = match state {
+            AttemptState::Failed => {
+                Ending { exit_code, ..Ending::of(job::Event::ResultFailed, Reason::Exit(exit_code)) }
+            }
+            AttemptState::TimedOut => Ending::of(job::Event::ResultTimedOut, Reason::TimedOut),
+            AttemptState::Cancelled => Ending::of(job::Event::Drained, Reason::Drained),
+            AttemptState::Preempted => Ending::of(job::Event::Preempted, Reason::Preempted),
+            AttemptState::StartFailed => {
+                Ending { permanent, ..Ending::of(job::Event::StartFailed, Reason::StartFailed) }
+            }
+            AttemptState::Rejected => Ending { permanent, ..Ending::of(job::Event::Rejected, Reason::Rejected) },
+            AttemptState::Revoked => Ending::of(job::Event::Revoked, Reason::Revoked),
+            AttemptState::Lost => Ending::of(job::Event::WorkerLost, Reason::WorkerLost),
+            _ => return None,
+        };
+        Some(Self(ending))
+    }
+}
+
 impl Scheduler {
     /// The row of a single job or gang, or of an element of an array; none if it is not known, not even as a final one.
-    /// Elements that were never assigned have no attempt and stand in ranges.
+    /// Elements that were never assigned have no attempt and stand in ranges. Cost: as of [`Scheduler::job`], and linear in
+    /// its tokens.
     #[must_use]
     pub fn unit_row(&self, job: JobId, element: Option<u32>) -> Option<UnitRow> {
         let unit = Unit { job: self.job_slot(job).ok()?, index: element.unwrap_or(0) };
@@ -41,7 +66,7 @@ impl Scheduler {
             answered: members.answered.clone(),
             ending: members
                 .ending
-                .map(|(ending, worker)| GangEnd { end: MemberEnd(ending), worker: self.incarnation(worker) }),
+                .map(|(ending, worker)| GangEnd { end: MemberEnd(ending), worker: self.incarnation_at(worker) }),
         });
         Some(UnitRow {
             state: life.state,
@@ -49,10 +74,11 @@ impl Scheduler {
             epoch: if life.attempt == 0 { Epoch::default() } else { self.epoch_at(life.epoch) },
             answered: life.answered,
             lost: life.lost,
+            lost_by: self.loser(unit, &life),
             started: life.started,
             retries: u32::from(life.retries),
             infra: life.infra,
-            avoid: self.incarnation(life.avoid),
+            avoid: self.incarnation_at(life.avoid),
             due: (life.state == JobState::Backoff).then_some(life.due),
             earlier: earlier.collect(),
             gang,
@@ -101,7 +127,7 @@ impl Scheduler {
         })
     }
 
-    /// The row of a worker; none if the incarnation is not known any more.
+    /// The row of a worker; none if the incarnation is not known any more. Cost: constant.
     #[must_use]
     pub fn worker_row(&self, key: WorkerKey) -> Option<WorkerRow> {
         let number = self.worker_at(key).ok()?;
@@ -113,6 +139,17 @@ impl Scheduler {
             cordoned: worker.cordoned,
             drain: worker.drain,
         })
+    }
+
+    /// Whose attempt it was that was given up.
+    fn loser(&self, unit: Unit, life: &Life) -> Option<WorkerId> {
+        let attempt = self.attempts.get(life.live).filter(|_| life.lost);
+        let worker = attempt.and_then(|attempt| self.workers.get(attempt.worker)).map(|worker| &worker.id);
+        worker.or_else(|| self.parted.get(&unit)).cloned()
+    }
+
+    fn incarnation_at(&self, key: WorkerKey) -> Option<Incarnation> {
+        self.incarnation(self.worker_at(key).ok()?)
     }
 
     fn incarnation(&self, worker: u32) -> Option<Incarnation> {

@@ -144,10 +144,17 @@ impl Scheduler {
         }
         self.check_feeds()?;
         self.check_given_up()?;
+        self.check_parted()?;
         must(listed == self.attempts.len(), "an attempt is listed by no worker")?;
         let mut preemptibles = Preemptibles::default();
         self.attempts.iter().for_each(|(slot, attempt)| preemptibles.insert(slot, attempt));
         must(preemptibles == self.preemptibles, "an attempt that may be preempted is not known, or another is")
+    }
+
+    /// Who had an attempt is kept only as long as that may return.
+    fn check_parted(&self) -> Result<(), Fault> {
+        let may = |unit: &Unit| self.life(*unit).is_some_and(|life| life.may_return_elsewhere());
+        must(self.parted.keys().all(may), "an attempt may return that its unit knows nothing of")
     }
 
     /// No job is forgotten while an attempt of it may hold capacity.

@@ -17,10 +17,9 @@ use crate::class::request::Request;
 use crate::fault::{Fault, fault};
 use crate::queue::{Key, LaneEntry};
 use crate::saving::{Goal, Watched};
-use crate::table::NONE;
 
 impl Scheduler {
-    /// Tenants that save their limits for a job, and the job.
+    /// Tenants that save their limits for a job, and the job. Cost: linear in tenants.
     pub fn savings(&self) -> impl Iterator<Item = (&TenantName, JobId)> {
         self.tenants.iter().filter_map(|tenant| {
             let goal = tenant.saving.goal?;
@@ -75,17 +74,54 @@ impl Scheduler {
         !saved.is_empty() && !tenant.zip(request).is_some_and(spares)
     }
 
-    /// The first queue of a tenant and band that the limits could ever allow: who waits for other limits stands in nobody's
-    /// way. Cost: linear in the queues of the lane.
+    /// The first queue of a tenant and band that the limits could ever allow and the workers could ever hold, as far as that is
+    /// known: who waits for other limits or workers stands in nobody's way. Cost: linear in the queues of the lane.
     pub(super) fn first_line(&self, tenant: u32, band: usize) -> Option<LaneEntry> {
-        let lane = self.tenants.get(tenant as usize)?.lanes.get(band)?;
+        let record = self.tenants.get(tenant as usize)?;
+        let hopeless = |entry: &LaneEntry| record.saving.possible.get(&entry.queue) == Some(&false);
+        let stands = |entry: &LaneEntry| !hopeless(entry) && self.could_allow(tenant, entry.queue);
+        let lane = record.lanes.get(band)?;
         let first = lane.entries.iter().min_by_key(|entry| entry.key)?;
-        if self.could_allow(tenant, first.queue) {
+        if stands(first) {
             return Some(*first);
         }
         let mut lines = lane.entries.clone();
         lines.sort_unstable_by_key(|entry| entry.key);
-        lines.into_iter().find(|entry| self.could_allow(tenant, entry.queue))
+        lines.into_iter().find(stands)
+    }
+
+    /// The same, by what workers there are. Cost: as said there, and linear in workers for each queue of which that is not
+    /// known.
+    fn first_possible(&mut self, tenant: u32, band: usize) -> Option<LaneEntry> {
+        loop {
+            let line = self.first_line(tenant, band)?;
+            if self.is_possible(tenant, line.queue) {
+                return Some(line);
+            }
+        }
+    }
+
+    /// Whether the workers that are there could ever hold the first job of a queue; what is found is kept.
+    fn is_possible(&mut self, number: u32, queue: u32) -> bool {
+        let known = |tenant: &crate::tenant::Tenant| tenant.saving.possible.get(&queue).copied();
+        if let Some(known) = self.tenants.get(number as usize).and_then(known) {
+            return known;
+        }
+        let possible = self.could_ever(number, queue);
+        if let Some(tenant) = self.tenants.get_mut(number as usize) {
+            tenant.saving.possible.insert(queue, possible);
+        }
+        possible
+    }
+
+    /// Limits or workers are others: what is saved for may not be the first any more that could ever run.
+    fn judge_goal(&mut self, number: u32) {
+        let Some(tenant) = self.tenants.get_mut(number as usize) else { return };
+        tenant.saving.possible.clear();
+        let Some(goal) = tenant.saving.goal else { return };
+        if self.first_possible(number, goal.band).is_none_or(|line| line.queue != goal.queue) {
+            self.end_saving(number);
+        }
     }
 
     /// Whether the limits could ever allow the jobs of a queue, by what workers are known to have.
@@ -95,7 +131,7 @@ impl Scheduler {
 
     /// A queue was stopped: if it is the first of its tenant and band, it is watched from now on.
     pub(super) fn watch_stopped(&mut self, turn: &Turn) {
-        if self.first_line(turn.tenant, turn.band).is_some_and(|first| first.class == turn.entry.class) {
+        if self.first_possible(turn.tenant, turn.band).is_some_and(|first| first.class == turn.entry.class) {
             self.watch(turn.tenant, turn.band);
         }
     }
@@ -124,7 +160,7 @@ impl Scheduler {
     /// it leaves, also while only room is missing: else jobs that come and go would stop it now by the limits and now by what
     /// they hold, and it would never have waited long for either.
     fn watch(&mut self, number: u32, band: usize) {
-        let line = self.first_line(number, band);
+        let line = self.first_possible(number, band);
         let lacks = line.is_some_and(|line| self.lacks(number, &line));
         let head = line.and_then(|line| self.head(line.queue));
         let (now, due) = (self.now, self.now.saturating_add(self.config.reserve_after));
@@ -171,18 +207,15 @@ impl Scheduler {
     /// A job stands in a queue: if it comes before the one that its tenant saves for, that is not the first any more.
     pub(super) fn pass_savings(&mut self, number: u32, queue: u32, (band, key): (usize, Key)) {
         let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
-        if goal.is_some_and(|goal| goal.band == band && key < goal.key) && self.could_allow(number, queue) {
+        let first = goal.is_some_and(|goal| goal.band == band && key < goal.key) && self.could_allow(number, queue);
+        if first && self.is_possible(number, queue) {
             self.end_saving(number);
         }
     }
 
     /// The limits of a tenant have changed: others may be the first of their bands that these could ever allow.
     pub(super) fn limits_changed(&mut self, number: u32) {
-        let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
-        let first = |goal: &Goal| self.first_line(number, goal.band).is_some_and(|line| line.queue == goal.queue);
-        if goal.is_some_and(|goal| !first(&goal)) {
-            self.end_saving(number);
-        }
+        self.judge_goal(number);
         self.saving_due(number);
     }
 
@@ -197,18 +230,14 @@ impl Scheduler {
 
     /// Savings end for what could never run by now. Cost: none unless limits or workers changed.
     pub(super) fn review_savings(&mut self) {
-        if std::mem::take(&mut self.fleet_moved) {
-            for number in
-                (0_u32..).zip(&self.tenants).filter(|(_, tenant)| tenant.saving.is_on()).map(|(number, _)| number)
-            {
-                self.thrifty.push(number);
-            }
+        if !std::mem::take(&mut self.fleet_moved) {
+            return;
         }
-        for at in 0..self.thrifty.len() {
-            let number = self.thrifty.get(at).copied().unwrap_or(NONE);
-            let goal = self.tenants.get(number as usize).and_then(|tenant| tenant.saving.goal);
-            if goal.is_some_and(|goal| !self.could_ever(number, goal.queue)) {
-                self.end_saving(number);
+        for number in (0..self.tenants.len()).filter_map(|number| u32::try_from(number).ok()) {
+            let concerned = self.tenants.get(number as usize).is_some_and(|tenant| tenant.saving.is_on());
+            self.judge_goal(number);
+            if concerned {
+                self.thrifty.push(number);
             }
         }
     }
@@ -236,9 +265,7 @@ impl Scheduler {
         watched.sort_unstable();
         let (due, early): (Vec<_>, Vec<_>) = watched.into_iter().partition(|(at, ..)| *at <= self.now);
         for (_, _, band) in due {
-            let Some(line) = self.first_line(number, band).filter(|line| self.could_ever(number, line.queue)) else {
-                continue;
-            };
+            let Some(line) = self.first_possible(number, band) else { continue };
             let Some((key, entry)) = self.head(line.queue) else { continue };
             if let Some(tenant) = self.tenants.get_mut(number as usize) {
                 tenant.saving.goal = Some(Goal { job: entry.job, queue: line.queue, band, key });

@@ -224,11 +224,13 @@ impl Scheduler {
         self.arrays.remove(array);
         self.gangs.remove(&slot);
         self.overdue.remove(&slot);
+        let all = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
+        let parted: Vec<Unit> = self.parted.range(all.clone()).map(|(unit, _)| *unit).collect();
+        parted.iter().for_each(|unit| drop(self.parted.remove(unit)));
         if self.past.is_empty() {
             return;
         }
-        let tokens = Unit { job: slot, index: 0 }..=Unit { job: slot, index: u32::MAX };
-        let units: Vec<Unit> = self.past.range(tokens).map(|(unit, _)| *unit).collect();
+        let units: Vec<Unit> = self.past.range(all).map(|(unit, _)| *unit).collect();
         units.iter().for_each(|unit| drop(self.past.remove(unit)));
         let members: Vec<_> = self.past_members.range((slot, 0)..=(slot, u32::MAX)).map(|(key, _)| *key).collect();
         members.iter().for_each(|key| drop(self.past_members.remove(key)));

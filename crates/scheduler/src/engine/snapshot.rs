@@ -12,7 +12,7 @@ use crate::fault::{Fault, fault};
 use crate::queue::Lane;
 
 /// The form of what is written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The state of a scheduler, in any format of serde.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use orlop_core::machine::job;
 use orlop_core::machine::verdict::Verdict;
 
 use super::ends::Ending;
+use super::message::Judged;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, Reason};
 use crate::event::Kept;
@@ -20,7 +21,9 @@ impl Scheduler {
         let kept_refs: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
         // Whoever was sent ahead and runs by now is the one that inherited, whatever the order here.
         for kept in kept.iter().rev().filter(|kept| kept.started) {
-            if let Some(judged) = self.judge(kept.attempt, number, true) {
+            let judged = self.judge(kept.attempt, number, true);
+            let own = |judged: &Judged| self.attempts.get(judged.slot).is_some_and(|attempt| attempt.worker == number);
+            if let Some(judged) = judged.filter(own) {
                 self.feeds.put_first(judged.slot, &self.attempts);
             }
         }
@@ -105,7 +108,7 @@ impl Scheduler {
             return;
         }
         if let Some(life) = life.filter(|life| life.live == slot)
-            && (life.lost || !self.move_on(attempt.unit, life, attempt.worker, lost, effects))
+            && (life.lost || !self.move_on(attempt.unit, life, self.key_of(attempt.worker), lost, effects))
         {
             self.is_over(attempt.unit, life);
         }

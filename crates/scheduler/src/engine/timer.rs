@@ -58,7 +58,7 @@ impl Timers {
 
 impl Scheduler {
     /// When to call again if nothing happens before, in monotonic milliseconds. May be earlier than anything is due; then
-    /// the call does nothing but work out the next time.
+    /// the call does nothing but work out the next time. Cost: constant.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let heap = self.timers.heap.peek().map(|Reverse((at, _))| *at);

@@ -98,7 +98,8 @@ pub struct FleetUse {
 const BAND: std::ops::RangeInclusive<f64> = 0.60..=0.85;
 
 impl Scheduler {
-    /// A job, or one of its elements; none if it is not known.
+    /// A job, or one of its elements; none if it is not known. Cost: constant, of an element logarithmic in those that left
+    /// the queue.
     #[must_use]
     pub fn job(&self, id: JobId, element: Option<u32>) -> Option<JobView> {
         let slot = self.job_slot(id).ok()?;
@@ -130,20 +131,20 @@ impl Scheduler {
         self.attempts.iter().any(|(_, known)| self.reference(known) == attempt)
     }
 
-    /// The attempts that hold capacity of a worker, in the order they came; of an unknown worker none.
+    /// The attempts that hold capacity of a worker, in the order they came; of an unknown worker none. Cost: linear in them.
     #[must_use]
     pub fn held_by(&self, worker: WorkerKey) -> Vec<AttemptRef> {
         let slots = self.worker_at(worker).map(|number| self.attempts_on(number)).unwrap_or_default();
         slots.into_iter().filter_map(|slot| self.attempts.get(slot)).map(|known| self.reference(known)).collect()
     }
 
-    /// Jobs that are known, arrays and gangs counting as one.
+    /// Jobs that are known, arrays and gangs counting as one. Cost: constant.
     #[must_use]
     pub fn jobs_known(&self) -> usize {
         self.jobs.len()
     }
 
-    /// A worker; none if the incarnation is not known any more.
+    /// A worker; none if the incarnation is not known any more. Cost: constant.
     #[must_use]
     pub fn worker_view(&self, key: WorkerKey) -> Option<WorkerView> {
         let number = self.worker_at(key).ok()?;
@@ -161,12 +162,12 @@ impl Scheduler {
         })
     }
 
-    /// All workers that are known, those that left lately included.
+    /// All workers that are known, those that left lately included. Cost: linear in workers.
     pub fn worker_keys(&self) -> impl Iterator<Item = WorkerKey> {
         self.workers.iter().map(|(number, _)| self.key_of(number))
     }
 
-    /// A tenant; none if nobody ever named it.
+    /// A tenant; none if nobody ever named it. Cost: logarithmic in tenants.
     #[must_use]
     pub fn tenant(&self, name: &TenantName) -> Option<TenantView> {
         let tenant = self.tenants.get(*self.tenant_numbers.get(name)? as usize)?;
@@ -189,7 +190,7 @@ impl Scheduler {
         std::array::from_fn(|band| (self.credit[band], self.was_ready[band]))
     }
 
-    /// Names of all tenants, in order of their names.
+    /// Names of all tenants, in order of their names. Cost: linear in tenants.
     pub fn tenant_names(&self) -> impl Iterator<Item = &TenantName> {
         self.tenant_numbers.keys()
     }

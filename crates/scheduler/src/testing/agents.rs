@@ -20,6 +20,14 @@ impl World<'_> {
         if self.choices.once_in(40) {
             attempt.attempt = attempt.attempt.wrapping_add(1);
         }
+        // Some speak of what others had, or of what their own earlier incarnation had.
+        let worker = if self.choices.once_in(12) {
+            let given_up = self.given_up();
+            attempt = self.choices.pick(&given_up).unwrap_or(attempt);
+            self.worker().unwrap_or(worker)
+        } else {
+            worker
+        };
         match self.choices.below(8) {
             0 => self.hear(Event::Accepted { attempt, worker }, worker),
             1 | 2 if self.model.live.get(&attempt).is_some_and(|live| live.waiting) => {
@@ -64,6 +72,8 @@ impl World<'_> {
         self.hear(event, worker)?;
         let after = self.model.units.get(&(attempt.job, attempt.index)).map(|unit| unit.state);
         let held = self.scheduler.holds(attempt);
+        let foreign = live.is_some_and(|live| live.worker != worker);
+        Law::Answers.demand(held || !foreign, || format!("{worker} ends {attempt}, which is not its own"))?;
         if let Some(live) = live.filter(|_| held) {
             debug_assert_eq!(running, after, "an attempt that goes on leaves its unit alone");
             self.model.live.insert(attempt, live);
@@ -84,7 +94,9 @@ impl World<'_> {
 
     pub(super) fn result(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Result<(), Broken> {
         let live = self.model.live.remove(&attempt);
-        let expected = self.expected(attempt, live.filter(|live| live.worker == worker));
+        // Who was forgotten is not heard at all: its next incarnation may say it again and gets the answer.
+        let heard = self.scheduler.worker_view(worker).is_some();
+        let expected = self.expected(attempt, live.filter(|live| live.worker == worker)).filter(|_| heard);
         let verdicts = self.verdicts(attempt, worker, outcome)?;
         Law::Answers.demand(verdicts.len() == 1, || format!("a result of {attempt} got {verdicts:?}"))?;
         if let Some(expected) = expected {
@@ -128,6 +140,7 @@ impl World<'_> {
             return if known { Err(Law::Answers.broken("a result was refused")) } else { Ok(vec![None]) };
         }
         self.store.event(self.now, &event);
+        self.said = Some((worker, vec![attempt]));
         let answers = self.effects.iter().filter_map(|effect| match effect {
             Effect::Verdict { attempt: of, verdict } if *of == attempt => Some(Some(*verdict)),
             _ => None,

@@ -10,7 +10,7 @@ use super::law::{Broken, Law};
 use super::model::{Model, UnitId, span};
 use crate::config::Config;
 use crate::effect::{Effect, Reason, WorkerReason};
-use crate::job::JobSpec;
+use crate::job::{JobSpec, Overlap};
 
 /// What is due when, and what was counted.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,14 @@ impl Deadlines {
                 let heard = model.machines.get(worker).map_or(0, |machine| machine.heard);
                 let silent = heard.saturating_add(config.heartbeat_timeout) <= now;
                 Law::Deadlines.demand(silent, || format!("{worker} is silent at {now} though it was heard at {heard}"))
+            }
+            Effect::Lost { attempt, .. } => {
+                let Some(live) = model.live.get(attempt).filter(|live| live.charged) else { return Ok(()) };
+                let forbids = model.spec(attempt.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
+                let heard = model.machines.get(&live.worker).map_or(0, |machine| machine.heard);
+                let over = !forbids || heard.saturating_add(config.reassign_after) <= now;
+                Law::Deadlines
+                    .demand(over, || format!("{attempt} is given up at {now}, its worker was heard at {heard}"))
             }
             _ => Ok(()),
         }

@@ -97,6 +97,7 @@ impl World<'_> {
         let _ = self.scheduler.round(self.now, u32::MAX, &mut self.effects);
         let placed = self.effects.iter().any(|effect| matches!(effect, Effect::Assign { .. }));
         self.credits.forget();
+        self.model.hopeless.clear();
         self.absorb(false)?;
         let live: Vec<(AttemptRef, WorkerKey)> =
             self.model.live.iter().map(|(attempt, live)| (*attempt, live.worker)).collect();

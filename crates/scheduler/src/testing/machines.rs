@@ -72,6 +72,7 @@ impl World<'_> {
                 kept.push(Kept { attempt, started: self.choices.once_in(2) });
             }
         }
+        self.claim(worker, &mut kept);
         self.honest(worker, &mut kept);
         let keeps: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
         let had: Vec<AttemptRef> =

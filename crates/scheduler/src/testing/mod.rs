@@ -4,6 +4,7 @@
 mod agents;
 mod amounts;
 mod choices;
+mod claims;
 mod credit;
 mod deadlines;
 mod directing;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use orlop_core::id::JobId;
+use orlop_core::id::{JobId, WorkerId};
 use orlop_core::machine::job::{self, JobState};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::{self, WorkerState};
@@ -13,7 +13,7 @@ use super::amounts::{Amounts, NOTHING, alternatives, needs, plus, totals, within
 use super::law::{Broken, Law};
 use crate::effect::{Effect, Part, Start};
 use crate::event::{Capabilities, Quota};
-use crate::job::{JobSpec, Runtime};
+use crate::job::{JobSpec, Overlap, Runtime};
 use crate::stored::GpuShape;
 use crate::token::{AttemptRef, WorkerKey};
 
@@ -65,6 +65,8 @@ pub(super) struct Machine {
     pub(super) draining: bool,
     /// When it was last heard.
     pub(super) heard: u64,
+    /// Its id, which its incarnations share.
+    pub(super) id: Option<WorkerId>,
 }
 
 /// Everything that effects said.
@@ -78,6 +80,8 @@ pub struct Model {
     /// Every token that was ever sent, and where.
     pub(super) sent: Vec<(AttemptRef, WorkerKey)>,
     pub(super) answered: BTreeSet<AttemptRef>,
+    /// Whose attempts these are.
+    pub(super) owners: BTreeMap<AttemptRef, WorkerId>,
     pub(super) machines: BTreeMap<WorkerKey, Machine>,
     pub(super) quotas: BTreeMap<String, Quota>,
     pub(super) paused: BTreeSet<String>,
@@ -86,6 +90,8 @@ pub struct Model {
     pub(super) reserved: BTreeMap<JobId, Vec<WorkerKey>>,
     /// For whom tenants save their limits.
     pub(super) savings: super::saving::Savings,
+    /// Shapes that at some time since the last round no worker that was there could have held.
+    pub(super) hopeless: BTreeSet<usize>,
     /// Shapes of jobs by number.
     pub(super) classes: Vec<Arc<JobSpec>>,
     revision: u64,
@@ -163,8 +169,11 @@ impl Model {
             }
             Effect::Quota { revision, .. } => self.number(*revision),
             // Who was given up is charged no more, but holds its worker's capacity.
-            Effect::Lost { attempt, .. } => {
+            Effect::Lost { attempt, held, .. } => {
                 self.live.entry(*attempt).and_modify(|live| live.charged = false);
+                if !held {
+                    self.live.remove(attempt);
+                }
                 Ok(())
             }
             Effect::Verdict { attempt, verdict } => self.verdict(*attempt, *verdict),
@@ -255,6 +264,8 @@ impl Model {
             format!("{attempt} got {devices:?}, which would not do for {:?}", spec.resources.gpus)
         })?;
         let holds = needs(spec, gpu);
+        let owner = machine.id.clone();
+        owner.and_then(|owner| self.owners.insert(attempt, owner));
         self.live.insert(attempt, Live { worker, holds, charged: true, waiting });
         self.sent.push((attempt, worker));
         self.capacity(worker)?;
@@ -290,7 +301,7 @@ impl Model {
     }
 
     /// What was just charged has passed no limit of its tenant.
-    fn quota(&self, job: JobId, new: &Amounts) -> Result<(), Broken> {
+    pub(super) fn quota(&self, job: JobId, new: &Amounts) -> Result<(), Broken> {
         let Some(spec) = self.spec(job) else { return Ok(()) };
         let held = self.charged(spec.tenant.as_str());
         let Some(quota) = self.quotas.get(spec.tenant.as_str()) else { return Ok(()) };
@@ -311,12 +322,15 @@ impl Model {
             cordoned: false,
             draining: false,
             heard: 0,
+            id: None,
         });
         machine.state = to;
         machine.counted |= !matches!(to, WorkerState::Creating | WorkerState::Registering);
         if to.is_terminal() {
             machine.counted = false;
-            self.live.retain(|_, live| live.worker != key);
+            // What must never overlap is given up only when its worker has been silent for long.
+            let forbids = |job: JobId| self.jobs.get(&job).is_some_and(|job| job.spec.overlap == Overlap::Forbid);
+            self.live.retain(|attempt, live| live.worker != key || forbids(attempt.job));
         }
         Ok(())
     }

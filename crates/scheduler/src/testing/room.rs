@@ -90,7 +90,11 @@ impl Model {
         if self.paused.contains(spec.tenant.as_str()) {
             return None;
         }
-        let allowed = self.allowed(spec, u64::from(spec.members()), held);
+        self.place_for(spec, &self.allowed(spec, u64::from(spec.members()), held), open)
+    }
+
+    /// Where a job could be placed by one of its vectors.
+    pub(super) fn place_for(&self, spec: &JobSpec, allowed: &[Amounts], open: &[Open<'_>]) -> Option<WorkerKey> {
         let most = |left: &Amounts| allowed.iter().map(|need| hosts(need, left)).max().unwrap_or(0);
         let seen = open.iter().filter(|(_, machine, _)| self.eligible(spec, machine));
         let Some(gang) = &spec.gang else {

@@ -26,6 +26,7 @@ impl World<'_> {
         })?;
         self.within_limit(limit)?;
         self.credits.forget();
+        self.model.hopeless.clear();
         self.absorb(!stats.limited)?;
         self.deadlines.fired(&self.model, (self.scheduler.now(), self.scheduler.config()))?;
         self.preemptions.check(&self.scheduler, &self.model, stats.limited)?;

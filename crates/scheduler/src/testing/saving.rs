@@ -32,12 +32,39 @@ fn told(scheduler: &Scheduler) -> BTreeMap<String, JobId> {
 }
 
 impl Model {
-    /// Before the effects of a call: what was saved for before and after it was so meanwhile.
+    /// Before the effects of a call: what was saved for before and after it was so meanwhile, unless workers have come since
+    /// the last round that could hold a job before it. That one is the first until it starts, which may be in this call.
     pub(super) fn begin_savings(&mut self, scheduler: &Scheduler) {
-        let after = told(scheduler);
-        for (tenant, saved) in &mut self.savings {
-            saved.sure = after.get(tenant) == Some(&saved.job);
+        if self.savings.is_empty() {
+            return;
         }
+        let after = told(scheduler);
+        self.note_hopeless();
+        let mut savings = std::mem::take(&mut self.savings);
+        for (tenant, saved) in &mut savings {
+            saved.sure = after.get(tenant) == Some(&saved.job) && self.is_first(saved.job);
+        }
+        self.savings = savings;
+    }
+
+    /// Notes which shapes no worker that is there could hold, if any tenant saves for anything.
+    fn note_hopeless(&mut self) {
+        let mut empty = self.open_or_kept();
+        empty.iter_mut().for_each(|(_, machine, left)| *left = totals(&machine.offer));
+        let could = |spec: &JobSpec| self.place_for(spec, &self.ever(spec), &empty).is_some();
+        let hopeless: Vec<usize> =
+            (0..).zip(&self.classes).filter(|(_, spec)| !could(spec)).map(|(number, _)| number).collect();
+        self.hopeless.extend(hopeless);
+    }
+
+    /// What a job needs, of a gang one member, by each of its alternatives that the limits of its tenant could ever allow.
+    fn ever(&self, spec: &JobSpec) -> Vec<Amounts> {
+        let quota = self.quotas.get(spec.tenant.as_str());
+        let ever = |need: &Amounts| {
+            let all = times(need, u64::from(spec.members()));
+            quota.is_none_or(|quota| admits(quota, &all, &all))
+        };
+        alternatives(spec).into_iter().map(|gpu| needs(spec, gpu)).filter(ever).collect()
     }
 
     /// What a tenant's limits have to leave for the job that it saves for, by each of its alternatives that they could ever
@@ -77,21 +104,23 @@ impl Model {
     }
 
     /// Whether a job is the first of its tenant and band but for those that the limits could never allow, by what somebody
-    /// has.
+    /// has, or no worker could hold.
     fn is_first(&self, job: JobId) -> bool {
         let Some(spec) = self.spec(job) else { return false };
         let (tenant, band) = (spec.tenant.as_str(), spec.priority.band().index());
         let quota = self.quotas.get(tenant);
-        let has = |dim: usize| self.machines.values().any(|machine| totals(&machine.offer)[dim] > 0);
+        // What only workers had that are gone is not known to a scheduler that began anew meanwhile.
+        let there = || self.machines.values().filter(|machine| machine.counted);
+        let has = |dim: usize| there().any(|machine| totals(&machine.offer)[dim] > 0);
         let could = |first: JobId| {
             let (Some(spec), Some(quota)) = (self.spec(first), quota) else { return true };
-            let offered = |name: &str| self.machines.values().any(|machine| machine.offer.extras.contains_key(name));
+            let offered = |name: &str| there().any(|machine| machine.offer.extras.contains_key(name));
             let mut extras = spec.resources.extras.iter().filter(|(_, amount)| **amount > 0);
             if !extras.all(|(name, _)| offered(name)) {
                 return false;
             }
-            let mut there = alternatives(spec).into_iter().filter(|gpu| gpu.is_none_or(has));
-            there.any(|gpu| {
+            let mut devices = alternatives(spec).into_iter().filter(|gpu| gpu.is_none_or(has));
+            devices.any(|gpu| {
                 let need = times(&needs(spec, gpu), u64::from(spec.members()));
                 admits(quota, &need, &need)
             })
@@ -99,7 +128,9 @@ impl Model {
         let lines = self.lines();
         let own: Vec<_> = lines.iter().filter(|line| line.tenant == tenant && line.band == band).collect();
         let key = own.iter().map(|line| line.first).find(|(_, (first, _))| *first == job);
-        key.is_some_and(|key| own.iter().all(|line| line.first >= key || !could(line.first.1.0)))
+        key.is_some_and(|key| {
+            own.iter().all(|line| line.first >= key || self.hopeless.contains(&line.class) || !could(line.first.1.0))
+        })
     }
 
     /// After a call: what the scheduler saves for now. Nothing that an effect put an end to is among it, and what is new has
@@ -112,6 +143,9 @@ impl Model {
     ) -> Result<(), Broken> {
         let law = Law::NoStarvation;
         let after = told(scheduler);
+        if !after.is_empty() {
+            self.note_hopeless();
+        }
         for (tenant, job) in &after {
             law.demand(self.is_first(*job), || {
                 format!("{tenant} saves for {job}, which is not the first of its band")

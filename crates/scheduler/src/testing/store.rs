@@ -45,7 +45,8 @@ pub(super) struct Store {
     /// What was submitted and may be admitted.
     submitted: Option<(JobId, Kept)>,
     units: BTreeSet<UnitId>,
-    named: BTreeMap<AttemptRef, Option<WorkerKey>>,
+    /// By whom, unless it is known who has it.
+    named: BTreeMap<AttemptRef, WorkerKey>,
     machines: BTreeSet<WorkerKey>,
 }
 
@@ -80,12 +81,14 @@ impl Store {
             | Event::Undrain { worker }
             | Event::Cordon { worker }
             | Event::Uncordon { worker } => drop(self.machines.insert(*worker)),
-            Event::Connected { kept, .. } => self.named.extend(kept.iter().map(|kept| (kept.attempt, None))),
-            Event::Accepted { attempt, .. }
-            | Event::Rejected { attempt, .. }
-            | Event::Started { attempt, .. }
-            | Event::Result { attempt, .. }
-            | Event::Revoked { attempt, .. } => drop(self.named.entry(*attempt).or_insert(None)),
+            Event::Connected { worker, kept } => {
+                self.named.extend(kept.iter().map(|kept| (kept.attempt, *worker)));
+            }
+            Event::Accepted { attempt, worker }
+            | Event::Rejected { attempt, worker, .. }
+            | Event::Started { attempt, worker }
+            | Event::Result { attempt, worker, .. }
+            | Event::Revoked { attempt, worker } => drop(self.named.insert(*attempt, *worker)),
             _ => {}
         }
     }
@@ -122,7 +125,7 @@ impl Store {
             | Effect::Cancel { attempt, worker, .. }
             | Effect::Revoke { attempt, worker }
             | Effect::Inherited { attempt, worker, .. }
-            | Effect::Lost { attempt, worker, .. } => drop(self.named.insert(*attempt, Some(*worker))),
+            | Effect::Lost { attempt, worker, .. } => drop(self.named.insert(*attempt, *worker)),
             Effect::WorkerChanged { worker, .. } => drop(self.machines.insert(*worker)),
             _ => {}
         }
@@ -134,7 +137,7 @@ impl Store {
         for (attempt, worker) in std::mem::take(&mut self.named) {
             self.units.insert((attempt.job, attempt.index));
             let known = self.attempts.get(&attempt).map(|(worker, _)| *worker);
-            let Some(worker) = known.or(worker) else { continue };
+            let worker = known.unwrap_or(worker);
             match scheduler.attempt_row(attempt, worker) {
                 Some(row) => drop(self.attempts.insert(attempt, (worker, row))),
                 None => drop(self.attempts.remove(&attempt)),
@@ -180,7 +183,7 @@ impl Store {
         for (job, kept) in &self.jobs {
             for (index, unit) in &kept.units {
                 let now = scheduler.unit_row(*job, kept.array.is_some().then_some(*index));
-                if now.as_ref().is_some_and(|now| now != unit) {
+                if now.as_ref().is_some_and(|now| *now != known(unit, now)) {
                     return Err(
                         Law::Equivalence.broken(format!("the store has {job}.{index} as {unit:?}, it is {now:?}"))
                     );
@@ -198,6 +201,17 @@ impl Store {
         let rows = self.attempts.len() as u64;
         Law::Equivalence.demand(rows == held, || format!("the store has {rows} attempts, workers {held}"))
     }
+}
+
+/// A row without workers that the scheduler has forgotten: whom it means by them is nobody.
+fn known(row: &UnitRow, now: &UnitRow) -> UnitRow {
+    let mut row = row.clone();
+    row.avoid = row.avoid.filter(|_| now.avoid.is_some());
+    let there = now.gang.as_ref().and_then(|gang| gang.ending.as_ref()).is_some_and(|ending| ending.worker.is_some());
+    if let Some(ending) = row.gang.as_mut().and_then(|gang| gang.ending.as_mut()) {
+        ending.worker = ending.worker.take().filter(|_| there);
+    }
+    row
 }
 
 fn row(job: JobId, kept: &Kept) -> JobRow {

@@ -12,7 +12,7 @@ use super::law::{Broken, Law};
 use super::model::{Job, Unit, UnitId};
 use super::world::World;
 use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices};
-use crate::job::{Gang, GpuKind, JobSpec, Prefer, Priority, Runtime};
+use crate::job::{Gang, GpuKind, JobSpec, Overlap, Prefer, Priority, Runtime};
 
 /// Conditions on labels of workers, some of which never hold.
 const CONDITIONS: [(&str, Operator, &[&str]); 8] = [
@@ -56,6 +56,9 @@ impl World<'_> {
         if self.choices.once_in(4) {
             let (label, weight) = (self.condition(), 1 + self.choices.below(100) as u8);
             spec.prefers.push(Prefer { label, weight });
+        }
+        if self.choices.once_in(4) {
+            spec.overlap = Overlap::Forbid;
         }
         if self.shape.preemption {
             self.press(&mut spec);

@@ -9,6 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::amounts::{CPU, MEMORY, NOTHING, SLOTS, plus};
 use super::choices::Choices;
+use super::claims::said;
 use super::credit::Credits;
 use super::deadlines::Deadlines;
 use super::law::{Broken, Law};
@@ -60,6 +61,8 @@ pub struct World<'a> {
     pub(super) credits: Credits,
     /// An operator's placement is being taken in.
     directed: bool,
+    /// The worker whose message is being taken in, and the attempts that this is about.
+    pub(super) said: Option<(WorkerKey, Vec<AttemptRef>)>,
     pub(super) store: Store,
     pub(super) deadlines: Deadlines,
     /// Whether the scheduler's own checks of its bookkeeping are left out, so that laws alone can break.
@@ -101,6 +104,7 @@ impl<'a> World<'a> {
             prefills: Prefills::default(),
             credits: Credits::default(),
             directed: false,
+            said: None,
             store: Store::default(),
             deadlines: Deadlines::default(),
             naive: false,
@@ -235,6 +239,7 @@ impl<'a> World<'a> {
             self.store.event(self.now, &event);
         }
         self.directed = matches!(event, Event::AssignJob { .. });
+        self.said = said(&event);
         self.absorb(false)?;
         Ok(taken)
     }
@@ -270,6 +275,8 @@ impl<'a> World<'a> {
             self.preemptions.take(&self.model, effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
             self.model.take(effect, |attempt, worker| self.scheduler.attempt_row(attempt, worker)?.gpu)?;
             self.follow_prefill(effect)?;
+            self.name(effect);
+            self.follow_claim(effect)?;
             self.model.end_savings(effect);
             // Attempts that were given up are charged no more.
             if let Effect::JobChanged { job, part, to, .. } = effect {
@@ -278,7 +285,7 @@ impl<'a> World<'a> {
             }
         }
         self.model.sync_savings(&effects, &savings, &self.scheduler)?;
-        self.directed = false;
+        (self.directed, self.said) = (false, None);
         self.credits.check(&self.scheduler)?;
         self.preemptions.note_held(&self.scheduler);
         self.store.write(&self.scheduler);

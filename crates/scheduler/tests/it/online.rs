@@ -62,7 +62,13 @@ fn s2_10_a_queued_job_takes_at_most_200_bytes_and_a_worker_512() {
     const JOBS: u64 = 1_000_000;
     const WORKERS: u32 = 20_000;
     let mut scheduler = Scheduler::new(Config::default(), 1).unwrap();
-    let per_worker = kept(|| add_workers(&mut scheduler, WORKERS, (8000, 32 * GIB))) / WORKERS as usize;
+    // What other tests keep or give back meanwhile is seldom in the middle of five.
+    let mut per_worker = [0; 5].map(|_| {
+        scheduler = Scheduler::new(Config::default(), 1).unwrap();
+        kept(|| add_workers(&mut scheduler, WORKERS, (8000, 32 * GIB))) / WORKERS as usize
+    });
+    per_worker.sort_unstable();
+    let per_worker = per_worker[2];
     let quota = Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: Quota::unlimited() };
     let mut effects = Vec::new();
     scheduler.apply(0, quota, &mut effects).unwrap();
@@ -103,8 +109,14 @@ fn uniform(draw: &mut Draw) -> (u64, u64) {
     (draw.within(100, 4000), draw.within(GIB / 4, 8 * GIB))
 }
 
-/// x of a worker's cpu, 0.5 − x of its memory.
+/// x of a worker's cpu, 0.5 − x of its memory, x in whole percents as people ask for shares of a machine; whole mebibytes.
 fn opposed(draw: &mut Draw) -> (u64, u64) {
+    let percent = draw.within(5, 45);
+    (80 * percent, 16 * 1024 * (50 - percent) / 100 * (GIB / 1024))
+}
+
+/// The same in steps of a thousandth, and what is asked of memory rounded up: no four jobs fill a worker exactly.
+fn opposed_without_steps(draw: &mut Draw) -> (u64, u64) {
     let thousandths = draw.within(50, 450);
     (8 * thousandths, 16 * GIB / 1000 * (500 - thousandths))
 }
@@ -132,12 +144,11 @@ fn fullness(policy: Policy, shape: fn(&mut Draw) -> (u64, u64)) -> f64 {
     sum / 20.0
 }
 
-/// The contract asks 0.88 of anti-correlated demand, which no scheduler can reach. A job takes x of a worker's cpu and
-/// 0.5 − x of its memory: half a unit of the worker's two, whatever x is. Four jobs on one worker take both units, so their
-/// x must sum to exactly 1. For x from a continuous range that never happens; in the thousandths of this test one job in
-/// about 400 completes a given worker of three, which is worth roughly 0.05 if every such chance is taken. So workers end
-/// with three jobs, which take 1.5 of 2 units: 0.75 of each resource on average over the fleet, and the tighter one is
-/// never below the average. Best-fit is held to that instead, and, as everywhere, to `most-allocated` less 0.005.
+/// What is left of the 0.88 that the contract asks of anti-correlated demand where x has no steps: more cannot be reached by
+/// any scheduler. A job takes x of a worker's cpu and 0.5 − x of its memory: half a unit of the worker's two, whatever x is.
+/// Four jobs on one worker take both units, so their x must sum to exactly 1, which never happens where x is continuous.
+/// So workers end with three jobs, which take 1.5 of 2 units: 0.75 of each resource on average over the fleet, and the
+/// tighter one is never below the average. Where x has steps the fourth job is found, and 0.88 is held.
 const ANTI_CORRELATED: f64 = JOBS_A_WORKER * UNITS_A_JOB / UNITS_A_WORKER;
 /// All of its cpu and all of its memory.
 const UNITS_A_WORKER: f64 = 2.0;
@@ -151,7 +162,8 @@ fn s2_4_workers_are_full_before_the_first_refusal() {
     for (name, shape, least) in [
         ("five shapes", mixed as fn(&mut Draw) -> (u64, u64), 0.96),
         ("uniform", uniform, 0.915),
-        ("anti-correlated", opposed, ANTI_CORRELATED),
+        ("anti-correlated", opposed, 0.88),
+        ("anti-correlated without steps", opposed_without_steps, ANTI_CORRELATED),
     ] {
         let (best, most) = (fullness(Policy::BestFit, shape), fullness(Policy::MostAllocated, shape));
         println!("{name}: best-fit {best:.4}, most-allocated {most:.4}, at least {least}");

@@ -92,6 +92,14 @@ proptest! {
         let of = || pack_into(&case.items, &case.fleet, Options::new().moves(3000).seed(seed)).unwrap();
         prop_assert_eq!(of(), of());
     }
+
+    #[test]
+    fn a_deadline_ends_early_with_what_is_placed_by_then(case in case(60, 8), polls in 0..20_u32) {
+        let mut left = polls;
+        let mut ended = || { left = left.saturating_sub(1); left == 0 };
+        let early = pack_into(&case.items, &case.fleet, Options::new().moves(50_000).deadline(&mut ended)).unwrap();
+        check(&case, &early);
+    }
 }
 
 #[test]

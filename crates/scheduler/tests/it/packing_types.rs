@@ -121,6 +121,23 @@ proptest! {
         let of = || pack_types(&case.items, &case.types, Options::new().moves(3000).seed(seed));
         prop_assert_eq!(of(), of());
     }
+
+    #[test]
+    fn a_deadline_ends_early_with_a_mix_wherever_there_is_one(case in case(40), polls in 0..20_u32) {
+        let mut left = polls;
+        let mut ended = || { left = left.saturating_sub(1); left == 0 };
+        let early = pack_types(&case.items, &case.types, Options::new().moves(50_000).deadline(&mut ended));
+        let whole = pack_types(&case.items, &case.types, Options::new().moves(50_000));
+        match (&early, whole) {
+            (Ok(early), Ok(whole)) => {
+                check(&case, early);
+                prop_assert!(whole.cost <= early.cost);
+            }
+            // Where bins are counted, the way that finds room may come after the deadline.
+            (Err(PackError::NoRoom { .. }), _) | (Err(_), Err(_)) => {}
+            (early, whole) => prop_assert!(false, "{:?} early, {:?} in time", early, whole),
+        }
+    }
 }
 
 fn of(capacity: u64, count: Option<usize>, cost: u64) -> BinType {

@@ -235,7 +235,7 @@ impl Scheduler {
         let mut sent = 0;
         while sent < most {
             let Some((key, entry)) = self.head(claim.queue) else { break };
-            let avoids = self.life(self.peek(entry.job)).is_some_and(|life| life.avoid == worker);
+            let avoids = self.life(self.peek(entry.job)).is_some_and(|life| self.avoided(&life) == worker);
             // Nobody may tell when an attempt that waits is surely not running: it may not be repeated by then.
             let forbids = self.spec_of(entry.job).is_some_and(|spec| spec.overlap == Overlap::Forbid);
             if avoids || forbids || bound.is_some_and(|bound| key > bound) {

@@ -154,6 +154,32 @@ pub(super) fn s2_6_tenants_share_by_weight() {
     assert_eq!(of_a, 10);
 }
 
+/// Who was away for an hour gets no more than its share once it is back, be it a tenant or a band.
+#[test]
+pub(super) fn s2_6_idle_time_earns_nothing() {
+    for bands in [false, true] {
+        let mut bed = Bed::new(Config { run_max: 1, ..Config::default() });
+        let worker = bed.worker("w1", offer(9000));
+        let job = |other: bool| match (bands, other) {
+            (false, _) => JobSpec { tenant: if other { "b" } else { "a" }.parse().unwrap(), ..spec(100) },
+            (true, _) => JobSpec { priority: Priority(if other { 0 } else { 5 }), ..spec(100) },
+        };
+        for number in 1..=360 {
+            bed.submit(number, job(false));
+            let (attempt, _) = bed.round()[0];
+            bed.wait(10_000);
+            bed.result(attempt, worker, Outcome::Succeeded);
+        }
+        (1000..1060).for_each(|number| bed.submit(number, job(number % 2 == 1)));
+        bed.effects.clear();
+        let _ = bed.scheduler.round(bed.now, 30, &mut bed.effects);
+        let back = bed.assigned().iter().filter(|(attempt, _)| attempt.job.counter() % 2 == 1).count();
+        // Two ready bands share 2 to 1, with what is left over the higher one's; two tenants half and half.
+        let expected = if bands { 19..=21 } else { 15..=15 };
+        assert!(expected.contains(&back), "{back} of 30, bands: {bands}");
+    }
+}
+
 #[test]
 pub(super) fn s2_6_paused_tenants_are_not_ready() {
     let mut bed = Bed::new(Config::default());

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::hardware::placement::{LabelExpr, Operator};
+
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
-use crate::engine::{Explanation, Misfit, Obstacle, ReservedWorkers};
-use crate::event::{ArraySpec, Event, Gate, Outcome, Quota, TenantSettings, TenantStatus};
+use crate::engine::{Explanation, Misfit, Obstacle, ReservedWorkers, TenantQueue};
+use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome, Quota, TenantSettings, TenantStatus};
+use crate::job::{Band, Priority};
 
 #[test]
 fn s2_9_every_worker_says_its_first_failing_filter_with_numbers() {
@@ -34,6 +37,61 @@ fn s2_9_every_worker_says_its_first_failing_filter_with_numbers() {
     bed.submit(4, spec(9000));
     assert!(bed.scheduler.explain(id(4)).unwrap().counts.contains_key(&Misfit::NeverFits));
     assert!(bed.scheduler.explain(id(9)).is_none());
+}
+
+/// Each worker fails all filters from one on, in the order of section 2.4, and says that one.
+#[test]
+fn s2_4_filters_are_asked_in_their_order() {
+    let mut bed = Bed::new(Config::default());
+    let mut offer = Capabilities { max_jobs: 2, ..offer(8000) };
+    offer.labels.insert("zone".to_owned(), "a".to_owned());
+    offer.features.insert("cgroup2".to_owned());
+    let with_room = bed.worker("w1", offer.clone());
+    // Half of it is taken; where one job is all there may be, that leaves no slot.
+    let crowded = bed.worker("w2", offer.clone());
+    let full = bed.worker("w3", Capabilities { max_jobs: 1, ..offer.clone() });
+    for (number, worker) in [(1, crowded), (2, full)] {
+        bed.submit(number, spec(4500));
+        bed.must(Event::AssignJob { job: id(number), worker });
+    }
+    offer.cpu_m = 3999;
+    let small = bed.worker("w4", offer.clone());
+    offer.runtimes.clear();
+    let unable = bed.worker("w5", offer.clone());
+    offer.features.clear();
+    let plain = bed.worker("w6", offer.clone());
+    offer.labels.clear();
+    let elsewhere = bed.worker("w7", offer.clone());
+    offer.tenants.insert("x".parse().unwrap());
+    let foreign = bed.worker("w8", offer.clone());
+    let [cordoned, sick] = ["w9", "w10"].map(|name| bed.worker(name, offer.clone()));
+    [cordoned, sick].into_iter().for_each(|worker| bed.must(Event::Cordon { worker }));
+    bed.must(Event::HealthReport { worker: sick, good: false });
+    let mut job = spec(4000);
+    let zone = LabelExpr { key: "zone".to_owned(), op: Operator::In, values: ["a".to_owned()].into() };
+    job.requires.labels = vec![zone];
+    job.requires.features.insert("cgroup2".to_owned());
+    bed.submit(3, job);
+    // All are kept for somebody: what says so comes last.
+    for worker in bed.scheduler.worker_keys().collect::<Vec<_>>() {
+        bed.scheduler.workers.get_mut(worker.index).unwrap().reserved = true;
+        bed.scheduler.refresh_open(worker.index);
+    }
+    let why = bed.scheduler.explain(id(3)).unwrap();
+    let said: Vec<_> = why.workers.iter().map(|fit| (fit.worker, fit.misfit.unwrap())).collect();
+    let expected = [
+        (with_room, Misfit::Reserved),
+        (crowded, Misfit::Capacity),
+        (full, Misfit::MaxJobs),
+        (small, Misfit::NeverFits),
+        (unable, Misfit::Runtime),
+        (plain, Misfit::Features),
+        (elsewhere, Misfit::Labels),
+        (foreign, Misfit::Tenant),
+        (cordoned, Misfit::Cordon),
+        (sick, Misfit::Health),
+    ];
+    assert_eq!(said, expected);
 }
 
 #[test]
@@ -127,4 +185,30 @@ fn s2_1_unmet_demand_is_counted_by_class() {
     assert_eq!(bed.starts(), [3]);
     let demand = bed.scheduler.demand();
     assert_eq!((demand.len(), demand[0].waiting, demand[0].resources.cpu_m), (1, 11, 2000));
+}
+
+#[test]
+fn s10_what_waits_is_told_by_tenant_band_and_class() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", offer(1000));
+    let of = |tenant: &str, cpu: u64, priority: u8| {
+        let mut spec = spec(cpu);
+        spec.tenant = tenant.parse().unwrap();
+        spec.priority = Priority(priority);
+        spec
+    };
+    assert!(bed.scheduler.queues().is_empty() && bed.scheduler.blocked(9).is_empty());
+    bed.submit(1, of("physics", 1000, 5));
+    bed.submit(2, of("physics", 2000, 5));
+    bed.submit(3, of("physics", 2000, 5));
+    bed.submit(4, of("art", 3000, 0));
+    assert_eq!(bed.starts(), [1]);
+    let told = |queue: &TenantQueue| (queue.tenant.to_string(), queue.band, queue.ready, queue.blocked, queue.quota);
+    let queues: Vec<_> = bed.scheduler.queues().iter().map(told).collect();
+    let expected = [("art".to_owned(), Band::High, 0, 1, 0), ("physics".to_owned(), Band::Normal, 0, 2, 0)];
+    assert_eq!(queues, expected);
+    let rows = bed.scheduler.blocked(9);
+    let told: Vec<_> = rows.iter().map(|row| (row.first, row.jobs, row.resources.cpu_m)).collect();
+    assert_eq!(told, [(id(4), 1, 3000), (id(2), 2, 2000)], "the more urgent band first, where both wait as long");
+    assert_eq!(bed.scheduler.blocked(1).len(), 1);
 }

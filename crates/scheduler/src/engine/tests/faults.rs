@@ -95,6 +95,7 @@ const RULES: &[fn()] = &[
     saving::s2_11_savings_survive_a_snapshot,
     saving::s2_9_an_explanation_tells_whom_the_tenant_saves_for,
     saving::s2_11_a_job_that_no_worker_could_hold_is_not_saved_for,
+    saving::s2_11_who_no_worker_could_hold_stands_in_nobodys_way,
     snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
     snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
     workers::s1_5_a_worker_that_never_comes_fails,
@@ -102,6 +103,7 @@ const RULES: &[fn()] = &[
     workers::s1_5_silence_makes_suspect_then_lost_then_failed,
     workers::s1_5_a_heartbeat_keeps_a_worker,
     workers::s1_3_late_adoption_keeps_live_and_finished_work,
+    workers::s9_nobody_speaks_of_what_another_worker_had,
     workers::s1_5_a_worker_that_was_forgotten_comes_as_another_incarnation,
     workers::s1_5_a_final_job_is_known_until_its_lost_attempts_have_ended,
     workers::s1_4_once_another_token_was_issued_the_old_one_is_stale,
@@ -119,40 +121,42 @@ const RULES: &[fn()] = &[
 /// Which law every fault breaks in random worlds, and by which world it was noticed when this was written.
 const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::NoFence, Law::Answers, 37),
+    (Fault::AnybodysAttempt, Law::Answers, 206),
+    (Fault::HastyOverlap, Law::Deadlines, 14),
     (Fault::ForgetAnswers, Law::Answers, 4),
-    (Fault::SameToken, Law::Token, 1),
-    (Fault::NoCapacity, Law::Capacity, 13),
-    (Fault::KeepCapacity, Law::Fairness, 12),
-    (Fault::HastyRelease, Law::Capacity, 26),
-    (Fault::NoCordon, Law::Token, 2),
-    (Fault::NoDrain, Law::Token, 22),
-    (Fault::NoQuota, Law::Quota, 10),
+    (Fault::SameToken, Law::Token, 0),
+    (Fault::NoCapacity, Law::Capacity, 14),
+    (Fault::KeepCapacity, Law::Fairness, 13),
+    (Fault::HastyRelease, Law::Capacity, 37),
+    (Fault::NoCordon, Law::Token, 9),
+    (Fault::NoDrain, Law::Token, 12),
+    (Fault::NoQuota, Law::Quota, 23),
     (Fault::NoCharge, Law::Quota, 0),
-    (Fault::NoWake, Law::WorkConservation, 1),
-    (Fault::HastySkip, Law::WorkConservation, 4),
-    (Fault::ForgetSequence, Law::Order, 14),
+    (Fault::NoWake, Law::WorkConservation, 0),
+    (Fault::HastySkip, Law::WorkConservation, 2),
+    (Fault::ForgetSequence, Law::Order, 15),
     (Fault::NoCredit, Law::Bands, 15),
     (Fault::NoFairness, Law::Fairness, 6),
     (Fault::NoBackoff, Law::Deadlines, 6),
-    (Fault::NoInfraLimit, Law::Deadlines, 41),
-    (Fault::NoAdoption, Law::Answers, 26),
-    (Fault::PartialGang, Law::Bookkeeping, 2),
+    (Fault::NoInfraLimit, Law::Deadlines, 609),
+    (Fault::NoAdoption, Law::Answers, 37),
+    (Fault::PartialGang, Law::Bookkeeping, 4),
     (Fault::NoWindow, Law::Order, 8),
-    (Fault::NoMaxFailures, Law::Deadlines, 8),
+    (Fault::NoMaxFailures, Law::Deadlines, 4),
     (Fault::NoExpiry, Law::Deadlines, 0),
     (Fault::ForgetTimers, Law::Deadlines, 6),
     (Fault::DeafToHeartbeats, Law::Deadlines, 0),
     (Fault::AnyVictim, Law::Preemption, 7),
-    (Fault::HastyPreemption, Law::Preemption, 441),
-    (Fault::NoHold, Law::Preemption, 118),
-    (Fault::RebuiltTokens, Law::Equivalence, 26),
-    (Fault::RebuiltCapacity, Law::Equivalence, 26),
-    (Fault::KeepSlot, Law::Prefill, 72),
+    (Fault::HastyPreemption, Law::Preemption, 78),
+    (Fault::NoHold, Law::Preemption, 9),
+    (Fault::RebuiltTokens, Law::Equivalence, 24),
+    (Fault::RebuiltCapacity, Law::Equivalence, 24),
+    (Fault::KeepSlot, Law::Prefill, 73),
     (Fault::NoHorizon, Law::Prefill, 72),
-    (Fault::JumpQueue, Law::Fairness, 72),
-    (Fault::KeepPrefilled, Law::WorkConservation, 73),
-    (Fault::SpendSavings, Law::NoStarvation, 141),
-    (Fault::FreeInheritance, Law::Bands, 79),
+    (Fault::JumpQueue, Law::Fairness, 73),
+    (Fault::KeepPrefilled, Law::WorkConservation, 215),
+    (Fault::SpendSavings, Law::NoStarvation, 78),
+    (Fault::FreeInheritance, Law::Bands, 74),
     (Fault::AssignAnywhere, Law::Token, OPERATORS + 1),
     (Fault::EverybodyIsUrgent, Law::Token, OPERATORS + 2),
 ];
@@ -162,6 +166,27 @@ fn broken(seed: u64) -> Option<Law> {
     let world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
     let mut world = world.by_effects_alone();
     (0..150).find_map(|_| world.step().err()).map(|broken| broken.law)
+}
+
+/// Faults by which somebody starves under siege, and in which world.
+const STARVES: &[(Fault, u64)] = &[(Fault::ForgetEldest, 134), (Fault::SpendSavings, 11)];
+
+/// Whether somebody starves in a random world.
+fn starves(seed: u64) -> bool {
+    let mut world = World::new(shape(seed), Choices::from_seed(seed)).unwrap();
+    let lived = (0..150).all(|_| world.step().is_ok());
+    lived && world.besiege().is_err_and(|broken| broken.law == Law::NoStarvation)
+}
+
+#[test]
+fn s2_11_faults_by_which_somebody_starves_are_noticed_under_siege() {
+    for (fault, seed) in STARVES {
+        assert!(!starves(*seed), "without a fault nobody does");
+        Fault::inject(Some(*fault));
+        let caught = std::iter::once(*seed).chain(0..400).any(starves);
+        Fault::inject(None);
+        assert!(caught, "{fault:?} is not noticed");
+    }
 }
 
 /// Each fault is noticed by the very law that it breaks, in the world that noticed it before or in some other.

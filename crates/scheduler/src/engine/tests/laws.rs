@@ -65,6 +65,15 @@ fn s2_11_laws_hold_where_operators_place_jobs_in_random_worlds() {
     }
 }
 
+/// A worker comes that holds a job before the one that is saved for, while others start; a worker that is forgotten repeats
+/// a result: the model once took the first for savings that were spent, the second for a message without an answer.
+#[test]
+fn s2_11_laws_hold_in_worlds_that_the_model_misread() {
+    for seed in [334_195, 693_351] {
+        live(shape(seed), seed, 150);
+    }
+}
+
 #[test]
 fn s2_7_random_worlds_do_preempt() {
     let preempted = (0..60).map(|seed| {
@@ -118,5 +127,5 @@ fn s2_1_equal_worlds_have_equal_effects() {
 #[test]
 fn s2_1_effects_are_the_same_in_every_build() {
     let hashes = (0..6).map(|seed| live(Shape { policy: Policy::ALL[seed as usize], ..Shape::default() }, seed, 300));
-    assert_eq!(format!("{:016x}", hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)), "40f5f1ce7cd98468");
+    assert_eq!(format!("{:016x}", hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)), "3ea522ee962f769f");
 }

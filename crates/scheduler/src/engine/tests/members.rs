@@ -5,10 +5,10 @@ use orlop_core::machine::verdict::Verdict;
 
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
-use crate::effect::Effect;
+use crate::effect::{CancelReason, Effect, Limit, Refusal};
 use crate::engine::Scheduler;
-use crate::event::{Capabilities, Departure, Event, Outcome};
-use crate::job::{Gang, JobSpec};
+use crate::event::{Capabilities, Departure, Event, Gate, GpuDevices, Kept, Outcome, Quota};
+use crate::job::{Gang, GpuKind, JobSpec};
 use crate::token::{AttemptRef, WorkerKey};
 
 /// A gang of three whose first attempt ended: member 0 succeeded, member 1 failed, member 2 never answered.
@@ -92,4 +92,64 @@ pub(super) fn s2_11_what_old_members_said_survives_a_snapshot_and_goes_with_the_
         !serde_json::to_string(&bed.scheduler.snapshot()).unwrap().contains("\"past_members\":[["),
         "so is what it said"
     );
+}
+
+/// A member that is given up has failed, so the others are told to end: nothing whole is left that could be adopted late.
+#[test]
+pub(super) fn s2_7_a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(2000));
+    let gang = Gang { size: 2, max_per_worker: None, same_label: None };
+    bed.submit(1, JobSpec { gang: Some(gang), ..spec(1000) });
+    let sent = bed.round();
+    sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
+    bed.wait(15_000);
+    bed.wait(30_000);
+    let told =
+        |bed: &Bed, why| bed.effects.iter().any(|e| matches!(e, Effect::Cancel { why: told, .. } if *told == why));
+    assert!(told(&bed, CancelReason::Gang) && bed.state(1) == JobState::Queued);
+    bed.effects.clear();
+    let kept = sent.iter().map(|(attempt, _)| Kept { attempt: *attempt, started: true }).collect();
+    bed.must(Event::Connected { worker, kept });
+    for (attempt, _) in &sent {
+        assert_eq!(bed.verdict_of(*attempt), Verdict::Stale);
+    }
+    assert!(told(&bed, CancelReason::Stale), "what still runs of it is killed");
+    assert_eq!(bed.starts(), [0_u64; 0], "it holds its capacity until then");
+    for (attempt, _) in &sent {
+        assert_eq!(bed.result(*attempt, worker, Outcome::Cancelled), Verdict::Stale);
+    }
+    let again: Vec<u32> = bed.round().into_iter().map(|(attempt, _)| attempt.attempt).collect();
+    assert_eq!(again, [2, 2]);
+}
+
+/// Members may get different kinds of GPUs, but a limit by kind has to allow all of them that kind.
+#[test]
+pub(super) fn s1_2_a_limit_by_kind_of_gpu_counts_all_members_of_a_gang() {
+    let model = |name: &str| orlop_core::hardware::gpu::ModelKey::new(name).unwrap();
+    let vendor = orlop_core::hardware::gpu::Vendor::Nvidia;
+    let devices = |name| GpuDevices { vendor, model: model(name), memory_bytes: 40 << 30, count: 2 };
+    let mut bed = Bed::new(Config::default());
+    bed.worker("w1", Capabilities { gpus: vec![devices("a100")], ..offer(8000) });
+    bed.worker("w2", Capabilities { gpus: vec![devices("h100")], ..offer(8000) });
+    let limit = |most| Event::QuotaChanged {
+        tenant: "t".parse().unwrap(),
+        quota: Quota { max_gpus_by_kind: [(model("a100"), most), (model("h100"), most)].into(), ..Quota::default() },
+    };
+    let kind = |name| GpuKind { vendor, model: Some(model(name)), memory_min: None };
+    let gang = Gang { size: 4, max_per_worker: None, same_label: None };
+    let mut job = JobSpec { gang: Some(gang), ..spec(1000) };
+    (job.resources.gpus.count, job.resources.gpus.any_of) = (1, vec![kind("a100"), kind("h100")]);
+    bed.must(limit(3));
+    bed.effects.clear();
+    bed.must(Event::Submit { job: id(1), spec: job.clone().into(), gate: Gate::default() });
+    let never = Refusal::NeverFits { what: Limit::GpusByKind, asked: 4, limit: 3 };
+    let refused = bed.effects.iter().any(|effect| matches!(effect, Effect::Refused { reason, .. } if *reason == never));
+    assert!(refused, "{:?}", bed.effects);
+    bed.must(limit(4));
+    bed.submit(1, job);
+    bed.must(limit(3));
+    assert_eq!(bed.starts(), [0_u64; 0]);
+    bed.must(limit(4));
+    assert_eq!(bed.starts(), [1; 4], "two of each kind");
 }

@@ -3,7 +3,7 @@
 use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::engine::{Obstacle, Scheduler};
-use crate::event::{ArraySpec, Event, Gate, Outcome, Quota};
+use crate::event::{ArraySpec, Capabilities, Event, Gate, Outcome, Quota};
 use crate::job::{Gang, JobSpec, Priority};
 use crate::token::{AttemptRef, WorkerKey};
 
@@ -202,4 +202,47 @@ fn s2_11_who_the_limits_could_never_allow_stands_in_nobodys_way() {
     change(&mut bed, cpu(6000));
     assert_eq!(savings(&bed.scheduler), [0_u64; 0]);
     assert_eq!(bed.scheduler.sanity_check(), Ok(()));
+}
+
+#[test]
+pub(super) fn s2_11_who_no_worker_could_hold_stands_in_nobodys_way() {
+    let (mut bed, worker) = limited(cpu(4000));
+    (1..=4).for_each(|number| bed.submit(number, spec(1000)));
+    let sent: Vec<AttemptRef> = bed.round().into_iter().map(|(attempt, _)| attempt).collect();
+    sent.iter().for_each(|attempt| bed.start(*attempt, worker));
+    let mut nowhere = spec(2000);
+    nowhere.requires.features.insert("tee:sev-snp".to_owned());
+    bed.submit(9, nowhere);
+    bed.submit(10, spec(3000));
+    (20..30).for_each(|number| bed.submit(number, spec(1000)));
+    assert_eq!(bed.starts(), [0_u64; 0]);
+    assert_eq!((pass(&mut bed, worker, 10_000), savings(&bed.scheduler)), (vec![], vec![10]));
+    // Where there is a worker for it, it comes first again.
+    let able = Capabilities { features: ["tee:sev-snp".to_owned()].into(), ..offer(8000) };
+    bed.worker("w2", able);
+    bed.starts();
+    assert_eq!(savings(&bed.scheduler), [0_u64; 0]);
+}
+
+#[test]
+fn s2_11_who_becomes_the_first_ends_what_is_saved_until_it_has_started() {
+    let (mut bed, worker, mut sent) = stopped();
+    let last = sent.pop().unwrap();
+    bed.must(Event::Cancel { job: id(10), elements: None });
+    let mut nowhere = spec(500);
+    nowhere.requires.features.insert("tee:sev-snp".to_owned());
+    let array = ArraySpec { indices: vec![(0, 1)], max_parallel: Some(1), ..ArraySpec::default() };
+    bed.must(Event::SubmitArray { job: id(30), spec: nowhere.into(), gate: Gate::default(), array });
+    (20..30).for_each(|number| bed.must(Event::Cancel { job: id(number), elements: None }));
+    bed.submit(31, spec(3000));
+    bed.submit(32, JobSpec { priority: Priority(0), ..spec(500) });
+    assert_eq!((bed.starts(), pass(&mut bed, worker, 10_000), savings(&bed.scheduler)), (vec![], vec![], vec![31]));
+    bed.result(last, worker, Outcome::Succeeded);
+    assert_eq!(bed.starts(), [0_u64; 0], "1000m are left, and saved");
+    // An element that comes before it can start now, and so can who is more urgent; then it is the first again.
+    let able = Capabilities { features: ["tee:sev-snp".to_owned()].into(), ..offer(8000) };
+    bed.worker("w2", able);
+    assert_eq!((bed.starts(), savings(&bed.scheduler)), (vec![32, 30], vec![31]));
+    end_all(&mut bed, worker, &sent);
+    assert_eq!(bed.starts(), [31]);
 }

@@ -27,7 +27,7 @@ pub(super) fn s2_1_a_snapshot_is_checked_when_it_is_read() {
     let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
     let read = |text: &str| Scheduler::restore(serde_json::from_str::<Snapshot>(text).unwrap(), Config::default());
     assert!(read(&text).is_ok());
-    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
+    let newer = text.replacen("\"version\":3", "\"version\":4", 1);
     assert!(matches!(read(&newer), Err(EventError::Fatal(_))));
     let wrong = text.replacen("\"pending\":1", "\"pending\":2", 1);
     assert_eq!(

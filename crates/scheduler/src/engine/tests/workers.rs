@@ -110,6 +110,67 @@ pub(super) fn s1_3_late_adoption_keeps_live_and_finished_work() {
     }
 }
 
+/// Also of what its worker has left with: only a later incarnation of that worker brings it back, also after a restart.
+#[test]
+pub(super) fn s9_nobody_speaks_of_what_another_worker_had() {
+    for left in [false, true] {
+        let mut bed = Bed::new(Config::default());
+        let worker = bed.worker("w1", offer(1000));
+        bed.submit(1, spec(1000));
+        let attempt = bed.round()[0].0;
+        bed.start(attempt, worker);
+        if left {
+            bed.must(Event::Remove { worker, why: Departure::Goodbye });
+        } else {
+            bed.wait(60_000);
+        }
+        let other = bed.worker("w2", offer(500));
+        assert_eq!(bed.scheduler.unit_row(id(1), None).unwrap().lost_by, Some("w1".parse().unwrap()));
+        assert_eq!(bed.result(attempt, other, Outcome::Succeeded), Verdict::Stale);
+        bed.effects.clear();
+        bed.must(Event::Started { attempt, worker: other });
+        assert_eq!((bed.verdict(), bed.state(1)), (Verdict::Stale, JobState::Queued));
+        let third = if left { bed.worker("w1", offer(500)) } else { worker };
+        assert_eq!(bed.result(attempt, third, Outcome::Succeeded), Verdict::Adopted);
+        assert_eq!(bed.state(1), JobState::Completed);
+    }
+}
+
+/// Under the key of a worker that was forgotten nobody speaks any more; the next incarnation of that worker says again what
+/// waits in its spool, and gets the answer.
+#[test]
+pub(super) fn s1_4_a_forgotten_worker_is_not_heard_and_its_next_incarnation_is_answered() {
+    let mut bed = Bed::new(Config { workers_kept: 0, ..Config::default() });
+    let worker = bed.worker("w1", offer(1000));
+    bed.submit(1, spec(1000));
+    let attempt = bed.round()[0].0;
+    bed.start(attempt, worker);
+    assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Accepted);
+    bed.must(Event::Remove { worker, why: Departure::Goodbye });
+    bed.effects.clear();
+    let again = Event::Result { attempt, worker, outcome: Outcome::Succeeded };
+    assert_eq!(bed.apply(again), Err(EventError::UnknownWorker(worker)));
+    assert!(bed.effects.is_empty());
+    let next = bed.worker("w1", offer(1000));
+    assert_eq!(bed.result(attempt, next, Outcome::Succeeded), Verdict::Duplicate);
+}
+
+/// A worker whose place another one has by now is not taken for it.
+#[test]
+pub(super) fn s1_3_a_worker_in_the_place_of_one_that_failed_is_not_avoided() {
+    let mut bed = Bed::new(Config { workers_kept: 0, ..Config::default() });
+    let worker = bed.worker("w1", offer(1000));
+    bed.submit(1, spec(1000));
+    let attempt = bed.round()[0].0;
+    assert_eq!(bed.result(attempt, worker, Outcome::StartFailed { permanent: false }), Verdict::Accepted);
+    assert!(bed.scheduler.unit_row(id(1), None).unwrap().avoid.is_some());
+    bed.must(Event::Remove { worker, why: Departure::Goodbye });
+    let other = bed.worker("w2", offer(1000));
+    assert_eq!((other.index, other == worker), (worker.index, false), "its place is used again");
+    assert_eq!(bed.scheduler.unit_row(id(1), None).unwrap().avoid, None);
+    assert_eq!(bed.starts(), [1]);
+}
+
 /// What an attempt that was given up still holds must be told from its job: that is known as long as the attempt may run.
 #[test]
 pub(super) fn s1_5_a_final_job_is_known_until_its_lost_attempts_have_ended() {

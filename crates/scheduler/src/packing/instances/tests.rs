@@ -77,8 +77,8 @@ fn uniform_classes_fill_their_ranges() {
         assert!(all(Set::Panigrahy, class).iter().all(|of| of.capacity == vec![capacity; of.id.dimensions]));
     }
     assert_eq!(range(Set::FalkenauerU, 1), (20, 100));
-    for (class, least, capacity) in
-        [(1, 1, 100), (2, 1, 120), (3, 1, 150), (4, 20, 100), (6, 20, 150), (7, 50, 100), (9, 50, 150)]
+    for (class, (least, capacity)) in
+        (1..).zip([(1, 100), (1, 120), (1, 150), (20, 100), (20, 120), (20, 150), (50, 100), (50, 120), (50, 150)])
     {
         assert_eq!(range(Set::MartelloToth, class), (least, 100));
         assert!(all(Set::MartelloToth, class).iter().all(|of| of.capacity == [capacity]));
@@ -142,6 +142,18 @@ fn mixed_classes_are_as_large_as_they_say() {
         let found = numbers.iter().sum::<u64>() as f64 / numbers.len() as f64;
         assert!((0.0..1.5).contains(&(found - mean)), "class {class}: {found}");
     }
+    // The deviation, a little less for what is drawn again; and one demand in ten is large, here told apart at 1.5 σ.
+    for (class, deviation) in [(2, 10.0), (3, 15.0)] {
+        let numbers: Vec<u64> = all(Set::Mixed, class).iter().flat_map(rows).flatten().collect();
+        let mean = numbers.iter().sum::<u64>() as f64 / numbers.len() as f64;
+        let square = numbers.iter().map(|number| (*number as f64 - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
+        assert!((0.90..=1.0).contains(&(square.sqrt() / deviation)), "class {class}: {}", square.sqrt());
+    }
+    for (class, between) in [(5, 50), (6, 42)] {
+        let numbers: Vec<u64> = all(Set::Mixed, class).iter().flat_map(rows).flatten().collect();
+        let large = numbers.iter().filter(|number| **number >= between).count() as f64 / numbers.len() as f64;
+        assert!((0.09..0.12).contains(&large), "class {class}: {large}");
+    }
 }
 
 #[test]
@@ -155,10 +167,25 @@ fn triplets_fill_bins_exactly() {
             }
         }
     }
-    for row in all(Set::Triplets, 1).iter().flat_map(rows).step_by(3) {
-        assert!(row.iter().all(|number| (38..=49).contains(number)));
-    }
-    for row in all(Set::FalkenauerT, 1).iter().flat_map(rows).step_by(3) {
-        assert!((380..=490).contains(&row[0]));
+    // What the first two of three are drawn from; the third completes.
+    let pairs = |set, class| -> Vec<(u64, u64)> {
+        let rows: Vec<Vec<u64>> = all(set, class).iter().flat_map(rows).collect();
+        rows.chunks(3)
+            .flat_map(|three| three[0].iter().copied().zip(three[1].iter().copied()).collect::<Vec<_>>())
+            .collect()
+    };
+    let both = |set, class, range: std::ops::RangeInclusive<u64>| {
+        pairs(set, class).iter().all(|(first, second)| range.contains(first) && range.contains(second))
+    };
+    assert!(both(Set::CapraraToth, 10, 25..=50) && both(Set::Triplets, 2, 25..=50) && both(Set::Triplets, 3, 1..=50));
+    for (set, first_of, least, capacity) in
+        [(Set::Triplets, 38..=49, 25, 100), (Set::FalkenauerT, 380..=490, 250, 1000)]
+    {
+        for (first, second) in pairs(set, 1) {
+            assert!(
+                first_of.contains(&first) && (least..=(capacity - first) / 2).contains(&second),
+                "{first} {second}"
+            );
+        }
     }
 }

@@ -1,0 +1,135 @@
+//! The drawn score of `balanced`, term by term (section 2.4), and strict bands with floors (section 2.6).
+
+use std::collections::BTreeMap;
+
+use orlop_core::hardware::placement::{LabelExpr, Operator};
+
+use super::bed::{Bed, id, offer, spec};
+use crate::config::{Config, Policy};
+use crate::engine::tenants::fit;
+use crate::event::{Capabilities, Event, Gate};
+use crate::job::{JobSpec, Prefer, Priority};
+use crate::token::WorkerKey;
+
+fn balanced() -> Bed {
+    Bed::new(Config { policy: Policy::Balanced, ..Config::default() })
+}
+
+/// The worker that a small job gets.
+fn choice(bed: &mut Bed, number: u64, job: JobSpec) -> WorkerKey {
+    bed.submit(number, job);
+    bed.round()[0].1
+}
+
+/// 1 less a score, in 16-bit fixed point.
+fn points(score: f64) -> u32 {
+    ((1.0 - score) * 65_536.0) as u32
+}
+
+#[test]
+fn s2_4_balanced_likes_a_use_from_60_to_85_percent() {
+    for (used, good) in [(0.0, 0.70), (0.3, 0.85), (0.6, 1.0), (0.7, 1.0), (0.85, 1.0), (0.925, 0.55), (1.0, 0.10)] {
+        assert!((fit(used) - good).abs() < 1e-9, "fit({used}) is {}", fit(used));
+    }
+}
+
+#[test]
+fn s2_4_balanced_is_the_drawn_sum() {
+    let mut bed = balanced();
+    let worker = bed.worker("w1", Capabilities { memory_bytes: 8 << 30, max_jobs: 4, ..offer(8000) });
+    assert_eq!(choice(&mut bed, 1, spec(2000)), worker);
+    // 3000m of 8000m and 2 of 8 Gi with the job, one attempt of four; heard half a time-out ago, one loss.
+    bed.must(Event::ConnectionLost { worker });
+    let kept = vec![crate::event::Kept { attempt: bed.assigned()[0].0, started: false }];
+    bed.must(Event::Connected { worker, kept });
+    bed.now += bed.scheduler.config().heartbeat_timeout / 2;
+    bed.must(Event::Tick);
+    let mut job = spec(1000);
+    let label = LabelExpr { key: "zone".to_owned(), op: Operator::DoesNotExist, values: [].into() };
+    let other = LabelExpr { key: "zone".to_owned(), op: Operator::Exists, values: [].into() };
+    job.prefers = vec![Prefer { label, weight: 30 }, Prefer { label: other, weight: 70 }];
+    bed.submit(2, job);
+    let scheduler = &bed.scheduler;
+    let spec = scheduler.specs.last().unwrap();
+    let class = scheduler.classes.get(spec.class).unwrap();
+    let uses = 0.6 * (0.70 + 0.30 * 0.375 / 0.60) + 0.4 * (0.70 + 0.30 * 0.25 / 0.60);
+    let score = 0.40 * uses + 0.30 * 0.75 + 0.20 * (0.75 * 0.9) + 0.10 * 0.30;
+    let told = scheduler.balance(spec.likes, class, scheduler.workers.get(worker.index).unwrap().place);
+    assert!(told.abs_diff(points(score)) <= 1, "{told} is not {}", points(score));
+}
+
+#[test]
+fn s2_4_balanced_goes_where_fewer_run_who_was_heard_last_and_what_is_liked() {
+    let mut bed = balanced();
+    let first = bed.worker("w1", offer(8000));
+    let second = bed.worker("w2", offer(8000));
+    bed.now = 10_000;
+    bed.must(Event::Heartbeat { worker: second });
+    assert_eq!(choice(&mut bed, 1, spec(10)), second, "it was heard last");
+    bed.must(Event::Heartbeat { worker: first });
+    let mut wide = balanced();
+    let small = wide.worker("w1", Capabilities { max_jobs: 4, ..offer(8000) });
+    let large = wide.worker("w2", Capabilities { max_jobs: 4, ..offer(8000) });
+    let one = choice(&mut wide, 1, spec(10));
+    let two = choice(&mut wide, 2, spec(10));
+    assert_eq!([one, two].iter().filter(|worker| **worker == small).count(), 1, "one each, {large} as well");
+    let mut liked = balanced();
+    liked.worker("w1", offer(8000));
+    let labels = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
+    let there = liked.worker("w2", Capabilities { labels, ..offer(8000) });
+    let label = LabelExpr { key: "zone".to_owned(), op: Operator::In, values: ["b".to_owned()].into() };
+    let job = JobSpec { prefers: vec![Prefer { label, weight: 1 }], ..spec(10) };
+    assert_eq!(choice(&mut liked, 1, job), there);
+}
+
+#[test]
+fn s2_6_strict_bands_with_floors_leave_the_lower_ones_their_floors() {
+    let mut bed = Bed::new(Config { run_max: 1, band_share: [0.0, 0.15, 0.05], ..Config::default() });
+    bed.worker("w1", Capabilities { max_jobs: 1000, memory_bytes: 1 << 40, ..offer(90_000) });
+    for number in 1..=600 {
+        let priority = Priority([0, 5, 9][number as usize % 3]);
+        bed.submit(number, JobSpec { priority, ..spec(100) });
+    }
+    bed.effects.clear();
+    let _ = bed.scheduler.round(0, 200, &mut bed.effects);
+    let mut counts = [0; 3];
+    bed.assigned().iter().for_each(|(attempt, _)| counts[attempt.job.counter() as usize % 3] += 1);
+    // Jobs 3, 6, … are High, 1, 4, … Normal.
+    let [high, normal, low] = counts;
+    assert!((158..=162).contains(&high) && (28..=32).contains(&normal) && (8..=12).contains(&low), "{counts:?}");
+}
+
+#[test]
+fn s2_1_events_place_nothing() {
+    let mut bed = Bed::new(Config::default());
+    let worker = bed.worker("w1", offer(1000));
+    bed.submit(1, spec(1000));
+    let gate = Gate { not_before: Some(10), ..Gate::default() };
+    bed.must(Event::Submit { job: id(2), spec: spec(100).into(), gate });
+    bed.now = 20;
+    bed.must(Event::Tick);
+    bed.must(Event::Cordon { worker });
+    bed.must(Event::Uncordon { worker });
+    assert_eq!(bed.assigned(), []);
+    assert_eq!(bed.starts(), [1]);
+    bed.effects.clear();
+    let sent = bed.scheduler.job(id(1), None).unwrap();
+    assert_eq!(sent.worker, Some(worker));
+    bed.must(Event::Cancel { job: id(1), elements: None });
+    bed.worker("w2", offer(1000));
+    assert_eq!(bed.assigned(), [], "a round places, whatever has room by now");
+    assert_eq!(bed.starts(), [2]);
+}
+
+#[test]
+fn s2_9_the_place_in_its_queue_is_exact_to_a_thousand() {
+    let mut bed = Bed::new(Config::default());
+    bed.must(Event::QuotaChanged { tenant: "t".parse().unwrap(), quota: crate::event::Quota::unlimited() });
+    (1..=1100).for_each(|number| {
+        let event = Event::Submit { job: id(number), spec: spec(100).into(), gate: Gate::default() };
+        bed.scheduler.apply(0, event, &mut bed.effects).unwrap();
+    });
+    bed.submit(2000, JobSpec { priority: Priority(4), ..spec(100) });
+    let place = |number| bed.scheduler.explain(id(number)).unwrap().position;
+    assert_eq!([place(2000), place(1), place(500), place(1000), place(1100)], [0, 1, 500, 1000, 1000].map(Some));
+}
