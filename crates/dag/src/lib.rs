@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod attempt;
 pub mod depends;
 pub mod engine;
 pub mod gate;
 pub mod manifest;
 pub mod params;
 pub mod plan;
+pub mod repeat;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod when;

@@ -53,7 +53,7 @@ pub use snapshot::{RestoreError, restore, snapshot};
 pub use start::outstanding;
 pub use state::{FlowMeta, State};
 pub use timer::next_deadline;
-pub use view::{StatusView, refused, step_status, view};
+pub use view::{StatusView, held, refused, step_status, view};
 
 /// Tells the engine that something has happened.
 ///

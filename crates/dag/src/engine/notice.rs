@@ -7,6 +7,7 @@ use orlop_core::machine::step::StepOutcome;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::ConditionStatus;
 
+use super::output::FLOW_OUTPUTS_MAX;
 use super::state::Text;
 use super::{Call, reason};
 
@@ -38,6 +39,12 @@ impl Call<'_> {
 
     pub(super) fn notice_resource_failure(&mut self, why: &str, message: &str) {
         self.notice(true, why, message.to_owned(), None);
+    }
+
+    pub(super) fn notice_outputs(&mut self, bytes: u64) {
+        let message =
+            format!("all outputs together take {bytes} bytes of {FLOW_OUTPUTS_MAX}; use artifacts for what is large");
+        self.notice(true, "StatusTooLarge", message, None);
     }
 
     pub(super) fn notice_created(&mut self, at: Address, reference: &ObjectReference) {

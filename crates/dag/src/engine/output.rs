@@ -11,6 +11,8 @@ use super::{Call, reason};
 pub(crate) const STEP_OUTPUTS_MAX: u64 = 256 * 1024;
 /// The most bytes of output values one flow may record.
 pub(crate) const FLOW_OUTPUTS_MAX: u64 = 8 * 1024 * 1024;
+/// Bytes of outputs at which people are warned: four fifths of what a flow may record.
+const FLOW_OUTPUTS_NEAR: u64 = FLOW_OUTPUTS_MAX / 5 * 4;
 
 impl Call<'_> {
     /// Records what an attempt gave. With `complete`, everything the step promises must be there; else (a tolerated
@@ -93,6 +95,9 @@ impl Call<'_> {
             let message =
                 format!("all outputs together take {total} bytes, a flow may record {FLOW_OUTPUTS_MAX}; use artifacts");
             return Err((reason::OUTPUT_TOO_LARGE.into(), message));
+        }
+        if self.state.flow.output_bytes < FLOW_OUTPUTS_NEAR && total >= FLOW_OUTPUTS_NEAR {
+            self.notice_outputs(total);
         }
         self.state.flow.output_bytes = total;
         Ok(())

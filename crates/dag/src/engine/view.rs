@@ -78,6 +78,38 @@ pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatu
     }
 }
 
+/// The status of a flow that has begun and whose stored spec is another one now, for a host that does not know the one it
+/// began with (rule R23): the same, held. Rebuilt once the spec is restored, it goes on from there.
+#[must_use]
+pub fn held(mut status: FlowStatus, now: Time) -> FlowStatus {
+    let since = |status: &FlowStatus, kind: &str| {
+        let known = status.conditions.iter().find(|condition| condition.kind == kind);
+        known.filter(|condition| condition.status == ConditionStatus::True).and_then(|known| known.last_transition_time)
+    };
+    let since = since(&status, "SpecChanged").unwrap_or(now);
+    let message = phrase::held(since);
+    for (kind, holds, reason) in
+        [("Ready", ConditionStatus::False, "FlowSuspended"), ("SpecChanged", ConditionStatus::True, "SpecChanged")]
+    {
+        let known = status.conditions.iter_mut().find(|condition| condition.kind == kind);
+        let at = known.as_ref().filter(|known| known.status == holds).and_then(|known| known.last_transition_time);
+        let condition = Condition {
+            kind: kind.to_owned(),
+            status: holds,
+            last_transition_time: at.or(Some(now)),
+            reason: reason.to_owned(),
+            message: message.clone(),
+        };
+        match known {
+            Some(known) => *known = condition,
+            None => status.conditions.push(condition),
+        }
+    }
+    status.phase = FlowPhase::Suspended;
+    status.message = message;
+    status
+}
+
 /// Addresses of the records in `page`.
 fn addresses(state: &State, page: Range<usize>) -> impl Iterator<Item = Address> {
     let steps = u32::try_from(state.nodes.len()).unwrap_or(u32::MAX);

@@ -30,6 +30,20 @@ pub struct MigProfile {
     pub media: MediaExtensions,
 }
 
+impl MigProfile {
+    /// The same profile without media engines of its own.
+    #[must_use]
+    pub const fn plain(self) -> Self {
+        Self { media: MediaExtensions::None, ..self }
+    }
+
+    /// Its name as a part of label keys and resource names, where `+` may not stand.
+    #[must_use]
+    pub fn resource_name(self) -> String {
+        self.to_string().replace('+', ".")
+    }
+}
+
 impl fmt::Display for MigProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let media = match self.media {

@@ -1,6 +1,7 @@
 //! Devices: vendors, models, forms, slices and what is asked of them. Owns the neutral types and their canonical text;
 //! how a cluster names a device is a translation's matter.
 
+mod catalogue;
 mod mig;
 mod models;
 mod parse;
@@ -12,8 +13,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use catalogue::named_with;
+pub use catalogue::{Catalogue, FamilyValue, Model, Product, Wanted};
 pub use mig::{MediaExtensions, MigProfile};
-pub use models::{MODELS, Model, Product, model};
 pub use parse::parse_gpu_type;
 
 use crate::id::text_id;

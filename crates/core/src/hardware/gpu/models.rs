@@ -1,113 +1,162 @@
-//! The built-in table of device models and their products (Hourglass contract, section 1.3). Owns the data; the labels
-//! that clusters put on them belong to the translations.
+//! The built-in table of device models and their products (Hourglass contract, section 1.3). Owns the data in rows; what is
+//! made of them, and laid over them, stands in the catalogue.
 
 use super::Vendor;
+use super::catalogue::{Catalogue, FamilyValue, Model, Product};
 
-/// A device model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Model {
-    /// Its key.
-    pub key: &'static str,
-    /// Another name for it.
-    pub alias: Option<&'static str>,
-    /// Who makes it.
-    pub vendor: Vendor,
-    /// The products of this model.
-    pub products: &'static [Product],
+/// A model: key, alias, maker, products, labels of GKE with the memory they stand for, name Karpenter gives it.
+struct Row {
+    key: &'static str,
+    alias: Option<&'static str>,
+    vendor: Vendor,
+    products: &'static [(&'static str, u32, bool)],
+    gke: &'static [(&'static str, u32)],
+    karpenter: Option<&'static str>,
 }
 
-/// A product: one device one can buy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Product {
-    /// Its name, without the vendor's where the device itself leaves it out.
-    pub name: &'static str,
-    /// Nominal memory in GiB.
-    pub memory_gib: u32,
-    /// Whether several of them are connected by NVLink or the vendor's equal.
-    pub nvlink: bool,
+const LINKED: bool = true;
+const SINGLE: bool = false;
+
+const fn row(vendor: Vendor, key: &'static str, products: &'static [(&'static str, u32, bool)]) -> Row {
+    Row { key, alias: None, vendor, products, gke: &[], karpenter: None }
 }
 
-/// The model with this key or alias.
-#[must_use]
-pub fn model(name: &str) -> Option<&'static Model> {
-    MODELS.iter().find(|model| model.key == name || model.alias == Some(name))
+const fn nvidia(key: &'static str, products: &'static [(&'static str, u32, bool)]) -> Row {
+    row(Vendor::Nvidia, key, products)
 }
 
-const fn linked(name: &'static str, memory_gib: u32) -> Product {
-    Product { name, memory_gib, nvlink: true }
+const fn amd(key: &'static str, products: &'static [(&'static str, u32, bool)]) -> Row {
+    row(Vendor::Amd, key, products)
 }
 
-const fn single(name: &'static str, memory_gib: u32) -> Product {
-    Product { name, memory_gib, nvlink: false }
+const fn intel(key: &'static str, products: &'static [(&'static str, u32, bool)]) -> Row {
+    row(Vendor::Intel, key, products)
 }
 
-const fn nvidia(key: &'static str, products: &'static [Product]) -> Model {
-    Model { key, alias: None, vendor: Vendor::Nvidia, products }
-}
+impl Row {
+    const fn alias(self, alias: &'static str) -> Self {
+        Self { alias: Some(alias), ..self }
+    }
 
-const fn alias(model: Model, alias: &'static str) -> Model {
-    Model { alias: Some(alias), ..model }
-}
+    const fn gke(self, gke: &'static [(&'static str, u32)]) -> Self {
+        Self { gke, ..self }
+    }
 
-const fn amd(key: &'static str, products: &'static [Product]) -> Model {
-    Model { key, alias: None, vendor: Vendor::Amd, products }
-}
-
-const fn intel(key: &'static str, products: &'static [Product]) -> Model {
-    Model { key, alias: None, vendor: Vendor::Intel, products }
+    const fn karpenter(self, name: &'static str) -> Self {
+        Self { karpenter: Some(name), ..self }
+    }
 }
 
 /// All built-in models, NVIDIA's first, the newest first.
-pub static MODELS: &[Model] = &[
-    nvidia("b200", &[linked("B200", 180)]),
-    nvidia("h200", &[linked("H200", 141), single("H200 NVL", 141)]),
-    nvidia("gh200", &[single("GH200 480GB", 96)]),
-    nvidia("h100", &[linked("H100 80GB HBM3", 80), single("H100 PCIe", 80), single("H100 NVL", 94)]),
+static ROWS: &[Row] = &[
+    nvidia("b200", &[("B200", 180, LINKED)]).gke(&[("nvidia-b200", 180)]).karpenter("b200"),
+    nvidia("h200", &[("H200", 141, LINKED), ("H200 NVL", 141, SINGLE)])
+        .gke(&[("nvidia-h200-141gb", 141)])
+        .karpenter("h200"),
+    nvidia("gh200", &[("GH200 480GB", 96, SINGLE)]),
+    nvidia("h100", &[("H100 80GB HBM3", 80, LINKED), ("H100 PCIe", 80, SINGLE), ("H100 NVL", 94, SINGLE)])
+        .gke(&[("nvidia-h100-80gb", 80), ("nvidia-h100-mega-80gb", 80)])
+        .karpenter("h100"),
     nvidia(
         "a100",
         &[
-            linked("A100-SXM4-40GB", 40),
-            single("A100-PCIE-40GB", 40),
-            linked("A100-SXM4-80GB", 80),
-            single("A100 80GB PCIe", 80),
+            ("A100-SXM4-40GB", 40, LINKED),
+            ("A100-PCIE-40GB", 40, SINGLE),
+            ("A100-SXM4-80GB", 80, LINKED),
+            ("A100 80GB PCIe", 80, SINGLE),
         ],
-    ),
-    nvidia("a30", &[single("A30", 24)]),
-    nvidia("a10", &[single("A10", 24)]),
-    nvidia("a10g", &[single("A10G", 24)]),
-    nvidia("l4", &[single("L4", 24)]),
-    nvidia("l40", &[single("L40", 48)]),
-    nvidia("l40s", &[single("L40S", 48)]),
-    nvidia("a40", &[single("A40", 48)]),
-    nvidia("a16", &[single("A16", 16)]),
-    nvidia("a2", &[single("A2", 16)]),
-    nvidia("t4", &[single("Tesla T4", 16)]),
+    )
+    .gke(&[("nvidia-tesla-a100", 40), ("nvidia-a100-80gb", 80)])
+    .karpenter("a100"),
+    nvidia("a30", &[("A30", 24, SINGLE)]),
+    nvidia("a10", &[("A10", 24, SINGLE)]),
+    nvidia("a10g", &[("A10G", 24, SINGLE)]).karpenter("a10g"),
+    nvidia("l4", &[("L4", 24, SINGLE)]).gke(&[("nvidia-l4", 24)]).karpenter("l4"),
+    nvidia("l40", &[("L40", 48, SINGLE)]),
+    nvidia("l40s", &[("L40S", 48, SINGLE)]).karpenter("l40s"),
+    nvidia("a40", &[("A40", 48, SINGLE)]),
+    nvidia("a16", &[("A16", 16, SINGLE)]),
+    nvidia("a2", &[("A2", 16, SINGLE)]),
+    nvidia("t4", &[("Tesla T4", 16, SINGLE)]).gke(&[("nvidia-tesla-t4", 16)]).karpenter("t4"),
     nvidia(
         "v100",
         &[
-            linked("Tesla V100-SXM2-16GB", 16),
-            single("Tesla V100-PCIE-16GB", 16),
-            linked("Tesla V100-SXM2-32GB", 32),
-            linked("Tesla V100-SXM3-32GB", 32),
-            single("Tesla V100-PCIE-32GB", 32),
+            ("Tesla V100-SXM2-16GB", 16, LINKED),
+            ("Tesla V100-PCIE-16GB", 16, SINGLE),
+            ("Tesla V100-SXM2-32GB", 32, LINKED),
+            ("Tesla V100-SXM3-32GB", 32, LINKED),
+            ("Tesla V100-PCIE-32GB", 32, SINGLE),
         ],
-    ),
-    nvidia("p100", &[single("Tesla P100-SXM2-16GB", 16), single("Tesla P100-PCIE-16GB", 16)]),
-    nvidia("k80", &[single("Tesla K80", 12)]),
-    nvidia("m40", &[single("Tesla M40", 12), single("Tesla M40 24GB", 24)]),
-    nvidia("rtx6000", &[single("Quadro RTX 6000", 24)]),
-    nvidia("rtx5000", &[single("Quadro RTX 5000", 16)]),
-    alias(nvidia("rtxa6000", &[single("RTX A6000", 48)]), "a6000"),
-    nvidia("rtx6000ada", &[single("RTX 6000 Ada Generation", 48)]),
-    alias(nvidia("rtx4090", &[single("GeForce RTX 4090", 24)]), "4090"),
-    alias(nvidia("rtx3090", &[single("GeForce RTX 3090", 24)]), "3090"),
-    amd("mi325x", &[linked("AMD Instinct MI325X OAM", 256), linked("AMD Instinct MI325X", 256)]),
-    amd("mi300x", &[linked("AMD Instinct MI300X OAM", 192), linked("AMD Instinct MI300X", 192)]),
-    amd("mi250x", &[single("AMD Instinct MI250X", 64)]),
-    amd("mi210", &[single("AMD Instinct MI210", 64)]),
-    amd("mi100", &[single("AMD Instinct MI100", 32)]),
-    intel("max1550", &[linked("Max_1550", 128)]),
-    intel("max1100", &[single("Max_1100", 48)]),
-    intel("flex170", &[single("Flex_170", 16)]),
-    intel("flex140", &[single("Flex_140", 6)]),
+    )
+    .gke(&[("nvidia-tesla-v100", 16)])
+    .karpenter("v100"),
+    nvidia("p100", &[("Tesla P100-SXM2-16GB", 16, SINGLE), ("Tesla P100-PCIE-16GB", 16, SINGLE)])
+        .gke(&[("nvidia-tesla-p100", 16)]),
+    nvidia("k80", &[("Tesla K80", 12, SINGLE)]),
+    nvidia("m40", &[("Tesla M40", 12, SINGLE), ("Tesla M40 24GB", 24, SINGLE)]),
+    nvidia("rtx6000", &[("Quadro RTX 6000", 24, SINGLE)]),
+    nvidia("rtx5000", &[("Quadro RTX 5000", 16, SINGLE)]),
+    nvidia("rtxa6000", &[("RTX A6000", 48, SINGLE)]).alias("a6000"),
+    nvidia("rtx6000ada", &[("RTX 6000 Ada Generation", 48, SINGLE)]),
+    nvidia("rtx4090", &[("GeForce RTX 4090", 24, SINGLE)]).alias("4090"),
+    nvidia("rtx3090", &[("GeForce RTX 3090", 24, SINGLE)]).alias("3090"),
+    amd("mi325x", &[("AMD Instinct MI325X OAM", 256, LINKED), ("AMD Instinct MI325X", 256, LINKED)]),
+    amd("mi300x", &[("AMD Instinct MI300X OAM", 192, LINKED), ("AMD Instinct MI300X", 192, LINKED)]),
+    amd("mi250x", &[("AMD Instinct MI250X", 64, SINGLE)]),
+    amd("mi210", &[("AMD Instinct MI210", 64, SINGLE)]),
+    amd("mi100", &[("AMD Instinct MI100", 32, SINGLE)]),
+    intel("max1550", &[("Max_1550", 128, LINKED)]),
+    intel("max1100", &[("Max_1100", 48, SINGLE)]),
+    intel("flex170", &[("Flex_170", 16, SINGLE)]),
+    intel("flex140", &[("Flex_140", 6, SINGLE)]),
 ];
+
+/// Profiles by model and nominal memory.
+static PROFILES: &[(&str, u32, &[&str])] = &[
+    ("a100", 40, &["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
+    ("a100", 80, &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+    ("h100", 80, &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+    ("h100", 94, &["1g.12gb", "1g.24gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb"]),
+    ("h200", 141, &["1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
+    ("a30", 24, &["1g.6gb", "2g.12gb", "4g.24gb"]),
+];
+
+/// The rows as a catalogue.
+pub(super) fn built_in() -> Catalogue {
+    let models = ROWS.iter().filter_map(|row| {
+        let product = |&(name, memory_gib, nvlink): &(&str, u32, bool)| {
+            let profiles = PROFILES.iter().filter(|(key, gib, _)| *key == row.key && *gib == memory_gib);
+            let mig = profiles.flat_map(|(_, _, profiles)| profiles.iter()).filter_map(|text| text.parse().ok());
+            Product { name: name.to_owned(), memory_gib, nvlink, mig: mig.collect() }
+        };
+        let gke = |&(value, memory_gib): &(&str, u32)| FamilyValue { value: value.to_owned(), memory_gib };
+        Some(Model {
+            key: row.key.parse().ok()?,
+            alias: row.alias.map(str::to_owned),
+            vendor: row.vendor,
+            products: row.products.iter().map(product).collect(),
+            gke: row.gke.iter().map(gke).collect(),
+            karpenter: row.karpenter.map(str::to_owned),
+        })
+    });
+    Catalogue { models: models.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_3_every_row_and_every_profile_is_in_the_catalogue() {
+        let catalogue = built_in();
+        assert_eq!(catalogue.models.len(), ROWS.len());
+        let listed: usize = PROFILES.iter().map(|(_, _, profiles)| profiles.len()).sum();
+        let mut held = std::collections::BTreeSet::new();
+        for model in &catalogue.models {
+            for product in &model.products {
+                held.extend(product.mig.iter().map(|profile| (&model.key, product.memory_gib, profile)));
+            }
+        }
+        assert_eq!(held.len(), listed);
+    }
+}

@@ -1,8 +1,7 @@
 //! Reading device names, as users write them and as machines report them (Hourglass contract, section 1.1). Owns the five
 //! steps; the words it looks up are data elsewhere.
 
-use super::models::{MODELS, Model, Product, model};
-use super::{Form, GpuType, MigProfile, ModelKey, Vendor};
+use super::{Catalogue, Form, GpuType, MigProfile, Model, Product, Vendor};
 use crate::hardware::HardwareError;
 use crate::named::Named;
 
@@ -29,7 +28,7 @@ fn size_word(word: &str) -> Option<&str> {
 }
 
 /// Step 1: lower case words, split at blanks and separators.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     let lower = text.trim().to_ascii_lowercase();
     lower.split(['-', '_', ' ', '/', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
@@ -44,10 +43,10 @@ fn telling(words: &[String]) -> Vec<&str> {
 }
 
 /// The product with exactly this name; brand, order and repetition of words aside.
-fn product(given: &[String]) -> Option<(&'static Model, &'static Product)> {
+pub(super) fn product<'c>(catalogue: &'c Catalogue, given: &[String]) -> Option<(&'c Model, &'c Product)> {
     let given = telling(given);
-    let all = MODELS.iter().flat_map(|model| model.products.iter().map(move |product| (model, product)));
-    all.into_iter().find(|(_, product)| telling(&words(product.name)) == given)
+    let all = catalogue.models.iter().flat_map(|model| model.products.iter().map(move |product| (model, product)));
+    all.into_iter().find(|(_, product)| telling(&words(&product.name)) == given)
 }
 
 /// Reads a device name, at most 128 bytes: a vendor, a model, a product or any words of it.
@@ -63,6 +62,20 @@ fn product(given: &[String]) -> Option<(&'static Model, &'static Product)> {
 /// The text is empty, too long or no text of a device name; it names two vendors or sizes, a broken MIG profile, an
 /// unknown model or one of another vendor.
 pub fn parse_gpu_type(text: &str) -> Result<GpuType, HardwareError> {
+    Catalogue::built_in().parse(text)
+}
+
+impl Catalogue {
+    /// Reads a device name as [`parse_gpu_type`] does, with the models of this catalogue.
+    ///
+    /// # Errors
+    /// As of [`parse_gpu_type`].
+    pub fn parse(&self, text: &str) -> Result<GpuType, HardwareError> {
+        read(self, text)
+    }
+}
+
+fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
     if text.len() > MAX {
         return Err(HardwareError::GpuTypeTooLong { len: text.len(), max: MAX });
     }
@@ -77,7 +90,7 @@ pub fn parse_gpu_type(text: &str) -> Result<GpuType, HardwareError> {
     for word in &words {
         reading.take(word)?;
     }
-    reading.finish(product(&words))
+    reading.finish(catalogue, product(catalogue, &words))
 }
 
 /// What was read so far.
@@ -123,7 +136,7 @@ impl Reading {
     }
 
     /// Step 5: the model, what it implies, and what the name of a whole product says besides.
-    fn finish(mut self, product: Option<(&'static Model, &'static Product)>) -> Result<GpuType, HardwareError> {
+    fn finish(mut self, catalogue: &Catalogue, product: Option<(&Model, &Product)>) -> Result<GpuType, HardwareError> {
         if self.mig_open {
             return Err(HardwareError::BadMigProfile { given: "mig".to_owned() });
         }
@@ -133,21 +146,23 @@ impl Reading {
                 Some(model)
             }
             None if self.rest.is_empty() => None,
-            None => Some(model(&self.rest).ok_or_else(|| unknown(&self.rest))?),
+            None => Some(catalogue.model(&self.rest).ok_or_else(|| unknown(catalogue, &self.rest))?),
         };
         if let Some(model) = found {
             let made_by = model.vendor;
             match self.gpu.vendor.replace(made_by) {
                 Some(asked) if asked != made_by => {
-                    return Err(HardwareError::VendorMismatch { model: model.key, made_by, asked });
+                    return Err(HardwareError::VendorMismatch { model: model.key.to_string(), made_by, asked });
                 }
                 _ => {}
             }
-            self.gpu.model = ModelKey::new(model.key).ok();
+            self.gpu.model = Some(model.key.clone());
         }
         if self.gpu.partition.is_some() {
             match self.gpu.vendor.replace(Vendor::Nvidia) {
-                Some(vendor) if vendor != Vendor::Nvidia => return Err(HardwareError::MigNotSupported { vendor }),
+                Some(vendor) if vendor != Vendor::Nvidia => {
+                    return Err(HardwareError::MigNotSupported { device: vendor.to_string() });
+                }
                 _ => {}
             }
         }
@@ -156,12 +171,12 @@ impl Reading {
 }
 
 /// At most three known names that need the fewest changes, none that would be mostly another word.
-fn unknown(input: &str) -> HardwareError {
+fn unknown(catalogue: &Catalogue, input: &str) -> HardwareError {
     let close = input.len().div_ceil(2);
-    let keys = MODELS.iter().map(|model| (changes(input, model.key), model.key));
-    let mut nearest: Vec<(usize, &'static str)> = keys.filter(|(changes, _)| *changes <= close).collect();
+    let keys = catalogue.models.iter().map(|model| (changes(input, model.key.as_str()), model.key.as_str()));
+    let mut nearest: Vec<(usize, &str)> = keys.filter(|(changes, _)| *changes <= close).collect();
     nearest.sort_by_key(|(changes, _)| *changes);
-    let nearest = nearest.into_iter().take(3).map(|(_, key)| key).collect();
+    let nearest = nearest.into_iter().take(3).map(|(_, key)| key.to_owned()).collect();
     HardwareError::UnknownGpuModel { input: input.to_owned(), nearest }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{GpuNeed, GpuType, MODELS, MigProfile, Vendor, model, parse_gpu_type};
+use super::{Catalogue, GpuNeed, GpuType, MigProfile, Vendor, parse_gpu_type};
 use crate::hardware::HardwareError;
 use crate::named::Named;
 
@@ -62,10 +62,11 @@ fn s1_1_errors_say_what_is_wrong_and_what_to_write() {
 
 #[test]
 fn s1_3_every_product_is_read_as_itself_with_and_without_its_brand() {
-    for model in MODELS {
-        for product in model.products {
-            let gpu = parse_gpu_type(product.name).unwrap_or_else(|error| panic!("{}: {error}", product.name));
-            assert_eq!(gpu.model.as_ref().map(super::ModelKey::as_str), Some(model.key), "{}", product.name);
+    let table = Catalogue::built_in();
+    for model in &table.models {
+        for product in &model.products {
+            let gpu = parse_gpu_type(&product.name).unwrap_or_else(|error| panic!("{}: {error}", product.name));
+            assert_eq!(gpu.model.as_ref(), Some(&model.key), "{}", product.name);
             assert_eq!(
                 (gpu.vendor, gpu.memory_gib),
                 (Some(model.vendor), Some(product.memory_gib)),
@@ -77,10 +78,10 @@ fn s1_3_every_product_is_read_as_itself_with_and_without_its_brand() {
                 assert!(product.name.to_lowercase().contains(form.as_str()), "{}: {form}", product.name);
             }
         }
-        assert_eq!(super::model(model.key), Some(model));
+        assert_eq!(table.model(model.key.as_str()), Some(model));
     }
-    assert_eq!(model("4090").map(|model| model.key), Some("rtx4090"));
-    assert_eq!(model("A100"), None);
+    assert_eq!(table.model("4090").map(|model| model.key.as_str()), Some("rtx4090"));
+    assert_eq!(table.model("A100"), None);
 }
 
 #[test]

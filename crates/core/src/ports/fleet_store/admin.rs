@@ -96,7 +96,8 @@ pub struct OutboxRow {
 pub struct Retention {
     /// Now; idempotency keys that expired before go.
     pub now: Time,
-    /// Jobs that became final before go, with everything of them, and documents that ended before.
+    /// Jobs that became final before go, with everything of them, but for those of a flow that has not ended; and documents
+    /// that ended before.
     pub jobs_before: Time,
     /// Audit entries older than this go.
     pub audit_before: Time,

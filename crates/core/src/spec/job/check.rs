@@ -217,7 +217,7 @@ impl Found {
     }
 
     fn artifacts(&mut self, spec: &JobSpec) {
-        self.most("artifacts_in", spec.artifacts_in.len() as u64, 256, "artifacts");
+        self.most("artifacts_in", spec.artifacts_in.len() as u64, 1024, "artifacts");
         for (at, file) in spec.artifacts_in.iter().enumerate() {
             let path = format!("artifacts_in[{at}]");
             self.text(&format!("{path}.name"), &file.name, 128);

@@ -124,6 +124,23 @@ fn r30_outputs_that_are_too_large_fail_for_good_and_those_of_retries_do_not_add_
 }
 
 #[test]
+fn s6_people_are_warned_once_when_outputs_near_what_a_flow_may_record() {
+    let output = json!({"parameters": [{"name": "n", "valueFrom": {"path": "/n"}}]});
+    let steps: Vec<_> = (0..33).map(|n| json!({"name": format!("s{n}"), "outputs": output})).collect();
+    let mut flow = Bench::new(json!({"executionPolicy": {"failurePolicy": "Continue"}, "steps": steps}));
+    let result =
+        || AttemptResult { outputs: [("n".to_owned(), "x".repeat(256 * 1024))].into(), ..AttemptResult::default() };
+    let warned = |flow: &Bench| flow.notices().iter().filter(|reason| **reason == "StatusTooLarge").count();
+    // 8 MiB are 32 such values; the 26th is the first past four fifths.
+    for n in 0..33 {
+        flow.succeed_with(&format!("s{n}"), result());
+        assert_eq!(warned(&flow), usize::from(n == 25), "s{n}");
+    }
+    assert_eq!(flow.outcome("s31"), "Succeeded");
+    assert_eq!(flow.outcome("s32"), "Failed/OutputTooLarge");
+}
+
+#[test]
 fn r16_the_next_deadline_is_the_earliest_of_all_timers_and_nothing_fires_before() {
     let fixed = |seconds: u32| json!({"limit": 1, "backoff": {"type": "Fixed", "duration": format!("{seconds}s")}});
     let mut flow = Bench::new(json!({"executionPolicy": {"activeDeadlineSeconds": 50}, "steps": [

@@ -9,8 +9,8 @@ use super::{Failure, Held, MemoryFleet, State};
 use crate::error::PortError;
 use crate::id::{Epoch, JobId};
 use crate::ports::fleet_store::{
-    AttemptId, ElementRow, FleetStore, Holder, JobKind, NewSpec, Page, RestorePage, RestoredJob, Retained, Retention,
-    Spans, Turn,
+    AttemptId, ElementRow, FleetStore, Holder, JobKind, Kind, NewSpec, Page, RestorePage, RestoredJob, Retained,
+    Retention, Spans, Turn,
 };
 use crate::testing::wait::lock;
 
@@ -47,7 +47,12 @@ impl State {
     fn forget(&mut self, policy: &Retention) -> Retained {
         let batch = policy.batch.max(1) as usize;
         let mut retained = Retained::default();
-        let ended = |held: &&Held| held.row.unit.finished_at.is_some_and(|at| at < policy.jobs_before);
+        let lives =
+            |flow: &str| self.entries.get(&(Kind::Flow, flow.to_owned())).is_some_and(|entry| entry.ended_at.is_none());
+        let ended = |held: &&Held| {
+            held.row.unit.finished_at.is_some_and(|at| at < policy.jobs_before)
+                && !held.row.job.flow.as_deref().is_some_and(lives)
+        };
         retained.jobs = self.jobs.values().filter(ended).map(|held| held.row.job.id).take(batch).collect();
         retained.jobs.clone().into_iter().for_each(|id| self.forget_job(id));
         retained.more = retained.jobs.len() == batch;

@@ -135,6 +135,7 @@ async fn of_the_rest<S: FleetStore>(suite: &mut Suite, open: &impl AsyncFn(u32) 
         retention::{
             old_jobs_go_with_everything_of_them,
             young_and_live_jobs_stay,
+            jobs_of_a_flow_stay_while_it_lives,
             jobs_go_in_batches,
             specs_go_with_their_last_job,
             other_rows_go_by_their_age,

@@ -50,6 +50,23 @@ pub(super) async fn young_and_live_jobs_stay<S: FleetStore>(store: &S) -> Verdic
     holds("both are there", store.job(id(1)).await?.is_some() && store.job(id(2)).await?.is_some())
 }
 
+pub(super) async fn jobs_of_a_flow_stay_while_it_lives<S: FleetStore>(store: &S) -> Verdict {
+    let epoch = with_jobs(store, &[1]).await?;
+    let flow = |ended: Option<i64>| {
+        let (key, ended_at) = ("f".to_owned(), ended.map(at));
+        Record::Put(Box::new(Entry { kind: Kind::Flow, key, tenant: None, ended_at, body: "{}".into() }))
+    };
+    let mut of_flow = job(2);
+    of_flow.job.flow = Some("f".into());
+    let ends = [1, 2].map(|number| changed(number, 1, unit(JobState::Completed)));
+    write(store, epoch, [flow(None), new_job(of_flow)].into_iter().chain(ends).collect()).await?;
+    same("what went", &store.retain(epoch, &policy(99, 10)).await?.jobs, &vec![id(1)])?;
+    holds("that of the flow is there", store.job(id(2)).await?.is_some())?;
+    write(store, epoch, vec![flow(Some(98))]).await?;
+    let gone = store.retain(epoch, &policy(99, 10)).await?;
+    same("what goes with the flow", &(gone.jobs, gone.others), &(vec![id(2)], 2))
+}
+
 pub(super) async fn jobs_go_in_batches<S: FleetStore>(store: &S) -> Verdict {
     let epoch = with_jobs(store, &[1, 2, 3, 4, 5]).await?;
     write(store, epoch, (1..=5).map(|number| changed(number, 1, unit(JobState::Completed))).collect()).await?;

@@ -2,10 +2,14 @@
 //! of its expressions, taints and tolerations; deriving and rendering it is the translations' work.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::gpu::Vendor;
+use super::TeeKind;
+pub use super::device::{DeviceClaim, DeviceClass, DeviceNeed, DeviceSource};
+use super::machine::Machine;
+use super::verdict::{Failure, Verdict};
 use crate::named::named_enum;
 use crate::resource::ResourceVector;
 
@@ -40,7 +44,42 @@ pub struct LabelExpr {
     pub values: BTreeSet<String>,
 }
 
+impl fmt::Display for LabelExpr {
+    /// As explanations say it: `gpu in {a100, h100}`, `memory > 73728`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.op {
+            Operator::In if self.values.len() == 1 => write!(f, "{} = {values}", self.key),
+            Operator::In => write!(f, "{} in {{{values}}}", self.key),
+            Operator::NotIn => write!(f, "{} not in {{{values}}}", self.key),
+            Operator::Exists => write!(f, "{} is set", self.key),
+            Operator::DoesNotExist => write!(f, "{} is not set", self.key),
+            Operator::Gt => write!(f, "{} > {values}", self.key),
+            Operator::Lt => write!(f, "{} < {values}", self.key),
+        }
+    }
+}
+
 impl LabelExpr {
+    /// A condition with any values.
+    #[must_use]
+    pub fn new<V: Into<String>>(key: impl Into<String>, op: Operator, values: impl IntoIterator<Item = V>) -> Self {
+        Self { key: key.into(), op, values: values.into_iter().map(Into::into).collect() }
+    }
+
+    /// The key is there with exactly this value.
+    #[must_use]
+    pub fn equal(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self::new(key, Operator::In, [value.into()])
+    }
+
+    /// The one value the key must have, if there is only one.
+    #[must_use]
+    pub fn equality(&self) -> Option<&str> {
+        let only = self.values.first().filter(|_| self.values.len() == 1 && self.op == Operator::In);
+        only.map(String::as_str)
+    }
+
     /// Whether labels meet the condition. Gt and Lt compare signed decimal integers of 64 bits; anything else does not
     /// match.
     #[must_use]
@@ -86,7 +125,36 @@ pub struct Clause {
     pub any_of: Vec<Alternative>,
 }
 
+impl From<LabelExpr> for Clause {
+    fn from(expression: LabelExpr) -> Self {
+        Self { any_of: vec![Alternative { all_of: vec![expression] }] }
+    }
+}
+
+impl fmt::Display for Alternative {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.all_of.iter().map(ToString::to_string).collect();
+        f.pad(&if all.is_empty() { "anything".to_owned() } else { all.join(" and ") })
+    }
+}
+
+impl fmt::Display for Clause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let any: Vec<String> = self.any_of.iter().map(ToString::to_string).collect();
+        f.pad(&if any.is_empty() { "nothing".to_owned() } else { any.join(", or ") })
+    }
+}
+
 impl Clause {
+    /// Its one condition, if it is one.
+    #[must_use]
+    pub fn only(&self) -> Option<&LabelExpr> {
+        match self.any_of.as_slice() {
+            [Alternative { all_of }] if all_of.len() == 1 => all_of.first(),
+            _ => None,
+        }
+    }
+
     /// Whether labels meet one alternative.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -129,6 +197,14 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
+impl fmt::Display for Taint {
+    /// `key=value:Effect`, as `kubectl` writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = if self.value.is_empty() { String::new() } else { format!("={}", self.value) };
+        write!(f, "{}{value}:{}", self.key, self.effect)
+    }
+}
+
 /// Leave to be placed beside a taint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -169,40 +245,9 @@ pub struct RuntimeNeed {
     /// Other classes that will do.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub accepted: BTreeSet<String>,
-}
-
-/// Devices as a substrate hands them out.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DeviceNeed {
-    /// Who makes them.
-    pub vendor: Vendor,
-    /// Their class: a whole device, a slice, a confidential device.
-    pub class: String,
-    /// How many.
-    pub count: u32,
-    /// Products that will do; empty, any.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub products: BTreeSet<String>,
-    /// Nominal memory of one in GiB, at least this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_gib: Option<u32>,
-    /// Whether they are connected by NVLink or the vendor's equal.
+    /// Whether any other class will do as well, because the user should know best.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub nvlink: bool,
-}
-
-/// A claim on devices, where a substrate hands them out by claims.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DeviceClaim {
-    /// The device class.
-    pub class: String,
-    /// How many devices, exactly.
-    pub count: u32,
-    /// Conditions on each device, in CEL.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub selectors: Vec<String>,
+    pub any: bool,
 }
 
 named_enum! {
@@ -219,6 +264,12 @@ named_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Placement {
+    /// The CPU architecture, as the substrate labels it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<LabelExpr>,
+    /// The trusted execution environment without which it will not do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tee: Option<TeeKind>,
     /// Clauses that must all be met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<Clause>,
@@ -255,94 +306,37 @@ impl Placement {
         self.required.iter().all(|clause| clause.matches(labels))
     }
 
+    /// Whether a machine fits, and every reason why it does not.
+    pub fn check(&self, machine: &Machine) -> Verdict {
+        let mut failures = Vec::new();
+        if let Some(arch) = self.arch.as_ref().filter(|arch| !arch.matches(&machine.labels)) {
+            failures.push(Failure::arch(arch, machine));
+        }
+        let unmet = self.required.iter().filter(|clause| !clause.matches(&machine.labels));
+        failures.extend(unmet.map(|clause| Failure::Label(clause.clone())));
+        failures.extend(untolerated(&self.tolerations, &machine.taints).cloned().map(Failure::Taint));
+        let asked = self.resources.saturating_add(&self.overhead);
+        failures.extend(asked.lacking(&machine.allocatable).into_iter().map(Failure::Resource));
+        failures.extend(self.device.as_ref().and_then(|need| need.lack(&machine.devices)).map(Failure::Device));
+        Verdict { machine: machine.name.clone(), failures }
+    }
+
     /// Taints that keep this work away: those that keep work away at all and are not tolerated.
     pub fn untolerated<'a>(&'a self, taints: &'a [Taint]) -> impl Iterator<Item = &'a Taint> {
-        taints.iter().filter(|taint| {
-            taint.effect != TaintEffect::PreferNoSchedule
-                && !self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
-        })
+        untolerated(&self.tolerations, taints)
     }
+}
+
+/// Taints that keep work with these tolerations away.
+pub(super) fn untolerated<'a>(
+    tolerations: &'a [Toleration],
+    taints: &'a [Taint],
+) -> impl Iterator<Item = &'a Taint> + use<'a> {
+    taints.iter().filter(|taint| {
+        taint.effect != TaintEffect::PreferNoSchedule
+            && !tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
-        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-    }
-
-    fn expression(key: &str, op: Operator, values: &[&str]) -> LabelExpr {
-        LabelExpr { key: key.to_owned(), op, values: values.iter().map(|value| (*value).to_owned()).collect() }
-    }
-
-    #[test]
-    fn s1_2_in_exists_gt_lt_need_the_key_and_their_opposites_hold_without_it() {
-        let has = labels([("gpu", "a100"), ("memory", "81920")]);
-        let none = labels([]);
-        let cases = [
-            (expression("gpu", Operator::In, &["a100", "h100"]), true, false),
-            (expression("gpu", Operator::NotIn, &["a100"]), false, true),
-            (expression("gpu", Operator::NotIn, &["t4"]), true, true),
-            (expression("gpu", Operator::Exists, &[]), true, false),
-            (expression("gpu", Operator::DoesNotExist, &[]), false, true),
-            (expression("memory", Operator::Gt, &["73728"]), true, false),
-            (expression("memory", Operator::Gt, &["81920"]), false, false),
-            (expression("memory", Operator::Lt, &["81921"]), true, false),
-            (expression("gpu", Operator::Gt, &["1"]), false, false),
-            (expression("memory", Operator::Gt, &["-1"]), true, false),
-            (expression("memory", Operator::Gt, &["1", "2"]), false, false),
-            (expression("memory", Operator::Lt, &["9223372036854775808"]), false, false),
-        ];
-        for (expression, with, without) in cases {
-            assert_eq!((expression.matches(&has), expression.matches(&none)), (with, without), "{expression:?}");
-        }
-    }
-
-    #[test]
-    fn s1_2_clauses_are_anded_and_their_alternatives_ored() {
-        let is = |key: &str| Alternative { all_of: vec![expression(key, Operator::Exists, &[])] };
-        let placement = Placement {
-            required: vec![Clause { any_of: vec![is("a"), is("b")] }, Clause { any_of: vec![is("c")] }],
-            ..Placement::default()
-        };
-        assert!(placement.admits_labels(&labels([("b", ""), ("c", "")])));
-        assert!(!placement.admits_labels(&labels([("a", ""), ("b", "")])));
-        assert!(Placement::default().admits_labels(&labels([])));
-        assert!(!Clause::default().matches(&labels([])));
-        assert!(Alternative::default().matches(&labels([])));
-    }
-
-    #[test]
-    fn s1_5_every_noschedule_and_noexecute_taint_must_be_tolerated() {
-        let taint = |key: &str, effect| Taint { key: key.to_owned(), value: "x".to_owned(), effect };
-        let taints = [
-            taint("nvidia.com/gpu", TaintEffect::NoSchedule),
-            taint("nvidia.com/gpu", TaintEffect::NoExecute),
-            taint("busy", TaintEffect::PreferNoSchedule),
-        ];
-        let placement = Placement { tolerations: vec![Toleration::of_key("nvidia.com/gpu")], ..Placement::default() };
-        assert_eq!(placement.untolerated(&taints).collect::<Vec<_>>(), [&taints[1]]);
-        let any = Placement { tolerations: vec![Toleration::default()], ..Placement::default() };
-        assert_eq!(any.untolerated(&taints).count(), 0);
-        let other = Toleration { value: Some("y".to_owned()), ..Toleration::of_key("nvidia.com/gpu") };
-        assert!(!other.tolerates(&taints[0]));
-    }
-
-    #[test]
-    fn json_reads_back() {
-        let placement = Placement {
-            required: vec![Clause {
-                any_of: vec![Alternative { all_of: vec![expression("a", Operator::In, &["b"])] }],
-            }],
-            preferred: vec![Preference { weight: 50, alternative: Alternative::default() }],
-            tolerations: vec![Toleration::of_key("k")],
-            notes: BTreeSet::from([Note::Narrowed]),
-            ..Placement::default()
-        };
-        let json = serde_json::to_string(&placement).unwrap();
-        insta::assert_snapshot!(json, @r#"{"required":[{"anyOf":[{"allOf":[{"key":"a","op":"In","values":["b"]}]}]}],"preferred":[{"weight":50,"alternative":{"allOf":[]}}],"tolerations":[{"key":"k","effect":"NoSchedule"}],"notes":["Narrowed"]}"#);
-        assert_eq!(serde_json::from_str::<Placement>(&json).unwrap(), placement);
-        assert_eq!(serde_json::to_string(&Placement::default()).unwrap(), "{}");
-    }
-}
+mod tests;

@@ -1,0 +1,126 @@
+//! A need in the words of the fleet: the predicate on what a worker reports, and the part of it that a job can say (Hourglass
+//! contract, section 1.5). Owns that rendering; the scheduler places by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::device::DeviceClass;
+use super::facts::HardwareFacts;
+use super::vocabulary::{FLEET, Substrate, Vocabulary, tee_label};
+use super::{HardwareError, Machine, Resolved, Verdict, describe, place};
+use crate::hardware::Resources as Plain;
+use crate::spec::job::{Comparison, GpuKind, Gpus, LabelNeed, Prefer, Requires, Resources};
+
+/// The counter of scratch disk that a worker advertises, in bytes.
+pub const DISK: &str = "disk";
+
+/// Refuses labels that a worker derives itself.
+///
+/// # Errors
+/// A label under `orlop/`.
+pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), HardwareError> {
+    match labels.keys().find(|key| key.starts_with(FLEET)) {
+        Some(key) => Err(HardwareError::ReservedLabel { key: key.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a worker could ever serve a need, and every reason why not.
+///
+/// # Errors
+/// The fleet has no words for the need.
+pub fn judge(
+    facts: &HardwareFacts,
+    resolved: &Resolved,
+    resources: &Plain,
+    vocabulary: &Vocabulary,
+) -> Result<Verdict, HardwareError> {
+    let machine: Machine = describe(facts, vocabulary);
+    Ok(place(resolved, resources, vocabulary)?.check(&machine))
+}
+
+/// What a job says about where it runs.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct FleetNeed {
+    /// Amounts and devices.
+    pub resources: Resources,
+    /// Conditions on labels and features.
+    pub requires: Requires,
+    /// Preferences.
+    pub prefer: Vec<Prefer>,
+}
+
+/// A need as a job says it. A job has words for whole devices by vendor, model and memory; the rest is asked of labels that
+/// workers derive, or refused where no label tells it of the very devices.
+///
+/// # Errors
+/// Form words, slices, shared or confidential devices and extended resources of devices, of which a job cannot speak.
+pub fn demand(resolved: &Resolved, resources: &Plain) -> Result<FleetNeed, HardwareError> {
+    let default = Resources::default();
+    let mut need = FleetNeed {
+        resources: Resources {
+            cpu_m: if resources.cpu_milli.is_zero() { default.cpu_m } else { resources.cpu_milli.0 },
+            memory_bytes: if resources.memory_bytes.is_zero() {
+                default.memory_bytes
+            } else {
+                resources.memory_bytes.0
+            },
+            gpus: Gpus::default(),
+            extras: extras(resources)?,
+        },
+        requires: Requires::default(),
+        prefer: Vec::new(),
+    };
+    let labels = &mut need.requires.labels;
+    labels.extend(resolved.arch.map(|arch| is(format!("{FLEET}arch"), arch.to_string())));
+    labels.extend(resolved.labels.iter().map(|(key, value)| is(key.clone(), value.clone())));
+    match (resolved.tee, resolved.required_tee()) {
+        (_, Some(kind)) => labels.push(is(tee_label(kind), "true".to_owned())),
+        (Some(wanted), None) => {
+            need.prefer.push(Prefer { label: is(tee_label(wanted.kind), "true".to_owned()), weight: 50 });
+        }
+        (None, None) => {}
+    }
+    if let Some(gpu) = &resolved.gpu {
+        let refuse = |what: String| HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Fleet, what };
+        if !matches!(gpu.class, DeviceClass::Unit | DeviceClass::Whole) {
+            return Err(refuse(format!("a job of {} devices", gpu.class)));
+        }
+        if !gpu.kind.form.is_empty() {
+            return Err(refuse(format!("a job of `{}`: jobs name models only, so it", gpu.kind)));
+        }
+        if gpu.kind.nvlink {
+            // The label says that all devices of the worker are one group, so any of them are connected.
+            labels.push(is(format!("{FLEET}gpu-nvlink"), "true".to_owned()));
+        }
+        let kind = GpuKind {
+            vendor: gpu.vendor,
+            model: gpu.kind.model.as_ref().map(ToString::to_string),
+            memory_min: gpu.kind.memory_gib.map(|gib| u64::from(gib) << 30),
+        };
+        need.resources.gpus = Gpus { count: gpu.count, any_of: vec![kind] };
+    }
+    Ok(need)
+}
+
+fn is(key: String, value: String) -> LabelNeed {
+    LabelNeed { key, op: Comparison::In, values: BTreeSet::from([value]) }
+}
+
+/// Counters by name: scratch disk, and whole numbers of anything else but devices.
+fn extras(resources: &Plain) -> Result<BTreeMap<String, u64>, HardwareError> {
+    let mut all = BTreeMap::new();
+    if !resources.disk_bytes.is_zero() {
+        all.insert(DISK.to_owned(), resources.disk_bytes.0);
+    }
+    for (name, quantity) in resources.extended.to_quantities() {
+        if super::merge::is_gpu(&name) {
+            let what = format!("resource {name}");
+            return Err(HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Fleet, what });
+        }
+        all.insert(name, quantity.count().unwrap_or(u64::MAX));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Tests of the predicate on workers and of what a job can say of it, row by row. Owns no production code.
+
+use serde_json::{Value, json};
+
+use super::{check_labels, demand, judge};
+use crate::hardware::{HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, describe, place, resolve};
+
+fn need(input: Value) -> Resolved {
+    let (input, tables): (HardwareInput, _) = (serde_json::from_value(input).unwrap(), Tables::default());
+    resolve(&input.requirements(&tables).unwrap(), &tables).unwrap()
+}
+
+fn worker(change: Value) -> HardwareFacts {
+    let gpu = |model: &str, gib: u32, group: Value| json!({"vendor": "nvidia", "model": model, "memoryGib": gib, "nvlinkGroup": group});
+    let mut sliced = gpu("NVIDIA A100-SXM4-40GB", 40, json!(0));
+    sliced["mig"] = json!({"1g.5gb": 3});
+    let mut facts = json!({
+        "arch": "amd64", "cpuMilli": 8000, "memoryBytes": 1_073_741_824, "diskBytes": 1000,
+        "gpus": [gpu("NVIDIA A100-SXM4-40GB", 40, json!(0)), gpu("NVIDIA A100-SXM4-40GB", 40, json!(0)), gpu("NVIDIA A100-SXM4-40GB", 40, json!(1)), sliced],
+        "tees": ["sev-snp"], "labels": {"rack": "r7"},
+    });
+    facts.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    serde_json::from_value(facts).unwrap()
+}
+
+fn said(facts: &HardwareFacts, input: Value, resources: Value) -> String {
+    let resources: Resources = serde_json::from_value(resources).unwrap();
+    let words = Tables::default().vocabulary(Substrate::Fleet);
+    judge(facts, &need(input), &resources, &words).map_or_else(|error| error.to_string(), |verdict| verdict.to_string())
+}
+
+fn of(input: Value) -> String {
+    said(&worker(json!({})), input, json!({}))
+}
+
+#[test]
+fn s1_5_the_predicate_as_a_placement() {
+    let words = Tables::default().vocabulary(Substrate::Fleet);
+    let text = |input| serde_json::to_string(&place(&need(input), &Resources::default(), &words).unwrap()).unwrap();
+    insta::assert_snapshot!(text(json!({"gpuType": "A100-SXM4-40GB", "gpuCount": 2, "nvlink": true, "cpuArch": "amd64"})), @r#"{"arch":{"key":"orlop/arch","op":"In","values":["amd64"]},"tolerations":[{"key":"orlop/gpu"}],"device":{"vendor":"nvidia","class":"whole","count":2,"model":"a100","form":["sxm4"],"products":["A100-SXM4-40GB","A100-SXM4-80GB"],"memoryGib":40,"nvlink":true,"source":"inventory"}}"#);
+    insta::assert_snapshot!(text(json!({"teeType": "sev", "customLabels": {"rack": "r7"}})), @r#"{"arch":{"key":"orlop/arch","op":"In","values":["amd64"]},"tee":"sev","required":[{"anyOf":[{"allOf":[{"key":"orlop/tee-sev","op":"In","values":["true"]}]}]},{"anyOf":[{"allOf":[{"key":"rack","op":"In","values":["r7"]}]}]}],"tolerations":[{"key":"orlop/tee"}]}"#);
+}
+
+#[test]
+fn s1_5_free_exclusive_devices_of_vendor_model_form_and_memory() {
+    assert_eq!(of(json!({"gpuCount": 3})), "machine fits");
+    insta::assert_snapshot!(of(json!({"gpuCount": 4})), @"machine: needs 4 nvidia GPUs, has 3");
+    assert_eq!(of(json!({"gpuType": "a100-sxm4", "gpuCount": 3, "gpuMemoryGiB": 40})), "machine fits");
+    insta::assert_snapshot!(of(json!({"gpuType": "a100-pcie"})), @"machine: needs 1 nvidia a100 pcie GPU, has 0");
+    insta::assert_snapshot!(of(json!({"gpuMemoryGiB": 80})), @"machine: needs 1 nvidia GPU, 80 GiB or more, has 0");
+    insta::assert_snapshot!(of(json!({"gpuType": "amd"})), @"machine: needs 1 amd GPU, has 0");
+}
+
+#[test]
+fn s1_5_nvlink_is_one_group_and_slices_are_free_instances() {
+    assert_eq!(of(json!({"gpuType": "a100", "gpuCount": 2, "nvlink": true})), "machine fits");
+    insta::assert_snapshot!(of(json!({"gpuType": "a100", "gpuCount": 3, "nvlink": true})), @"machine: needs 3 nvidia a100 GPUs, NVLink, has 2");
+    assert_eq!(of(json!({"gpuType": "mig-1g.5gb", "gpuCount": 3})), "machine fits");
+    insta::assert_snapshot!(of(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 4})), @"machine: needs 4 mig-1g.5gb nvidia a100 slices, has 3");
+}
+
+#[test]
+fn s1_5_stronger_kinds_serve_weaker_ones() {
+    for kind in ["sev", "sev-es", "sev-snp"] {
+        assert_eq!(of(json!({"teeType": kind})), "machine fits", "{kind}");
+    }
+    insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @"machine: needs orlop/tee-tdx = true");
+    insta::assert_snapshot!(said(&worker(json!({"tees": ["sev"]})), json!({"teeType": "sev-es"}), json!({})), @"machine: needs orlop/tee-sev-es = true");
+}
+
+#[test]
+fn s1_5_arch_labels_and_amounts() {
+    insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"machine: needs CPU architecture arm64, has amd64, needs rack = r8");
+    insta::assert_snapshot!(said(&worker(json!({})), json!({}), json!({"cpuMilli": 8001, "memoryBytes": 1, "diskBytes": 1001})), @"machine: cpu: needs 8001m, has 8, ephemeral-storage: needs 1001, has 1k");
+}
+
+#[test]
+fn s1_5_taints_of_devices_are_tolerated_by_those_who_need_them() {
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    let facts = worker(json!({"taints": [taint("orlop/gpu", "NoSchedule"), taint("orlop/tee", "NoExecute")]}));
+    assert_eq!(
+        said(&facts, json!({"gpuCount": 1, "teeType": "sgx", "teeRequired": false}), json!({})),
+        "machine: does not tolerate orlop/tee:NoExecute"
+    );
+    assert_eq!(said(&facts, json!({"teeType": "sev"}), json!({})), "machine: does not tolerate orlop/gpu:NoSchedule");
+    let confidential = json!({"vendor": "nvidia", "model": "H100 PCIe", "memoryGib": 80, "confidential": true});
+    let facts = HardwareFacts { gpus: vec![serde_json::from_value(confidential).unwrap()], ..facts };
+    assert_eq!(said(&facts, json!({"gpuCount": 1, "teeType": "sev-snp"}), json!({})), "machine fits");
+    assert!(!said(&facts, json!({"gpuCount": 1}), json!({})).ends_with("fits"));
+}
+
+#[test]
+fn s1_5_derived_labels_and_none_of_the_users() {
+    let facts = worker(json!({"labels": {"orlop/gpu-count": "99", "rack": "r7"}}));
+    let labels = describe(&facts, &Tables::default().vocabulary(Substrate::Fleet)).labels;
+    insta::assert_snapshot!(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" "), @"orlop/arch=amd64 orlop/gpu-count=4 orlop/gpu-memory-gib=40 orlop/gpu-model=a100 orlop/gpu-vendor=nvidia orlop/tee-sev=true orlop/tee-sev-es=true orlop/tee-sev-snp=true rack=r7");
+    insta::assert_snapshot!(check_labels(&facts.labels).unwrap_err(), @"label orlop/gpu-count is set by the worker itself");
+    assert_eq!(check_labels(&worker(json!({})).labels), Ok(()));
+}
+
+#[test]
+fn s1_5_a_need_as_a_job_says_it() {
+    let said = |input, resources: Value| {
+        let resources: Resources = serde_json::from_value(resources).unwrap();
+        match demand(&need(input), &resources) {
+            Ok(need) => serde_json::to_string(&need).unwrap(),
+            Err(error) => error.to_string(),
+        }
+    };
+    insta::assert_snapshot!(said(json!({}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456},"requires":{},"prefer":[]}"#);
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-80gb", "gpuCount": 2, "nvlink": true}), json!({"cpuMilli": 500, "memoryBytes": 7, "diskBytes": 9})), @r#"{"resources":{"cpu_m":500,"memory_bytes":7,"gpus":{"count":2,"any_of":[{"vendor":"nvidia","model":"a100","memory_min":85899345920}]},"extras":{"disk":9}},"requires":{"labels":[{"key":"orlop/gpu-nvlink","op":"in","values":["true"]}]},"prefer":[]}"#);
+    insta::assert_snapshot!(said(json!({"teeType": "sev", "customLabels": {"rack": "r7"}}), json!({"extended": {"example.com/fpga": 2}})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456,"extras":{"example.com/fpga":2}},"requires":{"labels":[{"key":"orlop/arch","op":"in","values":["amd64"]},{"key":"rack","op":"in","values":["r7"]},{"key":"orlop/tee-sev","op":"in","values":["true"]}]},"prefer":[]}"#);
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false}), json!({})), @r#"{"resources":{"cpu_m":1000,"memory_bytes":268435456},"requires":{},"prefer":[{"label":{"key":"orlop/tee-tdx","op":"in","values":["true"]},"weight":50}]}"#);
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-sxm4"}), json!({})), @"a job of `nvidia-a100-sxm4`: jobs name models only, so it cannot be had on fleet");
+    insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.5gb"}), json!({})), @"a job of mig-1g.5gb devices cannot be had on fleet");
+    insta::assert_snapshot!(said(json!({"gpuType": "h100", "teeType": "tdx"}), json!({})), @"a job of confidential devices cannot be had on fleet");
+    insta::assert_snapshot!(said(json!({}), json!({"extended": {"amd.com/gpu": 2}})), @"resource amd.com/gpu cannot be had on fleet");
+}

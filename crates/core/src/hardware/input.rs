@@ -1,0 +1,93 @@
+//! What users write about hardware, and what it means (Hourglass contract, section 1.2, first rows). Owns defaults and
+//! contradictions within the request; machines are not its matter.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::gpu::{Allocation, GpuNeed, GpuType};
+use super::{Arch, HardwareError, HardwareRequirements, Tables, TeeLevel, TeeNeed, parse_tee_type};
+
+/// A request as users write it, field by field. What is absent does not matter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HardwareInput {
+    /// A kind of device, any usual text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_type: Option<String>,
+    /// How many devices, 0 to 1024.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_count: Option<i32>,
+    /// Nominal memory of one device in GiB, at least this.
+    #[serde(rename = "gpuMemoryGiB", skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_gib: Option<u32>,
+    /// Devices connected by NVLink or the vendor's equal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvlink: Option<bool>,
+    /// Whether a trusted execution environment is required, or only better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tee_required: Option<bool>,
+    /// Which one, any usual text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tee_type: Option<String>,
+    /// The CPU architecture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_arch: Option<Arch>,
+    /// How Kubernetes is asked for devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
+    /// Labels the machine must have, with exactly these values.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub custom_labels: BTreeMap<String, String>,
+}
+
+impl HardwareInput {
+    /// What is required, with defaults filled in.
+    ///
+    /// # Errors
+    /// A text that cannot be read, a count that contradicts the type, a required environment without a kind.
+    pub fn requirements(&self, tables: &Tables) -> Result<HardwareRequirements, HardwareError> {
+        Ok(HardwareRequirements {
+            gpu: self.gpu(tables)?,
+            tee: self.tee()?,
+            arch: self.cpu_arch,
+            labels: self.custom_labels.clone(),
+        })
+    }
+
+    fn gpu(&self, tables: &Tables) -> Result<Option<GpuNeed>, HardwareError> {
+        let described = self.gpu_type.is_some() || self.gpu_memory_gib.is_some() || self.nvlink == Some(true);
+        let max = GpuNeed::MAX_COUNT;
+        let count = match self.gpu_count {
+            None if described => 1,
+            None => return Ok(None),
+            Some(0) if described => {
+                let kind = self.gpu_type.as_deref().unwrap_or("gpu").chars().take(64).collect();
+                return Err(HardwareError::CountZeroWithType { kind });
+            }
+            Some(0) => return Ok(None),
+            Some(given) => {
+                let count = u32::try_from(given).ok().filter(|count| *count <= max);
+                count.ok_or(HardwareError::CountOutOfRange { given: given.into(), max })?
+            }
+        };
+        let mut kind = match &self.gpu_type {
+            Some(text) => tables.catalogue.parse(text)?,
+            None => GpuType::default(),
+        };
+        if let Some(gib) = self.gpu_memory_gib.filter(|gib| !(1..=4096).contains(gib)) {
+            return Err(HardwareError::MemoryOutOfRange { given: gib.to_string() });
+        }
+        kind.memory_gib = kind.memory_gib.max(self.gpu_memory_gib);
+        kind.nvlink |= self.nvlink == Some(true);
+        Ok(Some(GpuNeed { count, kind, allocation: self.allocation.unwrap_or_default() }))
+    }
+
+    fn tee(&self) -> Result<Option<TeeNeed>, HardwareError> {
+        let Some(text) = &self.tee_type else {
+            return if self.tee_required == Some(true) { Err(HardwareError::TeeTypeMissing) } else { Ok(None) };
+        };
+        let level = if self.tee_required == Some(false) { TeeLevel::Preferred } else { TeeLevel::Required };
+        Ok(Some(TeeNeed { kind: parse_tee_type(text)?, level }))
+    }
+}

@@ -1,0 +1,95 @@
+//! Laws of merging: both sides hold, nothing more and nothing less; twice is once; one device. Owns no production code.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::users::user;
+use super::{input, node, resolved, tables};
+use crate::hardware::merge::{UserConstraints, is_gpu, merge};
+use crate::hardware::placement::{Placement, Taint, TaintEffect, Toleration, untolerated};
+use crate::hardware::{HardwareError, Machine, Resources, Substrate, describe, place};
+use crate::named::Named as _;
+use crate::resource::ResourceVector;
+
+fn user_labels(user: &UserConstraints, machine: &Machine) -> bool {
+    let selected = user.node_selector.iter().all(|(key, value)| machine.labels.get(key) == Some(value));
+    selected && user.required.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(machine)))
+}
+
+fn placement_labels(placement: &Placement, machine: &Machine) -> bool {
+    placement.admits_labels(&machine.labels) && placement.arch.as_ref().is_none_or(|arch| arch.matches(&machine.labels))
+}
+
+/// What a user's requests and limits come to: a limit without a request is one, and extended resources have both alike.
+fn effective(user: &UserConstraints) -> ResourceVector {
+    let mut all = user.requests.clone();
+    for (name, limit) in user.limits.iter() {
+        let asked = all.get(name.as_str());
+        if asked == 0 || name.as_str().contains('/') {
+            all.set(name.clone(), asked.max(limit));
+        }
+    }
+    all
+}
+
+fn tolerated(all: &[Toleration], machine: &Machine) -> bool {
+    untolerated(all, &machine.taints).next().is_none()
+}
+
+fn taints() -> impl Strategy<Value = Vec<Taint>> {
+    let key = select(&["nvidia.com/gpu", "tdx", "sgx", "busy"][..]);
+    let one = (key, select(TaintEffect::ALL));
+    proptest::collection::vec(
+        one.prop_map(|(key, effect)| Taint { key: key.to_owned(), value: String::new(), effect }),
+        0..2,
+    )
+}
+
+proptest! {
+    #[test]
+    fn h1_merged_admits_exactly_what_both_admit(
+        input in input(), tables in tables(), user in user(), facts in node(), taints in taints(),
+        said in proptest::option::of((select(&["zone", "nvidia.com/gpu.product"][..]), select(&["a", "Tesla-T4"][..]))),
+    ) {
+        let words = tables.vocabulary(Substrate::Kubernetes);
+        let Ok(need) = resolved(&input, &tables) else { return Ok(()) };
+        let Ok(placement) = place(&need, &Resources::default(), &words) else { return Ok(()) };
+        let mut machine = describe(&facts, &words);
+        machine.taints = taints;
+        machine.labels.extend(said.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let labels = user_labels(&user, &machine) && placement_labels(&placement, &machine);
+        match merge(&user, &placement) {
+            Ok(merged) => {
+                let fit = |asked: &ResourceVector| asked.saturating_add(&placement.overhead).fits(&machine.allocatable);
+                let both = labels
+                    && fit(&effective(&user)) && fit(&placement.resources)
+                    && tolerated(&[user.tolerations.clone(), placement.tolerations.clone()].concat(), &machine);
+                prop_assert_eq!(merged.check(&machine).fits(), both, "{:#?} {:#?}", merged, machine);
+            }
+            Err(HardwareError::LabelConflict { .. } | HardwareError::UnsatisfiableAffinity) => {
+                prop_assert!(!labels, "{user:#?} and {placement:#?} both take {machine:#?}");
+            }
+            Err(_) => {}
+        }
+    }
+
+    #[test]
+    fn h7_h9_merging_again_changes_nothing_and_there_is_one_device(
+        input in input(), tables in tables(), user in user(),
+    ) {
+        let words = tables.vocabulary(Substrate::Kubernetes);
+        let Ok(need) = resolved(&input, &tables) else { return Ok(()) };
+        let Ok(placement) = place(&need, &Resources::default(), &words) else { return Ok(()) };
+        let Ok(merged) = merge(&user, &placement) else { return Ok(()) };
+        prop_assert_eq!(&merge(&merged.as_user(), &placement).unwrap(), &merged);
+        let amounts = |all: &ResourceVector| -> BTreeMap<String, u64> {
+            all.iter().filter(|(name, _)| name.as_str().contains('/')).map(|(name, n)| (name.to_string(), n)).collect()
+        };
+        prop_assert_eq!(amounts(&merged.requests), amounts(&merged.limits));
+        prop_assert!(amounts(&merged.requests).keys().filter(|name| is_gpu(name)).count() <= 1);
+        let sizes = merged.required.len() <= crate::hardware::merge::TERMS_MAX;
+        prop_assert!(sizes);
+    }
+}

@@ -1,0 +1,179 @@
+//! Laws of resolution, placement and fit: sound, monotone, deterministic, legal, total. Owns no production code.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::{input, node, resolved, substrates, tables, worker};
+use crate::hardware::device::DeviceClass;
+use crate::hardware::gpu::{Allocation, Form};
+use crate::hardware::placement::{Clause, Note, Placement};
+use crate::hardware::{
+    HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, TeeKind, TeeLevel, TeeNeed, Vocabulary,
+    describe, place, resolve, satisfies,
+};
+use crate::id::{label_key, label_value};
+use crate::named::Named as _;
+
+fn fits(placement: &Placement, facts: &HardwareFacts, words: &Vocabulary) -> bool {
+    placement.check(&describe(facts, words)).fits()
+}
+
+/// Whether a substrate says of a machine all that decides about a need.
+fn is_exact(resolved: &Resolved, facts: &HardwareFacts, words: &Vocabulary, tables: &Tables) -> bool {
+    use crate::hardware::table::LabelFamily;
+    let Some(need) = &resolved.gpu else { return true };
+    let whole_story = facts.gpus.iter().all(|gpu| gpu.users == 1 && gpu.mig.is_empty());
+    let slice = matches!(need.class, DeviceClass::Slice(_));
+    let native = words.substrate != Substrate::Kubernetes || tables.families.gpu.contains(&LabelFamily::Native);
+    native && (whole_story || need.class != DeviceClass::Unit) && !(slice && need.kind.nvlink)
+}
+
+fn sound(
+    input: &HardwareInput,
+    facts: &HardwareFacts,
+    words: &Vocabulary,
+    tables: &Tables,
+) -> Result<(), TestCaseError> {
+    let Ok(mut resolved) = resolved(input, tables) else { return Ok(()) };
+    for allocation in [Allocation::DevicePlugin, Allocation::Dra] {
+        if let Some(gpu) = &mut resolved.gpu {
+            gpu.allocation = allocation;
+        }
+        let Ok(placement) = place(&resolved, &Resources::default(), words) else { continue };
+        let (fits, satisfied) = (fits(&placement, facts, words), satisfies(facts, &resolved));
+        prop_assert!(!fits || satisfied, "{placement:#?} takes {:#?}", describe(facts, words));
+        let narrowed = placement.notes.contains(&Note::Narrowed);
+        if satisfied && !narrowed && is_exact(&resolved, facts, words, tables) {
+            prop_assert!(fits, "{}", placement.check(&describe(facts, words)));
+        }
+    }
+    Ok(())
+}
+
+/// Another need that asks for more in one way.
+fn stronger(resolved: &Resolved, how: u8, word: Form) -> Resolved {
+    let mut more = resolved.clone();
+    match (how % 7, &mut more.gpu) {
+        (0, Some(gpu)) => gpu.count = gpu.count.saturating_add(1),
+        (1, Some(gpu)) => gpu.kind.memory_gib = Some(gpu.kind.memory_gib.unwrap_or(0) + 8),
+        (2, Some(gpu)) => drop(gpu.kind.form.insert(word)),
+        (3, Some(gpu)) => gpu.kind.nvlink = true,
+        (4, _) => drop(more.labels.insert("zone".to_owned(), "a".to_owned())),
+        (5, _) => {
+            let level = TeeLevel::Required;
+            more.tee = more.tee.map(|tee| TeeNeed { level, ..tee }).or(Some(TeeNeed { kind: TeeKind::Sgx, level }));
+        }
+        _ => {
+            let kind = match more.tee.map(|tee| tee.kind) {
+                Some(TeeKind::Sev) => TeeKind::SevEs,
+                Some(TeeKind::SevEs) => TeeKind::SevSnp,
+                _ => return more,
+            };
+            more.tee = more.tee.map(|tee| TeeNeed { kind, ..tee });
+        }
+    }
+    more
+}
+
+/// What a need is resolved from again, so that products and class follow.
+fn again(resolved: &Resolved, tables: &Tables) -> Option<Resolved> {
+    let gpu = resolved.gpu.as_ref().map(|gpu| crate::hardware::gpu::GpuNeed {
+        count: gpu.count,
+        kind: gpu.kind.clone(),
+        allocation: gpu.allocation,
+    });
+    let requirements = crate::hardware::HardwareRequirements {
+        gpu,
+        tee: resolved.tee,
+        arch: resolved.arch,
+        labels: resolved.labels.clone(),
+    };
+    resolve(&requirements, tables).ok()
+}
+
+fn legal(clauses: &[Clause]) -> Result<(), TestCaseError> {
+    for expression in clauses.iter().flat_map(|clause| &clause.any_of).flat_map(|one| &one.all_of) {
+        prop_assert_eq!(label_key(&expression.key), Ok(()));
+        for value in &expression.values {
+            prop_assert_eq!(label_value(value), Ok(()));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn h3_a_node_that_fits_satisfies_the_need(input in input(), facts in node(), tables in tables()) {
+        for words in substrates(&tables) {
+            sound(&input, &facts, &words, &tables)?;
+        }
+    }
+
+    #[test]
+    fn h3_a_worker_that_fits_satisfies_the_need(input in input(), facts in worker(), tables in tables()) {
+        for words in substrates(&tables).iter().filter(|words| words.substrate != Substrate::Kubernetes) {
+            sound(&input, &facts, words, &tables)?;
+        }
+    }
+
+    #[test]
+    fn h2_asking_for_more_admits_no_more_machines(
+        input in input(), facts in node(), tables in tables(), how in any::<u8>(), word in select(Form::ALL),
+    ) {
+        let Ok(less) = resolved(&input, &tables) else { return Ok(()) };
+        let Some(more) = again(&stronger(&less, how, word), &tables) else { return Ok(()) };
+        if less.gpu.as_ref().map(|gpu| gpu.class) != more.gpu.as_ref().map(|gpu| gpu.class) {
+            return Ok(());
+        }
+        for words in substrates(&tables) {
+            let (Ok(less), Ok(more)) =
+                (place(&less, &Resources::default(), &words), place(&more, &Resources::default(), &words))
+            else {
+                continue;
+            };
+            prop_assert!(!fits(&more, &facts, &words) || fits(&less, &facts, &words), "{less:#?} {more:#?} {facts:#?}");
+        }
+    }
+
+    #[test]
+    fn h4_h5_h6_placements_are_deterministic_legal_and_read_back(input in input(), tables in tables()) {
+        let Ok(need) = resolved(&input, &tables) else { return Ok(()) };
+        prop_assert_eq!(&serde_json::from_str::<Resolved>(&serde_json::to_string(&need).unwrap()).unwrap(), &need);
+        for words in substrates(&tables) {
+            let Ok(placement) = place(&need, &Resources::default(), &words) else { continue };
+            let json = serde_json::to_string(&placement).unwrap();
+            let again = place(&resolved(&input, &tables).unwrap(), &Resources::default(), &words).unwrap();
+            prop_assert_eq!(&serde_json::to_string(&again).unwrap(), &json);
+            prop_assert_eq!(&serde_json::from_str::<Placement>(&json).unwrap(), &placement);
+            legal(&placement.required)?;
+            for toleration in &placement.tolerations {
+                prop_assert_eq!(label_key(toleration.key.as_deref().unwrap()), Ok(()));
+            }
+            let gpus = placement.resources.iter().filter(|(name, _)| crate::hardware::merge::is_gpu(name.as_str()));
+            prop_assert!(gpus.count() <= 1);
+        }
+    }
+
+    #[test]
+    fn h5_h8_any_text_is_an_error_or_legal(
+        text in "\\PC{0,40}|[a-z0-9 ._/-]{0,40}", tee in "\\PC{0,12}", key in "\\PC{0,90}|[a-z./A-Z0-9_-]{0,80}", value in "\\PC{0,70}",
+    ) {
+        let tables = Tables::default();
+        let input = HardwareInput {
+            gpu_type: Some(text),
+            tee_type: Some(tee).filter(|tee| tee.len() > 3),
+            custom_labels: [(key, value)].into(),
+            ..HardwareInput::default()
+        };
+        match resolved(&input, &tables) {
+            Err(error) => prop_assert!(!error.to_string().is_empty() && !error.help().is_empty()),
+            Ok(need) => {
+                for words in substrates(&tables) {
+                    if let Ok(placement) = place(&need, &Resources::default(), &words) {
+                        legal(&placement.required)?;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Claims on devices (dynamic resource allocation). Owns the conditions in CEL, one for each need, each guarded by a check
+//! that the device tells about it.
+
+use crate::hardware::device::{DeviceClaim, DeviceClass};
+use crate::hardware::gpu::{Catalogue, Vendor, Wanted};
+use crate::hardware::table::{ClassName, VendorWords};
+use crate::hardware::{HardwareError, ResolvedGpu, gpu::Product};
+
+/// The class of devices that a need claims; none where the vendor has no such one.
+#[must_use]
+pub fn device_class<'w>(need: &ResolvedGpu, words: &'w VendorWords) -> Option<&'w ClassName> {
+    match need.class {
+        DeviceClass::Slice(_) => words.slice_class.as_ref(),
+        DeviceClass::Unit | DeviceClass::Whole | DeviceClass::Confidential => Some(&words.device_class),
+    }
+}
+
+/// The claim of a need.
+pub(super) fn claim(
+    need: &ResolvedGpu,
+    words: &VendorWords,
+    catalogue: &Catalogue,
+) -> Result<DeviceClaim, HardwareError> {
+    let domain = words.device_class.as_str();
+    let mut selectors = Vec::new();
+    let class = device_class(need, words);
+    let class = class.ok_or_else(|| HardwareError::MigNotSupported { device: need.vendor.to_string() })?;
+    match need.class {
+        DeviceClass::Slice(profile) => {
+            selectors.push(attribute(domain, "profile", &format!("== {}", quoted(&profile.to_string()))));
+        }
+        DeviceClass::Unit | DeviceClass::Whole | DeviceClass::Confidential => {
+            let whole = words.whole_type.as_ref();
+            selectors.extend(whole.map(|whole| attribute(domain, "type", &format!("== {}", quoted(whole)))));
+        }
+    }
+    let sliced = matches!(need.class, DeviceClass::Slice(_));
+    match (&need.products, need.kind.memory_gib.filter(|_| !sliced)) {
+        (Some(named), _) => selectors.push(products(need.vendor, words, named)),
+        (None, Some(gib)) if need.vendor == Vendor::Nvidia => {
+            selectors.push(memory(domain, catalogue.threshold_mib(need.vendor, gib)));
+        }
+        (None, Some(asked)) => {
+            let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() });
+            if large.is_empty() {
+                let (model, largest) = (need.vendor.to_string(), catalogue.largest(need.vendor, None));
+                return Err(HardwareError::NoVariantWithMemory { model, asked, largest });
+            }
+            selectors.push(products(need.vendor, words, &large));
+        }
+        (None, None) => {}
+    }
+    Ok(DeviceClaim { class: class.to_string(), count: need.count, selectors })
+}
+
+/// A text in CEL.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn attribute(domain: &str, name: &str, condition: &str) -> String {
+    let all = format!("device.attributes[{}]", quoted(domain));
+    format!("{} in {all} && {all}.{name} {condition}", quoted(name))
+}
+
+fn memory(domain: &str, threshold_mib: u64) -> String {
+    let all = format!("device.capacity[{}]", quoted(domain));
+    let least = quoted(&format!("{}Mi", threshold_mib.saturating_add(1)));
+    format!("\"memory\" in {all} && {all}.memory.compareTo(quantity({least})) >= 0")
+}
+
+fn products(vendor: Vendor, words: &VendorWords, products: &[Product]) -> String {
+    let branded =
+        |name: &str| (vendor == Vendor::Nvidia && !name.starts_with("NVIDIA")).then(|| format!("NVIDIA {name}"));
+    let names = products.iter().flat_map(|product| branded(&product.name).into_iter().chain([product.name.clone()]));
+    let names: std::collections::BTreeSet<String> = names.map(|name| quoted(&name)).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    attribute(words.device_class.as_str(), &words.product_attribute, &format!("in [{}]", names.join(", ")))
+}

@@ -1,0 +1,148 @@
+//! Devices in a placement: by labels and extended resources, by claims, or by a list of devices. Owns which of these a
+//! need takes on a substrate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{claim, label, unsupported};
+use crate::hardware::device::{DeviceClass, DeviceNeed, DeviceSource};
+use crate::hardware::gpu::{Allocation, Vendor, Wanted};
+use crate::hardware::placement::{Alternative, Clause, LabelExpr, Placement, RuntimeNeed, Toleration};
+use crate::hardware::table::{LabelFamily, MigStrategy, VendorWords};
+use crate::hardware::vocabulary::{GpuWords, Vocabulary};
+use crate::hardware::{HardwareError, ResolvedGpu};
+use crate::quantity::Quantity;
+use crate::resource::ResourceName;
+
+/// What everything else that runs for NVIDIA's devices tolerates as well.
+const NVIDIA: &str = "nvidia.com/gpu";
+
+/// Asks for devices.
+pub(super) fn require(
+    placement: &mut Placement,
+    need: &ResolvedGpu,
+    vocabulary: &Vocabulary,
+) -> Result<(), HardwareError> {
+    placement.tolerations.extend(vocabulary.gpu_tolerations.iter().cloned());
+    match &vocabulary.gpu {
+        GpuWords::Inventory => {
+            placement.device = Some(device(need, DeviceSource::Inventory));
+            Ok(())
+        }
+        GpuWords::Labels { vendors, families, mig_strategy } => {
+            let words = vendors.get(&need.vendor).ok_or_else(|| unsupported(vocabulary, kind(need)))?;
+            if need.vendor == Vendor::Nvidia {
+                placement.tolerations.push(Toleration::of_key(NVIDIA));
+            }
+            if need.allocation == Allocation::Dra {
+                placement.device = Some(device(need, DeviceSource::Inventory));
+                placement.claims.push(claim::claim(need, words, &vocabulary.catalogue)?);
+                return Ok(());
+            }
+            placement.device = Some(device(need, DeviceSource::Labels));
+            resource(placement, need, words, (vocabulary, *mig_strategy))?;
+            if placement.runtime.is_none() {
+                placement.runtime = words.runtime_class.as_ref().map(|class| RuntimeNeed {
+                    name: class.to_string(),
+                    accepted: BTreeSet::new(),
+                    any: true,
+                });
+            }
+            labels(placement, need, (words, families, *mig_strategy), vocabulary)
+        }
+    }
+}
+
+/// The devices asked for, in a few words.
+fn kind(need: &ResolvedGpu) -> String {
+    need.kind.to_string()
+}
+
+fn device(need: &ResolvedGpu, source: DeviceSource) -> DeviceNeed {
+    DeviceNeed {
+        vendor: need.vendor,
+        class: need.class,
+        count: need.count,
+        model: need.kind.model.clone(),
+        form: need.kind.form.clone(),
+        products: need.products.iter().flatten().map(|product| product.name.clone()).collect(),
+        memory_gib: need.kind.memory_gib,
+        nvlink: need.kind.nvlink,
+        source,
+    }
+}
+
+/// The extended resource, and leave beside its taint.
+fn resource(
+    placement: &mut Placement,
+    need: &ResolvedGpu,
+    words: &VendorWords,
+    (vocabulary, strategy): (&Vocabulary, MigStrategy),
+) -> Result<(), HardwareError> {
+    let none = || unsupported(vocabulary, kind(need));
+    let name = match need.class {
+        DeviceClass::Slice(profile) if strategy == MigStrategy::Mixed => {
+            ResourceName::new(format!("nvidia.com/mig-{}", profile.resource_name())).ok()
+        }
+        DeviceClass::Confidential => {
+            let confidential = vocabulary.confidential.as_ref().ok_or_else(none)?;
+            placement.required.push(LabelExpr::equal(confidential.ready.as_str(), "true").into());
+            let model = need.kind.model.as_ref().map_or("", |model| model.as_str());
+            confidential.resource_by_model.get(model).or(confidential.resource.as_ref()).cloned()
+        }
+        _ => words.resource.clone(),
+    };
+    let name = name.ok_or_else(none)?;
+    let count = Quantity::from_count(u64::from(need.count)).round_up(name.step()).unwrap_or(u64::MAX);
+    placement.tolerations.push(Toleration::of_key(name.as_str()));
+    let count = count.max(placement.resources.get(name.as_str()));
+    placement.resources.set(name, count);
+    Ok(())
+}
+
+/// What labels must say. One family's conditions are clauses of their own, which become selectors where they are plain;
+/// of several families each that can say the whole need is an alternative.
+fn labels(
+    placement: &mut Placement,
+    need: &ResolvedGpu,
+    (words, families, strategy): (&VendorWords, &BTreeSet<LabelFamily>, MigStrategy),
+    vocabulary: &Vocabulary,
+) -> Result<(), HardwareError> {
+    let catalogue = &vocabulary.catalogue;
+    let mut said: BTreeMap<LabelFamily, Vec<LabelExpr>> = BTreeMap::new();
+    for family in families {
+        let all = match family {
+            LabelFamily::Native => label::native(need, words, catalogue, strategy).map(|mut all| {
+                all.insert(0, LabelExpr::equal(words.present.as_str(), "true"));
+                all
+            }),
+            LabelFamily::Gke => label::gke(need, catalogue),
+            LabelFamily::Karpenter => label::karpenter(need, catalogue),
+        };
+        said.extend(all.map(|all| (*family, all)));
+    }
+    let mut said: Vec<Vec<LabelExpr>> = said.into_values().collect();
+    match said.len() {
+        0 => Err(nobody_says(need, vocabulary)),
+        1 => {
+            placement.required.extend(said.pop().into_iter().flatten().map(Clause::from));
+            Ok(())
+        }
+        _ => {
+            let any_of = said.into_iter().map(|all_of| Alternative { all_of }).collect();
+            placement.required.push(Clause { any_of });
+            Ok(())
+        }
+    }
+}
+
+/// Why no family can say a need: no product is that large, or there is no word for it.
+fn nobody_says(need: &ResolvedGpu, vocabulary: &Vocabulary) -> HardwareError {
+    let catalogue = &vocabulary.catalogue;
+    if let (None, Some(asked)) = (&need.products, need.kind.memory_gib)
+        && catalogue.products(need.vendor, Wanted { memory_gib: Some(asked), ..Wanted::default() }).is_empty()
+    {
+        let largest = catalogue.largest(need.vendor, None);
+        return HardwareError::NoVariantWithMemory { model: need.vendor.to_string(), asked, largest };
+    }
+    unsupported(vocabulary, kind(need))
+}

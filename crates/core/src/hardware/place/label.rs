@@ -1,0 +1,179 @@
+//! What labels say about devices: the texts of products, keys of the families, and whether a family's words can say a need
+//! at all. Owns expressions of one family; never weakens a need to what a family can say.
+
+use std::collections::BTreeSet;
+
+use crate::hardware::ResolvedGpu;
+use crate::hardware::device::DeviceClass;
+use crate::hardware::gpu::{Catalogue, Product, Vendor, Wanted};
+use crate::hardware::placement::{LabelExpr, Operator};
+use crate::hardware::table::{MigStrategy, VendorWords};
+
+/// Usable memory of a device in MiB.
+pub(in crate::hardware) const MEMORY: &str = "nvidia.com/gpu.memory";
+/// How many devices a node has.
+pub(in crate::hardware) const COUNT: &str = "nvidia.com/gpu.count";
+/// How devices are shared, where they are.
+pub(in crate::hardware) const SHARING: &str = "nvidia.com/gpu.sharing-strategy";
+/// How many compute slices a device has that is itself a slice, where slices are counted as devices.
+pub(in crate::hardware) const SLICES: &str = "nvidia.com/gpu.slices.gi";
+/// The ways of sharing.
+const SHARED: [&str; 2] = ["mps", "time-slicing"];
+
+/// Keys of Google's clusters: what the devices are, how they are shared, how they are cut.
+pub(in crate::hardware) const GKE: &str = "cloud.google.com/gke-accelerator";
+pub(in crate::hardware) const GKE_SHARING: &str = "cloud.google.com/gke-gpu-sharing-strategy";
+pub(in crate::hardware) const GKE_SLICES: &str = "cloud.google.com/gke-gpu-partition-size";
+
+/// Keys of Karpenter.
+pub(in crate::hardware) const KARPENTER_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
+pub(in crate::hardware) const KARPENTER_MAKER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+pub(in crate::hardware) const KARPENTER_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+pub(in crate::hardware) const KARPENTER_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+
+/// What the labels of a vendor call a product.
+pub(in crate::hardware) fn texts(vendor: Vendor, product: &str) -> Vec<String> {
+    match vendor {
+        Vendor::Nvidia => {
+            let text = product.replace(' ', "-");
+            let bare = ["Tesla", "Quadro"].iter().any(|brand| product.starts_with(brand));
+            if bare { vec![text] } else { vec![format!("NVIDIA-{text}"), text] }
+        }
+        Vendor::Amd => vec![product.replace(' ', "_")],
+        Vendor::Intel => vec![product.to_owned()],
+    }
+}
+
+/// A number a label must pass.
+fn more_than(key: &str, bound: u64) -> LabelExpr {
+    LabelExpr::new(key, Operator::Gt, [bound.to_string()])
+}
+
+/// All devices asked for are on one node, and connected there.
+fn linked(need: &ResolvedGpu, key: &str) -> Option<LabelExpr> {
+    let several = need.kind.nvlink && need.count > 1;
+    several.then(|| more_than(key, u64::from(need.count.saturating_sub(1))))
+}
+
+/// Devices are neither shared nor slices: the products' texts say so themselves, amounts of memory do not.
+fn exclusive() -> [LabelExpr; 2] {
+    [LabelExpr::new(SHARING, Operator::NotIn, SHARED), absent(SLICES)]
+}
+
+fn absent(key: &str) -> LabelExpr {
+    LabelExpr::new(key, Operator::DoesNotExist, Vec::<String>::new())
+}
+
+/// What the vendor's own labels must say besides that there are devices. None if there is no product to name.
+pub(super) fn native(
+    need: &ResolvedGpu,
+    words: &VendorWords,
+    catalogue: &Catalogue,
+    strategy: MigStrategy,
+) -> Option<Vec<LabelExpr>> {
+    let mut all = Vec::new();
+    match need.class {
+        DeviceClass::Slice(profile) if strategy == MigStrategy::Single => {
+            let wanted = Wanted { partition: Some(profile), ..Wanted::default() };
+            let capable = need.products.clone().unwrap_or_else(|| catalogue.products(need.vendor, wanted));
+            let suffix = format!("-MIG-{}", profile.resource_name());
+            all.push(product(need.vendor, words, &capable, &suffix)?);
+        }
+        DeviceClass::Slice(profile) => {
+            let key = format!("nvidia.com/mig-{}.count", profile.resource_name());
+            all.push(LabelExpr::new(key, Operator::Exists, Vec::<String>::new()));
+            if let Some(named) = &need.products {
+                all.push(product(need.vendor, words, named, "")?);
+            }
+        }
+        DeviceClass::Unit | DeviceClass::Whole | DeviceClass::Confidential => {
+            all.extend(whole(need, words, catalogue)?);
+        }
+    }
+    all.extend(linked(need, COUNT));
+    Some(all)
+}
+
+fn whole(need: &ResolvedGpu, words: &VendorWords, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
+    match (&need.products, need.kind.memory_gib) {
+        (Some(named), _) => Some(vec![product(need.vendor, words, named, "")?]),
+        (None, None) => Some(Vec::new()),
+        (None, Some(gib)) if need.vendor == Vendor::Nvidia => {
+            let enough = more_than(MEMORY, catalogue.threshold_mib(need.vendor, gib));
+            Some(std::iter::once(enough).chain(exclusive()).collect())
+        }
+        (None, Some(gib)) => {
+            let large = catalogue.products(need.vendor, Wanted { memory_gib: Some(gib), ..Wanted::default() });
+            Some(vec![product(need.vendor, words, &large, "")?])
+        }
+    }
+}
+
+fn product(vendor: Vendor, words: &VendorWords, products: &[Product], suffix: &str) -> Option<LabelExpr> {
+    let texts = products.iter().flat_map(|product| texts(vendor, &product.name));
+    let texts: Vec<String> = texts.map(|text| format!("{text}{suffix}")).collect();
+    (!texts.is_empty()).then(|| LabelExpr::new(words.product.as_str(), Operator::In, texts))
+}
+
+/// Whether one product is as asked for.
+fn will_do(need: &ResolvedGpu, product: &Product) -> bool {
+    match &need.products {
+        Some(named) => named.contains(product),
+        None => need.kind.memory_gib.is_none_or(|gib| product.memory_gib >= gib),
+    }
+}
+
+/// Google's labels for the whole need. None where they cannot say it: other vendors, slices, confidential devices, and
+/// accelerators whose label stands for products that will not do as well.
+pub(super) fn gke(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
+    let sayable = need.vendor == Vendor::Nvidia && matches!(need.class, DeviceClass::Unit | DeviceClass::Whole);
+    if !sayable {
+        return None;
+    }
+    if need.class == DeviceClass::Unit {
+        return Some(vec![LabelExpr::new(GKE, Operator::Exists, Vec::<String>::new())]);
+    }
+    let mut values = BTreeSet::new();
+    for model in catalogue.models.iter().filter(|model| model.vendor == need.vendor) {
+        for label in &model.gke {
+            let mut meant = model.products.iter().filter(|product| product.memory_gib == label.memory_gib).peekable();
+            if meant.peek().is_some() && meant.all(|product| will_do(need, product)) {
+                values.insert(label.value.clone());
+            }
+        }
+    }
+    let which = |values| LabelExpr::new(GKE, Operator::In, values);
+    (!values.is_empty()).then(|| vec![which(values), absent(GKE_SHARING), absent(GKE_SLICES)])
+}
+
+/// Karpenter's labels for the whole need. None where they cannot say it, as of [`gke`].
+pub(super) fn karpenter(need: &ResolvedGpu, catalogue: &Catalogue) -> Option<Vec<LabelExpr>> {
+    let sayable = need.vendor == Vendor::Nvidia && matches!(need.class, DeviceClass::Unit | DeviceClass::Whole);
+    if !sayable {
+        return None;
+    }
+    let maker = LabelExpr::equal(KARPENTER_MAKER, "nvidia");
+    if need.class == DeviceClass::Unit {
+        return Some(vec![maker]);
+    }
+    let mut all = vec![maker];
+    if need.products.is_some() {
+        let large = |product: &&Product| need.kind.memory_gib.is_none_or(|gib| product.memory_gib >= gib);
+        let says = |model: &&crate::hardware::gpu::Model| {
+            let mut meant = model.products.iter().filter(large).peekable();
+            meant.peek().is_some() && meant.all(|product| will_do(need, product))
+        };
+        let models = catalogue.models.iter().filter(|model| model.vendor == need.vendor).filter(says);
+        let names: BTreeSet<String> = models.filter_map(|model| model.karpenter.clone()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        all.push(LabelExpr::new(KARPENTER_NAME, Operator::In, names));
+    }
+    if let Some(gib) = need.kind.memory_gib {
+        all.push(more_than(KARPENTER_MEMORY, catalogue.threshold_mib(need.vendor, gib)));
+    }
+    all.extend(linked(need, KARPENTER_COUNT));
+    all.extend(exclusive());
+    Some(all)
+}

@@ -1,0 +1,97 @@
+//! Tests of requests and their resolution, row by row. Owns no production code.
+
+use serde_json::{Value, json};
+
+use super::{Resolved, resolve};
+use crate::hardware::{HardwareInput, Tables};
+
+fn of(input: Value) -> Result<Resolved, String> {
+    let (input, tables): (HardwareInput, _) = (serde_json::from_value(input).unwrap(), Tables::default());
+    let resolved = input.requirements(&tables).and_then(|needs| resolve(&needs, &tables));
+    resolved.map_err(|error| format!("{error}; {}", error.help()))
+}
+
+/// Count, class and canonical text of the devices; environment and architecture.
+fn said(input: Value) -> String {
+    of(input).map_or_else(
+        |error| error,
+        |need| {
+            let gpu = need.gpu.map(|gpu| format!("{} {} {}", gpu.count, gpu.class, gpu.kind));
+            let tee = need.tee.map(|tee| format!("{} {}", tee.level, tee.kind));
+            let all = [gpu, tee, need.arch.map(|arch| arch.to_string())];
+            all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        },
+    )
+}
+
+#[test]
+fn s1_2_count_and_type() {
+    insta::assert_snapshot!(said(json!({"gpuType": "a100"})), @"1 whole nvidia-a100");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuCount": 0})), @"gpuCount is 0, but gpuType is `a100`; leave gpuCount out for one device, or leave both out for none");
+    insta::assert_snapshot!(said(json!({"gpuCount": 3})), @"3 unit nvidia");
+    insta::assert_snapshot!(said(json!({})), @"");
+    insta::assert_snapshot!(said(json!({"gpuCount": 0})), @"");
+    insta::assert_snapshot!(said(json!({"gpuCount": 1025})), @"gpuCount is 1025, 0 to 1024 are allowed; ask for as many devices as one machine has, for example `gpuCount: 8`");
+    insta::assert_snapshot!(said(json!({"gpuCount": -1})), @"gpuCount is -1, 0 to 1024 are allowed; ask for as many devices as one machine has, for example `gpuCount: 8`");
+}
+
+#[test]
+fn s1_2_memory_in_text_and_field() {
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-40gb", "gpuMemoryGiB": 80})), @"1 whole nvidia-a100-80gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-80gb", "gpuMemoryGiB": 40})), @"1 whole nvidia-a100-80gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuMemoryGiB": 141})), @"no a100 has 141 GiB, the largest has 80 GiB; ask for less memory of one device, or for a model that has it");
+    insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 0})), @"GPU memory `0` is out of range; give the memory of one device as 1gb to 4096gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-oam"})), @"there is no a100 with oam; use a product name that exists, for example `A100-SXM4-80GB`");
+    insta::assert_snapshot!(said(json!({"gpuType": "t4", "nvlink": true})), @"there is no t4 with nvlink; use a product name that exists, for example `A100-SXM4-80GB`");
+}
+
+#[test]
+fn s1_2_partitions() {
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2})), @"2 mig-1g.5gb nvidia-a100-mig-1g.5gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "t4-mig-1g.5gb"})), @"t4 devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.6gb"})), @"a100 devices have no MIG profile 1g.6gb, they have 1g.5gb, 1g.10gb, 1g.20gb, 2g.10gb, 2g.20gb, 3g.20gb, 3g.40gb, 4g.20gb, 4g.40gb, 7g.40gb, 7g.80gb; name a profile that the device has, or leave the model out");
+    insta::assert_snapshot!(said(json!({"gpuType": "amd-mig-1g.6gb"})), @"amd devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device");
+    insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.6gb", "gpuMemoryGiB": 8})), @"no slice 1g.6gb has 8 GiB, the largest has 6 GiB; ask for less memory of one device, or for a model that has it");
+    insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.6gb", "gpuMemoryGiB": 6})), @"1 mig-1g.6gb nvidia-6gb-mig-1g.6gb");
+}
+
+#[test]
+fn s1_2_trusted_execution() {
+    insta::assert_snapshot!(said(json!({"teeRequired": true})), @"teeRequired is true, but teeType is missing; use one of sgx, tdx, sev, sev-es, sev-snp, se, cca");
+    insta::assert_snapshot!(said(json!({"teeRequired": false})), @"");
+    insta::assert_snapshot!(said(json!({"teeType": "intel_tdx"})), @"required tdx, amd64");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": true})), @"required tdx, amd64");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false})), @"preferred tdx");
+    insta::assert_snapshot!(said(json!({"teeType": "se", "cpuArch": "amd64"})), @"se exists on s390x, but amd64 is asked for; leave cpuArch out, it follows from teeType");
+    insta::assert_snapshot!(said(json!({"teeType": "cca", "cpuArch": "arm64"})), @"required cca, arm64");
+}
+
+#[test]
+fn s1_2_virtual_machines_with_gpus() {
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "h100"})), @"1 confidential nvidia-h100, required tdx, amd64");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuCount": 2})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: 2 are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "amd"})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: amd devices are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "snp", "gpuType": "mig-1g.5gb"})), @"sev-snp with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: slices 1g.5gb are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "snp", "gpuCount": 1, "allocation": "dra"})), @"sev-snp with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: claims are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "sgx", "gpuType": "amd", "gpuCount": 4})), @"4 unit amd, required sgx, amd64");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false, "gpuCount": 4})), @"4 unit nvidia, preferred tdx");
+}
+
+#[test]
+fn s1_2_labels_are_reported_and_never_repaired() {
+    insta::assert_snapshot!(said(json!({"customLabels": {"my label": "x"}})), @"label key `my label` is not valid: character ' ' at position 3 is not allowed; use letters, digits, `-`, `_` and `.`; write `name` or `prefix/name`, for example `example.com/rack`");
+    insta::assert_snapshot!(said(json!({"customLabels": {"rack": "-7"}})), @"label rack: label value `-7` is not valid: '-' at position 1 stands at the start or end of the text, where only a letter or digit may stand; write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`");
+    assert_eq!(of(json!({"customLabels": {"rack": ""}})).unwrap().labels["rack"], "");
+}
+
+#[test]
+fn s1_1_requirements_of_other_programs_are_checked_too() {
+    let tables = Tables::default();
+    let needs = |gpu: Value| serde_json::from_value(json!({"gpu": gpu})).unwrap();
+    let error = |gpu: Value| resolve(&needs(gpu), &tables).unwrap_err();
+    insta::assert_snapshot!(error(json!({"count": 0})), @"gpuCount is 0, 0 to 1024 are allowed");
+    insta::assert_snapshot!(error(json!({"count": 1, "kind": {"model": "x1"}})), @"unknown GPU model `x1`");
+    insta::assert_snapshot!(error(json!({"count": 1, "kind": {"model": "a100", "vendor": "amd"}})), @"GPU model `a100` is made by nvidia, not by amd");
+    let amd = Tables { default_vendor: crate::hardware::gpu::Vendor::Amd, ..Tables::default() };
+    assert_eq!(resolve(&needs(json!({"count": 1})), &amd).unwrap().gpu.unwrap().vendor.to_string(), "amd");
+}

@@ -1,0 +1,184 @@
+//! The rows that are built in (Hourglass contract, sections 1.3 to 1.5). Owns data only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::{ClassName, KeyName};
+use super::words::{ConfidentialWords, DockerWords, NodeType, TeeFamily, TeeWords, VendorWords};
+use super::{Families, Tables};
+use crate::hardware::TeeKind;
+use crate::hardware::gpu::{Catalogue, Vendor};
+use crate::resource::{ResourceVector, Rounding};
+
+/// A text that is known to be legal; a test reads all of them.
+fn key(text: &str) -> KeyName {
+    text.parse().unwrap_or_default()
+}
+
+fn class(text: &str) -> ClassName {
+    text.parse().unwrap_or_default()
+}
+
+fn amounts(pairs: &[(&str, &str)]) -> ResourceVector {
+    ResourceVector::parse(pairs.iter().copied(), Rounding::Up).unwrap_or_default()
+}
+
+fn vendors() -> BTreeMap<Vendor, VendorWords> {
+    let nvidia = VendorWords {
+        resource: "nvidia.com/gpu".parse().ok(),
+        present: key("nvidia.com/gpu.present"),
+        product: key("nvidia.com/gpu.product"),
+        runtime_class: None,
+        device_class: class("gpu.nvidia.com"),
+        slice_class: Some(class("mig.nvidia.com")),
+        product_attribute: "productName".to_owned(),
+        whole_type: Some("gpu".to_owned()),
+    };
+    let amd = VendorWords {
+        resource: "amd.com/gpu".parse().ok(),
+        present: key("feature.node.kubernetes.io/amd-gpu"),
+        product: key("amd.com/gpu.product-name"),
+        device_class: class("gpu.amd.com"),
+        product_attribute: "productName".to_owned(),
+        whole_type: Some("full".to_owned()),
+        ..VendorWords::default()
+    };
+    let intel = VendorWords {
+        resource: "gpu.intel.com/i915".parse().ok(),
+        present: key("intel.feature.node.kubernetes.io/gpu"),
+        product: key("gpu.intel.com/product"),
+        device_class: class("gpu.intel.com"),
+        product_attribute: "productName".to_owned(),
+        ..VendorWords::default()
+    };
+    BTreeMap::from([(Vendor::Nvidia, nvidia), (Vendor::Amd, amd), (Vendor::Intel, intel)])
+}
+
+/// What virtual machines take for themselves.
+fn vm_overhead() -> ResourceVector {
+    amounts(&[("cpu", "1"), ("memory", "2Gi")])
+}
+
+fn labels(rule: &[&str], nfd: &str) -> BTreeMap<TeeFamily, Vec<KeyName>> {
+    let nfd = key(&format!("feature.node.kubernetes.io/cpu-security.{nfd}.enabled"));
+    BTreeMap::from([(TeeFamily::Rule, rule.iter().map(|text| key(text)).collect()), (TeeFamily::Nfd, vec![nfd])])
+}
+
+fn accepted(names: &[&str]) -> BTreeSet<ClassName> {
+    names.iter().map(|name| class(name)).collect()
+}
+
+fn tees() -> BTreeMap<TeeKind, TeeWords> {
+    let sgx = TeeWords {
+        labels: labels(&["intel.feature.node.kubernetes.io/sgx", "sgx.intel.com/capable"], "sgx"),
+        resources: amounts(&[("sgx.intel.com/enclave", "1"), ("sgx.intel.com/epc", "64Mi")]),
+        tolerations: vec![key("sgx")],
+        ..TeeWords::default()
+    };
+    let tdx = TeeWords {
+        labels: labels(&["intel.feature.node.kubernetes.io/tdx"], "tdx"),
+        tolerations: vec![key("tdx")],
+        runtime_class: Some(class("kata-qemu-tdx")),
+        accepted: accepted(&["kata-tdx", "kata-cc"]),
+        gpu_runtime_class: Some(class("kata-qemu-nvidia-gpu-tdx")),
+        overhead: vm_overhead(),
+        ..TeeWords::default()
+    };
+    let snp = TeeWords {
+        labels: labels(&["amd.feature.node.kubernetes.io/snp"], "sev.snp"),
+        tolerations: vec![key("sev-snp"), key("sev")],
+        runtime_class: Some(class("kata-qemu-snp")),
+        accepted: accepted(&["kata-snp", "kata-cc"]),
+        gpu_runtime_class: Some(class("kata-qemu-nvidia-gpu-snp")),
+        overhead: vm_overhead(),
+        ..TeeWords::default()
+    };
+    let weaker = TeeWords { narrowed_to: Some(TeeKind::SevSnp), ..TeeWords::default() };
+    let se = TeeWords {
+        labels: labels(&["ibm.feature.node.kubernetes.io/se"], "se"),
+        tolerations: vec![key("se")],
+        runtime_class: Some(class("kata-qemu-se")),
+        overhead: vm_overhead(),
+        ..TeeWords::default()
+    };
+    // No label of it is in use yet: a file must name one before work can ask for it.
+    let cca = TeeWords {
+        tolerations: vec![key("cca")],
+        runtime_class: Some(class("kata-qemu-cca")),
+        overhead: vm_overhead(),
+        ..TeeWords::default()
+    };
+    BTreeMap::from([
+        (TeeKind::Sgx, sgx),
+        (TeeKind::Tdx, tdx),
+        (TeeKind::Sev, weaker.clone()),
+        (TeeKind::SevEs, weaker),
+        (TeeKind::SevSnp, snp),
+        (TeeKind::Se, se),
+        (TeeKind::Cca, cca),
+    ])
+}
+
+fn node_types() -> BTreeMap<String, NodeType> {
+    let rows = [
+        ("gpu_rtx_6000", 24, false),
+        ("gpu_a100_pcie", 80, false),
+        ("gpu_a100_nvlink", 80, true),
+        ("gpu_v100", 16, false),
+        ("gpu_v100_nvlink", 16, true),
+        ("gpu_p100", 16, false),
+        ("gpu_p100_nvlink", 16, true),
+        ("gpu_k80", 12, false),
+        ("gpu_m40", 12, false),
+        ("gpu_mi100", 32, false),
+        ("compute_gigaio", 80, false),
+    ];
+    let row = |(name, gib, nvlink): (&str, u32, bool)| {
+        (name.to_owned(), NodeType { gpu_memory_gib: Some(gib), nvlink, ..NodeType::default() })
+    };
+    rows.into_iter().map(row).collect()
+}
+
+fn docker() -> DockerWords {
+    let runtime = |kind, name: &str| (kind, class(&format!("io.containerd.kata-qemu-{name}.v2")));
+    let runtimes = [runtime(TeeKind::Tdx, "tdx"), runtime(TeeKind::SevSnp, "snp"), runtime(TeeKind::Se, "se")];
+    DockerWords { cdi: false, runtimes: runtimes.into_iter().collect(), sgx_provision: false }
+}
+
+/// All of it.
+pub(super) fn tables() -> Tables {
+    Tables {
+        catalogue: Catalogue::built_in().clone(),
+        vendors: vendors(),
+        families: Families::default(),
+        tees: tees(),
+        confidential: ConfidentialWords {
+            max_devices: 1,
+            ready: key("nvidia.com/cc.ready.state"),
+            resource: "nvidia.com/pgpu".parse().ok(),
+            resource_by_model: BTreeMap::new(),
+            overhead: amounts(&[("cpu", "1"), ("memory", "96Gi")]),
+        },
+        docker: docker(),
+        node_types: node_types(),
+        default_vendor: Vendor::Nvidia,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_4_every_built_in_name_is_legal() {
+        let json = serde_json::to_string(&(&tables().vendors, &tables().tees, &tables().confidential)).unwrap();
+        // What cannot be read falls back to a key or class of nobody.
+        assert!(!json.contains("orlop/none"), "{json}");
+        for words in tables().vendors.values() {
+            assert!(words.resource.is_some() && words.device_class != ClassName::default());
+        }
+        let sgx = &tables().tees[&TeeKind::Sgx];
+        assert_eq!(sgx.resources.to_string(), "sgx.intel.com/enclave 1, sgx.intel.com/epc 67108864");
+        assert_eq!(tables().confidential.overhead.to_string(), "cpu 1, memory 96Gi");
+        assert_eq!(tables().node_types.len(), 11);
+    }
+}

@@ -1,0 +1,195 @@
+//! Configurable tables of the hardware model (Hourglass contract, section 1.3): what is built in, and what a file lays over
+//! it entry by entry. Owns the value and its overlay; reading YAML is the program's matter.
+
+mod built_in;
+mod names;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+pub use names::{ClassName, KeyName};
+pub use words::{
+    ConfidentialFile, ConfidentialWords, DockerFile, DockerWords, LabelFamily, MigStrategy, NodeType, TeeFamily,
+    TeeFile, TeeWords, VendorFile, VendorWords,
+};
+
+use super::gpu::{Catalogue, FamilyValue, Model, ModelKey, Product, Vendor};
+use super::{Arch, Substrate, TeeKind, Vocabulary};
+
+/// Whose labels are in use, and how slices are told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Families {
+    /// Those that tell about GPUs.
+    pub gpu: BTreeSet<LabelFamily>,
+    /// Those that tell about trusted execution.
+    pub tee: BTreeSet<TeeFamily>,
+    /// How slices are told of.
+    pub mig_strategy: MigStrategy,
+}
+
+impl Default for Families {
+    fn default() -> Self {
+        Self {
+            gpu: BTreeSet::from([LabelFamily::Native]),
+            tee: BTreeSet::from([TeeFamily::Rule, TeeFamily::Nfd]),
+            mig_strategy: MigStrategy::Mixed,
+        }
+    }
+}
+
+/// Everything that the translations look up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// Device models.
+    pub catalogue: Catalogue,
+    /// Vendors in Kubernetes.
+    pub vendors: BTreeMap<Vendor, VendorWords>,
+    /// Whose labels are in use.
+    pub families: Families,
+    /// Trusted execution environments in Kubernetes.
+    pub tees: BTreeMap<TeeKind, TeeWords>,
+    /// GPUs within trusted execution environments.
+    pub confidential: ConfidentialWords,
+    /// How Docker is asked.
+    pub docker: DockerWords,
+    /// Node types of OpenStack sites.
+    pub node_types: BTreeMap<String, NodeType>,
+    /// The vendor of devices of which only a count is given.
+    pub default_vendor: Vendor,
+}
+
+impl Default for Tables {
+    /// What is built in.
+    fn default() -> Self {
+        built_in::tables()
+    }
+}
+
+/// A model as a file says it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelFile {
+    /// Another name for it.
+    #[serde(default)]
+    pub alias: Option<ModelKey>,
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// Its products.
+    pub products: Vec<Product>,
+    /// What GKE calls its accelerators.
+    #[serde(default)]
+    pub gke: Vec<FamilyValue>,
+    /// What Karpenter calls it.
+    #[serde(default)]
+    pub karpenter: Option<String>,
+}
+
+/// What a file says about GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GpuFile {
+    /// Models by key, each in place of the one with its key.
+    pub models: BTreeMap<ModelKey, ModelFile>,
+    /// Vendors.
+    pub vendors: BTreeMap<Vendor, VendorFile>,
+    /// Whose labels are in use.
+    pub label_families: Option<BTreeSet<LabelFamily>>,
+    /// How slices are told of.
+    pub mig_strategy: Option<MigStrategy>,
+}
+
+/// What a file says about trusted execution.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TeesFile {
+    /// Kinds.
+    pub kinds: BTreeMap<TeeKind, TeeFile>,
+    /// Whose labels are in use.
+    pub label_families: Option<BTreeSet<TeeFamily>>,
+}
+
+/// What a file says about OpenStack.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OpenStackFile {
+    /// Node types, each in place of the one with its name.
+    pub node_types: BTreeMap<String, NodeType>,
+}
+
+/// What a file says about defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DefaultsFile {
+    /// The vendor of devices of which only a count is given.
+    pub vendor: Option<Vendor>,
+}
+
+/// A file that is laid over the built-in tables.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TablesFile {
+    /// GPUs.
+    pub gpu: GpuFile,
+    /// Trusted execution environments.
+    pub tee: TeesFile,
+    /// GPUs within trusted execution environments.
+    pub confidential_gpu: ConfidentialFile,
+    /// Docker.
+    pub docker: DockerFile,
+    /// OpenStack.
+    pub openstack: OpenStackFile,
+    /// Defaults.
+    pub defaults: DefaultsFile,
+}
+
+impl Tables {
+    /// These tables with a file laid over them.
+    #[must_use]
+    pub fn overlaid(mut self, file: TablesFile) -> Self {
+        for (key, model) in file.gpu.models {
+            let ModelFile { alias, vendor, products, gke, karpenter } = model;
+            self.catalogue.put(Model { key, alias: alias.map(String::from), vendor, products, gke, karpenter });
+        }
+        for (vendor, over) in file.gpu.vendors {
+            self.vendors.entry(vendor).or_default().lay(over);
+        }
+        self.families.gpu = file.gpu.label_families.unwrap_or(self.families.gpu);
+        self.families.mig_strategy = file.gpu.mig_strategy.unwrap_or(self.families.mig_strategy);
+        for (kind, over) in file.tee.kinds {
+            let row = self.tees.entry(kind).or_default();
+            // Labels of its own restore a weaker kind that the built-in row serves by a stronger one.
+            if over.labels.is_some() && over.narrowed_to.is_none() {
+                row.narrowed_to = None;
+            }
+            row.lay(over);
+        }
+        self.families.tee = file.tee.label_families.unwrap_or(self.families.tee);
+        self.confidential.lay(file.confidential_gpu);
+        self.docker.lay(file.docker);
+        self.node_types.extend(file.openstack.node_types);
+        self.default_vendor = file.defaults.vendor.unwrap_or(self.default_vendor);
+        self
+    }
+
+    /// The words of a substrate.
+    #[must_use]
+    pub fn vocabulary(&self, substrate: Substrate) -> Vocabulary {
+        Vocabulary::of(self.clone(), substrate)
+    }
+
+    /// What an OpenStack site calls an architecture.
+    #[must_use]
+    pub const fn platform(arch: Arch) -> &'static str {
+        match arch {
+            Arch::Amd64 => "x86_64",
+            Arch::Arm64 => "aarch64",
+            Arch::Ppc64le => "ppc64le",
+            Arch::S390x => "s390x",
+            Arch::Riscv64 => "riscv64",
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! From the end of an attempt to what the engine is told of it: outputs, projections, artifacts (rules R28, R30, R31).
+//! Owns which value an output has; decides nothing about success.
+
+use orlop_core::attempt::{Address, AttemptEnd, EndResult, FileTrouble, OUTPUT_VALUE_MAX};
+use orlop_core::event::{AttemptResult, FlowEvent};
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::step::Step;
+
+use crate::params::{Document, OutputSource, Path, QueryError, output_source};
+use crate::plan::Plan;
+
+/// The reason of outputs that cannot be recorded.
+const TOO_LARGE: &str = "OutputTooLarge";
+
+/// The event of an attempt's end. `cancelling` says that the engine has asked for it: only then a cancelled attempt is
+/// what was asked for, else somebody else ended it.
+#[must_use]
+pub fn event(plan: &Plan, at: Address, attempt: u32, end: AttemptEnd, cancelling: bool) -> FlowEvent {
+    let ended_at = end.ended_at;
+    match &end.result {
+        EndResult::Succeeded => {
+            let result = Box::new(result(plan, at, &end, StepPhase::Succeeded));
+            FlowEvent::AttemptSucceeded { at, attempt, result, ended_at }
+        }
+        EndResult::Failed { reason, message } => {
+            let result = Box::new(result(plan, at, &end, StepPhase::Failed));
+            let (reason, message, pods) = (reason.clone(), message.clone(), end.failed_pods);
+            FlowEvent::AttemptFailed { at, attempt, reason, message, pods, result, ended_at }
+        }
+        EndResult::Cancelled if cancelling => FlowEvent::CancelConfirmed { at, attempt, ended_at },
+        EndResult::Cancelled | EndResult::Gone => FlowEvent::AttemptGone { at, attempt, ended_at },
+        EndResult::Lost => {
+            let message = "the machine or program that ran the attempt is gone".to_owned();
+            FlowEvent::AttemptLost { at, attempt, message, ended_at }
+        }
+    }
+}
+
+/// What an attempt gave.
+fn result(plan: &Plan, at: Address, end: &AttemptEnd, phase: StepPhase) -> AttemptResult {
+    let mut result = AttemptResult { artifacts: end.artifacts.clone(), ..AttemptResult::default() };
+    let Some(step) = plan.step(at.step) else { return result };
+    let document = Document::of_attempt(phase, end.document.clone());
+    outputs(step, end, &document, &mut result);
+    let document = document.with_outputs(result.outputs.clone());
+    // A path that selects nothing here is the reader's trouble, not this attempt's.
+    for text in plan.projections(at.step) {
+        if let Ok(path) = Path::parse(text)
+            && let Ok(value) = document.query(&path)
+        {
+            result.projections.insert(text.clone(), value);
+        }
+    }
+    result
+}
+
+fn outputs(step: &Step, end: &AttemptEnd, document: &Document, result: &mut AttemptResult) {
+    for output in step.output_parameters() {
+        let name = &output.name;
+        let value = match output_source(output) {
+            Ok(OutputSource::Path(path)) => match document.query(&path) {
+                Ok(text) if text.len() > OUTPUT_VALUE_MAX => Err(too_large(name)),
+                Ok(text) => Ok(Some(text)),
+                Err(QueryError::Missing) => Ok(None),
+                Err(error) => Err(format!("output `{name}` cannot be recorded: {error}")),
+            },
+            Ok(OutputSource::File(_)) => match end.files.iter().find(|file| file.name == *name) {
+                None => Ok(None),
+                Some(file) => match &file.content {
+                    Ok(text) => Ok(Some(text.clone())),
+                    Err(FileTrouble::TooLarge) => Err(too_large(name)),
+                    Err(FileTrouble::NotText) => {
+                        Err(format!("the file of output `{name}` is not UTF-8 text; give it as an artifact"))
+                    }
+                },
+            },
+            // Validation refuses such an output; without a source it has no value.
+            Err(_) => Ok(None),
+        };
+        match value {
+            Ok(Some(text)) => {
+                result.outputs.insert(name.clone(), text);
+            }
+            Ok(None) => {}
+            Err(message) => {
+                result.trouble.get_or_insert((TOO_LARGE.to_owned(), message));
+            }
+        }
+    }
+}
+
+fn too_large(name: &str) -> String {
+    format!("output `{name}` is longer than the {OUTPUT_VALUE_MAX} bytes a value may have; give it as an artifact")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_core::attempt::FileValue;
+    use orlop_core::spec::flow::FlowSpec;
+    use orlop_core::time::Time;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan() -> Plan {
+        let template = json!({"spec": {}});
+        let spec: FlowSpec = serde_json::from_value(json!({"steps": [
+            {"name": "a", "template": template, "outputs": {"parameters": [
+                {"name": "count", "valueFrom": {"jsonPath": "$.succeeded"}},
+                {"name": "code", "valueFrom": {"jsonPath": "$.termination.exitCode"}},
+                {"name": "file", "valueFrom": {"path": "/out"}},
+            ]}},
+            {"name": "b", "template": template, "inputs": {"parameters": [
+                {"name": "x", "valueFrom": {"jsonPath": "a:$.outputs.file"}},
+                {"name": "y", "valueFrom": {"jsonPath": "a:$.status.startTime"}},
+                {"name": "z", "valueFrom": {"jsonPath": "a:$.nothing"}},
+            ]}},
+        ]}))
+        .unwrap();
+        Plan::build(Arc::new(spec)).unwrap()
+    }
+
+    fn end(result: EndResult, files: Vec<FileValue>) -> AttemptEnd {
+        let status: Value = json!({"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"});
+        let document = json!({"status": status, "termination": {"exitCode": 0}});
+        AttemptEnd { result, document, failed_pods: vec![], files, artifacts: vec![], ended_at: Time::from_millis(5) }
+    }
+
+    fn file(content: Result<String, FileTrouble>) -> Vec<FileValue> {
+        vec![FileValue { name: "file".into(), content }]
+    }
+
+    fn given(end: AttemptEnd) -> AttemptResult {
+        match event(&plan(), Address::step(0), 1, end, false) {
+            FlowEvent::AttemptSucceeded { result, .. } | FlowEvent::AttemptFailed { result, .. } => *result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn r28_r30_outputs_and_projections_are_extracted_once() {
+        let result = given(end(EndResult::Succeeded, file(Ok("text".into()))));
+        let pairs = |map: &std::collections::BTreeMap<String, String>| format!("{map:?}");
+        assert_eq!(pairs(&result.outputs), r#"{"code": "0", "count": "1", "file": "text"}"#);
+        assert_eq!(
+            pairs(&result.projections),
+            r#"{"$.outputs.file": "text", "$.status.startTime": "2026-01-01T00:00:00Z"}"#
+        );
+        assert_eq!(result.trouble, None);
+    }
+
+    #[test]
+    fn r30_a_missing_file_is_absent_and_a_bad_one_is_trouble() {
+        let result = given(end(EndResult::Succeeded, vec![]));
+        assert!(!result.outputs.contains_key("file") && result.trouble.is_none());
+        for trouble in [FileTrouble::TooLarge, FileTrouble::NotText] {
+            let (reason, message) = given(end(EndResult::Succeeded, file(Err(trouble)))).trouble.unwrap();
+            assert_eq!(reason, "OutputTooLarge");
+            assert!(message.contains("`file`"), "{message}");
+        }
+    }
+
+    #[test]
+    fn failures_give_what_is_there() {
+        let failed = EndResult::Failed { reason: "NonZeroExit".into(), message: "exit code 1".into() };
+        assert_eq!(given(end(failed, file(Ok("half".into())))).outputs.get("file").unwrap(), "half");
+    }
+
+    #[test]
+    fn a_cancelled_attempt_that_nobody_cancelled_was_deleted_by_somebody_else() {
+        let told = |cancelling| event(&plan(), Address::step(0), 1, end(EndResult::Cancelled, vec![]), cancelling);
+        assert!(matches!(told(true), FlowEvent::CancelConfirmed { .. }));
+        assert!(matches!(told(false), FlowEvent::AttemptGone { .. }));
+    }
+}

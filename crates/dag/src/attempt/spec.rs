@@ -1,0 +1,116 @@
+//! Everything a substrate is told about one attempt. Owns the way from a planned step and the state of its flow to an
+//! [`AttemptSpec`] and the reasons why there is none; starts nothing.
+
+use std::sync::Arc;
+
+use orlop_core::attempt::{Address, AttemptKey, AttemptSpec};
+
+use super::artifacts::{self, ArtifactError};
+use super::bind::Unresolved;
+use super::template::{Subject, TemplateError};
+use crate::engine::{FlowMeta, State};
+use crate::params::{Fault, Scope};
+use crate::plan::Plan;
+
+/// Why an attempt can never be created as it is (section 1.4).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {message}")]
+pub struct Refusal {
+    /// Reason of the step.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// Whether the step's retry policy applies.
+    pub retryable: bool,
+}
+
+impl Refusal {
+    fn new(reason: &str, message: String, retryable: bool) -> Self {
+        Self { reason: reason.to_owned(), message, retryable }
+    }
+}
+
+impl From<Unresolved> for Refusal {
+    fn from(error: Unresolved) -> Self {
+        Self::new("ParameterUnresolved", error.to_string(), error.retryable)
+    }
+}
+
+impl From<TemplateError> for Refusal {
+    fn from(error: TemplateError) -> Self {
+        match &error {
+            TemplateError::Substitute(place) => Self::new(fault_reason(&place.fault), error.to_string(), false),
+            TemplateError::NotAJob => Self::new("TemplateInvalid", error.to_string(), false),
+        }
+    }
+}
+
+impl From<ArtifactError> for Refusal {
+    fn from(error: ArtifactError) -> Self {
+        match &error {
+            ArtifactError::Unavailable { .. } => Self::new("ArtifactUnavailable", error.to_string(), true),
+            ArtifactError::Parameter { fault, .. } => Self::new(fault_reason(fault), error.to_string(), false),
+        }
+    }
+}
+
+fn fault_reason(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Unresolved { .. } => "ParameterUnresolved",
+        _ => "TemplateInvalid",
+    }
+}
+
+/// The key of an attempt outside the engine.
+#[must_use]
+pub fn key(plan: &Plan, meta: &FlowMeta, at: Address, attempt: u32) -> AttemptKey {
+    let (flow, step) = (Arc::from(meta.uid.as_str()), Arc::from(plan.name(at.step)));
+    AttemptKey { flow, step, item: at.item, attempt }
+}
+
+/// The address in the engine of an attempt's key, if it is one of this flow.
+#[must_use]
+pub fn address(plan: &Plan, meta: &FlowMeta, key: &AttemptKey) -> Option<Address> {
+    if *key.flow != *meta.uid {
+        return None;
+    }
+    Some(Address { step: plan.index_of(&key.step)?, item: key.item })
+}
+
+/// What a substrate needs to start an attempt whose parameters are all known.
+///
+/// # Errors
+/// When its Job cannot be built or an artifact it takes is not there.
+pub fn start_spec(subject: Subject<'_>, state: &State, scope: &Scope) -> Result<AttemptSpec, Refusal> {
+    let built = subject.job(scope)?;
+    let mut spec = assemble(subject, built);
+    if let Some(step) = subject.step() {
+        spec.inputs = artifacts::deliveries(subject.plan, state, step, scope)?;
+    }
+    Ok(spec)
+}
+
+/// What a substrate needs to collect the results of an attempt that runs already. Where its Job cannot be built again,
+/// because a ConfigMap is gone, the Job stands in it as written: it is not started again.
+///
+/// # Errors
+/// When the step has no Job at all.
+pub fn adoption_spec(subject: Subject<'_>, scope: Option<&Scope>) -> Result<AttemptSpec, Refusal> {
+    let filled = scope.and_then(|scope| subject.job(scope).ok());
+    let built = filled.map_or_else(|| subject.unfilled_job(), Ok)?;
+    Ok(assemble(subject, built))
+}
+
+fn assemble(subject: Subject<'_>, (job_name, job): (String, serde_json::Value)) -> AttemptSpec {
+    let (output_files, output_artifacts) = subject.step().map(artifacts::collections).unwrap_or_default();
+    AttemptSpec {
+        key: key(subject.plan, subject.meta, subject.at, subject.attempt),
+        flow_name: subject.meta.name.clone(),
+        namespace: subject.meta.namespace.clone(),
+        job_name,
+        template: Arc::new(job),
+        inputs: Vec::new(),
+        output_files,
+        output_artifacts,
+    }
+}
