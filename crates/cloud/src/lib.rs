@@ -6,16 +6,21 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod analyze;
 #[cfg(feature = "artifact")]
 pub mod artifact;
 #[cfg(feature = "fleet")]
 pub mod bus;
+pub mod catalog;
 pub mod download;
 pub mod durable;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "fleet")]
 pub mod logs;
+pub mod openstack;
+pub mod provision;
+pub mod repository;
 #[cfg(feature = "local")]
 pub mod runtime;
 #[cfg(feature = "fleet")]

@@ -26,8 +26,9 @@ pub struct Found {
 pub fn collect(root: &Path, pattern: &str) -> io::Result<Vec<Found>> {
     let pattern: Vec<&str> = pattern.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
     let (mut found, mut seen) = (Vec::new(), 0);
+    let Some((first, names)) = beginning(root, &pattern)? else { return Ok(found) };
     // Folders with their names, and whether one of them matched as a whole.
-    let mut open: Vec<(PathBuf, Vec<String>, bool)> = vec![(root.to_owned(), Vec::new(), false)];
+    let mut open: Vec<(PathBuf, Vec<String>, bool)> = vec![(first, names, false)];
     while let Some((folder, names, taken)) = open.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
@@ -49,6 +50,31 @@ pub fn collect(root: &Path, pattern: &str) -> io::Result<Vec<Found>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// The folder that all names before the first pattern lead to, with these names: nothing else is looked at. None when there is
+/// no such folder, or a link is on the way.
+fn beginning(root: &Path, pattern: &[&str]) -> io::Result<Option<(PathBuf, Vec<String>)>> {
+    let folders = pattern.split_last().map_or(&[][..], |(_, folders)| folders);
+    let plain = folders.iter().take_while(|name| !name.contains(['*', '?']));
+    let (mut folder, mut names) = (root.to_owned(), Vec::new());
+    for name in plain {
+        // No file below the directory has such a name on its way.
+        if *name == ".." {
+            return Ok(None);
+        }
+        folder.push(name);
+        names.push((*name).to_owned());
+        match fs::symlink_metadata(&folder) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some((folder, names)))
 }
 
 /// Whether a path matches. `**` may take any number of names, so the last one is given another when the rest does not fit.

@@ -69,6 +69,17 @@ pub fn digest(file: &mut File) -> io::Result<(String, u64)> {
     }
 }
 
+/// Names in a folder; none when it is not there.
+fn names(folder: &Path) -> Result<Vec<String>, PortError> {
+    let failed = |error| reading(folder, error);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+    names.filter_map(Result::transpose).collect::<io::Result<_>>().map_err(failed)
+}
+
 /// Whether a text is a SHA-256 as this store names them.
 fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -247,6 +258,24 @@ impl Shelf {
         Ok(())
     }
 
+    /// Names of the uploads whose files are here.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn uploads(&self) -> Result<Vec<String>, PortError> {
+        names(&self.uploads)
+    }
+
+    /// Digests of the artifacts that are here and begin with a byte.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn shard(&self, first: u8) -> Result<Vec<String>, PortError> {
+        let first = format!("{first:02x}");
+        let digests = names(&self.files.shard(&first))?.into_iter().map(|rest| format!("{first}{rest}"));
+        Ok(digests.filter(|digest| is_digest(digest)).collect())
+    }
+
     /// Removes an artifact. One that is not there is fine; who reads it reads on.
     ///
     /// # Errors
@@ -284,6 +313,7 @@ mod tests {
         assert!(shelf.begin("u1").is_err(), "its name is used");
         assert_eq!(shelf.append("u1", 0, b"hel").unwrap(), 3);
         assert!(matches!(shelf.append("u1", 0, b"x"), Err(ShelfError::Offset(3))));
+        assert_eq!(shelf.uploads().unwrap(), ["u1"]);
         assert!(matches!(shelf.append("u1", 4, b"x"), Err(ShelfError::Offset(3))));
         // Another process goes on.
         let shelf = Shelf::open(folder.path()).unwrap();
@@ -296,8 +326,10 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), bytes), ("hello", 5));
+        assert_eq!(shelf.shard(0x2c).unwrap(), [HELLO]);
         shelf.remove(HELLO).unwrap();
         shelf.remove(HELLO).unwrap();
+        assert!(shelf.shard(0x2c).unwrap().is_empty() && shelf.shard(0).unwrap().is_empty());
         assert!(shelf.read(HELLO).unwrap().is_none());
     }
 

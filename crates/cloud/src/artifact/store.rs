@@ -62,6 +62,11 @@ impl Files {
         self.digests.join(shard).join(rest)
     }
 
+    /// Where digests are that begin with these two digits.
+    pub(super) fn shard(&self, digits: &str) -> PathBuf {
+        self.digests.join(digits)
+    }
+
     pub(super) fn contains(&self, reference: &Reference, size: u64) -> Result<bool, PortError> {
         let place = self.place(&reference.sha256);
         match fs::symlink_metadata(&place) {

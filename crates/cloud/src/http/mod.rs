@@ -5,7 +5,7 @@ mod error;
 mod redirect;
 #[cfg(test)]
 mod tests;
-mod tls;
+pub(crate) mod tls;
 
 use std::fs::Permissions;
 use std::io;

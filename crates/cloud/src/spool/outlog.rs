@@ -127,11 +127,16 @@ impl OutLog {
         source.gap = add(source.gap, add(gone, before));
     }
 
-    /// Drops the oldest output that was not handed out, each time of the attempt with the most, until an eighth is free.
+    /// Drops the oldest output that was not handed out, each time of the attempt with the most, until an eighth is free. The
+    /// newest of each attempt stays: how it ended is told, and with it what is missing before.
     fn shrink(&mut self) {
         while self.bytes > self.max / 8 * 7 {
             let handed = self.handed;
-            let droppable = |source: &Source| source.chunks.range((Excluded(handed), Unbounded)).next().copied();
+            let droppable = |source: &Source| {
+                let mut unsent = source.chunks.range((Excluded(handed), Unbounded));
+                let oldest = *unsent.next()?;
+                unsent.next().map(|_| oldest)
+            };
             let most = self.sources.iter().filter(|(_, source)| !source.keep);
             let most = most.filter_map(|(id, source)| Some((source.bytes, *id, droppable(source)?)));
             let Some((_, id, no)) = most.max_by_key(|(bytes, id, _)| (*bytes, *id)) else { return };

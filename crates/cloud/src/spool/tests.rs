@@ -167,6 +167,28 @@ fn s6_beyond_the_bound_the_oldest_of_the_largest_is_dropped_and_leaves_a_gap() {
 }
 
 #[test]
+fn s6_while_all_that_is_kept_is_on_its_way_the_newest_stays_and_tells_what_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = small(dir.path(), 20_000);
+    for seq in 1..=15 {
+        let _ = spool.log(id(1), chunk(seq, &[b'x'; 1000]));
+    }
+    let sent = spool.next_chunks(100, 1 << 20);
+    assert_eq!(sent.len(), 15);
+    for seq in 16..=40 {
+        let _ = spool.log(id(1), chunk(seq, &[b'x'; 1000]));
+    }
+    spool.ended(id(1), end()).unwrap();
+    spool.flush().unwrap();
+    let told: Vec<LogChunk> = spool.next_chunks(100, 1 << 20).into_iter().map(|(.., chunk)| chunk).collect();
+    assert_eq!(told.last().map(|chunk| chunk.seq), Some(40), "how it ended");
+    let gone = 25 - told.len() as u64;
+    assert!(gone > 15, "{gone}");
+    assert_eq!(told[0].gap, Some(Gap { chunks: gone, bytes: gone * 1000 }));
+    assert_eq!(spool.stats().dropped, gone * 1000);
+}
+
+#[test]
 fn s6_disk_use_stays_bounded_though_every_segment_holds_something() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = small(dir.path(), 40_000);

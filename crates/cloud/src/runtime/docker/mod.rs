@@ -12,6 +12,7 @@ pub(super) mod create;
 mod driver;
 pub(super) mod engine;
 pub(super) mod error;
+pub mod hardware;
 pub(super) mod image;
 mod label;
 mod log;
@@ -53,6 +54,10 @@ pub struct DockerOptions {
     pub network: Option<String>,
     /// How much a copy out of a container may have.
     pub copies: Limits,
+    /// Labels of all containers, beside those by which they are found.
+    pub labels: BTreeMap<String, String>,
+    /// What the names of all containers begin with, where others use the same engine for pods of the same names.
+    pub prefix: String,
     /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
     pub logins: Option<PathBuf>,
 }
@@ -72,6 +77,8 @@ pub struct DockerRuntime {
     engine: Engine,
     logins: Logins,
     copies: Limits,
+    labels: BTreeMap<String, String>,
+    prefix: String,
     pods: Mutex<BTreeMap<PodKey, Arc<Entry>>>,
 }
 
@@ -102,7 +109,8 @@ impl DockerRuntime {
     pub async fn connect(options: DockerOptions) -> Result<Self, PortError> {
         let engine = connect::connect(options.address.as_deref(), options.network.as_deref()).await?;
         let logins = Logins::new(options.logins.or_else(Logins::default_config));
-        Ok(Self { engine, logins, copies: options.copies, pods: Mutex::default() })
+        let DockerOptions { copies, labels, prefix, .. } = options;
+        Ok(Self { engine, logins, copies, labels, prefix, pods: Mutex::default() })
     }
 
     /// What this process knows of a pod.
@@ -164,6 +172,10 @@ impl PodRuntime for DockerRuntime {
     }
 
     async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {
+        let mut labelled = plan.clone();
+        labelled.labels.extend(self.labels.clone());
+        labelled.name.insert_str(0, &self.prefix);
+        let plan = &labelled;
         let entry = self.entry(&plan.key, &plan.directory)?;
         let _one_at_a_time = entry.starting.lock().await;
         let record = match entry.pod.files.record()? {

@@ -13,6 +13,8 @@ pub mod docker;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod environ;
 pub mod event;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod inputs;
 pub mod logs;
 pub mod noop;
 #[cfg(all(feature = "process", target_os = "linux"))]
@@ -97,6 +99,15 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Transient when it cannot be removed now.
     async fn remove(&self, id: AttemptId) -> Result<(), PortError>;
+
+    /// Removes what the program of an attempt of another runtime made with this one and left; that there is nothing is
+    /// fine. Only programs that make containers leave any.
+    ///
+    /// # Errors
+    /// Transient when it cannot be removed now; it is then removed later.
+    async fn clear_made_by(&self, _id: AttemptId) -> Result<(), PortError> {
+        Ok(())
+    }
 
     /// Whether attempts can be started now.
     ///

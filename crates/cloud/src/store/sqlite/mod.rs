@@ -7,6 +7,7 @@
 mod error;
 pub mod fleet;
 mod open;
+mod owner;
 mod schema;
 mod statements;
 #[cfg(test)]
@@ -17,19 +18,21 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::journal::{FlowJournal, FlowRecord, FlowRecordSummary, FlowSummary, JournalEntry, StoredFlow};
-use tokio::sync::{mpsc, oneshot};
 
 use self::open::Store;
+use self::owner::{Names, Owner};
 use self::statements::{NewFlow, Write};
 use self::worker::Request;
 
 /// Requests that may wait for the thread before callers wait to hand theirs over.
 const QUEUE: usize = 256;
+
+/// What its thread and file are called.
+const NAMES: Names = Names { thread: "orlop-journal", file: "journal", again: "journal" };
 
 /// What a journal is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,17 +48,17 @@ pub enum Access {
 /// A call whose future is dropped may still be carried out. Dropping the journal waits for calls under way; in
 /// asynchronous code [`SqliteJournal::close`] does so without blocking.
 pub struct SqliteJournal {
-    path: Arc<Path>,
+    owner: Owner<Request>,
     access: Access,
-    requests: Option<mpsc::Sender<Request>>,
-    thread: Option<JoinHandle<()>>,
-    ended: Option<oneshot::Receiver<()>>,
     commits: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for SqliteJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteJournal").field("path", &self.path).field("access", &self.access).finish_non_exhaustive()
+        f.debug_struct("SqliteJournal")
+            .field("path", &self.path())
+            .field("access", &self.access)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,47 +78,23 @@ impl SqliteJournal {
         access: Access,
         open: impl FnOnce(&Path, Access) -> Result<Store, PortError> + Send + 'static,
     ) -> Result<Self, PortError> {
-        let path: Arc<Path> = Arc::from(path);
         let commits = Arc::new(AtomicU64::new(0));
-        let (requests, inbox) = mpsc::channel(QUEUE);
-        let (opened, answer) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
-        let work = {
-            let (path, commits) = (Arc::clone(&path), Arc::clone(&commits));
-            move || {
-                match open(&path, access) {
-                    Ok(store) => {
-                        // A caller that went away while the file was opened drops its end: the loop then ends at once.
-                        drop(opened.send(Ok(())));
-                        worker::run(store, inbox, &commits);
-                    }
-                    Err(error) => drop(opened.send(Err(error))),
-                }
-                drop(end);
-            }
-        };
-        let thread = std::thread::Builder::new().name("orlop-journal".to_owned()).spawn(work).map_err(|error| {
-            PortError::new(Class::Transient, "the thread of the journal could not be started").because(error)
-        })?;
-        let journal =
-            Self { path, access, requests: Some(requests), thread: Some(thread), ended: Some(ended), commits };
-        answer.await.map_err(|_| journal.stopped())??;
-        Ok(journal)
+        let counted = Arc::clone(&commits);
+        let open = move |path: &Path| open(path, access);
+        let serve = move |store, inbox| worker::run(store, inbox, &counted);
+        let owner = Owner::start(Arc::from(path), (NAMES, QUEUE), open, serve).await?;
+        Ok(Self { owner, access, commits })
     }
 
     /// Waits for calls under way and closes the file.
-    pub async fn close(mut self) {
-        self.requests = None;
-        if let Some(ended) = self.ended.take() {
-            // The thread drops its end without a word when it is done.
-            drop(ended.await);
-        }
+    pub async fn close(self) {
+        self.owner.close().await;
     }
 
     /// Where the file is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.owner.path()
     }
 
     /// Number of transactions committed since the journal was opened. Fewer than calls when calls shared one.
@@ -124,42 +103,13 @@ impl SqliteJournal {
         self.commits.load(Ordering::Relaxed)
     }
 
-    fn stopped(&self) -> PortError {
-        let message = format!(
-            "the thread of journal {} has stopped; see the log for why, and open the journal again",
-            self.path.display()
-        );
-        PortError::new(Class::Fatal, message)
-    }
-
-    async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> Request,
-    ) -> Result<T, PortError> {
-        let (answer, answered) = oneshot::channel();
-        let requests = self.requests.as_ref().ok_or_else(|| self.stopped())?;
-        requests.send(request(answer)).await.map_err(|_| self.stopped())?;
-        answered.await.map_err(|_| self.stopped())?
-    }
-
     async fn write(&self, write: Write) -> Result<(), PortError> {
         if self.access == Access::Viewer {
             let message =
-                format!("journal {} was opened for viewing only; open it as host to write", self.path.display());
+                format!("journal {} was opened for viewing only; open it as host to write", self.path().display());
             return Err(PortError::new(Class::Denied, message));
         }
-        self.ask(|answer| Request::Write(write, answer)).await
-    }
-}
-
-impl Drop for SqliteJournal {
-    fn drop(&mut self) {
-        self.requests = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!(path = %self.path.display(), "the thread of the journal panicked");
-        }
+        self.owner.ask(|answer| Request::Write(write, answer)).await
     }
 }
 
@@ -171,7 +121,7 @@ impl FlowJournal for SqliteJournal {
 
     async fn load(&self, uid: &str) -> Result<StoredFlow, PortError> {
         let uid = uid.to_owned();
-        self.ask(|answer| Request::Load(uid, answer)).await
+        self.owner.ask(|answer| Request::Load(uid, answer)).await
     }
 
     async fn append(&self, uid: &str, after: u64, entries: &[JournalEntry]) -> Result<(), PortError> {
@@ -188,7 +138,7 @@ impl FlowJournal for SqliteJournal {
     }
 
     async fn list(&self) -> Result<Vec<FlowRecordSummary>, PortError> {
-        self.ask(Request::List).await
+        self.owner.ask(Request::List).await
     }
 
     async fn delete(&self, uid: &str) -> Result<(), PortError> {

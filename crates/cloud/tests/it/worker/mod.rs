@@ -50,7 +50,9 @@ impl Machine {
     fn with(change: impl FnOnce(&mut ProcessOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let told = Arc::new(Recorder::default());
-        let mut options = ProcessOptions::new(format!("test-{}", fresh().job), dir.path().join("work"));
+        // The directory of secrets in memory is named after the worker, and other test programs run beside this one.
+        let worker = format!("test-{}-{}", std::process::id(), fresh().job);
+        let mut options = ProcessOptions::new(worker, dir.path().join("work"));
         change(&mut options);
         let runtime = ProcessRuntime::new(options, told.clone()).unwrap();
         Self { runtime, told, dir }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
-use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, JobRuntime, Outcome, RemainsState, WorkSpec};
+use orlop_cloud::runtime::worker::{
+    AttemptId, AttemptPlan, Cause, JobRuntime, LogStream, Outcome, RemainsState, WorkSpec,
+};
 
 use super::recorder::Recorder;
 use super::{Machine, plan};
@@ -91,6 +93,23 @@ async fn s6_an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
     assert_eq!(rest.text(), "after\n", "output goes on where it was");
     assert!(rest.chunks.iter().all(|chunk| chunk.seq > seq) && rest.started.is_none());
     until(|| fs::read_dir(next.dir.path().join("work/.control")).unwrap().count() == 0);
+}
+
+#[tokio::test]
+async fn s6_an_attempt_that_its_supervisor_cannot_begin_ends_as_one_that_did_not_start() {
+    let machine = Machine::with(|options| {
+        // It lives, takes the order, and does nothing with it.
+        let args = vec!["-c".into(), "exec cat >/dev/null".into()];
+        options.supervisor = Some(ShimProgram { path: "/bin/sh".into(), args });
+    });
+    let job = surviving("echo never");
+    let id = job.id;
+    machine.runtime.start(job);
+    let (story, end) = machine.told.ended(id);
+    assert_eq!((end.outcome, end.reason.as_str()), (Outcome::StartFailed, "supervisor"));
+    let said = String::from_utf8(story.bytes(LogStream::System)).unwrap();
+    assert!(said.contains("no supervisor takes the attempt on: it did not begin"), "{said}");
+    until(|| fs::read_dir(machine.dir.path().join("work/.control")).unwrap().count() == 0);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::runtime::docker::engine::{Created, Engine};
 use crate::runtime::docker::error;
 use crate::runtime::docker::image::{self, Found, Policy};
 use crate::runtime::logs::now;
+use crate::runtime::worker::inputs;
 use crate::runtime::worker::logs::masker;
 use crate::runtime::worker::plan::{AttemptPlan, Pull};
 
@@ -33,6 +34,9 @@ pub(super) enum Refused {
     /// Its directory.
     #[error("its directory cannot be made: {0}")]
     Directory(io::Error),
+    /// Its inputs.
+    #[error("its inputs cannot be put there: {0}")]
+    Inputs(io::Error),
     /// A secret.
     #[error("its secrets cannot be written: {0}")]
     Secret(io::Error),
@@ -55,6 +59,7 @@ impl Refused {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Directory(_) => "directory",
+            Self::Inputs(_) => "inputs",
             Self::Secret(_) => "secret",
             Self::Request(_) => "request",
             // Only what waiting does not mend fails the job for good.
@@ -81,6 +86,9 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
     let dir = hub.directories.of(&plan.id);
     DirBuilder::new().mode(0o700).create(&dir).map_err(Refused::Directory)?;
     remains::write_plan(hub, plan).map_err(Refused::Directory)?;
+    if let Some(from) = &plan.artifacts {
+        inputs::place(from, &dir).map_err(Refused::Inputs)?;
+    }
     let secrets = hub.directories.write_secrets(&plan.id, &plan.secrets).map_err(Refused::Secret)?;
     let engine = engine(hub).await?;
     let image = image(hub, &engine, plan, voice).await?;
@@ -159,7 +167,16 @@ fn is_own_user(user: &str) -> bool {
 }
 
 fn open_to_all(dir: &Path, secrets: Option<&Path>) -> io::Result<()> {
-    fs::set_permissions(dir, Permissions::from_mode(0o777))?;
+    let mut below = vec![dir.to_owned()];
+    while let Some(dir) = below.pop() {
+        fs::set_permissions(&dir, Permissions::from_mode(0o777))?;
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                below.push(entry.path());
+            }
+        }
+    }
     let mut open: Vec<PathBuf> = secrets.map(Path::to_owned).into_iter().collect();
     while let Some(dir) = open.pop() {
         fs::set_permissions(&dir, Permissions::from_mode(0o755))?;

@@ -14,6 +14,7 @@ mod remains;
 mod request;
 mod usage;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +61,10 @@ pub struct ContainerOptions {
     pub keep_failed: usize,
     /// File with logins to registries, in the form of `~/.docker/config.json`. None means that of the `docker` command.
     pub logins: Option<PathBuf>,
+    /// Where the directories of attempts are whose programs make containers for themselves, with the labels of
+    /// [`made_by`]; none: there are no such attempts.
+    #[serde(skip)]
+    pub makers: Option<PathBuf>,
     /// How the supervisor is started that keeps attempts while this program is away: it calls
     /// [`supervise::main`](super::process::supervise::main). None: their output in between is not seen, and those that
     /// must end without this program are refused.
@@ -85,10 +90,18 @@ impl ContainerOptions {
             capabilities: Vec::new(),
             keep_failed: 0,
             logins: None,
+            makers: None,
             supervisor: None,
             inside: false,
         }
     }
+}
+
+/// Labels of containers that the program of an attempt makes for itself, on a worker with this mark: what it leaves is
+/// found by them.
+#[must_use]
+pub fn made_by(mark: &str, id: &AttemptId) -> BTreeMap<String, String> {
+    request::made_by(mark, id)
 }
 
 /// Runs attempts as containers.
@@ -230,6 +243,19 @@ impl JobRuntime for ContainerRuntime {
     async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
         let hub = Arc::clone(&self.hub);
         self.there(async move { remains::remove(&hub, &id).await }).await
+    }
+
+    async fn clear_made_by(&self, id: AttemptId) -> Result<(), PortError> {
+        let hub = Arc::clone(&self.hub);
+        self.there(async move {
+            let cleared = match hub.engine().await {
+                Ok(engine) => hub.clear_made(&engine, Some(&id)).await,
+                Err(error) => Err(error),
+            };
+            // An engine that is away is looked through when it is back.
+            cleared.inspect_err(|_| hub.missed())
+        })
+        .await
     }
 
     async fn check(&self) -> Result<(), PortError> {

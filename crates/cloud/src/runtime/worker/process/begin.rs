@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::inputs;
 use super::life::{Body, Life};
 use super::shared::Shared;
 use super::spawn::{Child, Command, Spawner, find};
@@ -20,6 +19,7 @@ use crate::runtime::process::cgroup::Cgroup;
 use crate::runtime::worker::directories::clear;
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::event::Started;
+use crate::runtime::worker::inputs;
 use crate::runtime::worker::logs::masker;
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::{AttemptPlan, beneath, expand};

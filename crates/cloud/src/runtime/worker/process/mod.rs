@@ -8,7 +8,6 @@
 
 mod begin;
 mod group;
-mod inputs;
 pub(super) mod lane;
 mod life;
 mod remains;

@@ -132,7 +132,9 @@ pub(super) async fn retain(connection: &Connection, epoch: Epoch, policy: &Reten
 async fn forget(session: &Session, policy: &Retention) -> Result<Retained, PortError> {
     let batch = policy.batch.max(1);
     let old = |before: i64| -> Vec<Param> { vec![Box::new(before), Box::new(i64::from(batch))] };
-    let select = "SELECT id FROM jobs WHERE finished_at < $1 ORDER BY finished_at, id LIMIT $2";
+    let select = "SELECT id FROM jobs WHERE finished_at < $1 AND NOT EXISTS
+                      (SELECT 1 FROM flows WHERE key = jobs.flow_id AND ended_at IS NULL)
+                  ORDER BY finished_at, id LIMIT $2";
     let rows = session.query(select, &old(policy.jobs_before.millis())).await?;
     let jobs = rows.iter().map(|row| read::job_id(row, 0)).collect::<Result<Vec<JobId>, _>>()?;
     let ids: Vec<i64> = jobs.iter().map(|id| integer(id.as_u64())).collect();

@@ -24,39 +24,38 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use orlop_core::error::{Class, PortError};
+use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, Turn};
-use tokio::sync::{mpsc, oneshot};
 
 pub use self::open::Durability;
 use self::open::Writer;
 use self::readers::Readers;
 use self::worker::Counters;
+use super::owner::{Names, Owner};
 use crate::store::fleet::request::{Commit, QUEUE, Request};
 
 #[cfg(doc)]
 use orlop_core::ports::fleet_store::FleetReads;
+
+/// What its thread and file are called.
+const NAMES: Names = Names { thread: "orlop-fleet-store", file: "fleet store", again: "store" };
 
 /// The fleet's store in one SQLite file.
 ///
 /// A call whose future is dropped may still be carried out. Dropping the store waits for calls under way; in asynchronous
 /// code [`SqliteFleet::close`] does so without blocking.
 pub struct SqliteFleet {
-    path: Arc<Path>,
-    requests: Option<mpsc::Sender<Request>>,
+    owner: Owner<Request>,
     readers: Readers,
-    thread: Option<JoinHandle<()>>,
-    ended: Option<oneshot::Receiver<()>>,
     counters: Arc<Counters>,
 }
 
 impl fmt::Debug for SqliteFleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteFleet").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("SqliteFleet").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 
@@ -77,46 +76,21 @@ impl SqliteFleet {
     ) -> Result<Self, PortError> {
         let path: Arc<Path> = Arc::from(path);
         let counters = Arc::new(Counters::default());
-        let (requests, inbox) = mpsc::channel(QUEUE);
-        let (opened, answer) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
-        let work = {
-            let (path, counters) = (Arc::clone(&path), Arc::clone(&counters));
-            move || {
-                match open(&path) {
-                    Ok(writer) => {
-                        // A caller that went away while the file was opened drops its end: the loop then ends at once.
-                        drop(opened.send(Ok(())));
-                        worker::run(writer, inbox, counters);
-                    }
-                    Err(error) => drop(opened.send(Err(error))),
-                }
-                drop(end);
-            }
-        };
-        let thread = std::thread::Builder::new().name("orlop-fleet-store".to_owned()).spawn(work).map_err(|error| {
-            PortError::new(Class::Transient, "the thread of the fleet store could not be started").because(error)
-        })?;
-        let readers = Readers::new(Arc::clone(&path));
-        let store =
-            Self { path, requests: Some(requests), readers, thread: Some(thread), ended: Some(ended), counters };
-        answer.await.map_err(|_| store.stopped())??;
-        Ok(store)
+        let counted = Arc::clone(&counters);
+        let serve = move |writer, inbox| worker::run(writer, inbox, counted);
+        let owner = Owner::start(Arc::clone(&path), (NAMES, QUEUE), open, serve).await?;
+        Ok(Self { owner, readers: Readers::new(path), counters })
     }
 
     /// Waits for calls under way and closes the file.
-    pub async fn close(mut self) {
-        self.requests = None;
-        if let Some(ended) = self.ended.take() {
-            // The thread drops its end without a word when it is done.
-            drop(ended.await);
-        }
+    pub async fn close(self) {
+        self.owner.close().await;
     }
 
     /// Where the file is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.owner.path()
     }
 
     /// Number of transactions that turns were committed in since the store was opened. Fewer than calls when calls shared one.
@@ -124,54 +98,25 @@ impl SqliteFleet {
     pub fn commits(&self) -> u64 {
         self.counters.commits.load(Ordering::Relaxed)
     }
-
-    fn stopped(&self) -> PortError {
-        let message = format!(
-            "the thread of fleet store {} has stopped; see the log for why, and open the store again",
-            self.path.display()
-        );
-        PortError::new(Class::Fatal, message)
-    }
-
-    async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, PortError>>) -> Request,
-    ) -> Result<T, PortError> {
-        let (answer, answered) = oneshot::channel();
-        let requests = self.requests.as_ref().ok_or_else(|| self.stopped())?;
-        requests.send(request(answer)).await.map_err(|_| self.stopped())?;
-        answered.await.map_err(|_| self.stopped())?
-    }
-}
-
-impl Drop for SqliteFleet {
-    fn drop(&mut self) {
-        self.requests = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!(path = %self.path.display(), "the thread of the fleet store panicked");
-        }
-    }
 }
 
 #[async_trait]
 impl FleetStore for SqliteFleet {
     async fn acquire(&self, holder: &Holder) -> Result<Epoch, PortError> {
         let holder = holder.clone();
-        self.ask(|answer| Request::Acquire(holder, answer)).await
+        self.owner.ask(|answer| Request::Acquire(holder, answer)).await
     }
 
     async fn renew(&self, epoch: Epoch) -> Result<(), PortError> {
-        self.ask(|answer| Request::Renew(epoch, answer)).await
+        self.owner.ask(|answer| Request::Renew(epoch, answer)).await
     }
 
     async fn release(&self, epoch: Epoch) -> Result<(), PortError> {
-        self.ask(|answer| Request::Release(epoch, answer)).await
+        self.owner.ask(|answer| Request::Release(epoch, answer)).await
     }
 
     async fn commit(&self, epoch: Epoch, turns: Vec<Turn>) -> Result<(), PortError> {
-        self.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
+        self.owner.ask(|answer| Request::Commit(Commit { epoch, turns, answer })).await
     }
 
     async fn restore(&self, page: &Page<JobId>) -> Result<RestorePage, PortError> {
@@ -181,11 +126,11 @@ impl FleetStore for SqliteFleet {
 
     async fn confirm(&self, epoch: Epoch, ids: &[u64]) -> Result<(), PortError> {
         let ids = ids.to_vec();
-        self.ask(|answer| Request::Confirm(epoch, ids, answer)).await
+        self.owner.ask(|answer| Request::Confirm(epoch, ids, answer)).await
     }
 
     async fn retain(&self, epoch: Epoch, policy: &Retention) -> Result<Retained, PortError> {
         let policy = *policy;
-        self.ask(|answer| Request::Retain(epoch, policy, answer)).await
+        self.owner.ask(|answer| Request::Retain(epoch, policy, answer)).await
     }
 }

@@ -177,7 +177,10 @@ pub(super) fn retain(connection: &Connection, policy: &Retention) -> Result<Reta
 /// Jobs that ended before the policy's time. Ids are in order of submission, and a job ends after its submit: the walk ends
 /// at the first job that is too young to have ended before.
 fn old_jobs(connection: &Connection, policy: &Retention) -> Result<Vec<JobId>, Trouble> {
-    let mut statement = connection.prepare_cached("SELECT id, submitted_at, finished_at FROM jobs ORDER BY id")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id, submitted_at, finished_at, flow_id IS NOT NULL
+            AND EXISTS (SELECT 1 FROM flows WHERE key = flow_id AND ended_at IS NULL) FROM jobs ORDER BY id",
+    )?;
     let mut rows = statement.query([])?;
     let before = policy.jobs_before.millis();
     let mut found = Vec::new();
@@ -186,7 +189,9 @@ fn old_jobs(connection: &Connection, policy: &Retention) -> Result<Vec<JobId>, T
         if submitted >= before || found.len() >= policy.batch.max(1) as usize {
             break;
         }
-        if finished.is_some_and(|at| at < before) {
+        // What a flow has done is read as long as it lives.
+        let of_live_flow: bool = row.get(3)?;
+        if finished.is_some_and(|at| at < before) && !of_live_flow {
             found.push(JobId::from_u64(natural(id)));
         }
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -32,6 +32,9 @@ use crate::spool::segment::Follower;
 
 /// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.
 const PASSED: [&str; 6] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "DOCKER_HOST", "ORLOP_DOCKER_HOST"];
+/// How long a supervisor may take to say that it started an attempt, or why not. Images are fetched before an attempt is
+/// handed over to one, or by one that keeps the attempt meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
 const BELL: u64 = u64::MAX;
 const NOTES: u64 = u64::MAX - 1;
 
@@ -125,6 +128,8 @@ struct Followed {
     last_seq: u64,
     adopted: bool,
     over: bool,
+    /// When it is looked whether a supervisor has it, while nothing was heard of it.
+    due: Option<Instant>,
 }
 
 /// A supervisor that lives.
@@ -182,7 +187,7 @@ impl Thread {
             }
             self.ground.events.flush();
             self.clear();
-            let found = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+            let found = match self.epoll.wait(&mut events, self.timeout()) {
                 Ok(found) => found,
                 Err(Errno::EINTR) => 0,
                 Err(error) => return Err(error.into()),
@@ -194,7 +199,50 @@ impl Thread {
                     pid => self.died(pid),
                 }
             }
+            self.look_after();
         }
+    }
+
+    fn timeout(&self) -> EpollTimeout {
+        let Some(due) = self.followed.values().filter_map(|followed| followed.due).min() else {
+            return EpollTimeout::NONE;
+        };
+        // Rounded up, so that what is due is due when the wait ends.
+        let millis = due.saturating_duration_since(Instant::now()).as_millis().saturating_add(1);
+        EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::NONE)
+    }
+
+    /// Attempts that their supervisor could not take on: it lives, and nobody will ever tell their end.
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        let due = |followed: &Followed| followed.due.is_some_and(|due| due <= now);
+        let silent: Vec<AttemptId> =
+            self.followed.iter().filter(|(_, followed)| due(followed)).map(|(id, _)| *id).collect();
+        for id in silent {
+            self.read(&id);
+            let Some(followed) = self.followed.get_mut(&id).filter(|followed| followed.due.is_some()) else { continue };
+            match followed.control.standing() {
+                Ok(Standing::Left) => {
+                    followed.over = true;
+                    self.refuse(&id, "it did not begin; see the disk and the limits of this machine");
+                }
+                // It is being started, or is about to be.
+                Ok(Standing::Kept(_)) => followed.due = now.checked_add(PATIENCE),
+                Err(error) => {
+                    tracing::warn!(attempt = %id, %error, "whether an attempt has a supervisor cannot be told");
+                    followed.due = now.checked_add(PATIENCE);
+                }
+            }
+        }
+    }
+
+    /// Tells that an attempt was not started.
+    fn refuse(&self, id: &AttemptId, why: &str) {
+        let message = format!("no supervisor takes the attempt on: {why}");
+        let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
+        // There may be no room: why it did not start is told all the same.
+        let _ = self.ground.events.log(*id, said);
+        self.ground.events.ended(*id, end);
     }
 
     fn start(&mut self, plan: AttemptPlan) {
@@ -205,11 +253,7 @@ impl Thread {
             drop(control.standing());
             control.remove();
             self.followed.remove(&id);
-            let message = format!("no supervisor takes the attempt on: {error}");
-            let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
-            // There may be no room: why it did not start is told all the same.
-            let _ = self.ground.events.log(id, said);
-            self.ground.events.ended(id, end);
+            self.refuse(&id, &error.to_string());
         }
     }
 
@@ -262,8 +306,9 @@ impl Thread {
         self.watched.insert(watch, id);
         let journal = Follower::open(&path)?;
         let (adopted, after_seq) = (after_seq.is_some(), after_seq.unwrap_or(0));
-        self.followed
-            .insert(id, Followed { control, journal, keeper, after_seq, last_seq: after_seq, adopted, over: false });
+        let due = Instant::now().checked_add(PATIENCE).filter(|_| !adopted);
+        let (last_seq, over) = (after_seq, false);
+        self.followed.insert(id, Followed { control, journal, keeper, after_seq, last_seq, adopted, over, due });
         self.read(&id);
         Ok(())
     }
@@ -320,10 +365,11 @@ impl Thread {
     /// Tells what is new of an attempt.
     fn read(&mut self, id: &AttemptId) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
-        let Followed { journal, after_seq, last_seq, adopted, over, .. } = followed;
+        let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
         let events = &self.ground.events;
         let outcome = journal.read(|payload| match decode(payload) {
             Some(Entry::Started(_, _, started)) => {
+                *due = None;
                 if !*adopted {
                     events.started(*id, started);
                 }
@@ -334,7 +380,7 @@ impl Thread {
                 chunk.seq <= *after_seq || events.log(*id, chunk) == Room::Free
             }
             Some(Entry::Ended(_, _, end)) => {
-                *over = true;
+                (*over, *due) = (true, None);
                 events.ended(*id, *end);
                 false
             }

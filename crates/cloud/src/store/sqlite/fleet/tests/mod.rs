@@ -5,6 +5,7 @@ mod laws;
 mod trouble;
 mod values;
 
+use orlop_core::error::Class;
 use orlop_core::testing::fleet_store_suite;
 
 use super::*;

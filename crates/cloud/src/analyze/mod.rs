@@ -1,0 +1,25 @@
+//! From a scanned repository to what a machine must have, by rules alone (provisioner contract, chapter 3): facts with
+//! their evidence, then requirements. Pure and total: no I/O, no clock; the same scan gives the same bytes.
+
+pub mod card;
+mod decide;
+mod fact;
+pub mod injection;
+mod kind;
+pub mod os;
+mod python;
+mod read;
+pub mod requirements;
+mod rules;
+pub mod sizing;
+#[cfg(test)]
+mod tests;
+mod version;
+
+pub use fact::{Confidence, Fact, Feature, Finding, Strength};
+pub use kind::FileKind;
+pub use os::{Os, OsType};
+pub use requirements::{Evidence, Need, Requirements};
+pub use rules::{Analysis, analyze};
+pub use sizing::{Class, ServiceClass};
+pub use version::Version;

@@ -1,0 +1,230 @@
+//! Whether a host fits, and how far needs are relaxed when none does (provisioner contract, 5.3). Owns the filter and the
+//! order of relaxing; GPU presence, vendor, memory of a card, architecture and minimums are never relaxed.
+
+use serde::Serialize;
+
+use super::host::{Shape, Variant};
+use super::needs::{Needs, Range};
+use crate::analyze::{Feature, card};
+
+/// Why a host does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Unfit {
+    /// Another CPU architecture.
+    Arch,
+    /// No card at all.
+    NoGpu,
+    /// Another maker's cards.
+    Vendor,
+    /// Too few cards.
+    Count,
+    /// Too little memory on a card.
+    CardMemory,
+    /// The CUDA that is needed does not run on its cards.
+    Cuda,
+    /// Cards too old for present libraries.
+    Legacy,
+    /// Too few threads.
+    Cores,
+    /// Too little memory.
+    Ram,
+    /// Too little disk.
+    Disk,
+    /// Lacks special hardware.
+    Feature(Feature),
+}
+
+/// Everything that keeps a host from fitting.
+#[must_use]
+pub fn misfits(needs: &Needs, shape: &Shape) -> Vec<Unfit> {
+    let mut misfits = Vec::new();
+    let mut unless = |fits: bool, why: Unfit| {
+        if !fits {
+            misfits.push(why);
+        }
+    };
+    unless(shape.arch == needs.arch, Unfit::Arch);
+    if let Some(gpu) = &needs.gpu {
+        match &shape.cards {
+            None => unless(false, Unfit::NoGpu),
+            Some(cards) => {
+                unless(cards.vendor == gpu.vendor, Unfit::Vendor);
+                unless(cards.count >= gpu.count.wish, Unfit::Count);
+                unless(cards.memory_gb >= gpu.memory_gb, Unfit::CardMemory);
+                let runs = gpu.cuda.zip(cards.capability).is_none_or(|(cuda, capability)| card::runs(cuda, capability));
+                unless(runs, Unfit::Cuda);
+                let known = card::by_model(&cards.model);
+                unless(gpu.legacy || !known.is_some_and(card::Card::is_legacy), Unfit::Legacy);
+            }
+        }
+    }
+    unless(shape.threads >= needs.cores.wish, Unfit::Cores);
+    unless(shape.ram_gib >= needs.ram_gib.wish, Unfit::Ram);
+    unless(shape.disk_gb(needs.disk_gb.wish) >= needs.disk_gb.wish, Unfit::Disk);
+    for feature in &needs.features {
+        unless(shape.has(*feature), Unfit::Feature(*feature));
+    }
+    misfits
+}
+
+/// Whether a host fits.
+#[must_use]
+pub fn fits(needs: &Needs, shape: &Shape) -> bool {
+    misfits(needs, shape).is_empty()
+}
+
+/// Needs under which something fits, and what was relaxed to get there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relaxed {
+    /// The needs.
+    pub needs: Needs,
+    /// What was relaxed, for people.
+    pub notes: Vec<String>,
+}
+
+/// Relaxes count, cores, memory and disk, in this order and each down to the most that still fits, until something does.
+///
+/// # Errors
+/// Nothing fits even so.
+pub fn relax(needs: &Needs, variants: &[&Variant]) -> Result<Relaxed, Misfit> {
+    let mut relaxed = Relaxed { needs: needs.clone(), notes: Vec::new() };
+    let any = |needs: &Needs| variants.iter().any(|variant| fits(needs, &variant.shape));
+    if any(&relaxed.needs) {
+        return Ok(relaxed);
+    }
+    for part in [Part::Count, Part::Cores, Part::Ram, Part::Disk] {
+        let Some(range) = part.range(&mut relaxed.needs) else { continue };
+        let asked = range.wish;
+        if range.least == range.wish {
+            continue;
+        }
+        range.wish = range.least;
+        if any(&relaxed.needs) {
+            let best = best(part, &relaxed.needs, variants, asked);
+            if let Some(range) = part.range(&mut relaxed.needs) {
+                range.wish = best;
+            }
+            relaxed.notes.push(part.note(asked, best));
+            return Ok(relaxed);
+        }
+        let least = part.range(&mut relaxed.needs).map_or(0, |range| range.wish);
+        relaxed.notes.push(part.note(asked, least));
+    }
+    Err(Misfit::of(needs, &relaxed.needs, variants))
+}
+
+/// A wish that may be relaxed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Count,
+    Cores,
+    Ram,
+    Disk,
+}
+
+impl Part {
+    fn range(self, needs: &mut Needs) -> Option<&mut Range> {
+        match self {
+            Self::Count => needs.gpu.as_mut().map(|gpu| &mut gpu.count),
+            Self::Cores => Some(&mut needs.cores),
+            Self::Ram => Some(&mut needs.ram_gib),
+            Self::Disk => Some(&mut needs.disk_gb),
+        }
+    }
+
+    fn of(self, shape: &Shape, asked: u32) -> u32 {
+        match self {
+            Self::Count => shape.cards.as_ref().map_or(0, |cards| cards.count),
+            Self::Cores => shape.threads,
+            Self::Ram => shape.ram_gib,
+            Self::Disk => shape.disk_gb(asked),
+        }
+    }
+
+    fn note(self, asked: u32, had: u32) -> String {
+        let (what, unit) = match self {
+            Self::Count => ("cards", ""),
+            Self::Cores => ("hardware threads", ""),
+            Self::Ram => ("memory", " GiB"),
+            Self::Disk => ("disk", " GB"),
+        };
+        format!("{what} relaxed from {asked}{unit} to {had}{unit}: nothing has more beside the rest")
+    }
+}
+
+/// The most of a part that hosts have which fit otherwise.
+fn best(part: Part, needs: &Needs, variants: &[&Variant], asked: u32) -> u32 {
+    let fitting = variants.iter().filter(|variant| fits(needs, &variant.shape));
+    fitting.map(|variant| part.of(&variant.shape, asked)).max().unwrap_or(asked).min(asked)
+}
+
+/// Nothing fits: what there is instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Misfit {
+    /// What is missing, with the largest value there is.
+    pub message: String,
+    /// Types that come nearest, each with what it lacks; at most three.
+    pub nearest: Vec<(String, Vec<Unfit>)>,
+}
+
+impl Misfit {
+    fn of(asked: &Needs, relaxed: &Needs, variants: &[&Variant]) -> Self {
+        let mut near: Vec<(Vec<Unfit>, &&Variant)> =
+            variants.iter().map(|variant| (misfits(relaxed, &variant.shape), variant)).collect();
+        near.sort_by(|(a, left), (b, right)| (a.len(), &left.node_type).cmp(&(b.len(), &right.node_type)));
+        near.dedup_by(|(_, a), (_, b)| a.node_type == b.node_type && a.site == b.site);
+        let nearest = near
+            .iter()
+            .take(3)
+            .map(|(lacks, variant)| (format!("{} at {}", variant.node_type, variant.site), lacks.clone()));
+        Self { message: message(asked, relaxed, variants), nearest: nearest.collect() }
+    }
+}
+
+/// What is compared: its name, its unit, what is wanted, what a host has.
+type Check<'a> = (&'a str, &'a str, u32, &'a dyn Fn(&Shape) -> u32);
+
+fn message(asked: &Needs, relaxed: &Needs, variants: &[&Variant]) -> String {
+    let largest = |value: &dyn Fn(&Shape) -> u32| {
+        let best = variants.iter().max_by(|a, b| (value(&a.shape), &b.site).cmp(&(value(&b.shape), &a.site)));
+        best.map_or((0, "no site"), |variant| (value(&variant.shape), variant.site.as_str()))
+    };
+    if let Some(gpu) = &relaxed.gpu {
+        let of_vendor = |shape: &Shape| {
+            shape.cards.as_ref().filter(|cards| cards.vendor == gpu.vendor).map_or(0, |cards| cards.memory_gb)
+        };
+        let (most, site) = largest(&of_vendor);
+        if most == 0 {
+            return format!("no type has a card of {}", gpu.vendor);
+        }
+        if most < gpu.memory_gb {
+            let cards = gpu.memory_gb.div_ceil(most.max(1));
+            return format!(
+                "no type has one card of {} GB (largest {most} at {site}); {cards} cards of {most} GB together have as much: --gpu {cards} --vram {most}",
+                gpu.memory_gb
+            );
+        }
+    }
+    let checks: [Check<'_>; 3] = [
+        ("hardware threads", "", relaxed.cores.wish, &|shape| shape.threads),
+        ("memory", " GiB", relaxed.ram_gib.wish, &|shape| shape.ram_gib),
+        ("disk", " GB", relaxed.disk_gb.wish, &|shape| shape.disk_gb(relaxed.disk_gb.wish)),
+    ];
+    for (what, unit, wanted, value) in checks {
+        let (most, site) = largest(value);
+        if most < wanted {
+            let of = if unit.is_empty() { "" } else { " of" };
+            return format!("no type has {wanted}{unit}{of} {what} (largest {most} at {site})");
+        }
+    }
+    let cards = asked
+        .gpu
+        .as_ref()
+        .map_or(String::new(), |gpu| format!(", {} x {} GB of {}", gpu.count.least, gpu.memory_gb, gpu.vendor));
+    format!(
+        "no type has all of it together: {} threads, {} GiB, {} GB of disk{cards} on {}",
+        relaxed.cores.wish, relaxed.ram_gib.wish, relaxed.disk_gb.wish, relaxed.arch
+    )
+}

@@ -1,0 +1,94 @@
+//! Why there is no plan, and with which exit code a program says so (provisioner contract, chapters 1 and 8). Owns the wording.
+
+use crate::catalog::fit::Misfit;
+
+/// No plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A site nobody knows.
+    #[error("site `{name}` is unknown; there are: {known}")]
+    UnknownSite {
+        /// As given.
+        name: String,
+        /// All that are known.
+        known: String,
+    },
+    /// The site for containers.
+    #[error("CHI@Edge has containers and no servers to lease; choose another site")]
+    Edge,
+    /// A type nobody knows.
+    #[error("node type `{name}` is unknown; there are: {known}")]
+    UnknownType {
+        /// As given.
+        name: String,
+        /// All that are known at the sites.
+        known: String,
+    },
+    /// A duration beyond any lease.
+    #[error("a lease of {hours} h is not possible; give 1 to 168")]
+    Duration {
+        /// As given.
+        hours: u32,
+    },
+    /// A duration beyond the user's own cap.
+    #[error("a lease of {hours} h is longer than --max-lifetime of {most} h")]
+    Lifetime {
+        /// As given.
+        hours: u32,
+        /// The cap.
+        most: u32,
+    },
+    /// Nothing fits.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// Everything that fits is taken.
+    #[error("no free {types} at {site}{}; try --fallback, --start-within or another --site", until.as_ref().map_or(String::new(), |until| format!(" until {until}")))]
+    Taken {
+        /// What fits.
+        types: String,
+        /// Where.
+        site: String,
+        /// The first free start, if one is seen.
+        until: Option<String>,
+    },
+    /// Over the user's budget.
+    #[error("the estimate of {estimate} is over --max-su {max_su}; choose a shorter lease or another type")]
+    Budget {
+        /// What it would cost.
+        estimate: String,
+        /// The budget.
+        max_su: u64,
+    },
+    /// No image.
+    #[error("no image {wanted} with room on the host at {site}; choose one with --image or --os")]
+    NoImage {
+        /// What was looked for.
+        wanted: String,
+        /// Where.
+        site: String,
+    },
+}
+
+impl PlanError {
+    /// The exit code of a program.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::UnknownSite { .. }
+            | Self::Edge
+            | Self::UnknownType { .. }
+            | Self::Duration { .. }
+            | Self::NoImage { .. } => 2,
+            Self::Misfit(_) => 5,
+            Self::Taken { .. } => 6,
+            Self::Budget { .. } => 7,
+            Self::Lifetime { .. } => 8,
+        }
+    }
+
+    /// Whether another offering may do all the same.
+    pub(super) const fn is_of_one_offering(&self) -> bool {
+        matches!(self, Self::Budget { .. } | Self::NoImage { .. })
+    }
+}

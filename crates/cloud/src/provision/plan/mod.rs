@@ -1,0 +1,333 @@
+//! The plan: which offerings, in which order, with which image, when, for how long and at what cost (provisioner contract,
+//! verb `plan`). Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
+
+mod document;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::analyze::os::{Os, OsType};
+use crate::analyze::requirements::LOW_CONFIDENCE;
+use crate::analyze::{Analysis, Version};
+use crate::catalog::cost::MAX_HOURS;
+use crate::catalog::host::{Catalogue, Origin, Variant};
+use crate::catalog::image::{self, Image, Wanted, candidates};
+use crate::catalog::needs::{Needs, Overrides};
+use crate::catalog::rank::{self, Class, Offering, Prefer, Question, Ranking, TypeChoice};
+use crate::catalog::site::{is_edge, site_named};
+use crate::catalog::window::{Allocation, Asked, Availability};
+
+pub use document::{Plan, PlannedImage, PlannedOffering};
+pub use error::PlanError;
+
+/// What the user says about a plan.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Sites in the order of preference.
+    pub sites: Vec<String>,
+    /// What wins over the rules.
+    pub overrides: Overrides,
+    /// `--os TYPE:VERSION`.
+    pub os: Option<Os>,
+    /// `--image`, by name or id.
+    pub image: Option<String>,
+    /// `--node-type`.
+    pub node_type: Option<String>,
+    /// `--lease-duration`, in hours.
+    pub hours: Option<u32>,
+    /// `--max-lifetime`, in hours.
+    pub max_hours: Option<u32>,
+    /// The start, with the delay, rounded up to a minute.
+    pub start: Timestamp,
+    /// How much later it may start.
+    pub within: SignedDuration,
+    /// What is kept free before and after.
+    pub margin: SignedDuration,
+    /// What comes first.
+    pub prefer: Prefer,
+    /// `--max-su`.
+    pub max_su: Option<u64>,
+    /// `--max-attempts`: offerings that are kept.
+    pub attempts: usize,
+}
+
+impl Request {
+    /// The defaults of the contract, from a start on.
+    #[must_use]
+    pub fn new(start: Timestamp) -> Self {
+        Self {
+            sites: vec!["uc".to_owned()],
+            overrides: Overrides::default(),
+            os: None,
+            image: None,
+            node_type: None,
+            hours: None,
+            max_hours: None,
+            start,
+            within: SignedDuration::ZERO,
+            margin: SignedDuration::from_mins(5),
+            prefer: Prefer::default(),
+            max_su: None,
+            attempts: 4,
+        }
+    }
+}
+
+/// What is known of the sites.
+#[derive(Debug, Clone, Copy)]
+pub struct World<'a> {
+    /// Hosts.
+    pub catalogue: &'a Catalogue,
+    /// When hosts are taken, if anybody says.
+    pub allocations: Option<&'a [Allocation]>,
+    /// Images that may be chosen by rule, if they could be listed.
+    pub images: Option<&'a [Image]>,
+}
+
+/// Plans. Pure: the same arguments give the same plan.
+///
+/// # Errors
+/// Wrong arguments, nothing that fits, nothing free, or over the budget.
+pub fn plan(analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
+    check_sites(request, world.catalogue)?;
+    let requirements = &analysis.requirements;
+    let hours = hours(analysis, request)?;
+    let mut notes = analysis.notes.clone();
+    let mut warnings = Vec::new();
+    if requirements.has_flag(LOW_CONFIDENCE) {
+        warnings.push("low confidence: little in the repository says what it needs".to_owned());
+    }
+    if let Some(flag) = requirements.flags.iter().find(|flag| flag.starts_with("instruction-like")) {
+        warnings.push(format!("{flag}; such lines were not used"));
+    }
+    let needs = Needs::of(requirements, &request.overrides);
+    let narrowed = narrow(request, world.catalogue, &mut notes)?;
+    let asked = Asked { start: request.start, hours, within: request.within, margin: request.margin };
+    let question = Question { needs: &needs, sites: &request.sites, asked, prefer: request.prefer };
+    let ranking = rank::rank(&question, &narrowed, world.allocations)?;
+    notes.extend(ranking.notes.iter().cloned());
+    let free: Vec<&Offering> = ranking
+        .offerings
+        .iter()
+        .filter(|offering| !matches!(offering.availability, Availability::Taken { .. }))
+        .collect();
+    if free.is_empty() {
+        return Err(taken(&ranking, request));
+    }
+    if world.catalogue.origin != Origin::Live {
+        warnings.push(format!(
+            "availability and rates are unknown: the hardware is from the {} table",
+            document::origin(world.catalogue.origin)
+        ));
+    }
+    let mut offerings = Vec::new();
+    for offering in free {
+        match within_budget(offering, request)
+            .and_then(|()| planned(offering, &ranking.needs, analysis, world, request, &mut warnings))
+        {
+            Ok(planned) => offerings.push(planned),
+            // The first one decides; later ones are only fallbacks.
+            Err(error) if offerings.is_empty() && !error.is_of_one_offering() => return Err(error),
+            Err(error) => {
+                notes.push(format!("{} at {} left out: {error}", offering.variant.node_type, offering.variant.site));
+            }
+        }
+        if offerings.len() >= request.attempts.max(1) {
+            break;
+        }
+    }
+    if offerings.is_empty() {
+        return Err(all_left_out(&ranking, request));
+    }
+    Ok(Plan::new(requirements.clone(), world.catalogue.origin, ranking.class, hours, offerings, notes, warnings))
+}
+
+fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError> {
+    if request.sites.is_empty() {
+        return Err(PlanError::UnknownSite { name: String::new(), known: known_sites(catalogue) });
+    }
+    for name in &request.sites {
+        if is_edge(name) {
+            return Err(PlanError::Edge);
+        }
+        if catalogue.at(name).next().is_none() && site_named(name).is_none() {
+            return Err(PlanError::UnknownSite { name: name.clone(), known: known_sites(catalogue) });
+        }
+    }
+    Ok(())
+}
+
+fn known_sites(catalogue: &Catalogue) -> String {
+    let mut names: Vec<&str> = catalogue.variants.iter().map(|variant| variant.site.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+/// How long: as the user says, else as the repository says, never beyond what the user caps.
+fn hours(analysis: &Analysis, request: &Request) -> Result<u32, PlanError> {
+    if let Some(hours) = request.hours.filter(|hours| !(1..=MAX_HOURS).contains(hours)) {
+        return Err(PlanError::Duration { hours });
+    }
+    let wished = request.hours.or(analysis.requirements.duration_hours.target).unwrap_or(24).clamp(1, MAX_HOURS);
+    match request.max_hours {
+        Some(most) if request.hours.is_some_and(|hours| hours > most) => {
+            Err(PlanError::Lifetime { hours: wished, most })
+        }
+        Some(most) => Ok(wished.min(most.max(1))),
+        None => Ok(wished),
+    }
+}
+
+/// The catalogue without other types, if the user names one.
+fn narrow(request: &Request, catalogue: &Catalogue, notes: &mut Vec<String>) -> Result<Catalogue, PlanError> {
+    let Some(name) = &request.node_type else { return Ok(catalogue.clone()) };
+    let mut kept: Vec<Variant> = Vec::new();
+    for site in &request.sites {
+        let of_type = |wanted: &str| {
+            catalogue.at(site).filter(|variant| variant.node_type == wanted).cloned().collect::<Vec<_>>()
+        };
+        match rank::resolve_type(name, site, catalogue) {
+            Some(TypeChoice::Exact) => kept.extend(of_type(name)),
+            Some(TypeChoice::Other(other)) => {
+                notes.push(format!("{name} does not exist: {other} is taken"));
+                kept.extend(of_type(other));
+            }
+            Some(TypeChoice::Class(class)) => {
+                notes.push(format!("{name} does not exist: the best type of its class is taken"));
+                kept.extend(catalogue.at(site).filter(|variant| is_of_class(class, variant)).cloned());
+            }
+            None => {}
+        }
+    }
+    if kept.is_empty() {
+        let mut known: Vec<&str> = request
+            .sites
+            .iter()
+            .flat_map(|site| catalogue.at(site))
+            .map(|variant| variant.node_type.as_str())
+            .collect();
+        known.dedup();
+        return Err(PlanError::UnknownType { name: name.clone(), known: known.join(", ") });
+    }
+    Ok(Catalogue { origin: catalogue.origin, variants: kept })
+}
+
+fn is_of_class(class: Class, variant: &Variant) -> bool {
+    let memory = variant.shape.cards.as_ref().map(|cards| cards.memory_gb);
+    match class {
+        Class::GpuOver24 => memory.is_some_and(|gb| gb > 24),
+        Class::GpuOver16 => memory.is_some_and(|gb| gb > 16),
+        Class::Gpu => memory.is_some(),
+        Class::Memory => memory.is_none() && variant.shape.ram_gib > 256,
+        Class::Cores => memory.is_none() && variant.shape.threads > 48,
+        Class::Standard => memory.is_none(),
+    }
+}
+
+fn within_budget(offering: &Offering, request: &Request) -> Result<(), PlanError> {
+    match request.max_su {
+        Some(max_su) if !offering.cost.is_within(max_su) => {
+            Err(PlanError::Budget { estimate: offering.cost.text(), max_su })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn planned(
+    offering: &Offering,
+    needs: &Needs,
+    analysis: &Analysis,
+    world: &World<'_>,
+    request: &Request,
+    warnings: &mut Vec<String>,
+) -> Result<PlannedOffering, PlanError> {
+    let start = match offering.availability {
+        Availability::Free { start } => start,
+        _ => request.start,
+    };
+    let image = choose_image(offering, needs, analysis, world, request, warnings)?;
+    Ok(PlannedOffering::new(offering, start, image))
+}
+
+fn choose_image(
+    offering: &Offering,
+    needs: &Needs,
+    analysis: &Analysis,
+    world: &World<'_>,
+    request: &Request,
+    warnings: &mut Vec<String>,
+) -> Result<PlannedImage, PlanError> {
+    let mut warn = |warning: String| {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    };
+    if let Some(name) = &request.image {
+        let found: Vec<&Image> =
+            world.images.into_iter().flatten().filter(|image| image.id == *name || image.name == *name).collect();
+        let site = &offering.variant.site;
+        return match (world.images, found.as_slice()) {
+            (None, _) => Ok(PlannedImage::named(name)),
+            (Some(_), [one, ..]) => {
+                warn(format!("image {name} was named by hand and is not checked"));
+                Ok(PlannedImage::of(one))
+            }
+            (Some(_), []) => Err(PlanError::NoImage { wanted: name.clone(), site: site.clone() }),
+        };
+    }
+    let os = request.os.unwrap_or_else(|| system(analysis));
+    let usual = image::usual();
+    let images = world.images.unwrap_or(&usual);
+    let wanted = Wanted { os, needs, shape: &offering.variant.shape, vgpu: false };
+    let Some(best) = candidates(images, &wanted).first().copied() else {
+        if world.images.is_none() {
+            return Ok(PlannedImage::named(image::default_name(needs)));
+        }
+        let wanted = format!("{} {}", os.kind.name(), os.version_text());
+        return Err(PlanError::NoImage { wanted, site: offering.variant.site.clone() });
+    };
+    if os.is_end_of_life() {
+        warn(format!("{} {} is at the end of its life: {} is taken", os.kind.name(), os.version_text(), best.name));
+    }
+    Ok(PlannedImage::of(best))
+}
+
+fn system(analysis: &Analysis) -> Os {
+    let requirements = &analysis.requirements;
+    let kind = requirements.os_type.target.unwrap_or(OsType::Ubuntu);
+    let version = requirements.os_version.target.as_deref().and_then(Version::read);
+    Os { kind, version: version.unwrap_or(Os::DEFAULT.version), mapped: false }
+}
+
+fn taken(ranking: &Ranking, request: &Request) -> PlanError {
+    let first = ranking.offerings.iter().filter_map(|offering| match offering.availability {
+        Availability::Taken { first } => Some((first?, offering)),
+        _ => None,
+    });
+    let earliest = first.min_by_key(|(first, _)| *first);
+    let mut types: Vec<&str> = ranking.offerings.iter().map(|offering| offering.variant.node_type.as_str()).collect();
+    types.dedup();
+    PlanError::Taken {
+        types: types.join(", "),
+        site: request.sites.join(", "),
+        until: earliest.map(|(first, _)| first.to_string()),
+    }
+}
+
+/// Why no offering is left: the budget or the image of the best one.
+fn all_left_out(ranking: &Ranking, request: &Request) -> PlanError {
+    let best = ranking.offerings.iter().filter(|offering| !matches!(offering.availability, Availability::Taken { .. }));
+    let cheapest = best.min_by_key(|offering| offering.cost.milli_su);
+    match (cheapest, request.max_su) {
+        (Some(offering), Some(max_su)) if !offering.cost.is_within(max_su) => {
+            PlanError::Budget { estimate: offering.cost.text(), max_su }
+        }
+        (Some(offering), _) => {
+            PlanError::NoImage { wanted: "an image that fits".to_owned(), site: offering.variant.site.clone() }
+        }
+        (None, _) => PlanError::Taken { types: String::new(), site: request.sites.join(", "), until: None },
+    }
+}

@@ -1,0 +1,19 @@
+//! Repositories: where one may come from, which of its files are read, and how much of them (provisioner contract, 3.1).
+//! Owns the rules and, behind the feature `git`, the two ways to obtain one. Never executes or writes what it reads.
+
+pub mod address;
+#[cfg(feature = "git")]
+mod error;
+#[cfg(feature = "git")]
+pub mod folder;
+#[cfg(feature = "git")]
+pub mod git;
+pub mod scan;
+pub mod source;
+#[cfg(feature = "git")]
+mod tree;
+
+#[cfg(feature = "git")]
+pub use error::FetchError;
+pub use scan::{Scan, ScannedFile};
+pub use source::{Allow, Refusal, Source};

@@ -1,0 +1,186 @@
+//! Hardware needs of one container (Hourglass contract, section 1.5): what a host has, which of its devices are chosen, and
+//! the host configuration that asks for them. Owns that translation; never talks to an engine.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bollard::models::{DeviceMapping, DeviceRequest, HostConfig};
+use orlop_core::hardware::gpu::Vendor;
+use orlop_core::hardware::placement::{DeviceClass, Placement};
+use orlop_core::hardware::vocabulary::{Vocabulary, tee_label};
+use orlop_core::hardware::{
+    Arch, Device, HardwareError, Machine, Resolved, Resources, Substrate, Tables, TeeKind, Verdict, place,
+};
+use orlop_core::resource::ResourceVector;
+
+const KFD: &str = "/dev/kfd";
+const ENCLAVE: &str = "/dev/sgx_enclave";
+const PROVISION: &str = "/dev/sgx_provision";
+
+/// What a host has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// Its CPU architecture.
+    pub arch: Arch,
+    /// Its devices in the order of their index. The id is the UUID of an NVIDIA device, of others the render node, such as
+    /// `renderD128`; ids of slices are their UUIDs.
+    pub devices: Vec<Device>,
+    /// Device nodes, such as `/dev/kfd`.
+    pub device_nodes: BTreeSet<String>,
+    /// Runtimes registered in the daemon.
+    pub runtimes: BTreeSet<String>,
+    /// Labels of the daemon.
+    pub labels: BTreeMap<String, String>,
+    /// CPU, memory and disk that are free.
+    pub free: ResourceVector,
+    /// Whether the daemon limits the size of a container's disk.
+    pub limits_disk: bool,
+}
+
+impl Inventory {
+    fn machine(&self, words: &Vocabulary) -> Machine {
+        let mut labels = self.labels.clone();
+        labels.insert(words.arch_label.clone(), self.arch.to_string());
+        for (kind, row) in &words.tees {
+            let given = match &row.runtime_class {
+                Some(runtime) => self.runtimes.contains(runtime.as_str()),
+                None => *kind == TeeKind::Sgx && self.device_nodes.contains(ENCLAVE),
+            };
+            if given {
+                labels.insert(tee_label(*kind), "true".to_owned());
+            }
+        }
+        Machine {
+            name: "docker".to_owned(),
+            labels,
+            taints: Vec::new(),
+            allocatable: self.free.clone(),
+            devices: self.devices.clone(),
+        }
+    }
+}
+
+/// The host configuration of a need. Without an inventory only plain resources and a bare count of NVIDIA devices can be
+/// asked for.
+///
+/// # Errors
+/// Docker has no words for the need, the host does not fit, or only an inventory could tell.
+pub fn host_config(
+    resolved: &Resolved,
+    resources: &Resources,
+    tables: &Tables,
+    inventory: Option<&Inventory>,
+) -> Result<HostConfig, HardwareError> {
+    let words = tables.vocabulary(Substrate::Docker);
+    let placement = place(resolved, resources, &words)?;
+    let mut config = plain(&placement);
+    let Some(inventory) = inventory else {
+        config.device_requests = without_inventory(resolved)?;
+        return Ok(config);
+    };
+    if let Some(runtime) = &placement.runtime {
+        if !inventory.runtimes.contains(&runtime.name) {
+            let what = format!("{}: runtime {} is not registered and", tee_name(&placement), runtime.name);
+            return Err(HardwareError::UnsupportedOnSubstrate { substrate: Substrate::Docker, what });
+        }
+        config.runtime = Some(runtime.name.clone());
+    }
+    let machine = inventory.machine(&words);
+    let verdict = placement.check(&machine);
+    if !verdict.fits() {
+        return Err(HardwareError::NoMatchingHardware { best: Verdict::nearest([verdict]) });
+    }
+    if inventory.limits_disk && !resources.disk_bytes.is_zero() {
+        config.storage_opt = Some(HashMap::from([("size".to_owned(), resources.disk_bytes.0.to_string())]));
+    }
+    if placement.tee == Some(TeeKind::Sgx) {
+        let provision = tables.docker.sgx_provision.then_some(PROVISION);
+        add(&mut config, std::iter::once(ENCLAVE).chain(provision), &[]);
+    }
+    devices(&mut config, &placement, inventory, tables.docker.cdi);
+    Ok(config)
+}
+
+fn tee_name(placement: &Placement) -> String {
+    placement.tee.map_or_else(String::new, |kind| kind.to_string())
+}
+
+/// CPU and memory. Memory and swap are equal: no swap on top of it.
+fn plain(placement: &Placement) -> HostConfig {
+    let (cpu, memory) = (placement.resources.cpu().0, placement.resources.memory().0);
+    let limit = |amount: u64| i64::try_from(amount).ok().filter(|amount| *amount > 0);
+    HostConfig {
+        nano_cpus: limit(cpu.saturating_mul(1_000_000)),
+        memory: limit(memory),
+        memory_swap: limit(memory),
+        ..Default::default()
+    }
+}
+
+fn nvidia(count: Option<i64>, ids: Option<Vec<String>>) -> Vec<DeviceRequest> {
+    vec![DeviceRequest {
+        driver: Some("nvidia".to_owned()),
+        count,
+        device_ids: ids,
+        capabilities: Some(vec![vec!["gpu".to_owned()]]),
+        ..Default::default()
+    }]
+}
+
+/// What can be asked for without knowing the host.
+fn without_inventory(resolved: &Resolved) -> Result<Option<Vec<DeviceRequest>>, HardwareError> {
+    let required = |what: String| Err(HardwareError::InventoryRequired { what });
+    if let Some(kind) = resolved.required_tee() {
+        return required(kind.to_string());
+    }
+    if let Some(arch) = resolved.arch {
+        return required(format!("CPU architecture {arch}"));
+    }
+    if let Some(key) = resolved.labels.keys().next() {
+        return required(format!("label {key}"));
+    }
+    match &resolved.gpu {
+        None => Ok(None),
+        Some(gpu) if gpu.class == DeviceClass::Unit && gpu.vendor == Vendor::Nvidia => {
+            Ok(Some(nvidia(Some(i64::from(gpu.count)), None)))
+        }
+        Some(gpu) => required(format!("GPU `{}`", gpu.kind)),
+    }
+}
+
+/// The devices that were chosen, in the way of their maker.
+fn devices(config: &mut HostConfig, placement: &Placement, inventory: &Inventory, cdi: bool) {
+    let Some(need) = &placement.device else { return };
+    let ids = need.choose(&inventory.devices).unwrap_or_default();
+    let render: Vec<String> = ids.iter().map(|id| format!("/dev/dri/{id}")).collect();
+    match need.vendor {
+        Vendor::Nvidia if cdi => {
+            config.device_requests = Some(vec![DeviceRequest {
+                driver: Some("cdi".to_owned()),
+                device_ids: Some(ids.iter().map(|id| format!("nvidia.com/gpu={id}")).collect()),
+                ..Default::default()
+            }]);
+        }
+        Vendor::Nvidia => config.device_requests = Some(nvidia(None, Some(ids))),
+        Vendor::Amd => {
+            add(config, std::iter::once(KFD).chain(render.iter().map(String::as_str)), &["video", "render"]);
+        }
+        Vendor::Intel => add(config, render.iter().map(String::as_str), &["render"]),
+    }
+}
+
+/// Adds device nodes under their own names, and the groups that may open them.
+fn add<'a>(config: &mut HostConfig, paths: impl Iterator<Item = &'a str>, groups: &[&str]) {
+    let mapping = |path: &str| DeviceMapping {
+        path_on_host: Some(path.to_owned()),
+        path_in_container: Some(path.to_owned()),
+        cgroup_permissions: Some("rwm".to_owned()),
+    };
+    config.devices.get_or_insert_with(Vec::new).extend(paths.map(mapping));
+    if !groups.is_empty() {
+        let names = groups.iter().map(|group| (*group).to_owned());
+        config.group_add.get_or_insert_with(Vec::new).extend(names);
+    }
+}

@@ -1,0 +1,149 @@
+//! Tests of the host configuration, row by row, and that no host is taken that does not satisfy the need. Owns no
+//! production code.
+
+use orlop_core::hardware::gpu::Catalogue;
+use orlop_core::hardware::{
+    Device, GpuFacts, HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, describe, resolve,
+    satisfies,
+};
+use orlop_core::resource::{Bytes, CpuMilli, ResourceVector, Rounding};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::{Inventory, host_config};
+
+fn tables(file: Value) -> Tables {
+    Tables::default().overlaid(serde_json::from_value(file).unwrap())
+}
+
+fn need(input: Value) -> Resolved {
+    let (input, tables): (HardwareInput, _) = (serde_json::from_value(input).unwrap(), Tables::default());
+    resolve(&input.requirements(&tables).unwrap(), &tables).unwrap()
+}
+
+fn device(vendor: &str, id: &str, name: &str) -> Device {
+    Device { id: id.to_owned(), ..Device::named(Catalogue::built_in(), vendor.parse().unwrap(), name) }
+}
+
+fn inventory() -> Inventory {
+    let mut sliced = device("nvidia", "GPU-3", "NVIDIA A100-SXM4-40GB");
+    sliced.slices.insert("1g.5gb".parse().unwrap(), vec!["MIG-a".into(), "MIG-b".into()]);
+    let linked = |id| Device { nvlink_group: Some(0), ..device("nvidia", id, "NVIDIA A100-SXM4-40GB") };
+    let taken = Device { taken: true, ..device("nvidia", "GPU-4", "Tesla T4") };
+    Inventory {
+        arch: "amd64".parse().unwrap(),
+        devices: vec![
+            device("nvidia", "GPU-0", "Tesla T4"),
+            linked("GPU-1"),
+            linked("GPU-2"),
+            sliced,
+            taken,
+            device("amd", "renderD128", "AMD Instinct MI210"),
+            device("intel", "renderD129", "Flex_170"),
+        ],
+        device_nodes: ["/dev/kfd".to_owned(), "/dev/sgx_enclave".to_owned()].into(),
+        runtimes: ["runc".to_owned(), "io.containerd.kata-qemu-tdx.v2".to_owned()].into(),
+        labels: [("rack".to_owned(), "r7".to_owned())].into(),
+        free: ResourceVector::parse([("cpu", "8"), ("memory", "32Gi"), ("ephemeral-storage", "100Gi")], Rounding::Down)
+            .unwrap(),
+        limits_disk: true,
+    }
+}
+
+fn on(inventory: Option<&Inventory>, input: Value, resources: Value, file: Value) -> String {
+    let resources: Resources = serde_json::from_value(resources).unwrap();
+    match host_config(&need(input), &resources, &tables(file), inventory) {
+        Ok(config) => serde_json::to_string(&config).unwrap(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn of(input: Value) -> String {
+    on(Some(&inventory()), input, json!({}), json!({}))
+}
+
+#[test]
+fn s1_5_cpu_memory_and_disk() {
+    let some = json!({"cpuMilli": 1500, "memoryBytes": 1_073_741_824, "diskBytes": 1000});
+    insta::assert_snapshot!(on(Some(&inventory()), json!({}), some.clone(), json!({})), @r#"{"Memory":1073741824,"MemorySwap":1073741824,"NanoCpus":1500000000,"StorageOpt":{"size":"1000"}}"#);
+    insta::assert_snapshot!(on(None, json!({}), some, json!({})), @r#"{"Memory":1073741824,"MemorySwap":1073741824,"NanoCpus":1500000000}"#);
+    insta::assert_snapshot!(on(Some(&inventory()), json!({}), json!({"diskBytes": 200_000_000_000_u64}), json!({})), @"no machine fits; docker: ephemeral-storage: needs 195312500Ki, has 100Gi");
+}
+
+#[test]
+fn s1_5_nvidia_devices_in_ascending_order() {
+    insta::assert_snapshot!(of(json!({"gpuCount": 2})), @r#"{"DeviceRequests":[{"Driver":"nvidia","DeviceIDs":["GPU-0","GPU-1"],"Capabilities":[["gpu"]]}]}"#);
+    insta::assert_snapshot!(of(json!({"gpuType": "a100", "gpuCount": 2, "nvlink": true})), @r#"{"DeviceRequests":[{"Driver":"nvidia","DeviceIDs":["GPU-1","GPU-2"],"Capabilities":[["gpu"]]}]}"#);
+    insta::assert_snapshot!(of(json!({"gpuType": "t4", "gpuCount": 2})), @"no machine fits; docker: needs 2 nvidia t4 GPUs, 16 GiB or more, has 1");
+    insta::assert_snapshot!(on(Some(&inventory()), json!({"gpuMemoryGiB": 40}), json!({}), json!({"docker": {"cdi": true}})), @r#"{"DeviceRequests":[{"Driver":"cdi","DeviceIDs":["nvidia.com/gpu=GPU-1"]}]}"#);
+}
+
+#[test]
+fn s1_5_mig_instances() {
+    insta::assert_snapshot!(of(json!({"gpuType": "mig-1g.5gb", "gpuCount": 2})), @r#"{"DeviceRequests":[{"Driver":"nvidia","DeviceIDs":["MIG-a","MIG-b"],"Capabilities":[["gpu"]]}]}"#);
+}
+
+#[test]
+fn s1_5_amd_intel_and_sgx_by_device_nodes() {
+    insta::assert_snapshot!(of(json!({"gpuType": "mi210"})), @r#"{"Devices":[{"PathOnHost":"/dev/kfd","PathInContainer":"/dev/kfd","CgroupPermissions":"rwm"},{"PathOnHost":"/dev/dri/renderD128","PathInContainer":"/dev/dri/renderD128","CgroupPermissions":"rwm"}],"GroupAdd":["video","render"]}"#);
+    insta::assert_snapshot!(of(json!({"gpuType": "intel"})), @r#"{"Devices":[{"PathOnHost":"/dev/dri/renderD129","PathInContainer":"/dev/dri/renderD129","CgroupPermissions":"rwm"}],"GroupAdd":["render"]}"#);
+    insta::assert_snapshot!(of(json!({"teeType": "sgx"})), @r#"{"Devices":[{"PathOnHost":"/dev/sgx_enclave","PathInContainer":"/dev/sgx_enclave","CgroupPermissions":"rwm"}]}"#);
+    insta::assert_snapshot!(on(Some(&inventory()), json!({"teeType": "sgx"}), json!({}), json!({"docker": {"sgxProvision": true}})), @r#"{"Devices":[{"PathOnHost":"/dev/sgx_enclave","PathInContainer":"/dev/sgx_enclave","CgroupPermissions":"rwm"},{"PathOnHost":"/dev/sgx_provision","PathInContainer":"/dev/sgx_provision","CgroupPermissions":"rwm"}]}"#);
+}
+
+#[test]
+fn s1_5_virtual_machines_by_a_registered_runtime() {
+    insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @r#"{"Runtime":"io.containerd.kata-qemu-tdx.v2"}"#);
+    insta::assert_snapshot!(of(json!({"teeType": "sev-snp"})), @"sev-snp: runtime io.containerd.kata-qemu-snp.v2 is not registered and cannot be had on docker");
+    insta::assert_snapshot!(of(json!({"teeType": "sev"})), @"sev: runtime io.containerd.kata-qemu-snp.v2 is not registered and cannot be had on docker");
+    insta::assert_snapshot!(of(json!({"teeType": "tdx", "gpuCount": 1})), @"tdx with GPUs cannot be had on docker");
+}
+
+#[test]
+fn s1_5_arch_and_labels_are_those_of_the_daemon() {
+    assert_eq!(of(json!({"cpuArch": "amd64", "customLabels": {"rack": "r7"}})), "{}");
+    insta::assert_snapshot!(of(json!({"cpuArch": "arm64", "customLabels": {"rack": "r8"}})), @"no machine fits; docker: needs CPU architecture arm64, has amd64, needs rack = r8");
+    assert_eq!(of(json!({"teeType": "tdx", "teeRequired": false})), "{}");
+}
+
+#[test]
+fn s1_5_without_inventory_only_a_bare_count() {
+    let bare = |input| on(None, input, json!({}), json!({}));
+    insta::assert_snapshot!(bare(json!({"gpuCount": 2})), @r#"{"DeviceRequests":[{"Driver":"nvidia","Count":2,"Capabilities":[["gpu"]]}]}"#);
+    insta::assert_snapshot!(bare(json!({"gpuType": "t4"})), @"GPU `nvidia-t4-16gb` can only be chosen with an inventory of the host");
+    insta::assert_snapshot!(bare(json!({"gpuType": "amd"})), @"GPU `amd` can only be chosen with an inventory of the host");
+    insta::assert_snapshot!(bare(json!({"teeType": "sgx"})), @"sgx can only be chosen with an inventory of the host");
+    insta::assert_snapshot!(bare(json!({"customLabels": {"rack": "r7"}})), @"label rack can only be chosen with an inventory of the host");
+}
+
+proptest! {
+    #[test]
+    fn h3_a_host_that_is_taken_satisfies_the_need(
+        kind in select(&["nvidia", "t4", "a100-80gb", "a100-nvlink", "24gb", "mig-1g.5gb", "amd", "mi210", "flex170"][..]),
+        count in 1..4_i64, names in proptest::collection::vec(select(&["Tesla T4", "A100-SXM4-40GB", "A100-SXM4-80GB", "AMD Instinct MI210", "Flex_170"][..]), 0..5),
+        cut in any::<bool>(), tee in proptest::option::of(select(&["sgx", "tdx"][..])),
+    ) {
+        let gpus = names.iter().map(|name| {
+            let (model, product) = Catalogue::built_in().product_named(name).unwrap();
+            let mig = product.mig.first().filter(|_| cut).map(|profile| (*profile, 2));
+            GpuFacts {
+                vendor: model.vendor, model: product.name.clone(), memory_gib: product.memory_gib, mig: mig.into_iter().collect(),
+                nvlink_group: product.nvlink.then_some(0), users: 1, confidential: false,
+            }
+        });
+        let facts = HardwareFacts {
+            arch: "amd64".parse().unwrap(), cpu_milli: CpuMilli(1), memory_bytes: Bytes(1), disk_bytes: Bytes(1),
+            gpus: gpus.collect(), tees: Default::default(), labels: Default::default(), taints: Vec::new(),
+        };
+        let machine = describe(&facts, &Tables::default().vocabulary(Substrate::Docker));
+        let host = Inventory { devices: machine.devices, device_nodes: Default::default(), runtimes: Default::default(), ..inventory() };
+        let input: HardwareInput =
+            serde_json::from_value(json!({"gpuType": kind, "gpuCount": count, "teeType": tee, "teeRequired": tee.map(|_| true)})).unwrap();
+        let needs = input.requirements(&Tables::default()).and_then(|needs| resolve(&needs, &Tables::default()));
+        let Ok(need) = needs else { return Ok(()) };
+        if let Ok(config) = host_config(&need, &Resources::default(), &Tables::default(), Some(&host)) {
+            prop_assert!(satisfies(&facts, &need), "{config:?}");
+        }
+    }
+}
