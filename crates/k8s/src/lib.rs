@@ -1,8 +1,22 @@
-//! Orlop on Kubernetes. This crate will hold custom resources, the rendering of Jobs, and the controllers of flows,
-//! executors and performers. It holds nothing yet.
+//! Orlop on Kubernetes: custom resources, the rendering of Jobs, and the controllers of flows.
 //!
 //! What a flow does next is decided by `orlop_dag::engine` here as everywhere; nothing here knows what is outside
 //! Kubernetes.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+
+pub mod admission;
+pub mod api;
+pub mod convert;
+pub mod crd;
+pub mod flow;
+pub mod hardware;
+#[cfg(feature = "client")]
+pub mod object;
+pub mod observe;
+pub mod render;
+pub mod shell;
+pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;

@@ -1,3 +1,11 @@
 //! Integration tests of the Kubernetes adapters. One binary, one module per concern.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests fail by panic")]
+
+mod conformance;
+mod definitions;
+mod double;
+mod flows;
+mod lease;
+mod limits;
 mod object_schema;

@@ -1,0 +1,104 @@
+//! What the API server asks before it stores a flow: is it allowed, and what is to be filled in. Owns the questions and
+//! answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
+//!
+//! ```
+//! use orlop_k8s::admission::{Settings, Webhook};
+//! let review = serde_json::json!({
+//!     "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+//!     "request": {"uid": "7", "operation": "CREATE", "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
+//!         "userInfo": {"username": "ann"},
+//!         "object": {"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "f"},
+//!             "spec": {"steps": [{"name": "gate", "type": "Manual"}]}}},
+//! });
+//! let now = "2026-11-22T10:00:00Z".parse().unwrap();
+//! let answer = Webhook::Validate.answer(review.to_string().as_bytes(), &Settings::default(), now);
+//! assert_eq!(answer.code, 200);
+//! assert_eq!(answer.body["response"]["allowed"], true);
+//! ```
+
+mod identity;
+mod mutate;
+mod review;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use orlop_core::spec::policy::{ConcurrencyPolicy, DEFAULT_BACKOFF_LIMIT, DEFAULT_TTL_SECONDS};
+use orlop_core::time::Time;
+use orlop_dag::manifest::Limits;
+use serde_json::Value;
+
+use self::review::{Ask, Verdict};
+
+/// Largest body that is read, in bytes: a review holds the object before and after, and what the server adds to them.
+pub const BODY_MAX: usize = 8 << 20;
+
+/// What flows are measured by and filled in with.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// What flows must keep.
+    pub limits: Limits,
+    /// The concurrency policy of flows that name none.
+    pub concurrency_policy: ConcurrencyPolicy,
+    /// Seconds a finished flow is kept that does not say how long.
+    pub ttl_seconds: i32,
+    /// Retries summed over a flow that names no limit.
+    pub backoff_limit: i32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            limits: Limits::kubernetes(),
+            concurrency_policy: ConcurrencyPolicy::Forbid,
+            ttl_seconds: DEFAULT_TTL_SECONDS,
+            backoff_limit: DEFAULT_BACKOFF_LIMIT,
+        }
+    }
+}
+
+/// A question the API server asks, by the path it asks under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Webhook {
+    /// Whether an object may be stored.
+    Validate,
+    /// What is to be filled in.
+    Mutate,
+}
+
+/// An answer over HTTP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The HTTP status: 200 for every answered question, refusals too; 400 for what is no question.
+    pub code: u16,
+    /// The review with its answer, or what is wrong with the question.
+    pub body: Value,
+}
+
+impl Webhook {
+    /// The question asked under a path.
+    #[must_use]
+    pub fn of(path: &str) -> Option<Self> {
+        match path {
+            "/validate-jobflow" => Some(Self::Validate),
+            "/mutate-jobflow" => Some(Self::Mutate),
+            _ => None,
+        }
+    }
+
+    /// Answers a review. `now` is noted beside decisions.
+    #[must_use]
+    pub fn answer(self, body: &[u8], settings: &Settings, now: Time) -> Answer {
+        let ask = match Ask::read(body) {
+            Ok(ask) => ask,
+            Err(why) => return Answer { code: 400, body: Value::String(why) },
+        };
+        let verdict = match (ask.concern(), self) {
+            (Some(why), _) => Verdict { warnings: why.into_iter().collect(), ..Verdict::default() },
+            (None, Self::Validate) => validate::verdict(&ask, settings),
+            (None, Self::Mutate) => mutate::verdict(&ask, settings, now),
+        };
+        Answer { code: 200, body: verdict.review(&ask) }
+    }
+}

@@ -1,0 +1,102 @@
+//! Whether a flow may be stored: every rule of manifests at creation, and at an update what may change as well (rules R20
+//! and R23). Owns which rules are asked; the rules themselves stand with the manifest.
+
+use orlop_dag::manifest::{FieldPath, Path, Severity, Violation, Violations, validate_update};
+use serde_json::Value;
+
+use super::Settings;
+use super::identity::{annotation, annotations, decided, identified, member, news};
+use super::review::{Ask, Verdict};
+use crate::convert;
+
+/// Whether a request is allowed.
+pub(super) fn verdict(ask: &Ask, settings: &Settings) -> Verdict {
+    if ask.is_update() && only_metadata_of_the_past(ask) {
+        return Verdict::default();
+    }
+    let mut found = Violations::new();
+    match convert::read(&ask.object, &settings.limits) {
+        Ok(mut new) => {
+            found.append(new.warnings);
+            for path in &new.unknown {
+                found.add_at(
+                    (Severity::Warning, "1.2"),
+                    || place(path),
+                    || "is not known and will not be stored".to_owned(),
+                );
+            }
+            if ask.is_update() {
+                match convert::read(&ask.old_object, &settings.limits) {
+                    Ok(mut old) => {
+                        // What cannot be read of a status says no more than none.
+                        old.flow.status = convert::status(&ask.old_object).unwrap_or_default();
+                        new.flow.status.clone_from(&old.flow.status);
+                        found.append(validate_update(&old.flow, &new.flow));
+                    }
+                    Err(_) => changed(ask, &mut found),
+                }
+            }
+        }
+        Err(wrong) if ask.is_update() => {
+            let before = convert::read(&ask.old_object, &settings.limits).err().unwrap_or_default();
+            found.append(new_only(wrong, &before));
+            changed(ask, &mut found);
+        }
+        Err(wrong) => found.append(wrong),
+    }
+    identities(ask, &mut found);
+    Verdict::of(&found)
+}
+
+/// Whether nothing but metadata changes of a flow that is over.
+fn only_metadata_of_the_past(ask: &Ask) -> bool {
+    let over = convert::status(&ask.old_object).ok().flatten().is_some_and(|status| status.phase.is_terminal());
+    over && ask.object.get("spec") == ask.old_object.get("spec")
+}
+
+/// An update is not held against what was stored already: control orders and finalizers always work.
+fn new_only(mut wrong: Violations, before: &Violations) -> Violations {
+    let same = |a: &Violation, b: &Violation| (a.rule, &a.path, &a.message) == (b.rule, &b.path, &b.message);
+    wrong.retain(|violation| !before.iter().any(|known| same(known, violation)));
+    wrong
+}
+
+/// Rule R23 where one of the two objects cannot be read: the spec as it is stored must be the same.
+fn changed(ask: &Ask, found: &mut Violations) {
+    let started = ask.old_object.pointer("/status/startTime").is_some_and(|time| !time.is_null());
+    if started && convert::spec_hash(&ask.old_object) != convert::spec_hash(&ask.object) {
+        found.error("R23", &Path::ROOT.field("spec"), || {
+            ("the flow has started, so its spec does not change", "only suspend, suspendMode and stop may change")
+        });
+    }
+}
+
+/// Who has decided is whoever asks, and is not taken back while the decision stands.
+fn identities(ask: &Ask, found: &mut Violations) {
+    let metadata = Path::ROOT.field("metadata");
+    let path = metadata.field("annotations");
+    for (key, value) in news(&ask.object, &ask.old_object).filter(|(key, _)| identified(key).is_some()) {
+        let note: Option<Value> = serde_json::from_str(value).ok();
+        let by = note.as_ref().and_then(|note| member(note, "by"));
+        if by != Some(ask.user()) {
+            found.error("R20", &path.field(key), || {
+                let user = ask.user();
+                (format!("`by` is not `{user}`, who asks"), "leave the annotation out: it is written for you")
+            });
+        }
+    }
+    for (key, _) in annotations(&ask.old_object).into_iter().flatten() {
+        let Some(step) = identified(key) else { continue };
+        let stands = annotations(&ask.object).into_iter().flatten().any(|(key, _)| decided(key) == Some(step));
+        if stands && annotation(&ask.object, key).is_none() {
+            found.error("R20", &path.field(key), || {
+                ("who has decided is taken out", "leave it while the decision stands")
+            });
+        }
+    }
+}
+
+/// A path as text is read back; one that cannot be is that of the whole object.
+fn place(path: &str) -> FieldPath {
+    path.parse().unwrap_or_default()
+}

@@ -1,0 +1,110 @@
+//! Requests over a `kube::Client`. Owns their form as HTTP and what its errors are here; never repeats one: who asks decides
+//! when to ask again.
+
+use async_trait::async_trait;
+use http::Method;
+use serde_json::Value;
+
+use super::{Api, ApiError, Request, Verb};
+
+/// An API server behind a client.
+#[derive(Clone)]
+pub struct Client {
+    client: kube::Client,
+}
+
+impl Client {
+    /// Over a client, with its rights.
+    #[must_use]
+    pub const fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+}
+
+#[async_trait]
+impl Api for Client {
+    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+        let http = http_request(request).map_err(|error| ApiError::no_answer(error.to_string()))?;
+        self.client.request(http).await.map_err(|error| refusal(&error))
+    }
+}
+
+fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error> {
+    let (method, kind) = match request.verb {
+        Verb::Get | Verb::List { .. } => (Method::GET, None),
+        Verb::Create => (Method::POST, Some("application/json")),
+        Verb::Update => (Method::PUT, Some("application/json")),
+        Verb::Patch | Verb::PatchStatus => (Method::PATCH, Some("application/merge-patch+json")),
+        Verb::Delete { .. } => (Method::DELETE, Some("application/json")),
+    };
+    let mut uri = request.path();
+    if let Verb::List { labels } = &request.verb {
+        uri.push_str("?labelSelector=");
+        uri.push_str(&labels.replace('%', "%25").replace('=', "%3D").replace('/', "%2F").replace(',', "%2C"));
+    }
+    let body = match request.delete_options() {
+        Some(options) => options.to_string().into_bytes(),
+        None if kind.is_some() => request.body.to_string().into_bytes(),
+        None => Vec::new(),
+    };
+    let mut builder = http::Request::builder().method(method).uri(uri);
+    if let Some(kind) = kind {
+        builder = builder.header(http::header::CONTENT_TYPE, kind);
+    }
+    builder.body(body)
+}
+
+fn refusal(error: &kube::Error) -> ApiError {
+    if let kube::Error::Api(status) = error {
+        let value = serde_json::to_value(status).unwrap_or_default();
+        return ApiError::from_status(status.code, &value);
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    ApiError::no_answer(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Kind;
+    use super::*;
+
+    #[test]
+    fn requests_become_http() {
+        let requests = [
+            Request::list(Kind::Pod, "n", "batch.kubernetes.io/job-name=a".into()),
+            Request::patch_status("n", "f", json!({"status": {}})),
+            Request::delete(Kind::Job, "n", "a", Some("u".into())),
+        ];
+        let told: Vec<String> = requests
+            .iter()
+            .map(|request| {
+                let http = http_request(request).unwrap();
+                let kind = http.headers().get("content-type").map_or("", |kind| kind.to_str().unwrap());
+                let line = format!("{} {} {kind} {}", http.method(), http.uri(), String::from_utf8_lossy(http.body()));
+                line.trim_end().to_owned()
+            })
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        GET /api/v1/namespaces/n/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3Da
+        PATCH /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f/status application/merge-patch+json {"status":{}}
+        DELETE /apis/batch/v1/namespaces/n/jobs/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":"u"}}
+        "#);
+    }
+
+    #[test]
+    fn answers_that_are_no_refusals_leave_the_outcome_open() {
+        let status = kube::core::Status { code: 409, reason: "AlreadyExists".into(), ..kube::core::Status::default() };
+        let error = refusal(&kube::Error::Api(Box::new(status)));
+        assert_eq!((error.code, error.reason.as_str()), (Some(409), "AlreadyExists"));
+        let error = refusal(&kube::Error::Service("connection reset".into()));
+        assert!(error.outcome_is_unknown());
+        insta::assert_snapshot!(error, @"the API server does not answer: ServiceError: connection reset: connection reset");
+    }
+}

@@ -1,0 +1,25 @@
+//! What is asked of an API server, as values, and who asks it. Owns the form of requests and answers; a controller
+//! makes every request as one of these, so that each can be named, counted, refused and repeated in tests.
+
+#[cfg(feature = "client")]
+mod client;
+mod error;
+mod request;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+#[cfg(feature = "client")]
+pub use client::Client;
+pub use error::ApiError;
+pub use request::{Kind, Request, Verb};
+
+/// An API server.
+#[async_trait]
+pub trait Api: Send + Sync {
+    /// Makes a request and gives the body of its answer.
+    ///
+    /// # Errors
+    /// What the server said instead, or that it said nothing.
+    async fn send(&self, request: &Request) -> Result<Value, ApiError>;
+}

@@ -1,0 +1,257 @@
+//! Requests as values. Owns verbs, kinds and their paths; sends nothing.
+
+use std::fmt;
+
+use orlop_core::spec::flow::GROUP;
+use serde_json::{Value, json};
+
+use crate::crd::{FLOW_VERSION, FLOWS};
+
+/// Kinds of objects controllers work with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A flow.
+    JobFlow,
+    /// A `batch/v1` Job.
+    Job,
+    /// A pod.
+    Pod,
+    /// A ConfigMap.
+    ConfigMap,
+    /// A PersistentVolumeClaim.
+    Claim,
+    /// An `events.k8s.io/v1` Event.
+    Event,
+    /// A `coordination.k8s.io/v1` Lease.
+    Lease,
+}
+
+impl Kind {
+    /// Group and version; the core group has no group.
+    #[must_use]
+    pub fn api_version(self) -> String {
+        match self {
+            Self::JobFlow => format!("{GROUP}/{FLOW_VERSION}"),
+            Self::Job => "batch/v1".to_owned(),
+            Self::Pod | Self::ConfigMap | Self::Claim => "v1".to_owned(),
+            Self::Event => "events.k8s.io/v1".to_owned(),
+            Self::Lease => "coordination.k8s.io/v1".to_owned(),
+        }
+    }
+
+    /// The name of the kind in objects.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JobFlow => "JobFlow",
+            Self::Job => "Job",
+            Self::Pod => "Pod",
+            Self::ConfigMap => "ConfigMap",
+            Self::Claim => "PersistentVolumeClaim",
+            Self::Event => "Event",
+            Self::Lease => "Lease",
+        }
+    }
+
+    /// The name of the kind in paths.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::JobFlow => FLOWS,
+            Self::Job => "jobs",
+            Self::Pod => "pods",
+            Self::ConfigMap => "configmaps",
+            Self::Claim => "persistentvolumeclaims",
+            Self::Event => "events",
+            Self::Lease => "leases",
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Read one object.
+    Get,
+    /// Read all objects with these labels.
+    List {
+        /// A label selector.
+        labels: String,
+    },
+    /// Create one object.
+    Create,
+    /// Put an object in the place of the version it names.
+    Update,
+    /// Change one object: a JSON merge patch.
+    Patch,
+    /// Change the status of one object: a JSON merge patch.
+    PatchStatus,
+    /// Delete one object with background propagation.
+    Delete {
+        /// Only the object with this uid.
+        uid: Option<String>,
+    },
+}
+
+impl Verb {
+    /// The verb as roles name it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List { .. } => "list",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch | Self::PatchStatus => "patch",
+            Self::Delete { .. } => "delete",
+        }
+    }
+
+    /// Whether it changes anything.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        !matches!(self, Self::Get | Self::List { .. })
+    }
+}
+
+/// A request to an API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is to be done.
+    pub verb: Verb,
+    /// To which kind of objects.
+    pub kind: Kind,
+    /// In which namespace; empty for a list of all.
+    pub namespace: String,
+    /// To which object; empty for a list.
+    pub name: String,
+    /// The object, or the patch.
+    pub body: Value,
+}
+
+impl Request {
+    /// Reads an object.
+    #[must_use]
+    pub fn get(kind: Kind, namespace: &str, name: &str) -> Self {
+        Self::new(Verb::Get, kind, (namespace, name), Value::Null)
+    }
+
+    /// Reads the objects with these labels.
+    #[must_use]
+    pub fn list(kind: Kind, namespace: &str, labels: String) -> Self {
+        Self::new(Verb::List { labels }, kind, (namespace, ""), Value::Null)
+    }
+
+    /// Creates an object, named and placed as its metadata says.
+    #[must_use]
+    pub fn create(kind: Kind, object: Value) -> Self {
+        Self::whole(Verb::Create, kind, object)
+    }
+
+    /// Puts an object in the place of the version it names, named and placed as its metadata says.
+    #[must_use]
+    pub fn update(kind: Kind, object: Value) -> Self {
+        Self::whole(Verb::Update, kind, object)
+    }
+
+    fn whole(verb: Verb, kind: Kind, object: Value) -> Self {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+        Self { verb, kind, namespace, name, body: object }
+    }
+
+    /// Patches an object.
+    #[must_use]
+    pub fn patch(kind: Kind, namespace: &str, name: &str, patch: Value) -> Self {
+        Self::new(Verb::Patch, kind, (namespace, name), patch)
+    }
+
+    /// Patches the status of a flow.
+    #[must_use]
+    pub fn patch_status(namespace: &str, name: &str, patch: Value) -> Self {
+        Self::new(Verb::PatchStatus, Kind::JobFlow, (namespace, name), patch)
+    }
+
+    /// Deletes an object, where a uid is given only the one that has it.
+    #[must_use]
+    pub fn delete(kind: Kind, namespace: &str, name: &str, uid: Option<String>) -> Self {
+        Self::new(Verb::Delete { uid }, kind, (namespace, name), Value::Null)
+    }
+
+    fn new(verb: Verb, kind: Kind, (namespace, name): (&str, &str), body: Value) -> Self {
+        Self { verb, kind, namespace: namespace.to_owned(), name: name.to_owned(), body }
+    }
+
+    /// The path on the server, without query.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let version = self.kind.api_version();
+        let root = if version.contains('/') { "apis" } else { "api" };
+        let place = match self.namespace.as_str() {
+            "" => String::new(),
+            namespace => format!("namespaces/{namespace}/"),
+        };
+        let mut path = format!("/{root}/{version}/{place}{}", self.kind.plural());
+        if !matches!(self.verb, Verb::List { .. } | Verb::Create) {
+            path.push('/');
+            path.push_str(&self.name);
+        }
+        if self.verb == Verb::PatchStatus {
+            path.push_str("/status");
+        }
+        path
+    }
+
+    /// What a deletion asks for besides.
+    #[must_use]
+    pub fn delete_options(&self) -> Option<Value> {
+        let Verb::Delete { uid } = &self.verb else { return None };
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        if let (Some(uid), Some(members)) = (uid, options.as_object_mut()) {
+            members.insert("preconditions".to_owned(), json!({"uid": uid}));
+        }
+        Some(options)
+    }
+}
+
+impl fmt::Display for Request {
+    /// Verb, kind and object: what a log or a test calls the request.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = if self.verb == Verb::PatchStatus { "/status" } else { "" };
+        write!(f, "{} {}{status} {}/{}", self.verb.name(), self.kind.plural(), self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_names_of_requests() {
+        let created = Request::create(Kind::Job, json!({"metadata": {"name": "a", "namespace": "n"}}));
+        let requests = [
+            Request::get(Kind::JobFlow, "n", "f"),
+            Request::list(Kind::Pod, "n", "a=b".into()),
+            Request::list(Kind::JobFlow, "", String::new()),
+            created,
+            Request::patch_status("n", "f", json!({})),
+            Request::delete(Kind::Claim, "n", "c", None),
+            Request::patch(Kind::Event, "n", "e", json!({})),
+            Request::update(Kind::Lease, json!({"metadata": {"name": "l", "namespace": "n"}})),
+        ];
+        let told: Vec<String> = requests.iter().map(|request| format!("{request} = {}", request.path())).collect();
+        insta::assert_snapshot!(told.join("\n"), @"
+        get jobflows n/f = /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f
+        list pods n/ = /api/v1/namespaces/n/pods
+        list jobflows / = /apis/workflow.kube-zen.io/v1alpha1/jobflows
+        create jobs n/a = /apis/batch/v1/namespaces/n/jobs
+        patch jobflows/status n/f = /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f/status
+        delete persistentvolumeclaims n/c = /api/v1/namespaces/n/persistentvolumeclaims/c
+        patch events n/e = /apis/events.k8s.io/v1/namespaces/n/events/e
+        update leases n/l = /apis/coordination.k8s.io/v1/namespaces/n/leases/l
+        ");
+        let delete = Request::delete(Kind::Job, "n", "a", Some("u".into()));
+        insta::assert_snapshot!(delete.delete_options().unwrap(), @r#"{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":"u"}}"#);
+        assert!(delete.verb.writes() && !Verb::Get.writes());
+    }
+}

@@ -1,0 +1,99 @@
+//! Custom resource definitions, made from the Rust types that read the objects. Owns their names, schemas and columns;
+//! applies nothing.
+
+mod fields;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+use std::sync::LazyLock;
+
+use orlop_core::spec::flow::{GROUP, KIND};
+use serde_json::{Value, json};
+
+/// Plural of flows: their name in paths of the API.
+pub const FLOWS: &str = "jobflows";
+/// The version of flows that is served and stored.
+pub const FLOW_VERSION: &str = "v1alpha1";
+
+/// Why a definition cannot be made: the table of fields does not fit the types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the schema cannot be made from its types: {0}")]
+pub struct SchemaError(String);
+
+/// The CustomResourceDefinition of flows.
+///
+/// ```
+/// let definition = orlop_k8s::crd::job_flow().unwrap();
+/// assert_eq!(definition["metadata"]["name"], "jobflows.workflow.kube-zen.io");
+/// ```
+///
+/// # Errors
+/// When a field of the types is of a form the table of fields does not know. A test holds that there is none.
+pub fn job_flow() -> Result<Value, SchemaError> {
+    let made = |error: trace::TraceError| SchemaError(error.to_string());
+    let mut spec = schema::schema(&schema::spec_shape().map_err(made)?);
+    let mut status = schema::schema(&schema::status_shape().map_err(made)?);
+    describe(&mut spec, "What to run, and how.");
+    describe(&mut status, "What has happened; written by the controller only.");
+    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
+    Ok(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{FLOWS}.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": format!("{KIND}List"),
+                "plural": FLOWS,
+                "singular": "jobflow",
+                "shortNames": ["jf", "flow"],
+                "categories": ["all"],
+            },
+            "versions": [{
+                "name": FLOW_VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Phase", "string", ".status.phase"),
+                    column("Progress", "string", ".status.progress.summary"),
+                    column("Age", "date", ".metadata.creationTimestamp"),
+                    column("Message", "string", ".status.message"),
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "description": "A directed graph of jobs and its single run.",
+                    "type": "object",
+                    "required": ["spec"],
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": spec,
+                        "status": status,
+                    },
+                }},
+            }],
+        },
+    }))
+}
+
+/// The schema of the spec of flows, made once.
+///
+/// # Errors
+/// As of [`job_flow`].
+pub(crate) fn spec_schema() -> Result<&'static Value, &'static SchemaError> {
+    static SCHEMA: LazyLock<Result<Value, SchemaError>> = LazyLock::new(|| {
+        schema::spec_shape().map(|shape| schema::schema(&shape)).map_err(|error| SchemaError(error.to_string()))
+    });
+    SCHEMA.as_ref()
+}
+
+fn describe(schema: &mut Value, text: &str) {
+    if let Some(members) = schema.as_object_mut() {
+        members.shift_insert(0, "description".to_owned(), json!(text));
+    }
+}

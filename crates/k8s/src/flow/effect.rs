@@ -1,0 +1,267 @@
+//! Carrying effects out: resources, cancellation, suspension, items of fan-outs, deletion of what is left. Owns the order
+//! and what is repeated; every effect may be carried out twice.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use orlop_core::attempt::Address;
+use orlop_core::effect::FlowEffect;
+use orlop_core::error::Class;
+use orlop_core::event::FlowEvent;
+use orlop_core::time::Time;
+use orlop_dag::attempt::{self, bind};
+use orlop_dag::engine::step_status;
+use serde_json::{Value, json};
+
+use super::memory::{Memory, Unit};
+use super::start::Outcome;
+use super::{Controller, Note, text};
+use crate::api::{Api, ApiError, Kind, Request};
+use crate::observe::{self, Ownership};
+use crate::render;
+
+/// How effects came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// As far as can be now.
+    On,
+    /// The namespace is going: nothing more is to be done.
+    Off,
+}
+
+impl<A: Api> Controller<A> {
+    /// Carries out what is to be done now, and what follows from it, until nothing is left or the time is over.
+    pub(super) async fn carry_out(&self, memory: &mut Memory, until: Time) -> Carried {
+        while self.now() < until {
+            let starts = self.next_starts(memory);
+            if starts.is_empty() {
+                let Some(effect) = memory.queue.pop_front() else { break };
+                let outcome = self.carry_out_one(memory, &effect).await;
+                if self.settle(memory, effect, outcome) == Carried::Off {
+                    return Carried::Off;
+                }
+                continue;
+            }
+            let shared: &Memory = memory;
+            let outcomes = join_all(starts.iter().map(|start| self.start(shared, start))).await;
+            let settled = starts.iter().zip(outcomes).map(|(start, came)| self.settle(memory, start.effect(), came));
+            let off = settled.fold(false, |off, carried| off | (carried == Carried::Off));
+            self.known().slots.give_back(starts.len());
+            if off {
+                return Carried::Off;
+            }
+        }
+        Carried::On
+    }
+
+    /// Takes in what came of an effect.
+    fn settle(&self, memory: &mut Memory, effect: FlowEffect, outcome: Outcome) -> Carried {
+        let key = effect.key();
+        let now = self.now();
+        match outcome {
+            Outcome::NamespaceGone => return Carried::Off,
+            Outcome::Done => memory.done(&key),
+            Outcome::Again(at) => {
+                memory.put_off(&key);
+                memory.later.push((at, effect));
+            }
+            Outcome::Tell(event) => {
+                if matches!(event, FlowEvent::AttemptDelayed { .. }) {
+                    memory.put_off(&key);
+                } else {
+                    memory.done(&key);
+                }
+                memory.tell(&event, now);
+            }
+            Outcome::Seen(event, job) => {
+                memory.done(&key);
+                if let FlowEvent::AttemptAccepted { at, attempt: 1, .. } = &event
+                    && let Some(ready) = memory.ready_at(*at)
+                {
+                    self.monitor.note(Note::Started { waited: now.since(ready) });
+                }
+                memory.tell(&event, now);
+                if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
+                    memory.watch_pods((at, attempt), now);
+                }
+                // A Job that was adopted may have ended long ago, and no watch tells again what is known.
+                self.job_seen(&job);
+                self.known().cache.mark(&memory.owner.uid, text(&job, "/metadata/name"));
+                memory.adopted_an_end |= observe::conclusion(&job).is_some();
+            }
+        }
+        Carried::On
+    }
+
+    async fn carry_out_one(&self, memory: &Memory, effect: &FlowEffect) -> Outcome {
+        let key = effect.key();
+        match effect {
+            FlowEffect::EnsureResources => self.ensure_resources(memory, &key).await,
+            FlowEffect::CancelAttempt { at, attempt, .. } => self.cancel(memory, (*at, *attempt), &key).await,
+            FlowEffect::SuspendAttempt { at, .. } => self.set_suspended(memory, (*at, true), &key).await,
+            FlowEffect::ResumeAttempt { at, .. } => self.set_suspended(memory, (*at, false), &key).await,
+            FlowEffect::ResolveItems { step } => self.items(memory, Address { step: *step, item: None }, &key).await,
+            _ => {
+                tracing::error!(effect = %key, "the engine asked for an effect this controller does not know");
+                Outcome::Done
+            }
+        }
+    }
+
+    fn again(&self, memory: &Memory, key: &str, error: &ApiError) -> Outcome {
+        let delays = memory.delays.get(key).copied().unwrap_or(0);
+        self.failed(error.class());
+        let error = error.port_error("the API server was asked");
+        tracing::warn!(flow = %memory.owner.name, effect = key, error = %error.chain(), "an effect is tried again later");
+        Outcome::Again(self.now().plus(attempt::patience(&error, delays)))
+    }
+
+    async fn ensure_resources(&self, memory: &Memory, key: &str) -> Outcome {
+        let Some(templates) = memory.plan.spec().resource_templates.as_ref() else { return Outcome::Done };
+        let claims = templates.volume_claim_templates.iter();
+        let claims = claims.filter_map(|template| Some((Kind::Claim, render::claim(template, &memory.owner)?)));
+        let maps = templates.config_map_templates.iter();
+        let maps = maps.filter_map(|template| Some((Kind::ConfigMap, render::config_map(template, &memory.owner)?)));
+        let mut refs = Vec::new();
+        for (kind, object) in claims.chain(maps) {
+            match self.ensure(memory, kind, object).await {
+                Ok(Ok(found)) => refs.push(found),
+                Ok(Err(message)) => {
+                    let reason = "ResourceConflict".to_owned();
+                    return Outcome::Tell(FlowEvent::ResourcesFailed { reason, message });
+                }
+                Err(error) if error.code == Some(404) || error.namespace_is_going() => return Outcome::NamespaceGone,
+                Err(error) => {
+                    let port = error.port_error("creating the resources of the flow");
+                    return match attempt::resources_failed(&port) {
+                        Some(event) => Outcome::Tell(event),
+                        None => self.again(memory, key, &error),
+                    };
+                }
+            }
+        }
+        Outcome::Tell(FlowEvent::ResourcesReady { refs })
+    }
+
+    /// Creates an object, or finds it. The inner error says whose an object of that name is.
+    pub(super) async fn ensure(
+        &self,
+        memory: &Memory,
+        kind: Kind,
+        object: Value,
+    ) -> Result<Result<orlop_core::spec::meta::ObjectReference, String>, ApiError> {
+        let request = Request::create(kind, object);
+        let error = match self.api.send(&request).await {
+            Ok(object) => return Ok(Ok(named(kind, &object))),
+            Err(error) => error,
+        };
+        if error.class() != Class::Exists && !error.outcome_is_unknown() {
+            return Err(error);
+        }
+        // A claim may be got, a ConfigMap too; what is not there was not created.
+        let found = match self.api.send(&Request::get(kind, &request.namespace, &request.name)).await {
+            Err(gone) if gone.code == Some(404) => return Err(error),
+            found => found?,
+        };
+        Ok(match observe::owner(&found, &memory.owner.uid) {
+            Ownership::Ours => Ok(named(kind, &found)),
+            Ownership::Foreign(owner) => {
+                Err(format!("{} `{}` exists and belongs to {owner}", kind.name(), request.name))
+            }
+        })
+    }
+
+    async fn cancel(&self, memory: &Memory, unit: Unit, key: &str) -> Outcome {
+        let (at, attempt) = unit;
+        let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
+        let uid = Some(reference.uid.clone()).filter(|uid| !uid.is_empty());
+        let request = Request::delete(Kind::Job, &memory.owner.namespace, &reference.name, uid);
+        let ended_at = self.now();
+        let confirmed = Outcome::Tell(FlowEvent::CancelConfirmed { at, attempt, ended_at });
+        match self.api.send(&request).await {
+            // What comes back may be the Job as it was last: a success that came first stands.
+            Ok(job) => {
+                let waits =
+                    job.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+                match observe::conclusion(&job).filter(|_| text(&job, "/kind") == "Job") {
+                    Some(conclusion) => match self.end(memory, unit, &job, conclusion).await {
+                        Ok(end) => Outcome::Tell(attempt::event(&memory.plan, at, attempt, end, true)),
+                        Err(_) => confirmed,
+                    },
+                    None if waits => Outcome::Done,
+                    None => {
+                        self.known().cache.forget_job(&memory.owner.uid, &reference.name, &reference.uid);
+                        confirmed
+                    }
+                }
+            }
+            // Gone, or another Job has its name: ours does not exist any more.
+            Err(error) if matches!(error.code, Some(404 | 409)) => confirmed,
+            Err(error) => self.again(memory, key, &error),
+        }
+    }
+
+    async fn set_suspended(&self, memory: &Memory, (at, on): (Address, bool), key: &str) -> Outcome {
+        let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
+        let job = self.known().cache.job(&memory.owner.uid, &reference.name);
+        let now = |job: &Value| job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
+        if job.is_some_and(|job| now(&job) == on || observe::conclusion(&job).is_some()) {
+            return Outcome::Done;
+        }
+        let patch = json!({"spec": {"suspend": on}});
+        match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
+            Ok(job) => {
+                self.job_seen(&job);
+                Outcome::Done
+            }
+            Err(error) if error.class().is_retryable() => self.again(memory, key, &error),
+            Err(error) => {
+                tracing::warn!(job = reference.name, %error, "the Job runs on: it cannot be suspended or resumed");
+                Outcome::Done
+            }
+        }
+    }
+
+    async fn items(&self, memory: &Memory, at: Address, key: &str) -> Outcome {
+        let resolved = |items| Outcome::Tell(FlowEvent::ItemsResolved { at, items });
+        let binding = match bind(&memory.plan, &memory.state, at, None) {
+            Ok(binding) => binding,
+            Err(error) => return resolved(Err(error.to_string())),
+        };
+        match self.complete(memory, binding).await {
+            Err(error) => self.again(memory, key, &error),
+            Ok(Err(error)) => resolved(Err(error.to_string())),
+            Ok(Ok(scope)) => resolved(attempt::items(&memory.plan, &memory.state, at, &scope)),
+        }
+    }
+
+    /// Lets go of Jobs whose end the status names: deletes them, or has the server do it when their time has come.
+    pub(super) async fn forget(&self, memory: &mut Memory) {
+        for ((at, attempt), after) in std::mem::take(&mut memory.forget) {
+            let subject = attempt::Subject { plan: &memory.plan, meta: memory.state.meta(), at, attempt };
+            let Some(name) = subject.unfilled_job().ok().map(|(name, _)| name) else { continue };
+            let Some(job) = self.known().cache.job(&memory.owner.uid, &name) else { continue };
+            let request = if after == Duration::ZERO {
+                let uid = Some(text(&job, "/metadata/uid"));
+                Request::delete(Kind::Job, &memory.owner.namespace, &name, uid)
+            } else {
+                let patch = json!({"spec": {"ttlSecondsAfterFinished": after.as_secs()}});
+                Request::patch(Kind::Job, &memory.owner.namespace, &name, patch)
+            };
+            if let Err(error) = self.api.send(&request).await
+                && error.code != Some(404)
+            {
+                tracing::warn!(job = name, %error, "a Job that has ended stays until its flow goes");
+            }
+        }
+    }
+}
+
+/// A reference to an object whose kind is known.
+fn named(kind: Kind, object: &Value) -> orlop_core::spec::meta::ObjectReference {
+    orlop_core::spec::meta::ObjectReference {
+        api_version: kind.api_version(),
+        kind: kind.name().to_owned(),
+        ..observe::reference(object)
+    }
+}

@@ -1,0 +1,146 @@
+//! From Jobs that have changed to what the engine is told. Owns which Jobs are asked about: one that is missing here is gone
+//! only when the server says so too.
+
+use std::sync::Arc;
+
+use orlop_core::attempt::{Address, AttemptEnd, EndResult};
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::{StepPhase, StepState};
+use orlop_core::time::Time;
+use orlop_dag::attempt;
+use orlop_dag::engine::step_status;
+use serde_json::Value;
+
+use super::memory::{Memory, Unit};
+use super::{Controller, text};
+use crate::api::{Api, ApiError, Kind, Request};
+use crate::observe::{self, Conclusion};
+
+impl<A: Api> Controller<A> {
+    /// Tells the engine of all Jobs of a flow that have changed. Gives a time to ask again where the server did not answer.
+    pub(super) async fn feed(&self, memory: &mut Memory) -> Option<Time> {
+        let names = self.known().cache.take_changed(&memory.owner.uid);
+        let mut again = None;
+        for name in names {
+            if let Err(error) = self.feed_one(memory, &name).await {
+                tracing::warn!(flow = %memory.owner.name, job = name, %error, "a Job cannot be looked at now");
+                let key = format!("look/{name}");
+                let wait = attempt::patience(&error.port_error("looking at a Job"), memory.put_off(&key));
+                let at = self.now().plus(wait);
+                again = Some(again.map_or(at, |known: Time| known.min(at)));
+                self.known().cache.mark(&memory.owner.uid, name);
+            }
+        }
+        again
+    }
+
+    async fn feed_one(&self, memory: &mut Memory, name: &str) -> Result<(), ApiError> {
+        let seen = self.known().cache.job(&memory.owner.uid, name);
+        let job = match seen {
+            Some(job) => job,
+            None => {
+                let Some(unit) = memory.live_unit(name) else { return Ok(()) };
+                match self.live_job(memory, name).await? {
+                    Some(job) => job,
+                    None => {
+                        memory.tell_end(unit, gone(self.now()), self.now());
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        memory.done(&format!("look/{name}"));
+        let Some(observed) = observe::attempt(&memory.plan, memory.state.meta(), &job) else { return Ok(()) };
+        let unit = (observed.at, observed.attempt);
+        let current = memory.state.attempt(observed.at);
+        let live = matches!(current, Some((StepState::Active | StepState::Cancelling, n)) if n == observed.attempt);
+        match observe::conclusion(&job) {
+            Some(conclusion) if live => {
+                let end = self.end(memory, unit, &job, conclusion).await?;
+                memory.tell_end(unit, end, self.now());
+            }
+            None if !live => self.end_stray(memory, unit, &job).await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A Job as it is on the server; none when there is none, or another than ours.
+    async fn live_job(&self, memory: &Memory, name: &str) -> Result<Option<Arc<Value>>, ApiError> {
+        match self.api.send(&Request::get(Kind::Job, &memory.owner.namespace, name)).await {
+            Ok(job) if observe::owner(&job, &memory.owner.uid) == observe::Ownership::Ours => {
+                self.job_seen(&job);
+                Ok(Some(Arc::new(job)))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.code == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The end of an attempt, with what its pods left where that is needed.
+    pub(super) async fn end(
+        &self,
+        memory: &Memory,
+        (at, _): Unit,
+        job: &Value,
+        conclusion: Conclusion,
+    ) -> Result<AttemptEnd, ApiError> {
+        let name = text(job, "/metadata/name");
+        let pods = if observe::needs_pods(&memory.plan, at, &conclusion) {
+            let labels = format!("batch.kubernetes.io/job-name={name}");
+            let list = self.api.send(&Request::list(Kind::Pod, &memory.owner.namespace, labels)).await?;
+            list.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let step = memory.plan.step(at.step);
+        Ok(observe::end(step, job, &pods, conclusion, self.now()))
+    }
+
+    /// A Job that runs for a step which is skipped: its creation was taken for failed when the flow was halted.
+    async fn end_stray(&self, memory: &Memory, (at, number): Unit, job: &Value) -> Result<(), ApiError> {
+        let status = step_status(&memory.plan, &memory.state, at);
+        if status.phase != StepPhase::Skipped || status.attempt != number {
+            return Ok(());
+        }
+        let (name, uid) = (text(job, "/metadata/name"), text(job, "/metadata/uid"));
+        tracing::warn!(flow = %memory.owner.name, job = name, "a Job of a skipped step is ended");
+        let request = Request::delete(Kind::Job, &memory.owner.namespace, &name, Some(uid));
+        match self.api.send(&request).await {
+            Err(error) if error.code != Some(404) && error.code != Some(409) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn gone(now: Time) -> AttemptEnd {
+    AttemptEnd {
+        result: EndResult::Gone,
+        document: Value::Null,
+        failed_pods: Vec::new(),
+        files: Vec::new(),
+        artifacts: Vec::new(),
+        ended_at: now,
+    }
+}
+
+impl Memory {
+    /// The accepted attempt that a Job of this name runs.
+    fn live_unit(&self, job: &str) -> Option<Unit> {
+        self.state.live().find(|(at, _)| {
+            step_status(&self.plan, &self.state, *at).job_ref.is_some_and(|reference| reference.name == job)
+        })
+    }
+
+    /// Tells the engine how an attempt ended.
+    pub(super) fn tell_end(&mut self, (at, number): Unit, end: AttemptEnd, now: Time) {
+        let cancelling = self.is_cancelling(at, number);
+        let event: FlowEvent = attempt::event(&self.plan, at, number, end, cancelling);
+        self.tell(&event, now);
+    }
+
+    fn is_cancelling(&self, at: Address, number: u32) -> bool {
+        self.state.attempt(at) == Some((StepState::Cancelling, number))
+    }
+}

@@ -1,0 +1,103 @@
+//! The concurrency gate among the flows of a cluster (rule R18). Owns the way from objects to claims and from the gate's
+//! answers to what flows are told.
+
+use orlop_core::event::FlowEvent;
+use orlop_core::spec::flow::{JobFlow, StopMode};
+use orlop_core::spec::policy::ConcurrencyPolicy;
+use orlop_core::time::Time;
+use orlop_dag::gate::{Answer, Claim, Gate, key_of};
+use serde_json::{Value, json};
+
+use super::memory::Memory;
+use super::{Key, Known, Options, text};
+use crate::convert;
+
+/// What a flow asks the gate for; none when it has no key.
+pub(super) fn claim(flow: &JobFlow, options: &Options) -> Option<Claim> {
+    let kinds: Vec<&str> = options.schedule_kinds.iter().map(String::as_str).collect();
+    let key = key_of(flow, &kinds)?.to_owned();
+    let policy = flow.spec.execution_policy.as_ref().and_then(|policy| policy.concurrency_policy);
+    Some(Claim {
+        uid: flow.metadata.uid.clone().unwrap_or_default(),
+        namespace: flow.metadata.namespace.clone().unwrap_or_default(),
+        key,
+        policy: policy.unwrap_or(ConcurrencyPolicy::Forbid),
+        created_at: flow.metadata.creation_timestamp.unwrap_or(Time::EPOCH),
+    })
+}
+
+/// Notes that a flow which has begun and is not over holds its key. Reads no more of the object than that takes.
+pub(super) fn hold_key_of(gate: &mut Gate, object: &Value, options: &Options) {
+    let Ok(Some(status)) = convert::status(object) else { return };
+    if status.start_time.is_none() || status.phase.is_terminal() {
+        return;
+    }
+    let policy = object.pointer("/spec/executionPolicy");
+    let bare = json!({
+        "apiVersion": object.get("apiVersion"), "kind": object.get("kind"), "metadata": object.get("metadata"),
+        "spec": {"steps": [], "executionPolicy": policy},
+    });
+    if let Ok(flow) = serde_json::from_value::<JobFlow>(bare)
+        && let Some(claim) = claim(&flow, options)
+    {
+        gate.hold(&claim);
+    }
+}
+
+/// Asks the gate for a flow that has not begun, and tells it the answer. Gives flows that are to be looked at.
+pub(super) fn ask(known: &mut Known, memory: &mut Memory, now: Time) -> Vec<Key> {
+    let Some(claim) = memory.claim.clone() else {
+        memory.tell(&FlowEvent::Admit, now);
+        return Vec::new();
+    };
+    let key = claim.key.clone();
+    let blocked = |known: &Known, uids: &[String]| {
+        let names = uids.iter().map(|uid| known.cache.key(uid).map_or_else(|| uid.clone(), |key| key.name));
+        let message = format!("concurrency key `{key}` is held: waits for {}", names.collect::<Vec<_>>().join(", "));
+        FlowEvent::Blocked { reason: "ConcurrencyBlocked".to_owned(), message }
+    };
+    match known.gate.ask(claim) {
+        Answer::Begin => {
+            memory.tell(&FlowEvent::Admit, now);
+            Vec::new()
+        }
+        Answer::Wait { behind } => {
+            memory.tell(&blocked(known, &behind), now);
+            Vec::new()
+        }
+        Answer::Replace { holders } => {
+            memory.tell(&blocked(known, &holders), now);
+            replace(known, &holders)
+        }
+    }
+}
+
+/// Flows that hold a key are to end for another.
+fn replace(known: &mut Known, holders: &[String]) -> Vec<Key> {
+    for uid in holders {
+        let order = FlowEvent::Stop { mode: StopMode::Terminate, replaced: true };
+        let orders = known.orders.entry(uid.clone()).or_default();
+        if !orders.contains(&order) {
+            orders.push(order);
+        }
+    }
+    holders.iter().filter_map(|uid| known.cache.key(uid)).collect()
+}
+
+/// A flow is over or gone: who waited for it is to be looked at.
+pub(super) fn release(known: &mut Known, uid: &str) -> Vec<Key> {
+    known.orders.remove(uid);
+    let answers = known.gate.release(uid);
+    let mut wake: Vec<Key> = answers.iter().filter_map(|(uid, _)| known.cache.key(uid)).collect();
+    for (_, answer) in &answers {
+        if let Answer::Replace { holders } = answer {
+            wake.extend(replace(known, holders));
+        }
+    }
+    wake
+}
+
+/// Uid of an object.
+pub(super) fn uid(object: &Value) -> String {
+    text(object, "/metadata/uid")
+}

@@ -1,0 +1,249 @@
+//! The controller of flows: one more driver of the engine, which keeps its state in the status of the object and in the Jobs
+//! that exist. Owns the pass over one flow (section 5.1 of the flow contract) and what is known between passes; never
+//! decides what may run, and never watches or waits: who runs it shows it objects and calls it when it asks to be called.
+//!
+//! Nothing is lost with a controller. The next one reads the flow from the server, not from a cache that may be old, and
+//! adopts the Jobs that exist: their names follow from flow, step and attempt, so none is created twice.
+
+mod cache;
+mod control;
+mod effect;
+mod feed;
+mod gate;
+mod memory;
+mod monitor;
+mod notices;
+mod open;
+mod parent;
+mod pass;
+#[cfg(feature = "client")]
+mod run;
+mod slots;
+mod start;
+mod store;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod waiting;
+#[cfg(feature = "client")]
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use orlop_core::event::FlowEvent;
+use orlop_core::time::Time;
+use orlop_dag::gate::Gate;
+use orlop_dag::manifest::Limits;
+use serde_json::Value;
+
+use crate::api::Api;
+pub use crate::shell::Clock;
+use crate::status::SizeLimits;
+use cache::Cache;
+use memory::Memory;
+pub use monitor::{Monitor, Note};
+#[cfg(feature = "client")]
+pub use run::RunOptions;
+use slots::Slots;
+
+/// A flow among all flows of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object by its metadata.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        Self { namespace: text(object, "/metadata/namespace"), name: text(object, "/metadata/name") }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// How a controller works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// What flows must keep.
+    pub limits: Limits,
+    /// What statuses must keep to.
+    pub sizes: SizeLimits,
+    /// Live Jobs of all flows together.
+    pub max_live_jobs: usize,
+    /// Live Jobs a flow may have.
+    pub max_live_jobs_per_flow: u32,
+    /// Kinds of controller owners whose uid is a concurrency key, besides CronJob.
+    pub schedule_kinds: Vec<String>,
+    /// Whether a webhook vouches for who is said to have approved.
+    pub identities_verified: bool,
+    /// Name of this process in events.
+    pub instance: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::kubernetes(),
+            sizes: SizeLimits::default(),
+            max_live_jobs: 2000,
+            max_live_jobs_per_flow: 500,
+            schedule_kinds: Vec::new(),
+            identities_verified: false,
+            instance: "orlop-operator".to_owned(),
+        }
+    }
+}
+
+/// What is to happen after a pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Next {
+    /// When this flow is to be looked at again if nothing happens before.
+    pub again_at: Option<Time>,
+    /// Other flows that have to be looked at now.
+    pub wake: Vec<Key>,
+}
+
+/// The controller of flows. A flow has one pass at a time; passes of different flows may run side by side.
+pub struct Controller<A> {
+    api: A,
+    clock: Arc<dyn Clock>,
+    options: Options,
+    monitor: Arc<dyn Monitor>,
+    known: Mutex<Known>,
+}
+
+/// What a controller knows between passes.
+#[derive(Default)]
+struct Known {
+    cache: Cache,
+    memories: BTreeMap<Key, Memory>,
+    gate: Gate,
+    slots: Slots,
+    /// What is to be told to flows by uid: orders of flows that take their place.
+    orders: BTreeMap<String, Vec<FlowEvent>>,
+}
+
+impl Known {
+    fn flow_gone(&mut self, object: &Value) -> Vec<Key> {
+        let (key, uid) = (Key::of(object), gate::uid(object));
+        self.cache.flow_gone(object);
+        if self.memories.get(&key).is_some_and(|memory| memory.owner.uid == uid) {
+            self.memories.remove(&key);
+        }
+        gate::release(self, &uid)
+    }
+}
+
+impl<A: Api> Controller<A> {
+    /// A controller that knows nothing yet. Show it what exists, then call [`Controller::prime`], before the first pass.
+    pub fn new(api: A, clock: Arc<dyn Clock>, options: Options) -> Self {
+        Self { api, clock, options, monitor: Arc::new(()), known: Mutex::default() }
+    }
+
+    /// The same, measured.
+    #[must_use]
+    pub fn measured(self, monitor: Arc<dyn Monitor>) -> Self {
+        Self { monitor, ..self }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// A flow was seen, new or changed. Gives who is to be looked at; none when it was seen before.
+    pub fn flow_seen(&self, object: &Value) -> Vec<Key> {
+        let mut known = self.known();
+        let before = known.cache.flow(&Key::of(object));
+        let other = before.filter(|before| gate::uid(before) != gate::uid(object));
+        let mut keys = other.map(|gone| known.flow_gone(&gone)).unwrap_or_default();
+        keys.extend(known.cache.flow_seen(object));
+        keys
+    }
+
+    /// A flow is gone from the server. Gives who is to be looked at.
+    pub fn flow_gone(&self, object: &Value) -> Vec<Key> {
+        self.known().flow_gone(object)
+    }
+
+    /// A Job was seen, new or changed. Gives the flows that are to be looked at.
+    pub fn job_seen(&self, object: &Value) -> Vec<Key> {
+        let mut known = self.known();
+        let flow = known.cache.job_seen(object);
+        self.and_waiting(&known, flow)
+    }
+
+    /// A Job is gone from the server. Gives the flows that are to be looked at.
+    pub fn job_gone(&self, object: &Value) -> Vec<Key> {
+        let mut known = self.known();
+        let flow = known.cache.job_gone(object);
+        self.and_waiting(&known, flow)
+    }
+
+    /// A flow, and those that may start something now because a Job has ended.
+    fn and_waiting(&self, known: &Known, flow: Option<Key>) -> Vec<Key> {
+        let mut keys = known.slots.next(self.room(known));
+        keys.extend(flow);
+        keys
+    }
+
+    /// How many Jobs there may be, and how many there are.
+    fn room(&self, known: &Known) -> (usize, usize) {
+        (self.options.max_live_jobs, known.cache.live_jobs())
+    }
+
+    /// All flows that exist, by uid, in a namespace or in all: others are gone. Gives who is to be looked at.
+    #[must_use]
+    pub fn only_flows(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        let mut known = self.known();
+        let gone = |object: &&Arc<Value>| is_in(object, namespace) && !uids.contains(&gate::uid(object));
+        let gone: Vec<Arc<Value>> = known.cache.flows().filter(gone).cloned().collect();
+        gone.iter().flat_map(|object| known.flow_gone(object)).collect()
+    }
+
+    /// All Jobs that exist, by uid, in a namespace or in all: others are gone. Gives the flows that are to be looked at.
+    #[must_use]
+    pub fn only_jobs(&self, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        let mut known = self.known();
+        let gone = known.cache.jobs_but(uids);
+        let gone = gone.iter().filter(|object| is_in(object, namespace));
+        let mut keys: Vec<Key> = gone.filter_map(|object| known.cache.job_gone(object)).collect();
+        keys.extend(known.slots.next(self.room(&known)));
+        keys
+    }
+
+    /// Notes who holds which concurrency key, from all flows that were seen. Gives all of them, to be looked at.
+    #[must_use]
+    pub fn prime(&self) -> Vec<Key> {
+        let mut known = self.known();
+        let Known { cache, gate, .. } = &mut *known;
+        for object in cache.flows() {
+            gate::hold_key_of(gate, object, &self.options);
+        }
+        cache.keys()
+    }
+}
+
+/// Whether an object is in a namespace; where none is given, in any.
+fn is_in(object: &Value, namespace: Option<&str>) -> bool {
+    namespace.is_none_or(|namespace| text(object, "/metadata/namespace") == namespace)
+}
+
+fn text(object: &Value, path: &str) -> String {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}

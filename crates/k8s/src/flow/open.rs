@@ -1,0 +1,263 @@
+//! From an object to a memory: the flow is read from the server, planned, and begun or rebuilt from its status and the Jobs
+//! that exist. Owns that, and what becomes of flows that have no plan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_core::effect::FlowEffect;
+use orlop_core::event::FlowEvent;
+use orlop_core::ports::substrate::FlowOwner;
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::status::FlowStatus;
+use orlop_core::time::Time;
+use orlop_dag::attempt::rewrite_config_map;
+use orlop_dag::engine::{FlowMeta, ObservedAttempt, State, apply, held, init, reconstruct, refused};
+use orlop_dag::manifest::{Severity, Violations};
+use orlop_dag::params::{FlowSource, config_map_value, flow_source};
+use orlop_dag::plan::Plan;
+use serde_json::Value;
+
+use super::memory::{Memory, Stored};
+use super::{Controller, Key, Note, gate};
+use crate::api::{Api, ApiError, Kind, Request};
+use crate::status::{Names, Records, piece_bytes};
+use crate::{convert, observe};
+
+/// What an object leads to.
+pub(super) enum Opened {
+    /// A flow that goes on.
+    Memory(Box<Memory>),
+    /// There is no such flow, or none that needs a memory: what the cache has now is true.
+    Nothing,
+    /// A flow without a plan: this status says why.
+    Status(Value, Box<FlowStatus>),
+}
+
+/// Why a flow cannot be opened now.
+pub(super) enum OpenError {
+    /// A request failed.
+    Api(ApiError),
+    /// What is stored cannot be read; it waits for somebody to mend it.
+    Stored(String),
+}
+
+impl From<ApiError> for OpenError {
+    fn from(error: ApiError) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl<A: Api> Controller<A> {
+    /// Opens a flow. `fresh` begins it again: its spec was edited before it started.
+    pub(super) async fn open(&self, key: &Key, fresh: bool) -> Result<Opened, OpenError> {
+        let object = match self.api.send(&Request::get(Kind::JobFlow, &key.namespace, &key.name)).await {
+            Ok(object) => object,
+            Err(error) if error.code == Some(404) => {
+                self.known().cache.forget_flow(key);
+                return Ok(Opened::Nothing);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.flow_seen(&object);
+        let status = convert::status(&object).map_err(OpenError::Stored)?;
+        let over = status.as_ref().is_some_and(|status| status.phase.is_terminal());
+        if over || object.pointer("/metadata/deletionTimestamp").is_some() {
+            return Ok(Opened::Nothing);
+        }
+        let now = self.now();
+        let begun = status.as_ref().filter(|status| status.start_time.is_some());
+        let hash = convert::spec_hash(&object);
+        if let Some(status) = begun.filter(|status| status.spec_hash.as_ref().is_some_and(|known| *known != hash)) {
+            return Ok(Opened::Status(object, Box::new(held(status.clone(), now))));
+        }
+        let began = self.monitor.now();
+        let read = convert::read(&object, &self.options.limits).and_then(|reading| plan(reading.flow));
+        self.monitor.note(Note::Planned { took: self.monitor.now().saturating_sub(began) });
+        let (flow, plan) = match (read, begun) {
+            (Ok(planned), _) => planned,
+            (Err(_), Some(status)) => return Ok(Opened::Status(object, Box::new(held(status.clone(), now)))),
+            (Err(found), None) => return Ok(Opened::Status(object.clone(), Box::new(refusal(&object, &found, now)))),
+        };
+        let parameters = match self.parameters(&flow).await? {
+            Ok(parameters) => parameters,
+            Err(message) if begun.is_none() => {
+                let status = refused(plan.len(), "ValidationFailed", &message, now);
+                return Ok(Opened::Status(object, Box::new(status)));
+            }
+            // A step that needs the value says so.
+            Err(_) => BTreeMap::new(),
+        };
+        let meta = self.meta(&flow, (parameters, hash.clone()));
+        let stored = Stored::of(&object, status.as_ref());
+        let (state, effects) = match status.filter(|_| !fresh) {
+            None => {
+                self.monitor.note(Note::Opened { flow: key, status: &FlowStatus::default() });
+                match self.handed_over(&flow, &plan).await? {
+                    Ok(handed_over) => begin(&plan, &meta, &handed_over, now),
+                    Err(message) => {
+                        let status = refused(plan.len(), "ValidationFailed", &message, now);
+                        return Ok(Opened::Status(object, Box::new(status)));
+                    }
+                }
+            }
+            Some(status) => {
+                let whole = self.whole(&flow, &meta, status).await?;
+                self.monitor.note(Note::Opened { flow: key, status: &whole });
+                self.rebuild(&plan, &meta, &whole, now)
+            }
+        };
+        let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
+        let mut memory = Memory::new(owner, (Arc::new(plan), hash), (state, stored), Arc::clone(&self.monitor));
+        memory.claim = gate::claim(&flow, &self.options);
+        memory.dirty |= fresh;
+        memory.take(effects, now);
+        memory.take_up_waiting(now);
+        self.look_at_all_jobs(&memory);
+        memory.watch_all_pods(now);
+        Ok(Opened::Memory(Box::new(memory)))
+    }
+
+    fn meta(&self, flow: &JobFlow, (parameters, hash): (BTreeMap<String, String>, String)) -> FlowMeta {
+        FlowMeta {
+            uid: flow.metadata.uid.clone().unwrap_or_default(),
+            name: flow.metadata.name.clone(),
+            namespace: flow.metadata.namespace.clone().unwrap_or_default(),
+            labels: flow.metadata.labels.clone(),
+            annotations: flow.metadata.annotations.clone(),
+            parameters,
+            max_live: Some(self.options.max_live_jobs_per_flow),
+            spec_hash: Some(hash),
+            generation: flow.metadata.generation,
+        }
+    }
+
+    /// The status with all its records in it.
+    pub(super) async fn whole(
+        &self,
+        flow: &JobFlow,
+        meta: &FlowMeta,
+        status: FlowStatus,
+    ) -> Result<FlowStatus, OpenError> {
+        let mut pieces = BTreeMap::new();
+        for name in Records::needs(&status) {
+            let object = self.api.send(&Request::get(Kind::ConfigMap, &meta.namespace, name)).await?;
+            pieces.extend(piece_bytes(name, &object).map(|bytes| (name.clone(), bytes)));
+        }
+        let names = Names { spec: &flow.spec, flow: &meta.name, namespace: &meta.namespace, uid: &meta.uid };
+        let records = Records::read(names, &status, &pieces).map_err(|error| OpenError::Stored(error.to_string()))?;
+        Ok(records.whole(&status))
+    }
+
+    fn rebuild(&self, plan: &Plan, meta: &FlowMeta, status: &FlowStatus, now: Time) -> (State, Vec<FlowEffect>) {
+        let jobs = self.known().cache.jobs(&meta.uid);
+        let live: Vec<ObservedAttempt> = jobs.iter().filter_map(|job| observe::attempt(plan, meta, job)).collect();
+        let mut effects = Vec::new();
+        let state = reconstruct(plan, meta, (status, &live), now, &mut effects);
+        (state, effects)
+    }
+
+    /// After a restart every Job may have ended unseen, and every one that should exist may be gone.
+    fn look_at_all_jobs(&self, memory: &Memory) {
+        let mut known = self.known();
+        let uid = &memory.owner.uid;
+        for job in known.cache.jobs(uid) {
+            known.cache.mark(uid, super::text(&job, "/metadata/name"));
+        }
+        for name in memory.live_jobs() {
+            known.cache.mark(uid, name);
+        }
+    }
+
+    /// Values of flow parameters (rule R37). The inner error is a sentence: a value is missing or not allowed.
+    async fn parameters(&self, flow: &JobFlow) -> Result<Result<BTreeMap<String, String>, String>, ApiError> {
+        let mut values = BTreeMap::new();
+        for parameter in &flow.spec.parameters {
+            let name = &parameter.name;
+            let value = match flow_source(parameter) {
+                Err(fault) => return Ok(Err(format!("parameter `{name}`: {fault}"))),
+                Ok(FlowSource::Secret(_)) => continue,
+                Ok(FlowSource::Value(value)) => value.to_owned(),
+                Ok(FlowSource::Submission) => {
+                    return Ok(Err(format!(
+                        "parameter `{name}` has no value; set its `value` when the flow is created"
+                    )));
+                }
+                Ok(FlowSource::ConfigMap(key_ref)) => {
+                    let mut key_ref = key_ref.clone();
+                    rewrite_config_map(&flow.spec, &flow.metadata.name, &mut key_ref.name);
+                    let namespace = flow.metadata.namespace.as_deref().unwrap_or_default();
+                    let found = self.config_map(&flow.spec, (&flow.metadata.name, namespace), &key_ref.name).await?;
+                    match config_map_value(found.as_ref(), &key_ref) {
+                        Ok(value) => value,
+                        Err(fault) => return Ok(Err(format!("parameter `{name}`: {fault}"))),
+                    }
+                }
+            };
+            if parameter.choices.as_ref().is_some_and(|choices| !choices.contains(&value)) {
+                return Ok(Err(format!("parameter `{name}` is `{value}`, which its `enum` does not list")));
+            }
+            values.insert(name.clone(), value);
+        }
+        Ok(Ok(values))
+    }
+}
+
+/// A flow at its beginning, with what it takes over of another.
+fn begin(plan: &Plan, meta: &FlowMeta, handed_over: &[FlowEvent], now: Time) -> (State, Vec<FlowEffect>) {
+    let mut effects = Vec::new();
+    let mut state = init(plan, meta, now, &mut effects);
+    for event in handed_over {
+        apply(plan, &mut state, event, now, &mut effects);
+    }
+    (state, effects)
+}
+
+fn plan(flow: JobFlow) -> Result<(JobFlow, Plan), Violations> {
+    let plan = Plan::build(Arc::new(flow.spec.clone())).map_err(|errors| {
+        let mut found = Violations::new();
+        errors.into_iter().for_each(|error| found.push(error.into()));
+        found
+    })?;
+    Ok((flow, plan))
+}
+
+/// Transition T1: the status of a flow that can never run.
+fn refusal(object: &Value, found: &Violations, now: Time) -> FlowStatus {
+    let errors: Vec<_> = found.iter().filter(|violation| violation.severity == Severity::Error).collect();
+    let cycle = !errors.is_empty() && errors.iter().all(|violation| violation.rule == "V1");
+    let cause = if cycle { "DAGCycle" } else { "ValidationFailed" };
+    let told: Vec<String> =
+        errors.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
+    let count = |list: &str| object.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
+    refused(count("/spec/steps") + count("/spec/finally"), cause, &told.join("; "), now)
+}
+
+impl Memory {
+    /// Names of the Jobs of attempts that are accepted and not known to have ended.
+    pub(super) fn live_jobs(&self) -> Vec<String> {
+        let status = |(at, _)| orlop_dag::engine::step_status(&self.plan, &self.state, at).job_ref;
+        self.state.live().filter_map(status).map(|reference| reference.name).collect()
+    }
+
+    /// Whether the flow was admitted.
+    pub(super) fn has_begun(&self) -> bool {
+        orlop_dag::engine::view(&self.plan, &self.state, 0..0).status.start_time.is_some()
+    }
+
+    /// When the last of a step's dependencies had settled; of a step without any, when the flow began.
+    pub(super) fn ready_at(&self, at: orlop_core::attempt::Address) -> Option<Time> {
+        let step = self.plan.step(at.step)?;
+        let settled = step.dependencies.iter().filter_map(|name| {
+            let at = self.plan.address_of(name)?;
+            orlop_dag::engine::step_status(&self.plan, &self.state, at).completion_time
+        });
+        settled.max().or_else(|| orlop_dag::engine::view(&self.plan, &self.state, 0..0).status.start_time)
+    }
+
+    /// Tells several things.
+    pub(super) fn tell_all(&mut self, events: &[FlowEvent], now: Time) {
+        for event in events {
+            self.tell(event, now);
+        }
+    }
+}

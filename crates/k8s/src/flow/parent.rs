@@ -1,0 +1,79 @@
+//! The flow that a flow repeats (rule R39): it is read where it stands, and what it hands over is imported before the new one
+//! begins. Owns the questions asked about it; which steps run again is chosen elsewhere.
+
+use orlop_core::event::FlowEvent;
+use orlop_core::spec::flow::{JobFlow, RetryOf};
+use orlop_core::spec::status::FlowStatus;
+use orlop_dag::engine::{FlowMeta, reconstruct};
+use orlop_dag::plan::Plan;
+use orlop_dag::repeat::{Parent, imports};
+
+use super::Controller;
+use super::open::OpenError;
+use crate::api::{Api, Kind, Request};
+use crate::convert;
+
+impl<A: Api> Controller<A> {
+    /// What a flow takes over of the one it repeats. The inner error is a sentence: it cannot be repeated.
+    pub(super) async fn handed_over(
+        &self,
+        flow: &JobFlow,
+        plan: &Plan,
+    ) -> Result<Result<Vec<FlowEvent>, String>, OpenError> {
+        let Some(RetryOf { name, uid, steps }) = &flow.spec.retry_of else { return Ok(Ok(Vec::new())) };
+        let namespace = flow.metadata.namespace.as_deref().unwrap_or_default();
+        let object = match self.api.send(&Request::get(Kind::JobFlow, namespace, name)).await {
+            Ok(object) => object,
+            Err(error) if error.code == Some(404) => {
+                return Ok(Err(format!("retryOf: there is no flow `{name}` in this namespace (any more)")));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let unreadable = |why: String| format!("retryOf: flow `{name}` cannot be read: {why}");
+        let old = match convert::read(&object, &self.options.limits) {
+            Ok(reading) => reading.flow,
+            Err(found) => {
+                let first = found.into_vec().into_iter().next().map(|violation| violation.message);
+                return Ok(Err(unreadable(first.unwrap_or_default())));
+            }
+        };
+        if old.metadata.uid.as_ref() != Some(uid) {
+            return Ok(Err(format!("retryOf: flow `{name}` is not the one of uid `{uid}`; name the uid it has now")));
+        }
+        let status = match convert::status(&object) {
+            Ok(Some(status)) if status.phase.is_terminal() => status,
+            Ok(status) => {
+                let phase = status.map(|status| status.phase).unwrap_or_default();
+                return Ok(Err(format!("retryOf: flow `{name}` has not ended: it is {phase}; repeat it when it has")));
+            }
+            Err(why) => return Ok(Err(unreadable(why))),
+        };
+        self.parent_state(&old, status, (plan, steps)).await.map(|found| found.map_err(unreadable))
+    }
+
+    async fn parent_state(
+        &self,
+        old: &JobFlow,
+        status: FlowStatus,
+        (plan, again): (&Plan, &[String]),
+    ) -> Result<Result<Vec<FlowEvent>, String>, OpenError> {
+        let meta = FlowMeta {
+            uid: old.metadata.uid.clone().unwrap_or_default(),
+            name: old.metadata.name.clone(),
+            namespace: old.metadata.namespace.clone().unwrap_or_default(),
+            ..FlowMeta::default()
+        };
+        let old_plan = match Plan::build(std::sync::Arc::new(old.spec.clone())) {
+            Ok(plan) => plan,
+            Err(errors) => {
+                return Ok(Err(errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default()));
+            }
+        };
+        let whole = match self.whole(old, &meta, status).await {
+            Err(OpenError::Stored(why)) => return Ok(Err(why)),
+            whole => whole?,
+        };
+        let state = reconstruct(&old_plan, &meta, (&whole, &[]), self.now(), &mut Vec::new());
+        Ok(Ok(imports(plan, Parent { plan: &old_plan, state: &state }, again)))
+    }
+}

@@ -1,0 +1,230 @@
+//! One pass over one flow, in the order of section 5.1: read, open, orders, gate, Jobs, time, effects, status. Owns that
+//! order and when the next pass is due.
+
+use std::time::Duration;
+
+use orlop_core::error::Class;
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::spec::policy::DEFAULT_TTL_SECONDS;
+use orlop_core::spec::status::FlowStatus;
+use orlop_core::time::Time;
+use orlop_dag::attempt::patience;
+use orlop_dag::engine::next_deadline;
+use serde_json::Value;
+
+use super::effect::Carried;
+use super::memory::Memory;
+use super::open::{OpenError, Opened};
+use super::store::Wrote;
+use super::{Controller, Key, Next, Note, control, gate, text};
+use crate::api::{Api, Kind, Request};
+use crate::convert;
+
+/// How long a pass may go on with what follows from what it did.
+const PASS: Duration = Duration::from_secs(5);
+/// How long a flow waits whose status cannot be read.
+const UNREADABLE: Duration = Duration::from_secs(60);
+
+impl<A: Api> Controller<A> {
+    /// One pass over a flow.
+    pub async fn reconcile(&self, key: &Key) -> Next {
+        let object = self.known().cache.flow(key);
+        let Some(object) = object.filter(|object| object.pointer("/metadata/deletionTimestamp").is_none()) else {
+            return self.forget_flow(key);
+        };
+        // A status may be large, and most passes are over flows that go on.
+        let phase = text(&object, "/status/phase").parse::<FlowPhase>();
+        if phase.is_ok_and(FlowPhase::is_terminal)
+            && let Ok(Some(status)) = convert::status(&object)
+        {
+            let mut next = self.forget_flow(key);
+            next.again_at = self.rest(key, &object, &status).await;
+            return next;
+        }
+        match self.memory(key, &object).await {
+            Ok(Some(memory)) => self.go_on(key, memory).await,
+            Ok(None) => self.look_again_or_forget(key, &object),
+            Err(next) => next,
+        }
+    }
+
+    /// The object was old: what the server has now is in the cache, or it has nothing.
+    fn look_again_or_forget(&self, key: &Key, object: &Value) -> Next {
+        let mut known = self.known();
+        if known.cache.flow(key).is_some() {
+            return Next { again_at: Some(self.clock.now()), wake: Vec::new() };
+        }
+        Next { again_at: None, wake: gate::release(&mut known, &gate::uid(object)) }
+    }
+
+    /// What is known of a flow, taken out for this pass. None where the object has changed meanwhile.
+    async fn memory(&self, key: &Key, object: &Value) -> Result<Option<Memory>, Next> {
+        let known = self.known().memories.remove(key).filter(|memory| memory.owner.uid == gate::uid(object));
+        let fresh = match known {
+            None => false,
+            Some(mut memory) => {
+                let still = memory.stored.is_still(object);
+                if still && (memory.has_begun() || !memory.is_changed(object)) {
+                    return Ok(Some(memory));
+                }
+                if !still {
+                    tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
+                }
+                // A spec that was edited before the flow began makes it begin again.
+                still
+            }
+        };
+        match self.open(key, fresh).await {
+            Ok(Opened::Memory(memory)) => {
+                if let (Some(claim), true) = (&memory.claim, memory.has_begun()) {
+                    self.known().gate.hold(claim);
+                }
+                Ok(Some(*memory))
+            }
+            Ok(Opened::Nothing) => Ok(None),
+            Ok(Opened::Status(object, status)) => Err(self.without_plan(key, &object, &status).await),
+            Err(OpenError::Api(error)) => {
+                tracing::warn!(flow = %key, %error, "the flow cannot be read now");
+                self.failed(error.class());
+                let wait = patience(&error.port_error("reading the flow"), 1);
+                Err(Next { again_at: Some(self.now().plus(wait)), wake: Vec::new() })
+            }
+            Err(OpenError::Stored(message)) => {
+                tracing::error!(flow = %key, message, "the stored status cannot be read; the flow waits");
+                self.failed(Class::Fatal);
+                Err(Next { again_at: Some(self.now().plus(UNREADABLE)), wake: Vec::new() })
+            }
+        }
+    }
+
+    async fn without_plan(&self, key: &Key, object: &Value, status: &FlowStatus) -> Next {
+        let again_at = match self.write_bare(key, object, status).await {
+            // A held flow waits for its spec to be restored, one that is over for its time to live.
+            Wrote::Stored => status.phase.is_terminal().then(|| self.now()),
+            Wrote::Later(at) => Some(at),
+            Wrote::Outdated => Some(self.now()),
+            Wrote::Gone => None,
+        };
+        Next { again_at, wake: Vec::new() }
+    }
+
+    async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
+        let now = self.now();
+        let mut wake = self.tell_orders(key, &mut memory, now);
+        let mut again = None;
+        if !memory.is_new {
+            again = self.feed(&mut memory).await;
+            self.look_at_pods(&mut memory).await;
+            memory.wake_later(self.now());
+            memory.tell(&FlowEvent::Tick, self.now());
+            let until = now.plus(PASS);
+            if self.carry_out(&mut memory, until).await == Carried::Off {
+                return self.forget_flow(key);
+            }
+        }
+        let was_new = memory.is_new;
+        match self.write_status(key, &mut memory).await {
+            Wrote::Stored => self.publish(&mut memory).await,
+            Wrote::Later(at) => again = earlier(again, Some(at)),
+            Wrote::Outdated => {
+                tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
+                return Next { again_at: Some(self.now()), wake };
+            }
+            Wrote::Gone => return self.forget_flow(key),
+        }
+        if memory.state.phase().is_terminal() && !memory.dirty {
+            let mut next = self.forget_flow(key);
+            next.wake.append(&mut wake);
+            next.again_at = Some(self.now());
+            return next;
+        }
+        let ended = std::mem::take(&mut memory.adopted_an_end);
+        let at_once = ended || !memory.is_new && (was_new || !memory.queue.is_empty());
+        wake.extend(self.called());
+        again = earlier(again, at_once.then(|| self.now()));
+        again = earlier(again, memory.notices.next_due());
+        again = earlier(again, memory.pods.values().min().copied());
+        again = earlier(again, next_deadline(&memory.state));
+        again = memory.later.iter().fold(again, |again, (at, _)| earlier(again, Some(*at)));
+        self.known().memories.insert(key.clone(), memory);
+        Next { again_at: again, wake }
+    }
+
+    /// Control events come before all others. Gives flows that are to be looked at.
+    fn tell_orders(&self, key: &Key, memory: &mut Memory, now: Time) -> Vec<Key> {
+        let mut known = self.known();
+        let orders = known.orders.remove(&memory.owner.uid).unwrap_or_default();
+        if let Some(object) = known.cache.flow(key) {
+            let changed = memory.is_changed(&object) && memory.has_begun();
+            memory.tell_all(&control::events(&memory.plan, &object, changed, (now, &self.options)), now);
+        }
+        memory.tell_all(&orders, now);
+        let suspended = memory.state.phase() == FlowPhase::Suspended;
+        if memory.has_begun() || suspended || memory.state.phase().is_terminal() {
+            return Vec::new();
+        }
+        gate::ask(&mut known, memory, now)
+    }
+
+    /// Flows that wait and may start something now.
+    fn called(&self) -> Vec<Key> {
+        let known = self.known();
+        known.slots.next(self.room(&known))
+    }
+
+    /// Tells that something had no success.
+    pub(super) fn failed(&self, class: Class) {
+        let class = match class {
+            Class::NotFound => "not_found",
+            Class::Transient => "transient",
+            Class::Conflict => "conflict",
+            Class::Invalid => "invalid",
+            Class::Capacity => "capacity",
+            Class::Exists => "exists",
+            Class::Denied => "denied",
+            Class::Fatal => "fatal",
+        };
+        self.monitor.note(Note::Failed { class });
+    }
+
+    /// A flow is over or gone: nothing is kept of it, and its key is free.
+    fn forget_flow(&self, key: &Key) -> Next {
+        self.monitor.note(Note::Forgotten { flow: key });
+        let mut known = self.known();
+        known.slots.leave(key);
+        let uid = match (known.memories.remove(key), known.cache.flow(key)) {
+            (Some(memory), _) => memory.owner.uid,
+            (None, Some(object)) => gate::uid(&object),
+            (None, None) => return Next::default(),
+        };
+        known.cache.forget_changes(&uid);
+        Next { again_at: None, wake: gate::release(&mut known, &uid) }
+    }
+
+    /// What is left to do for a flow that is over: delete it when its time has come (rule R17).
+    async fn rest(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
+        let policy = object.pointer("/spec/executionPolicy/ttlSecondsAfterFinished").and_then(Value::as_i64);
+        let seconds = u64::try_from(policy.unwrap_or(i64::from(DEFAULT_TTL_SECONDS))).unwrap_or(0);
+        let due = status.completion_time?.plus(Duration::from_secs(seconds));
+        let now = self.now();
+        if due > now {
+            return Some(due);
+        }
+        let request = Request::delete(Kind::JobFlow, &key.namespace, &key.name, Some(text(object, "/metadata/uid")));
+        match self.api.send(&request).await {
+            Err(error) if !matches!(error.code, Some(404 | 409)) => {
+                tracing::warn!(flow = %key, %error, "the flow cannot be deleted now");
+                Some(now.plus(patience(&error.port_error("deleting the flow"), 3)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

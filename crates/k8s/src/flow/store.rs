@@ -1,0 +1,268 @@
+//! Writing the status: when, at which level, and what is done when somebody else wrote first. Owns that one write and what
+//! stands around it: ConfigMaps before it; deletions, events and what is left of Jobs after it.
+
+use std::time::Duration;
+
+use orlop_core::error::Class;
+use orlop_core::spec::status::FlowStatus;
+use orlop_core::time::Time;
+use orlop_dag::attempt::patience;
+use orlop_dag::engine::{step_status, view};
+use serde_json::{Map, Value, json};
+
+use super::memory::{Memory, Stored, same};
+use super::notices::Telling;
+use super::{Controller, Key, Note, text};
+use crate::api::{Api, ApiError, Kind, Request};
+use crate::render;
+use crate::status::{Draft, Level, Names, Stored as Arranged, arrange};
+
+/// Tries of one write against others who write.
+const TRIES: u32 = 5;
+/// Steps past which a status is written more seldom.
+const MANY: usize = 1000;
+
+/// What became of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrote {
+    /// It is stored, or nothing was to be stored.
+    Stored,
+    /// It is to be tried again at this time.
+    Later(Time),
+    /// Somebody else has written another: what is known of the flow is old.
+    Outdated,
+    /// The flow is gone.
+    Gone,
+}
+
+impl<A: Api> Controller<A> {
+    /// Writes the status where it has changed and its time has come.
+    pub(super) async fn write_status(&self, key: &Key, memory: &mut Memory) -> Wrote {
+        let now = self.now();
+        if !memory.dirty {
+            return Wrote::Stored;
+        }
+        let stored = &memory.stored;
+        let pace = Duration::from_secs(if memory.plan.len() > MANY { 5 } else { 1 });
+        let due = stored.at.filter(|_| !memory.urgent).map(|at| at.plus(pace));
+        if let Some(due) = due.max(stored.not_before).filter(|due| *due > now) {
+            return Wrote::Later(due);
+        }
+        loop {
+            let arranged = match self.arranged(key, memory) {
+                Ok(arranged) => arranged,
+                Err(message) => {
+                    tracing::error!(flow = %key, message, "the status cannot be made; this is an error of the controller");
+                    return Wrote::Later(self.put_off(memory, &ApiError::no_answer(message)));
+                }
+            };
+            let value = serde_json::to_value(&arranged.status).unwrap_or_default();
+            if same(&value, &memory.stored.status) {
+                // It may have been stored by a request whose answer was lost.
+                (memory.dirty, memory.urgent, memory.is_new) = (false, false, false);
+                self.after(memory, &arranged.after).await;
+                return Wrote::Stored;
+            }
+            let began = self.monitor.now();
+            let outcome = self.store(key, memory, &arranged, value).await;
+            let (level, bytes, took) = (arranged.level, arranged.bytes, self.monitor.now().saturating_sub(began));
+            self.monitor.note(Note::Stored { level, bytes, took, stored: matches!(outcome, Ok(Wrote::Stored)) });
+            match outcome {
+                Ok(wrote) => return wrote,
+                Err(error) if error.is_too_large() && arranged.level.next().is_some() => {
+                    memory.stored.least = arranged.level.next().unwrap_or_default();
+                }
+                Err(error) if error.code == Some(404) => return Wrote::Gone,
+                Err(error) => {
+                    tracing::warn!(flow = %key, %error, "the status is not stored");
+                    self.failed(error.class());
+                    return Wrote::Later(self.put_off(memory, &error));
+                }
+            }
+        }
+    }
+
+    fn put_off(&self, memory: &mut Memory, error: &ApiError) -> Time {
+        let wait = patience(&error.port_error("writing the status"), memory.stored.failures);
+        memory.stored.failures = memory.stored.failures.saturating_add(1);
+        let at = self.now().plus(wait);
+        memory.stored.not_before = Some(at);
+        at
+    }
+
+    fn arranged(&self, key: &Key, memory: &Memory) -> Result<Arranged, String> {
+        let shown = view(&memory.plan, &memory.state, 0..usize::MAX);
+        self.monitor.note(Note::Shown { flow: key, status: &shown.status });
+        let object = self.known().cache.flow(key);
+        let whole = object.as_ref().map_or(0, |object| object.to_string().len());
+        let status =
+            object.as_ref().and_then(|object| object.get("status")).map_or(0, |status| status.to_string().len());
+        let meta = memory.state.meta();
+        let names = Names { spec: memory.plan.spec(), flow: &meta.name, namespace: &meta.namespace, uid: &meta.uid };
+        let draft = Draft {
+            whole: shown.status,
+            revision: shown.revision,
+            names,
+            other_bytes: whole.saturating_sub(status),
+            least: memory.stored.least,
+            refs: memory.stored.refs.clone(),
+        };
+        arrange(draft, self.options.sizes).map_err(|error| error.to_string())
+    }
+
+    async fn store(
+        &self,
+        key: &Key,
+        memory: &mut Memory,
+        arranged: &Arranged,
+        value: Value,
+    ) -> Result<Wrote, ApiError> {
+        for piece in &arranged.before {
+            if let Some(object) = render::state(piece, &memory.owner) {
+                let made = self.ensure(memory, Kind::ConfigMap, object).await?;
+                made.map_err(ApiError::no_answer)?;
+            }
+        }
+        let Some(cached) = self.known().cache.flow(key) else { return Ok(Wrote::Gone) };
+        if text(&cached, "/metadata/uid") != memory.owner.uid {
+            return Ok(Wrote::Gone);
+        }
+        // What a watch has shown since this pass began may be another's status: with its version ours would replace it.
+        if !memory.stored.is_still(&cached) {
+            return Ok(Wrote::Outdated);
+        }
+        let mut version = memory.stored.version.clone();
+        for _ in 0..TRIES {
+            let request = status_request(key, &version, &memory.stored.status, &value);
+            match self.api.send(&request).await {
+                Ok(object) => {
+                    self.wrote(memory, &object, arranged);
+                    self.after(memory, &arranged.after).await;
+                    return Ok(Wrote::Stored);
+                }
+                Err(error) if error.class() == Class::Conflict => match self.look_again(key, memory).await? {
+                    None => return Ok(Wrote::Gone),
+                    Some(None) => return Ok(Wrote::Outdated),
+                    Some(Some(newer)) => version = newer,
+                },
+                Err(error) => {
+                    if error.outcome_is_unknown() {
+                        memory.stored.unanswered = Some(value);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Wrote::Later(self.put_off(memory, &ApiError::no_answer("others write the object all the time"))))
+    }
+
+    fn wrote(&self, memory: &mut Memory, object: &Value, arranged: &Arranged) {
+        self.flow_seen(object);
+        let packed = arranged.status.steps_packed.as_ref();
+        memory.stored = Stored {
+            status: object.get("status").cloned().unwrap_or(Value::Null),
+            version: text(object, "/metadata/resourceVersion"),
+            least: arranged.level.max(Level::of(&arranged.status)),
+            refs: packed.map(|packed| packed.refs.clone()).unwrap_or_default(),
+            at: Some(self.now()),
+            ..Stored::default()
+        };
+        (memory.dirty, memory.urgent, memory.is_new) = (false, false, false);
+    }
+
+    /// After a conflict: the version of the object whose status is the one that is known here. The inner value is absent
+    /// when it is another one, the outer when the flow is gone.
+    async fn look_again(&self, key: &Key, memory: &mut Memory) -> Result<Option<Option<String>>, ApiError> {
+        let object = match self.api.send(&Request::get(Kind::JobFlow, &key.namespace, &key.name)).await {
+            Err(error) if error.code == Some(404) => return Ok(None),
+            object => object?,
+        };
+        if text(&object, "/metadata/uid") != memory.owner.uid {
+            return Ok(None);
+        }
+        self.flow_seen(&object);
+        if memory.stored.is_still(&object) {
+            return Ok(Some(Some(memory.stored.version.clone())));
+        }
+        Ok(Some(None))
+    }
+
+    /// What waits for the status to be stored.
+    async fn after(&self, memory: &mut Memory, pieces: &[String]) {
+        for name in pieces {
+            let request = Request::delete(Kind::ConfigMap, &memory.owner.namespace, name, None);
+            if let Err(error) = self.api.send(&request).await
+                && error.code != Some(404)
+            {
+                tracing::warn!(name, %error, "a ConfigMap with old step records stays until its flow goes");
+            }
+        }
+        self.forget(memory).await;
+        self.publish(memory).await;
+    }
+
+    /// Tells people what is due.
+    pub(super) async fn publish(&self, memory: &mut Memory) {
+        let over = memory.state.phase().is_terminal();
+        for Telling { mut notice, key, count } in memory.notices.take(self.now(), over) {
+            // People see events of all steps of a flow in one list.
+            if let Some(at) = notice.at {
+                let step = memory.plan.instance_name(at);
+                notice.message = if notice.message.is_empty() { step } else { format!("{step}: {}", notice.message) };
+            }
+            let job = notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
+            let reporter = (self.now(), self.options.instance.as_str());
+            let event = render::event(&memory.owner, (&notice, &key, count), job.as_ref(), reporter);
+            if let Err(error) = self.api.send(&Request::create(Kind::Event, event)).await
+                && error.class() != Class::Exists
+            {
+                tracing::debug!(reason = notice.reason, %error, "an event is lost");
+            }
+        }
+    }
+
+    /// Writes the status of a flow that has no plan.
+    pub(super) async fn write_bare(&self, key: &Key, object: &Value, status: &FlowStatus) -> Wrote {
+        let value = serde_json::to_value(status).unwrap_or_default();
+        let stored = object.get("status").cloned().unwrap_or(Value::Null);
+        if same(&value, &stored) {
+            return Wrote::Stored;
+        }
+        let request = status_request(key, &text(object, "/metadata/resourceVersion"), &stored, &value);
+        match self.api.send(&request).await {
+            Ok(object) => {
+                self.flow_seen(&object);
+                Wrote::Stored
+            }
+            Err(error) if error.code == Some(404) => Wrote::Gone,
+            Err(error) if error.class() == Class::Conflict => Wrote::Outdated,
+            Err(error) => Wrote::Later(self.now().plus(patience(&error.port_error("writing the status"), 2))),
+        }
+    }
+}
+
+fn status_request(key: &Key, version: &str, stored: &Value, value: &Value) -> Request {
+    let patch = json!({"metadata": {"resourceVersion": version}, "status": difference(stored, value)});
+    Request::patch_status(&key.namespace, &key.name, patch)
+}
+
+/// The JSON merge patch from one value to another. As deep as a status is.
+fn difference(from: &Value, to: &Value) -> Value {
+    let (Some(old), Some(new)) = (from.as_object(), to.as_object()) else { return to.clone() };
+    let mut patch = Map::new();
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    for (name, member) in new {
+        match old.get(name) {
+            Some(known) if known == member => {}
+            Some(known) => {
+                patch.insert(name.clone(), difference(known, member));
+            }
+            None => {
+                patch.insert(name.clone(), member.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}

@@ -1,0 +1,264 @@
+//! An API server as small as these tests need: objects, versions, merge patches, owners, and faults at the n-th write. Owns
+//! what happened, in order, as a watch would tell it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use orlop_core::time::Time;
+use serde_json::{Value, json};
+
+use super::super::Clock;
+use crate::api::{Api, ApiError, Kind, Request, Verb};
+
+/// A clock that stands still unless it is set.
+#[derive(Debug)]
+pub(super) struct TestClock(Mutex<Time>);
+
+impl TestClock {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new("2026-11-21T10:00:00Z".parse().unwrap()))
+    }
+
+    pub(super) fn set(&self, now: Time) {
+        let mut known = self.0.lock().unwrap();
+        *known = now.max(*known);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Time {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// What goes wrong at a write; writes count from 0.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    /// It never arrives, and the controller dies.
+    DieBefore(usize),
+    /// It is carried out, and the controller dies.
+    DieAfter(usize),
+    /// It is carried out, and nobody hears of it.
+    LoseAnswer(usize),
+    /// Requests of a verb and kind are refused so many times.
+    Refuse(&'static str, Kind, u32, ApiError),
+}
+
+/// Something that happened to an object.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) kind: Kind,
+    pub(super) object: Value,
+    pub(super) gone: bool,
+}
+
+type Place = (Kind, String, String);
+
+#[derive(Default)]
+pub(super) struct Store {
+    objects: BTreeMap<Place, Value>,
+    version: u64,
+    pub(super) log: Vec<Change>,
+    pub(super) writes: Vec<String>,
+    pub(super) created: Vec<String>,
+    /// Faults that have not struck yet.
+    pub(super) faults: Vec<Fault>,
+    pub(super) dead: bool,
+}
+
+/// The server; clones are the same one.
+#[derive(Clone)]
+pub(super) struct Server {
+    store: Arc<Mutex<Store>>,
+    clock: Arc<TestClock>,
+}
+
+impl Server {
+    pub(super) fn new(clock: Arc<TestClock>) -> Self {
+        Self { store: Arc::default(), clock }
+    }
+
+    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap()
+    }
+
+    /// Somebody creates an object.
+    pub(super) fn put(&self, kind: Kind, object: Value) -> Value {
+        self.store().create(kind, object, self.clock.now()).unwrap()
+    }
+
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+        self.store().objects.get(&(kind, "default".into(), name.into())).cloned()
+    }
+
+    pub(super) fn list(&self, kind: Kind) -> Vec<Value> {
+        let store = self.store();
+        store.objects.iter().filter(|((known, ..), _)| *known == kind).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Somebody changes an object.
+    pub(super) fn edit(&self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut store = self.store();
+        let place = (kind, "default".to_owned(), name.to_owned());
+        let mut object = store.objects[&place].clone();
+        let before = object["spec"].clone();
+        change(&mut object);
+        if object["spec"] != before {
+            object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_u64().unwrap_or(0) + 1);
+        }
+        store.save(place, object);
+    }
+
+    /// Somebody deletes an object.
+    pub(super) fn remove(&self, kind: Kind, name: &str) {
+        self.store().delete(&(kind, "default".into(), name.into()));
+    }
+}
+
+impl Store {
+    fn save(&mut self, place: Place, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.log.push(Change { kind: place.0, object: object.clone(), gone: false });
+        self.objects.insert(place, object.clone());
+        object
+    }
+
+    fn create(&mut self, kind: Kind, mut object: Value, now: Time) -> Result<Value, ApiError> {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("default").to_owned();
+        let place = (kind, text("/metadata/namespace"), text("/metadata/name"));
+        if self.objects.contains_key(&place) {
+            return Err(refused(409, "AlreadyExists"));
+        }
+        self.created.push(format!("{} {}", kind.plural(), place.2));
+        let metadata = &mut object["metadata"];
+        metadata["namespace"] = json!(place.1);
+        metadata["uid"] = json!(format!("{:08x}-0000-4000-8000-000000000000", self.version + 1));
+        metadata["creationTimestamp"] = json!(now.whole_seconds().to_string());
+        metadata["generation"] = json!(1);
+        Ok(self.save(place, object))
+    }
+
+    fn delete(&mut self, place: &Place) -> Option<Value> {
+        let object = self.objects.remove(place)?;
+        self.version += 1;
+        let mut last = object.clone();
+        last["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.log.push(Change { kind: place.0, object: last, gone: true });
+        let uid = &object["metadata"]["uid"];
+        let owned = |other: &Value| other["metadata"]["ownerReferences"][0]["uid"] == *uid;
+        let children: Vec<Place> =
+            self.objects.iter().filter(|(_, o)| owned(o)).map(|(place, _)| place.clone()).collect();
+        for child in children {
+            self.delete(&child);
+        }
+        Some(object)
+    }
+
+    fn refusal(&mut self, request: &Request) -> Option<ApiError> {
+        self.faults.iter_mut().find_map(|fault| match fault {
+            Fault::Refuse(verb, kind, times, error)
+                if *times > 0 && (request.verb.name(), request.kind) == (*verb, *kind) =>
+            {
+                *times -= 1;
+                Some(error.clone())
+            }
+            _ => None,
+        })
+    }
+
+    fn answer(&mut self, request: &Request, now: Time) -> Result<Value, ApiError> {
+        let place = (request.kind, request.namespace.clone(), request.name.clone());
+        let known = self.objects.get(&place).cloned();
+        match &request.verb {
+            Verb::Create => self.create(request.kind, request.body.clone(), now),
+            Verb::List { labels } => {
+                let (key, value) = labels.split_once('=').unwrap();
+                let items = self.objects.iter().filter(|((kind, namespace, _), object)| {
+                    (*kind, namespace) == (request.kind, &request.namespace)
+                        && object["metadata"]["labels"][key] == value
+                });
+                Ok(json!({"items": items.map(|(_, object)| object.clone()).collect::<Vec<_>>()}))
+            }
+            Verb::Get => known.ok_or_else(|| refused(404, "NotFound")),
+            // Nothing of a flow is replaced whole.
+            Verb::Update => Err(refused(405, "MethodNotAllowed")),
+            Verb::Delete { uid } => {
+                let known = known.ok_or_else(|| refused(404, "NotFound"))?;
+                if uid.as_ref().is_some_and(|uid| known["metadata"]["uid"] != json!(uid)) {
+                    return Err(refused(409, "Conflict"));
+                }
+                self.delete(&place);
+                Ok(json!({"kind": "Status", "status": "Success"}))
+            }
+            Verb::Patch | Verb::PatchStatus => {
+                let known = known.ok_or_else(|| refused(404, "NotFound"))?;
+                let version = &request.body["metadata"]["resourceVersion"];
+                if version.is_string() && *version != known["metadata"]["resourceVersion"] {
+                    return Err(refused(409, "Conflict"));
+                }
+                let mut object = known.clone();
+                let part = if request.verb == Verb::PatchStatus { "status" } else { "spec" };
+                merge(&mut object[part], &request.body[part]);
+                if object == known { Ok(known) } else { Ok(self.save(place, object)) }
+            }
+        }
+    }
+}
+
+/// RFC 7386.
+fn merge(value: &mut Value, patch: &Value) {
+    let Some(members) = patch.as_object() else {
+        *value = patch.clone();
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    for (name, member) in members {
+        if member.is_null() {
+            value.as_object_mut().unwrap().remove(name);
+        } else {
+            merge(&mut value[name.as_str()], member);
+        }
+    }
+}
+
+pub(super) fn refused(code: u16, reason: &str) -> ApiError {
+    ApiError::from_status(code, &json!({"reason": reason, "message": reason}))
+}
+
+#[async_trait]
+impl Api for Server {
+    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+        let now = self.clock.now();
+        let mut store = self.store();
+        if store.dead {
+            return Err(ApiError::no_answer("dead"));
+        }
+        if let Some(error) = store.refusal(request) {
+            return Err(error);
+        }
+        if !request.verb.writes() {
+            return store.answer(request, now);
+        }
+        let number = store.writes.len();
+        let strikes = |fault: &Fault| matches!(fault, Fault::DieBefore(n) | Fault::DieAfter(n) | Fault::LoseAnswer(n) if *n == number);
+        let fault = store.faults.iter().position(strikes).map(|at| store.faults.remove(at));
+        if matches!(fault, Some(Fault::DieBefore(_))) {
+            store.dead = true;
+            return Err(ApiError::no_answer("died before"));
+        }
+        store.writes.push(request.to_string());
+        let answer = store.answer(request, now);
+        match fault {
+            Some(Fault::DieAfter(_)) => {
+                store.dead = true;
+                Err(ApiError::no_answer("died after"))
+            }
+            Some(Fault::LoseAnswer(_)) => Err(ApiError::no_answer("lost")),
+            _ => answer,
+        }
+    }
+}

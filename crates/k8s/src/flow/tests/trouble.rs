@@ -1,0 +1,218 @@
+//! Rows of the table of errors of section 5.1, and Jobs that others touch.
+
+use serde_json::json;
+
+use super::bed::{Bed, after, job};
+use super::server::{Fault, refused};
+use crate::api::{ApiError, Kind};
+
+fn spec() -> serde_json::Value {
+    json!({"steps": [job("a"), after("b", &["a"])]})
+}
+
+#[test]
+fn trouble_that_passes_delays_the_flow_and_nothing_else() {
+    for (verb, kind) in
+        [("create", Kind::Job), ("patch", Kind::JobFlow), ("get", Kind::JobFlow), ("create", Kind::Event)]
+    {
+        for error in [
+            refused(429, "TooManyRequests"),
+            refused(503, "ServiceUnavailable"),
+            refused(500, ""),
+            ApiError::no_answer("reset"),
+            refused(401, "Unauthorized"),
+        ] {
+            let mut bed = Bed::with_fault(Fault::Refuse(verb, kind, 3, error.clone()));
+            bed.submit("etl", spec());
+            bed.run();
+            assert_eq!(bed.status("etl")["phase"], "Succeeded", "{verb} {kind:?} {error}");
+            bed.check_created_once();
+        }
+    }
+}
+
+#[test]
+fn a_full_quota_keeps_the_step_pending_with_its_reason() {
+    let quota = ApiError {
+        code: Some(403),
+        reason: "Forbidden".into(),
+        message: "exceeded quota: jobs".into(),
+        ..ApiError::default()
+    };
+    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 2, quota));
+    bed.submit("etl", spec());
+    bed.settle();
+    // A delay is not urgent: it is written with the next status.
+    bed.sleep(1);
+    let step = &bed.status("etl")["steps"][0];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Pending"), &json!("QuotaExceeded")));
+    bed.run();
+    assert_eq!((&bed.status("etl")["phase"], &bed.status("etl")["retries"]), (&json!("Succeeded"), &json!(null)));
+}
+
+#[test]
+fn what_can_never_be_created_fails_the_step() {
+    for (code, reason, want) in
+        [(403, "Forbidden", "Forbidden"), (422, "Invalid", "TemplateInvalid"), (400, "BadRequest", "TemplateInvalid")]
+    {
+        let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 99, refused(code, reason)));
+        bed.submit("etl", spec());
+        bed.run();
+        let status = bed.status("etl");
+        assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!(want)));
+        assert_eq!(status["steps"][1]["reason"], "DependencyFailed");
+    }
+}
+
+#[test]
+fn others_who_write_the_object_cost_a_second_try_only() {
+    let mut bed = Bed::new();
+    bed.submit("etl", spec());
+    bed.settle();
+    for round in 0..4 {
+        bed.server.edit(Kind::JobFlow, "etl", |flow| flow["metadata"]["labels"] = json!({"round": round.to_string()}));
+        let name = bed.server.list(Kind::Job).last().unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
+        if bed.server.get(Kind::Job, &name).unwrap()["status"].is_null() {
+            bed.end_job(&name, true);
+        }
+        bed.settle();
+    }
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Succeeded");
+    bed.check_created_once();
+}
+
+#[test]
+fn a_status_that_somebody_else_wrote_is_read_again() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["b"];
+    bed.submit("etl", spec());
+    bed.run();
+    // Another leader has seen b succeed and is gone again; its Job is gone too.
+    let name = bed
+        .server
+        .list(Kind::Job)
+        .into_iter()
+        .find(|job| job["metadata"]["name"].as_str().unwrap().contains("-b-"))
+        .unwrap();
+    bed.server.edit(Kind::JobFlow, "etl", |flow| {
+        flow["status"]["steps"][1]["phase"] = json!("Succeeded");
+        flow["status"]["steps"][1]["completionTime"] = json!("2026-11-21T10:00:09Z");
+    });
+    bed.server.remove(Kind::Job, name["metadata"]["name"].as_str().unwrap());
+    bed.run();
+    assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
+    bed.check_created_once();
+}
+
+#[test]
+fn a_foreign_job_of_our_name_is_left_alone() {
+    let mut bed = Bed::new();
+    bed.submit("etl", spec());
+    let uid = bed.server.get(Kind::JobFlow, "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let name = format!("etl-a-{}", &uid[..8]);
+    bed.server.put(Kind::Job, json!({"metadata": {"name": name, "ownerReferences": [{"kind": "CronJob", "name": "c", "uid": "x", "controller": true}]}}));
+    bed.endless = vec!["etl"];
+    bed.run();
+    let step = &bed.status("etl")["steps"][0];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("NameConflict")));
+    assert!(step["message"].as_str().unwrap().contains("CronJob `c`"), "{step}");
+    assert!(bed.server.get(Kind::Job, &name).is_some());
+}
+
+#[test]
+fn r25_a_job_that_somebody_deletes_is_missing_and_may_be_retried() {
+    for (limit, phase) in [(0, "Failed"), (1, "Succeeded")] {
+        let mut bed = Bed::new();
+        bed.endless = vec!["etl"];
+        let mut step = job("a");
+        step["retryPolicy"] = json!({"limit": limit});
+        bed.submit("etl", json!({"steps": [step]}));
+        bed.run();
+        let name = bed.server.list(Kind::Job).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+        bed.server.remove(Kind::Job, &name);
+        bed.endless.clear();
+        bed.run();
+        let status = bed.status("etl");
+        assert_eq!(status["phase"], phase, "{status}");
+        if limit == 0 {
+            assert_eq!(status["steps"][0]["reason"], "JobMissing");
+        }
+        bed.check_created_once();
+    }
+}
+
+#[test]
+fn r13_an_attempt_that_takes_too_long_is_deleted() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["slow"];
+    let mut step = job("slow");
+    step["timeoutSeconds"] = json!(60);
+    bed.submit("etl", json!({"steps": [step]}));
+    bed.run();
+    let status = bed.status("etl");
+    assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!("Timeout")), "{status}");
+    assert!(bed.server.list(Kind::Job).is_empty());
+}
+
+#[test]
+fn a_flow_in_a_namespace_that_goes_is_dropped() {
+    let mut bed = Bed::with_fault(Fault::Refuse("create", Kind::Job, 99, refused(404, "NotFound")));
+    bed.submit("etl", spec());
+    bed.settle();
+    assert!(bed.server.list(Kind::Job).is_empty());
+    bed.server.remove(Kind::JobFlow, "etl");
+    bed.run();
+}
+
+#[test]
+fn r19_exit_codes_of_pods_decide_what_a_failure_means() {
+    let mut bed = Bed::new();
+    let rules = json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]);
+    bed.submit("etl", json!({"steps": [job("bad")], "executionPolicy": {"podFailurePolicy": {"rules": rules}}}));
+    bed.settle();
+    let name = bed.server.list(Kind::Job).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    bed.server.put(Kind::Pod, json!({
+        "metadata": {"name": "p", "labels": {"batch.kubernetes.io/job-name": name}},
+        "status": {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 42}}}]},
+    }));
+    bed.run();
+    let status = bed.status("etl");
+    assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Succeeded"), &json!("FailureIgnored")));
+}
+
+#[test]
+fn r29_a_pod_that_waits_a_minute_for_its_secret_fails_the_step() {
+    let mut step = job("a");
+    step["inputs"] =
+        json!({"parameters": [{"name": "token", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "t"}}}]});
+    step["template"]["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "T", "value": "{{.parameters.token}}"}]);
+    for restarts in [false, true] {
+        let mut bed = Bed::new();
+        bed.endless = vec!["etl"];
+        bed.submit("etl", json!({"steps": [step]}));
+        bed.settle();
+        let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].clone();
+        let started = bed.server.list(Kind::Job)[0]["metadata"]["creationTimestamp"].clone();
+        bed.server.put(
+            Kind::Pod,
+            json!({"metadata": {"name": "etl-a-x", "labels": {"batch.kubernetes.io/job-name": name}},
+            "status": {"startTime": started, "containerStatuses": [{"name": "main", "state": {"waiting":
+                {"reason": "CreateContainerConfigError", "message": "secret \"vault\" not found"}}}]}}),
+        );
+        bed.sleep(30);
+        if restarts {
+            bed.restart();
+            bed.settle();
+        }
+        assert_eq!(bed.status("etl")["phase"], "Running");
+        bed.sleep(30);
+        let status = bed.status("etl");
+        let told = &status["steps"][0];
+        assert_eq!((&told["phase"], &told["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")), "{status}");
+        assert_eq!(told["message"], "container `main` has waited for 60 s: secret \"vault\" not found");
+        assert!(bed.server.list(Kind::Job).is_empty());
+        bed.check_created_once();
+    }
+}

@@ -1,0 +1,94 @@
+//! Rows of the table of GPUs, each with the pod it makes. Owns no production code.
+
+use serde_json::json;
+
+use super::{bare, given, pod, with};
+
+#[test]
+fn s1_4_no_gpu_asks_for_nothing() {
+    insta::assert_snapshot!(pod(json!({})), @r#"{"containers":[{"name":"performer"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuCount": 0})), @r#"{"containers":[{"name":"performer"}]}"#);
+}
+
+#[test]
+fn s1_4_nvidia_count() {
+    insta::assert_snapshot!(pod(json!({"gpuCount": 2})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_nvidia_model_form_and_memory() {
+    insta::assert_snapshot!(pod(json!({"gpuType": "a100", "gpuCount": 2})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "A100-SXM4-40GB"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "a100", "gpuMemoryGiB": 80})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "tesla-t4"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "gh200"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["GH200-480GB","NVIDIA-GH200-480GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_nvidia_memory_without_model() {
+    insta::assert_snapshot!(pod(json!({"gpuMemoryGiB": 24})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["22118"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_nvlink() {
+    insta::assert_snapshot!(pod(json!({"gpuType": "a100-80gb", "gpuCount": 4, "nvlink": true})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.count","operator":"Gt","values":["3"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-SXM4-80GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "h100-nvlink"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["H100-80GB-HBM3","NVIDIA-H100-80GB-HBM3"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_mig_mixed() {
+    insta::assert_snapshot!(pod(json!({"gpuType": "mig-1g.5gb", "gpuCount": 3})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/mig-1g.5gb":"3"},"limits":{"nvidia.com/mig-1g.5gb":"3"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/mig-1g.5gb.count","operator":"Exists"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/mig-1g.5gb","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "a100-mig-1g.10gb+me"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/mig-1g.10gb.me":"1"},"limits":{"nvidia.com/mig-1g.10gb.me":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]},{"key":"nvidia.com/mig-1g.10gb.me.count","operator":"Exists"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/mig-1g.10gb.me","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_mig_single() {
+    let single = json!({"gpu": {"migStrategy": "single"}});
+    insta::assert_snapshot!(with(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2}), single.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"2"},"limits":{"nvidia.com/gpu":"2"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-PCIE-40GB-MIG-1g.5gb","A100-SXM4-40GB-MIG-1g.5gb","NVIDIA-A100-PCIE-40GB-MIG-1g.5gb","NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(with(json!({"gpuType": "mig-3g.71gb"}), single), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["H200-MIG-3g.71gb","H200-NVL-MIG-3g.71gb","NVIDIA-H200-MIG-3g.71gb","NVIDIA-H200-NVL-MIG-3g.71gb"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_amd() {
+    insta::assert_snapshot!(pod(json!({"gpuType": "amd", "gpuCount": 8})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"8"},"limits":{"amd.com/gpu":"8"}}}],"nodeSelector":{"feature.node.kubernetes.io/amd-gpu":"true"},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "amd-mi300x"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1"},"limits":{"amd.com/gpu":"1"}}}],"nodeSelector":{"feature.node.kubernetes.io/amd-gpu":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.com/gpu.product-name","operator":"In","values":["AMD_Instinct_MI300X","AMD_Instinct_MI300X_OAM"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(pod(json!({"gpuType": "amd", "gpuMemoryGiB": 200})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1"},"limits":{"amd.com/gpu":"1"}}}],"nodeSelector":{"feature.node.kubernetes.io/amd-gpu":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.com/gpu.product-name","operator":"In","values":["AMD_Instinct_MI325X","AMD_Instinct_MI325X_OAM"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_intel() {
+    insta::assert_snapshot!(pod(json!({"gpuType": "intel"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"gpu.intel.com/i915":"1"},"limits":{"gpu.intel.com/i915":"1"}}}],"nodeSelector":{"intel.feature.node.kubernetes.io/gpu":"true"},"tolerations":[{"key":"gpu.intel.com/i915","operator":"Exists","effect":"NoSchedule"}]}"#);
+    let xe = json!({"gpu": {"vendors": {"intel": {"resource": "gpu.intel.com/xe"}}}});
+    insta::assert_snapshot!(with(json!({"gpuType": "intel-flex-170", "gpuCount": 2}), xe), @r#"{"containers":[{"name":"performer","resources":{"requests":{"gpu.intel.com/xe":"2"},"limits":{"gpu.intel.com/xe":"2"}}}],"nodeSelector":{"gpu.intel.com/product":"Flex_170","intel.feature.node.kubernetes.io/gpu":"true"},"tolerations":[{"key":"gpu.intel.com/xe","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_label_families_are_alternatives_of_one_clause() {
+    let several = json!({"gpu": {"labelFamilies": ["native", "gke", "karpenter"]}});
+    insta::assert_snapshot!(with(json!({"gpuType": "l4"}), several.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.present","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["L4","NVIDIA-L4"]}]},{"matchExpressions":[{"key":"cloud.google.com/gke-accelerator","operator":"In","values":["nvidia-l4"]},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"karpenter.k8s.aws/instance-gpu-manufacturer","operator":"In","values":["nvidia"]},{"key":"karpenter.k8s.aws/instance-gpu-name","operator":"In","values":["l4"]},{"key":"karpenter.k8s.aws/instance-gpu-memory","operator":"Gt","values":["22118"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(with(json!({"gpuCount": 1}), several.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.present","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"cloud.google.com/gke-accelerator","operator":"Exists"}]},{"matchExpressions":[{"key":"karpenter.k8s.aws/instance-gpu-manufacturer","operator":"In","values":["nvidia"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    // Google's and Karpenter's labels do not tell the form: only the vendor's own can say it.
+    insta::assert_snapshot!(with(json!({"gpuType": "A100-SXM4-80GB"}), several.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-SXM4-80GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(with(json!({"gpuMemoryGiB": 80}), several), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.present","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["73728"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"cloud.google.com/gke-accelerator","operator":"In","values":["nvidia-a100-80gb","nvidia-b200","nvidia-h100-80gb","nvidia-h100-mega-80gb","nvidia-h200-141gb"]},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"karpenter.k8s.aws/instance-gpu-manufacturer","operator":"In","values":["nvidia"]},{"key":"karpenter.k8s.aws/instance-gpu-memory","operator":"Gt","values":["73728"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    let gke = json!({"gpu": {"labelFamilies": ["gke"]}});
+    insta::assert_snapshot!(with(json!({"gpuType": "a100-80gb"}), gke.clone()), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"cloud.google.com/gke-accelerator":"nvidia-a100-80gb"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"cloud.google.com/gke-gpu-partition-size","operator":"DoesNotExist"},{"key":"cloud.google.com/gke-gpu-sharing-strategy","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    let error = given(&bare(), json!({"gpuType": "mig-1g.5gb"}), gke).unwrap_err();
+    insta::assert_snapshot!(error, @"nvidia-mig-1g.5gb cannot be had on kubernetes");
+}
+
+#[test]
+fn s1_4_a_runtime_class_of_a_vendor_only_where_the_table_names_one() {
+    let file = json!({"gpu": {"vendors": {"nvidia": {"runtimeClass": "nvidia"}}}});
+    insta::assert_snapshot!(with(json!({"gpuCount": 1}), file), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"nvidia"}"#);
+}
+
+#[test]
+fn s1_4_memory_that_no_product_of_a_vendor_has_is_refused() {
+    let error = given(&bare(), json!({"gpuType": "intel", "gpuMemoryGiB": 500}), json!({})).unwrap_err();
+    insta::assert_snapshot!(error, @"no intel has 500 GiB, the largest has 128 GiB");
+}
+
+#[test]
+fn s1_4_arch_and_labels_are_selectors() {
+    insta::assert_snapshot!(pod(json!({"cpuArch": "arm64", "customLabels": {"example.com/rack": "r7"}})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"example.com/rack":"r7","kubernetes.io/arch":"arm64"}}"#);
+}

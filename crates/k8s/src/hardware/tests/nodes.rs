@@ -1,0 +1,94 @@
+//! Nodes, slices and runtime classes as machines, and the condition that follows. Owns no production code.
+
+use orlop_core::hardware::gpu::Catalogue;
+use serde_json::{Value, json};
+
+use super::{bare, given};
+use crate::hardware::{Node, availability, node, runtime_class, slices};
+
+fn gpu_node(name: &str, product: &str, gpus: u32) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {
+            "kubernetes.io/arch": "amd64", "nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": product,
+        }},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]},
+        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": gpus.to_string()}, "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+fn nodes(objects: &[Value]) -> Vec<Node> {
+    objects.iter().map(|object| node(object).unwrap()).collect()
+}
+
+#[test]
+fn a_node_is_its_labels_lasting_taints_and_what_it_offers() {
+    let read = node(&gpu_node("n1", "Tesla-T4", 2)).unwrap();
+    assert_eq!((read.ready, read.schedulable, read.machine.taints.len()), (true, true, 1));
+    assert_eq!(read.machine.allocatable.to_string(), "cpu 8, memory 32Gi, nvidia.com/gpu 2");
+    let mut cordoned = gpu_node("n1", "Tesla-T4", 2);
+    cordoned["spec"]["unschedulable"] = json!(true);
+    cordoned["status"]["conditions"][0]["status"] = json!("Unknown");
+    let read = node(&cordoned).unwrap();
+    assert_eq!((read.ready, read.schedulable), (false, false));
+    insta::assert_snapshot!(node(&json!({"kind": "Node"})).unwrap_err(), @"metadata.name: is missing");
+}
+
+#[test]
+fn s5_2_the_condition_counts_what_excludes_nodes() {
+    let (_, merged) = given(&bare(), json!({"gpuType": "a100", "gpuCount": 2}), json!({})).unwrap();
+    let said = |objects: &[Value]| {
+        let said = availability(&merged, &nodes(objects));
+        let all: Vec<String> = said.verdicts.iter().map(ToString::to_string).collect();
+        format!("{} {} {}\n{}", said.available, said.reason.as_str(), said.message, all.join("\n"))
+    };
+    let mut tainted = gpu_node("n3", "Tesla-T4", 0);
+    tainted["spec"]["taints"][0]["key"] = json!("busy");
+    insta::assert_snapshot!(said(&[gpu_node("n1", "Tesla-T4", 4), gpu_node("n2", "NVIDIA-A100-SXM4-40GB", 1), tainted]), @r"
+    false NoMatchingLabels 0 of 3 nodes match: NoMatchingLabels 2, InsufficientAllocatable 2, UntoleratedTaint 1
+    n1: needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB}
+    n2: nvidia.com/gpu: needs 2, has 1
+    n3: needs nvidia.com/gpu.product in {A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB}, does not tolerate busy:NoSchedule, nvidia.com/gpu: needs 2, has 0
+    ");
+    insta::assert_snapshot!(said(&[gpu_node("n2", "NVIDIA-A100-SXM4-40GB", 2)]), @r"
+    true NodesMatch 1 of 1 nodes match
+    n2 fits
+    ");
+    insta::assert_snapshot!(said(&[]), @"false NoMatchingLabels 0 of 0 nodes match");
+}
+
+#[test]
+fn s1_2_a_runtime_class_counts_for_fit() {
+    let class = runtime_class(&json!({"scheduling": {
+        "nodeSelector": {"katacontainers.io/kata-runtime": "true"}, "tolerations": [{"key": "kata", "operator": "Exists"}],
+    }}))
+    .unwrap();
+    let (_, merged) = given(&bare(), json!({"cpuArch": "amd64"}), json!({})).unwrap();
+    let merged = merged.under(&class).unwrap();
+    assert!(!availability(&merged, &nodes(&[gpu_node("n", "x", 1)])).available);
+    let conflict = runtime_class(&json!({"scheduling": {"nodeSelector": {"kubernetes.io/arch": "arm64"}}})).unwrap();
+    insta::assert_snapshot!(merged.under(&conflict).unwrap_err(), @"label kubernetes.io/arch is asked to be amd64, but the hardware asks for arm64");
+}
+
+#[test]
+fn slices_of_a_node_are_its_devices() {
+    let slice = json!({"spec": {"driver": "gpu.nvidia.com", "nodeName": "n1", "devices": [
+        {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"}}},
+        {"name": "gpu-1-mig-0", "basic": {"attributes": {"profile": {"string": "1g.5gb"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"}}}},
+    ]}});
+    let (name, devices) = slices(&slice, Catalogue::built_in()).unwrap();
+    assert_eq!(
+        (name.as_str(), devices.len(), devices[0].memory_gib, devices[0].nvlink_group),
+        ("n1", 2, Some(40), Some(0))
+    );
+    let mut with_devices = node(&gpu_node("n1", "x", 0)).unwrap();
+    with_devices.machine.devices = devices;
+    let fits = |input: Value| {
+        let (_, merged) = given(&bare(), input, json!({})).unwrap();
+        availability(&merged, std::slice::from_ref(&with_devices)).available
+    };
+    assert!(fits(json!({"gpuType": "a100", "allocation": "dra"})));
+    assert!(fits(json!({"gpuType": "mig-1g.5gb", "allocation": "dra"})));
+    assert!(!fits(json!({"gpuType": "a100", "gpuCount": 2, "allocation": "dra"})));
+    assert!(!fits(json!({"gpuType": "a100-80gb", "allocation": "dra"})));
+    assert_eq!(slices(&json!({"spec": {"driver": "other", "nodeName": "n"}}), Catalogue::built_in()), None);
+}

@@ -1,0 +1,80 @@
+//! Rows of the table of trusted execution environments, each with the pod it makes. Owns no production code.
+
+use serde_json::json;
+
+use super::{bare, given, pod, with};
+
+#[test]
+fn s1_4_sgx() {
+    insta::assert_snapshot!(pod(json!({"teeType": "sgx"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"},"limits":{"sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_sgx_with_the_users_memory_and_provision() {
+    let user = json!({"containers": [{"name": "performer", "resources": {"limits": {"sgx.intel.com/epc": "128Mi"}}}]});
+    let provision = json!({"tee": {"kinds": {"sgx": {"resources": {"sgx.intel.com/enclave": 1, "sgx.intel.com/epc": "64Mi", "sgx.intel.com/provision": 1}}}}});
+    insta::assert_snapshot!(given(&user, json!({"teeType": "sgx"}), provision).unwrap().0, @r#"{"containers":[{"name":"performer","resources":{"limits":{"sgx.intel.com/epc":"128Mi","sgx.intel.com/enclave":"1","sgx.intel.com/provision":"1"},"requests":{"sgx.intel.com/enclave":"1","sgx.intel.com/epc":"128Mi","sgx.intel.com/provision":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/provision","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_tdx() {
+    insta::assert_snapshot!(pod(json!({"teeType": "tdx"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
+}
+
+#[test]
+fn s1_4_sev_snp_and_the_weaker_kinds_it_stands_for() {
+    insta::assert_snapshot!(pod(json!({"teeType": "sev-snp"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.feature.node.kubernetes.io/snp","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sev.snp.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"sev","operator":"Exists","effect":"NoSchedule"},{"key":"sev-snp","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-snp"}"#);
+    assert_eq!(pod(json!({"teeType": "sev"})), format!("{} Narrowed", pod(json!({"teeType": "sev-snp"}))));
+    assert_eq!(pod(json!({"teeType": "sev-es"})), pod(json!({"teeType": "sev"})));
+}
+
+#[test]
+fn s1_4_a_table_restores_a_weaker_kind() {
+    let file = json!({"tee": {"labelFamilies": ["nfd"], "kinds": {"sev": {
+        "labels": {"nfd": ["feature.node.kubernetes.io/cpu-security.sev.enabled"]}, "runtimeClass": "kata-qemu-sev", "tolerations": ["sev"],
+    }}}});
+    insta::assert_snapshot!(with(json!({"teeType": "sev"}), file), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"feature.node.kubernetes.io/cpu-security.sev.enabled":"true","kubernetes.io/arch":"amd64"},"tolerations":[{"key":"sev","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-sev"}"#);
+}
+
+#[test]
+fn s1_4_one_label_is_a_selector() {
+    let rule = json!({"tee": {"labelFamilies": ["rule"]}});
+    insta::assert_snapshot!(with(json!({"teeType": "tdx"}), rule), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"intel.feature.node.kubernetes.io/tdx":"true","kubernetes.io/arch":"amd64"},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
+}
+
+#[test]
+fn s1_4_secure_execution_and_cca() {
+    insta::assert_snapshot!(pod(json!({"teeType": "se"})), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"kubernetes.io/arch":"s390x"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"ibm.feature.node.kubernetes.io/se","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.se.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"se","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-se"}"#);
+    let error = given(&bare(), json!({"teeType": "cca"}), json!({})).unwrap_err();
+    insta::assert_snapshot!(error, @"cca cannot be had on kubernetes");
+    let file = json!({"tee": {"kinds": {"cca": {"labels": {"rule": ["arm.feature.node.kubernetes.io/cca"]}}}}});
+    insta::assert_snapshot!(with(json!({"teeType": "cca"}), file), @r#"{"containers":[{"name":"performer"}],"nodeSelector":{"arm.feature.node.kubernetes.io/cca":"true","kubernetes.io/arch":"arm64"},"tolerations":[{"key":"cca","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-cca"}"#);
+}
+
+#[test]
+fn s1_4_preferred_asks_for_nothing_but_labels() {
+    insta::assert_snapshot!(pod(json!({"teeType": "tdx", "teeRequired": false})), @r#"{"containers":[{"name":"performer"}],"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":50,"preference":{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}},{"weight":50,"preference":{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]}}]}}}"#);
+}
+
+#[test]
+fn s1_4_confidential_gpus() {
+    insta::assert_snapshot!(pod(json!({"teeType": "tdx", "gpuType": "h100"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true","nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H100-80GB-HBM3","H100-NVL","H100-PCIe","NVIDIA-H100-80GB-HBM3","NVIDIA-H100-NVL","NVIDIA-H100-PCIe"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H100-80GB-HBM3","H100-NVL","H100-PCIe","NVIDIA-H100-80GB-HBM3","NVIDIA-H100-NVL","NVIDIA-H100-PCIe"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
+    insta::assert_snapshot!(pod(json!({"teeType": "sev-snp", "gpuMemoryGiB": 80})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/pgpu":"1"},"limits":{"nvidia.com/pgpu":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true","nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"amd.feature.node.kubernetes.io/snp","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["73728"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sev.snp.enabled","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["73728"]},{"key":"nvidia.com/gpu.sharing-strategy","operator":"NotIn","values":["mps","time-slicing"]},{"key":"nvidia.com/gpu.slices.gi","operator":"DoesNotExist"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/pgpu","operator":"Exists","effect":"NoSchedule"},{"key":"sev","operator":"Exists","effect":"NoSchedule"},{"key":"sev-snp","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-snp"}"#);
+    let by_model = json!({"confidentialGpu": {"resourceByModel": {"h200": "nvidia.com/GH100_H200_SXM_141GB"}}});
+    insta::assert_snapshot!(with(json!({"teeType": "tdx", "gpuType": "h200"}), by_model), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/GH100_H200_SXM_141GB":"1"},"limits":{"nvidia.com/GH100_H200_SXM_141GB":"1"}}}],"nodeSelector":{"kubernetes.io/arch":"amd64","nvidia.com/cc.ready.state":"true","nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H200","H200-NVL","NVIDIA-H200","NVIDIA-H200-NVL"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]},{"key":"nvidia.com/gpu.product","operator":"In","values":["H200","H200-NVL","NVIDIA-H200","NVIDIA-H200-NVL"]}]}]}}},"tolerations":[{"key":"nvidia.com/GH100_H200_SXM_141GB","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-nvidia-gpu-tdx"}"#);
+    let error = given(&bare(), json!({"teeType": "se", "gpuCount": 1}), json!({})).unwrap_err();
+    insta::assert_snapshot!(error, @"se with GPUs cannot be had on kubernetes");
+}
+
+#[test]
+fn s1_2_sgx_with_gpu_is_the_union_of_both() {
+    insta::assert_snapshot!(pod(json!({"teeType": "sgx", "gpuType": "amd"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1","sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"},"limits":{"amd.com/gpu":"1","sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"}}}],"nodeSelector":{"feature.node.kubernetes.io/amd-gpu":"true","kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_4_overhead_counts_for_fit_and_is_not_rendered() {
+    let overhead = |input| given(&bare(), input, json!({})).unwrap().1.overhead.to_string();
+    assert_eq!(overhead(json!({"teeType": "tdx"})), "cpu 1, memory 2Gi");
+    assert_eq!(overhead(json!({"teeType": "tdx", "gpuCount": 1})), "cpu 1, memory 96Gi");
+    assert_eq!(overhead(json!({"teeType": "sgx"})), "nothing");
+}

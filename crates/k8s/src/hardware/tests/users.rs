@@ -1,0 +1,108 @@
+//! Pods that ask for something themselves: both hold, and what is not concerned stays word for word. Owns no production
+//! code.
+
+use serde_json::{Value, json};
+
+use super::given;
+
+fn of(user: Value, input: Value) -> Result<String, String> {
+    let mut pod = json!({"containers": [{"name": "sidecar"}, {"name": "performer"}]});
+    pod.as_object_mut().unwrap().extend(user.as_object().unwrap().clone());
+    match given(&pod, input, json!({})) {
+        Ok((pod, _)) => Ok(pod.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn terms(terms: Value) -> Value {
+    json!({"affinity": {
+        "podAntiAffinity": {"x": 1},
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
+    }})
+}
+
+#[test]
+fn s1_2_generated_clauses_hold_in_every_term() {
+    let user = terms(json!([
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b", "a"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+    ]));
+    insta::assert_snapshot!(of(user, json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["b","a"]}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}},"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_2_alternatives_multiply_the_terms() {
+    let user = terms(json!([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]));
+    insta::assert_snapshot!(of(user, json!({"teeType": "tdx"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer"}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"intel.feature.node.kubernetes.io/tdx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"zone","operator":"Exists"},{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","operator":"In","values":["true"]}]}]}}},"nodeSelector":{"kubernetes.io/arch":"amd64"},"tolerations":[{"key":"tdx","operator":"Exists","effect":"NoSchedule"}],"runtimeClassName":"kata-qemu-tdx"}"#);
+}
+
+#[test]
+fn s1_2_an_empty_term_is_dropped_and_never_filled() {
+    let zone = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
+    insta::assert_snapshot!(of(terms(json!([{}, zone])), json!({"gpuType": "t4"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"affinity":{"podAntiAffinity":{"x":1},"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"Exists"}]}]}}},"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"Tesla-T4"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+    insta::assert_snapshot!(of(terms(json!([{}])), json!({"gpuType": "t4"})).unwrap_err(), @"the node affinity and the hardware contradict each other in every term");
+}
+
+#[test]
+fn s1_2_what_is_not_concerned_stays_word_for_word() {
+    let user = json!({
+        "tolerations": [{"key": "busy", "operator": "Exists", "tolerationSeconds": 7}],
+        "nodeSelector": {"zone": "a"},
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["z", "a"]}]}}]}},
+        "priorityClassName": "high",
+        "hostAliases": [{"ip": "10.0.0.1"}],
+    });
+    insta::assert_snapshot!(of(user.clone(), json!({"gpuCount": 1})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"tolerations":[{"key":"busy","operator":"Exists","tolerationSeconds":7},{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],"nodeSelector":{"nvidia.com/gpu.present":"true","zone":"a"},"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":3,"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["z","a"]}]}}]}},"priorityClassName":"high","hostAliases":[{"ip":"10.0.0.1"}]}"#);
+    let mut alone = user.clone();
+    alone["containers"] = json!([{"name": "sidecar"}, {"name": "performer"}]);
+    let untouched: Value = serde_json::from_str(&of(user, json!({})).unwrap()).unwrap();
+    assert_eq!(untouched, alone);
+}
+
+#[test]
+fn s1_2_contradictions_name_both_sides() {
+    let error = |user, input| of(user, input).unwrap_err();
+    insta::assert_snapshot!(error(json!({"nodeSelector": {"kubernetes.io/arch": "arm64"}}), json!({"teeType": "tdx"})), @"label kubernetes.io/arch is asked to be arm64, but the hardware asks for amd64");
+    insta::assert_snapshot!(error(json!({"nodeSelector": {"nvidia.com/gpu.product": "Tesla-T4"}}), json!({"gpuType": "a100-40gb"})), @"label nvidia.com/gpu.product is asked to be Tesla-T4, but the hardware asks for one of A100-80GB-PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB, NVIDIA-A100-80GB-PCIe, NVIDIA-A100-PCIE-40GB, NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB");
+    let arch =
+        terms(json!([{"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]}]));
+    insta::assert_snapshot!(error(arch, json!({"cpuArch": "amd64"})), @"the node affinity and the hardware contradict each other in every term");
+    insta::assert_snapshot!(error(json!({"runtimeClassName": "gvisor"}), json!({"teeType": "tdx"})), @"runtime class gvisor does not give what the hardware asks for, kata-qemu-tdx or kata-cc or kata-tdx would");
+    let other = json!({"containers": [{"name": "performer", "resources": {"limits": {"nvidia.com/mig-1g.5gb": 1}}}]});
+    insta::assert_snapshot!(error(other, json!({"gpuCount": 1})), @"resource nvidia.com/mig-1g.5gb is asked for, but the hardware asks for nvidia.com/gpu");
+    let many: Vec<Value> = (0..40)
+        .map(|n| json!({"matchExpressions": [{"key": "n", "operator": "In", "values": [n.to_string()]}]}))
+        .collect();
+    insta::assert_snapshot!(error(terms(json!(many)), json!({"teeType": "tdx"})), @"the node affinity has 65 terms, at most 64 are allowed");
+}
+
+#[test]
+fn s1_2_a_value_of_the_generated_set_is_kept_beside_it() {
+    let user = json!({"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}});
+    insta::assert_snapshot!(of(user, json!({"gpuType": "a100-40gb"})).unwrap(), @r#"{"containers":[{"name":"sidecar"},{"name":"performer","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.product":"NVIDIA-A100-SXM4-40GB"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn s1_2_runtime_classes_that_do_are_kept() {
+    assert!(of(json!({"runtimeClassName": "kata-cc"}), json!({"teeType": "tdx"})).unwrap().contains("\"kata-cc\""));
+    let user = json!({"runtimeClassName": "gvisor", "containers": [{"name": "performer"}]});
+    let (_, merged) = given(&user, json!({"teeType": "sgx"}), json!({})).unwrap();
+    assert_eq!(format!("{:?}", merged.notes), "{RuntimeClassOverridden}");
+}
+
+#[test]
+fn s1_2_of_resources_the_larger_counts() {
+    let user = json!({"containers": [{"name": "performer", "resources": {
+        "requests": {"cpu": "250m", "nvidia.com/gpu": 4}, "limits": {"memory": "1Gi", "example.com/fpga": "1"},
+    }}]});
+    insta::assert_snapshot!(of(user, json!({"gpuCount": 2})).unwrap(), @r#"{"containers":[{"name":"performer","resources":{"requests":{"cpu":"250m","nvidia.com/gpu":4,"example.com/fpga":"1","memory":"1Gi"},"limits":{"memory":"1Gi","example.com/fpga":"1","nvidia.com/gpu":"4"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}"#);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_its_place() {
+    let error = |user| of(user, json!({})).unwrap_err();
+    insta::assert_snapshot!(error(json!({"nodeSelector": {"zone": 7}})), @"spec.nodeSelector.zone: must be a text");
+    insta::assert_snapshot!(error(json!({"tolerations": [{"operator": "Like"}]})), @"spec.tolerations[0].operator: unknown operator `Like`, allowed are Exists, Equal");
+    insta::assert_snapshot!(error(terms(json!([{"matchExpressions": [{"key": "a", "operator": "Is"}]}]))), @"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator: unknown label operator `Is`, allowed are In, NotIn, Exists, DoesNotExist, Gt, Lt (case counts)");
+    insta::assert_snapshot!(error(json!({"containers": [{"name": "performer", "resources": {"limits": {"cpu": "fast"}}}]})), @"spec.containers[0].resources.limits: is not valid: resource cpu: quantity `fast` has no digits; write a number with an optional suffix, for example `500m` or `1.5Gi`");
+}

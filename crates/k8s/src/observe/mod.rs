@@ -1,0 +1,141 @@
+//! What a Job says about its attempt (rule R7): only its conditions Complete and Failed end it. Owns the way from a Job and
+//! its pods to what the engine is told; asks nobody.
+
+mod pods;
+#[cfg(test)]
+mod tests;
+
+use orlop_core::attempt::{Address, AttemptEnd, EndResult};
+use orlop_core::spec::meta::ObjectReference;
+use orlop_core::spec::step::Step;
+use orlop_core::time::Time;
+use orlop_dag::engine::{FlowMeta, ObservedAttempt};
+use orlop_dag::params::{OutputSource, output_source};
+use orlop_dag::plan::Plan;
+use serde_json::{Value, json};
+
+use crate::render::INSTANCE;
+
+/// Annotation with the full name of a Job's step.
+const STEP_NAME: &str = "workflow.kube-zen.io/step-name";
+/// Label with the number of a Job's attempt.
+const ATTEMPT: &str = "workflow.kube-zen.io/attempt";
+
+/// How a Job came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conclusion {
+    /// Complete, or why it Failed: one word and a sentence, the Job's own.
+    pub result: EndResult,
+    /// When, as far as it says so.
+    pub at: Option<Time>,
+}
+
+/// How a Job came out; none while it is under way. Counters, phases of pods and the conditions that announce an end do not
+/// count.
+#[must_use]
+pub fn conclusion(job: &Value) -> Option<Conclusion> {
+    let conditions = job.pointer("/status/conditions")?.as_array()?;
+    let text =
+        |condition: &Value, name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let holds = |condition: &&Value| condition.get("status").and_then(Value::as_str) == Some("True");
+    conditions.iter().filter(holds).find_map(|condition| {
+        let result = match condition.get("type")?.as_str()? {
+            "Complete" => EndResult::Succeeded,
+            "Failed" => EndResult::Failed { reason: text(condition, "reason"), message: text(condition, "message") },
+            _ => return None,
+        };
+        let completed = job.pointer("/status/completionTime").and_then(Value::as_str);
+        let completed = completed.filter(|_| result == EndResult::Succeeded).map(str::to_owned);
+        let at = completed.unwrap_or_else(|| text(condition, "lastTransitionTime")).parse().ok();
+        Some(Conclusion { result, at })
+    })
+}
+
+/// Whether what an attempt gives, or what its failure means, stands in its pods.
+#[must_use]
+pub fn needs_pods(plan: &Plan, at: Address, conclusion: &Conclusion) -> bool {
+    let rules = plan.spec().execution_policy.as_ref().is_some_and(|policy| policy.pod_failure_policy.is_some());
+    let failed = conclusion.result != EndResult::Succeeded;
+    let reads = |path: &str| path.contains("termination");
+    let output = |step: &Step| {
+        step.output_parameters().iter().any(|output| match output_source(output) {
+            Ok(OutputSource::File(_)) => true,
+            Ok(OutputSource::Path(path)) => reads(&path.to_string()),
+            Err(_) => false,
+        })
+    };
+    (failed && rules)
+        || plan.step(at.step).is_some_and(output)
+        || plan.projections(at.step).iter().any(|path| reads(path))
+}
+
+/// The end of an attempt, from its Job and its pods. `now` is when it was seen.
+#[must_use]
+pub fn end(step: Option<&Step>, job: &Value, pods: &[Value], conclusion: Conclusion, now: Time) -> AttemptEnd {
+    let termination = pods::termination(job, pods);
+    let mut document = json!({"metadata": job.get("metadata"), "spec": job.get("spec"), "status": job.get("status")});
+    if let (Some(termination), Some(members)) = (&termination, document.as_object_mut()) {
+        members.insert("termination".to_owned(), termination.to_value());
+    }
+    let files = step.map(|step| pods::files(step, termination.as_ref())).unwrap_or_default();
+    let failed_pods = if conclusion.result == EndResult::Succeeded { Vec::new() } else { pods::failed(pods) };
+    AttemptEnd {
+        result: conclusion.result,
+        document,
+        failed_pods,
+        files,
+        artifacts: Vec::new(),
+        ended_at: conclusion.at.unwrap_or(now),
+    }
+}
+
+/// Whose an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// The flow's.
+    Ours,
+    /// Somebody else's, in words.
+    Foreign(String),
+}
+
+/// Whose an object is: that of its controller owner.
+#[must_use]
+pub fn owner(object: &Value, uid: &str) -> Ownership {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let text = |owner: &Value, name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let controller = owners.into_iter().find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
+    match controller {
+        Some(owner) if text(owner, "uid") == uid => Ownership::Ours,
+        Some(owner) => {
+            let (kind, name, uid) = (text(owner, "kind"), text(owner, "name"), text(owner, "uid"));
+            Ownership::Foreign(format!("{kind} `{name}` with uid {uid}"))
+        }
+        None => Ownership::Foreign("nobody".to_owned()),
+    }
+}
+
+/// A Job, as statuses refer to it.
+#[must_use]
+pub fn reference(object: &Value) -> ObjectReference {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    ObjectReference {
+        api_version: text("/apiVersion"),
+        kind: text("/kind"),
+        name: text("/metadata/name"),
+        namespace: text("/metadata/namespace"),
+        uid: text("/metadata/uid"),
+    }
+}
+
+/// The attempt a Job of a flow is. None for Jobs of no step the plan knows, and for those whose name is not that of what
+/// they say they are.
+#[must_use]
+pub fn attempt(plan: &Plan, meta: &FlowMeta, job: &Value) -> Option<ObservedAttempt> {
+    let annotations = job.pointer("/metadata/annotations");
+    let annotation = |key: &str| annotations.and_then(|all| all.get(key)).and_then(Value::as_str);
+    let at = plan.address_of(annotation(INSTANCE).or_else(|| annotation(STEP_NAME))?)?;
+    let number = job.pointer("/metadata/labels")?.get(ATTEMPT)?.as_str()?.parse().ok().filter(|number| *number > 0)?;
+    let subject = orlop_dag::attempt::Subject { plan, meta, at, attempt: number };
+    let reference = ObjectReference { api_version: "batch/v1".to_owned(), kind: "Job".to_owned(), ..reference(job) };
+    (reference.name == subject.job_name(job)).then_some(ObservedAttempt { at, attempt: number, reference })
+}

@@ -1,0 +1,154 @@
+//! Jobs and pods as an API server shows them, and what the engine is told of them.
+
+use std::sync::Arc;
+
+use orlop_core::attempt::{FileTrouble, StepIndex};
+use orlop_core::spec::flow::FlowSpec;
+use orlop_dag::attempt::Subject;
+use orlop_dag::params::Scope;
+
+use super::*;
+
+const NOW: Time = Time::from_millis(1_795_300_000_000);
+
+fn plan(outputs: &Value) -> Plan {
+    let template = json!({"spec": {"template": {"spec": {"containers": [{"name": "main"}]}}}});
+    let spec: FlowSpec = serde_json::from_value(json!({"steps": [
+        {"name": "a", "template": template, "outputs": {"parameters": outputs}},
+        {"name": "b.c", "template": template, "withItems": [1, 2]},
+    ], "executionPolicy": {"podFailurePolicy": {"rules": []}}}))
+    .unwrap();
+    Plan::build(Arc::new(spec)).unwrap()
+}
+
+fn meta() -> FlowMeta {
+    FlowMeta { uid: "0123456789ab".into(), name: "etl".into(), namespace: "n".into(), ..FlowMeta::default() }
+}
+
+fn ended(kind: &str, status: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "main"}, {"name": "side"}]}}}, "status": {
+        "completionTime": "2026-11-21T10:00:00Z",
+        "conditions": [
+            {"type": "SuccessCriteriaMet", "status": "True"}, {"type": "FailureTarget", "status": "True"},
+            {"type": kind, "status": status, "reason": "BackoffLimitExceeded", "message": "m", "lastTransitionTime": "2026-11-21T11:00:00Z"},
+        ],
+    }})
+}
+
+fn pod(name: &str, phase: &str, codes: &[(&str, i32)], message: Option<&str>) -> Value {
+    let status = |(container, code): &(&str, i32)| {
+        let mut ended =
+            json!({"exitCode": code, "reason": "Error", "finishedAt": format!("2026-11-21T10:00:0{}Z", code % 10)});
+        if let Some(message) = message {
+            ended["message"] = json!(message);
+        }
+        json!({"name": container, "state": {"terminated": ended}})
+    };
+    json!({"metadata": {"name": name, "creationTimestamp": format!("2026-11-21T09:00:0{}Z", name.len())},
+           "status": {"phase": phase, "containerStatuses": codes.iter().map(status).collect::<Vec<_>>()}})
+}
+
+#[test]
+fn r7_only_complete_and_failed_that_hold_end_an_attempt() {
+    for (kind, status) in [("Complete", "False"), ("Failed", "Unknown"), ("Suspended", "True")] {
+        assert_eq!(conclusion(&ended(kind, status)), None, "{kind} {status}");
+    }
+    for silent in [json!({}), json!({"status": {"succeeded": 1, "failed": 7, "active": 0}})] {
+        assert_eq!(conclusion(&silent), None);
+    }
+    let complete = conclusion(&ended("Complete", "True")).unwrap();
+    assert_eq!((complete.result, complete.at), (EndResult::Succeeded, "2026-11-21T10:00:00Z".parse().ok()));
+    let failed = conclusion(&ended("Failed", "True")).unwrap();
+    let result = EndResult::Failed { reason: "BackoffLimitExceeded".into(), message: "m".into() };
+    assert_eq!((failed.result, failed.at), (result, "2026-11-21T11:00:00Z".parse().ok()));
+}
+
+#[test]
+fn pods_are_asked_for_only_where_they_are_needed() {
+    let needs = |outputs: Value, kind: &str| {
+        let (plan, conclusion) = (plan(&outputs), conclusion(&ended(kind, "True")).unwrap());
+        needs_pods(&plan, Address::step(0), &conclusion)
+    };
+    let output = |from: Value| json!([{"name": "p", "valueFrom": from}]);
+    assert!(!needs(json!([]), "Complete") && needs(json!([]), "Failed"));
+    assert!(!needs(output(json!({"jsonPath": "$.succeeded"})), "Complete"));
+    assert!(needs(output(json!({"jsonPath": "$.termination.exitCode"})), "Complete"));
+    assert!(needs(output(json!({"path": "/out"})), "Complete"));
+}
+
+#[test]
+fn r19_failed_pods_come_in_the_order_of_their_creation() {
+    let pods = [
+        pod("second", "Failed", &[("main", 3), ("side", 0)], None),
+        pod("ok", "Succeeded", &[("main", 0)], None),
+        pod("one", "Failed", &[("main", 2)], None),
+        json!({"status": {"phase": "Failed"}}),
+    ];
+    let end = end(None, &ended("Failed", "True"), &pods, conclusion(&ended("Failed", "True")).unwrap(), NOW);
+    let codes: Vec<Vec<i32>> =
+        end.failed_pods.iter().map(|pod| pod.containers.iter().map(|c| c.exit_code).collect()).collect();
+    assert_eq!(codes, [vec![], vec![2], vec![3, 0]]);
+}
+
+#[test]
+fn r30_the_file_of_an_output_is_the_message_of_the_pod_that_speaks_for_the_job() {
+    let output = json!([{"name": "p", "valueFrom": {"path": "/out"}}]);
+    let content = |pods: &[Value], kind: &str| {
+        let (plan, job) = (plan(&output), ended(kind, "True"));
+        let end = end(plan.step(StepIndex(0)), &job, pods, conclusion(&job).unwrap(), NOW);
+        end.files.into_iter().next().map(|file| file.content)
+    };
+    let mut second = pod("second", "Succeeded", &[("main", 0)], Some("of index 1\n\n"));
+    second["metadata"]["annotations"] = json!({INDEX: "1"});
+    let mut third = pod("third", "Succeeded", &[("main", 0)], Some("of index 2"));
+    third["metadata"]["labels"] = json!({INDEX: "2"});
+    assert_eq!(content(&[third, second], "Complete"), Some(Ok("of index 1\n".into())));
+    let failed = [pod("a", "Failed", &[("main", 1)], Some("first")), pod("b", "Failed", &[("main", 2)], Some("last"))];
+    assert_eq!(content(&failed, "Failed"), Some(Ok("last".into())));
+    let long = [pod("a", "Succeeded", &[("main", 0)], Some(&"x".repeat(4096)))];
+    assert_eq!(content(&long, "Complete"), Some(Err(FileTrouble::TooLarge)));
+    assert_eq!(content(&[pod("a", "Succeeded", &[("main", 0)], None)], "Complete"), None);
+    assert_eq!(content(&[], "Complete"), None);
+}
+
+#[test]
+fn r28_the_document_is_the_job_with_its_termination() {
+    let job = ended("Complete", "True");
+    let pods = [pod("a", "Succeeded", &[("side", 9), ("main", 0)], Some("{\"loss\":0.7}"))];
+    let end = end(None, &job, &pods, conclusion(&job).unwrap(), NOW);
+    assert_eq!(end.document["termination"]["json"]["loss"], 0.7);
+    assert_eq!(end.document["status"], job["status"]);
+    assert_eq!(end.ended_at, "2026-11-21T10:00:00Z".parse().unwrap());
+}
+
+#[test]
+fn r8_jobs_are_known_by_annotation_label_and_name() {
+    let (plan, meta) = (plan(&json!([])), meta());
+    let at = Address::instance(1, 1);
+    let (name, mut job) = Subject { plan: &plan, meta: &meta, at, attempt: 2 }.job(&Scope::new()).unwrap();
+    job["metadata"]["annotations"][INSTANCE] = json!("b.c-i1");
+    job["metadata"]["uid"] = json!("j1");
+    let seen = attempt(&plan, &meta, &job).unwrap();
+    assert_eq!((seen.at, seen.attempt, seen.reference.name.as_str()), (at, 2, name.as_str()));
+    assert_eq!((seen.reference.kind.as_str(), seen.reference.uid.as_str()), ("Job", "j1"));
+    for (path, value) in
+        [("/metadata/name", json!("other")), ("/metadata/labels", json!({})), ("/metadata/annotations", json!({}))]
+    {
+        let mut wrong = job.clone();
+        *wrong.pointer_mut(path).unwrap() = value;
+        assert_eq!(attempt(&plan, &meta, &wrong), None, "{path}");
+    }
+}
+
+#[test]
+fn owners_are_told_apart_by_uid() {
+    let owned = |uid: &str| {
+        json!({"metadata": {"ownerReferences": [
+        {"kind": "Other", "uid": "u1"}, {"kind": "JobFlow", "name": "f", "uid": uid, "controller": true}]}})
+    };
+    assert_eq!(owner(&owned("u1"), "u1"), Ownership::Ours);
+    assert_eq!(owner(&owned("u2"), "u1"), Ownership::Foreign("JobFlow `f` with uid u2".into()));
+    assert_eq!(owner(&json!({}), "u1"), Ownership::Foreign("nobody".into()));
+}
+
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";

@@ -1,0 +1,148 @@
+//! The Job of one attempt on Kubernetes: what every substrate builds, with an owner, the mark of its instance, and the file
+//! of its output. Owns those additions and the cases that are refused.
+
+use orlop_core::attempt::AttemptSpec;
+use orlop_core::ports::substrate::FlowOwner;
+use serde_json::{Map, Value, json};
+
+use super::{key, object, own};
+
+/// Annotation of a Job of a fan-out instance: the name of the instance, from which its address follows.
+pub const INSTANCE: &str = "workflow.kube-zen.io/instance";
+
+/// Why an attempt has no Job on Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// What was built is not a Job.
+    #[error("the template is no batch/v1 Job")]
+    NotAJob,
+    /// Its files must be moved by a program in the pod.
+    #[error(
+        "{0} are moved by a program inside the pod, which this controller does not place; use one output `path` or a `jsonPath`"
+    )]
+    NeedsHelper(&'static str),
+}
+
+/// The Job that is created for an attempt.
+///
+/// # Errors
+/// When it cannot be made a Job of this cluster.
+pub fn job(spec: &AttemptSpec, owner: &FlowOwner) -> Result<Value, RenderError> {
+    if !spec.inputs.is_empty() || !spec.output_artifacts.is_empty() {
+        return Err(RenderError::NeedsHelper("artifacts"));
+    }
+    let mut job = spec.template.as_ref().clone();
+    let members = job.as_object_mut().ok_or(RenderError::NotAJob)?;
+    members.insert("apiVersion".to_owned(), json!("batch/v1"));
+    members.insert("kind".to_owned(), json!("Job"));
+    let metadata = object(members, "metadata").ok_or(RenderError::NotAJob)?;
+    own(metadata, owner, &spec.job_name);
+    if spec.key.item.is_some() {
+        mark_instance(metadata, &spec.key.instance());
+    }
+    match spec.output_files.as_slice() {
+        [] => {}
+        [file] => catch_file(&mut job, &file.path)?,
+        _ => return Err(RenderError::NeedsHelper("several output files")),
+    }
+    Ok(job)
+}
+
+fn mark_instance(metadata: &mut Map<String, Value>, instance: &str) {
+    if let Some(annotations) = object(metadata, "annotations") {
+        annotations.insert(key("instance"), json!(instance));
+    }
+}
+
+/// Rule R30: the one output file is what the first container leaves as termination message.
+fn catch_file(job: &mut Value, path: &str) -> Result<(), RenderError> {
+    let container = job.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut);
+    let container = container.ok_or(RenderError::NotAJob)?;
+    if container.contains_key("terminationMessagePath") {
+        return Err(RenderError::NeedsHelper("output files beside a `terminationMessagePath` of the container's own"));
+    }
+    container.insert("terminationMessagePath".to_owned(), json!(path));
+    container.insert("terminationMessagePolicy".to_owned(), json!("File"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_core::attempt::{AttemptKey, OutputFile};
+
+    use super::*;
+
+    fn spec(template: Value, files: &[&str]) -> AttemptSpec {
+        let file = |path: &&str| OutputFile { name: "out".into(), path: (*path).to_owned() };
+        AttemptSpec {
+            key: AttemptKey { flow: "u1".into(), step: "work".into(), item: Some(3), attempt: 1 },
+            flow_name: "etl".into(),
+            namespace: "default".into(),
+            job_name: "etl-work-i3-u1".into(),
+            template: Arc::new(template),
+            inputs: vec![],
+            output_files: files.iter().map(file).collect(),
+            output_artifacts: vec![],
+        }
+    }
+
+    fn owner() -> FlowOwner {
+        FlowOwner { uid: "u1".into(), name: "etl".into(), namespace: "default".into() }
+    }
+
+    fn template(container: Value) -> Value {
+        json!({"spec": {"template": {"spec": {"containers": [container]}}}})
+    }
+
+    #[test]
+    fn a_job_belongs_to_its_flow_and_names_its_instance() {
+        let job = job(&spec(template(json!({"name": "main"})), &["/out/file"]), &owner()).unwrap();
+        insta::assert_json_snapshot!(job, @r#"
+        {
+          "spec": {
+            "template": {
+              "spec": {
+                "containers": [
+                  {
+                    "name": "main",
+                    "terminationMessagePath": "/out/file",
+                    "terminationMessagePolicy": "File"
+                  }
+                ]
+              }
+            }
+          },
+          "apiVersion": "batch/v1",
+          "kind": "Job",
+          "metadata": {
+            "name": "etl-work-i3-u1",
+            "namespace": "default",
+            "ownerReferences": [
+              {
+                "apiVersion": "workflow.kube-zen.io/v1alpha1",
+                "kind": "JobFlow",
+                "name": "etl",
+                "uid": "u1",
+                "controller": true,
+                "blockOwnerDeletion": true
+              }
+            ],
+            "annotations": {
+              "workflow.kube-zen.io/instance": "work-i3"
+            }
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn r30_files_that_need_a_program_in_the_pod_are_refused() {
+        let own = template(json!({"name": "main", "terminationMessagePath": "/mine"}));
+        for (template, files) in [(own, vec!["/a"]), (template(json!({"name": "main"})), vec!["/a", "/b"])] {
+            assert!(matches!(job(&spec(template, &files), &owner()), Err(RenderError::NeedsHelper(_))));
+        }
+        assert_eq!(job(&spec(json!([]), &[]), &owner()), Err(RenderError::NotAJob));
+    }
+}

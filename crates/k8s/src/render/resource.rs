@@ -1,0 +1,76 @@
+//! PersistentVolumeClaims and ConfigMaps of a flow (rule R24), and the ConfigMaps of a large status. Owns their form.
+
+use orlop_core::ports::substrate::FlowOwner;
+use orlop_core::spec::flow::template_name;
+use orlop_dag::attempt::resource_name;
+use serde_json::{Map, Value, json};
+
+use super::{MANAGED_BY, object, own};
+use crate::api::Kind;
+use crate::status::Piece;
+
+/// The claim of a template. None where the template has no name, which validation refuses.
+#[must_use]
+pub fn claim(template: &Value, owner: &FlowOwner) -> Option<Value> {
+    templated(template, owner, Kind::Claim)
+}
+
+/// The ConfigMap of a template. None as of [`claim`].
+#[must_use]
+pub fn config_map(template: &Value, owner: &FlowOwner) -> Option<Value> {
+    templated(template, owner, Kind::ConfigMap)
+}
+
+fn templated(template: &Value, owner: &FlowOwner, kind: Kind) -> Option<Value> {
+    let name = resource_name(&owner.name, template_name(template)?);
+    let mut members = template.as_object()?.clone();
+    members.shift_remove("status");
+    finish(members, owner, kind, &name)
+}
+
+/// The ConfigMap of a piece of a flow's records.
+#[must_use]
+pub fn state(piece: &Piece, owner: &FlowOwner) -> Option<Value> {
+    let mut members = Map::new();
+    members.insert("binaryData".to_owned(), piece.binary_data());
+    members.insert("immutable".to_owned(), json!(true));
+    finish(members, owner, Kind::ConfigMap, &piece.name)
+}
+
+fn finish(mut members: Map<String, Value>, owner: &FlowOwner, kind: Kind, name: &str) -> Option<Value> {
+    members.insert("apiVersion".to_owned(), json!(kind.api_version()));
+    members.insert("kind".to_owned(), json!(kind.name()));
+    let metadata = object(&mut members, "metadata")?;
+    own(metadata, owner, name);
+    if let Some(labels) = object(metadata, "labels") {
+        labels.insert(MANAGED_BY.0.to_owned(), json!(MANAGED_BY.1));
+    }
+    Some(Value::Object(members))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner() -> FlowOwner {
+        FlowOwner { uid: "u1".into(), name: "etl".into(), namespace: "default".into() }
+    }
+
+    #[test]
+    fn r24_templates_become_owned_objects_of_derived_names() {
+        let template = json!({"metadata": {"name": "data", "labels": {"a": "b"}, "uid": "x"}, "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {}});
+        insta::assert_snapshot!(claim(&template, &owner()).unwrap(), @r#"{"metadata":{"name":"etl-data","labels":{"a":"b","workflow.kube-zen.io/managed-by":"zen-flow"},"namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","uid":"u1","controller":true,"blockOwnerDeletion":true}]},"spec":{"accessModes":["ReadWriteOnce"]},"apiVersion":"v1","kind":"PersistentVolumeClaim"}"#);
+        let template = json!({"metadata": {"name": "settings"}, "data": {"k": "v"}});
+        insta::assert_snapshot!(config_map(&template, &owner()).unwrap(), @r#"{"metadata":{"name":"etl-settings","namespace":"default","ownerReferences":[{"apiVersion":"workflow.kube-zen.io/v1alpha1","kind":"JobFlow","name":"etl","uid":"u1","controller":true,"blockOwnerDeletion":true}],"labels":{"workflow.kube-zen.io/managed-by":"zen-flow"}},"data":{"k":"v"},"apiVersion":"v1","kind":"ConfigMap"}"#);
+        assert_eq!(config_map(&json!({"data": {}}), &owner()), None);
+    }
+
+    #[test]
+    fn pieces_of_a_status_are_owned_and_never_change() {
+        let piece = Piece { name: "etl-state-0123456789abcdef".into(), bytes: b"abc".to_vec() };
+        let object = state(&piece, &owner()).unwrap();
+        assert_eq!((&object["immutable"], &object["metadata"]["name"]), (&json!(true), &json!(piece.name)));
+        assert_eq!(object["binaryData"]["records"], "YWJj");
+        assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "u1");
+    }
+}

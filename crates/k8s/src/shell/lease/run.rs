@@ -1,0 +1,167 @@
+//! An election over an API server: makes its requests, waits, and lets the work of this process go on only while it leads.
+//! Owns that loop and the fence before writes; decides nothing about leases.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, select_biased};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Act, Election, End, Options};
+use crate::api::{Api, ApiError, Request};
+use crate::shell::Clock;
+
+/// Whether this process leads now, and who leads as far as it knows. Clones tell the same.
+#[derive(Clone, Debug, Default)]
+pub struct Term {
+    standing: Arc<Mutex<Standing>>,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    until: Option<Instant>,
+    leader: Option<String>,
+}
+
+impl Term {
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process leads now. A process that was stopped for a while finds that it does not, before it does
+    /// anything.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.standing().until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Who leads, as far as this process has seen.
+    #[must_use]
+    pub fn leader(&self) -> Option<String> {
+        self.standing().leader.clone()
+    }
+
+    fn note(&self, election: &Election, start: Instant) {
+        // A term without end is one that needs no lease.
+        let until = election.leads_until().map(|until| start.checked_add(until).unwrap_or_else(far));
+        let leader = election.leader().map(str::to_owned);
+        *self.standing() = Standing { until, leader };
+    }
+
+    fn end(&self) {
+        self.standing().until = None;
+    }
+}
+
+fn far() -> Instant {
+    Instant::now() + std::time::Duration::from_secs(30 * 365 * 86_400)
+}
+
+/// An API server to which only the leader writes.
+#[derive(Clone, Debug)]
+pub struct Fenced<A> {
+    api: A,
+    term: Term,
+}
+
+impl<A> Fenced<A> {
+    /// Writes pass while the term holds; reads always do.
+    #[must_use]
+    pub const fn new(api: A, term: Term) -> Self {
+        Self { api, term }
+    }
+}
+
+#[async_trait]
+impl<A: Api> Api for Fenced<A> {
+    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+        if request.verb.writes() && !self.term.holds() {
+            return Err(ApiError::no_answer("this process does not lead; nothing was sent"));
+        }
+        self.api.send(request).await
+    }
+}
+
+/// How it came out for a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Ended<T> {
+    /// It led until its work was done, and gave the leases back.
+    Done(T),
+    /// It was to stop before it led.
+    Stopped,
+    /// It led and does not any more, and why. Its work was broken off; the process must end. Leases it still holds run out,
+    /// so that requests under way have time to arrive.
+    Lost(String),
+}
+
+/// Stands for election until `stop` is ready, and does `work` while this process leads; whoever is to stop a leader ends its
+/// work. `term` tells others, such as the fence, whether it does.
+pub async fn lead<T>(
+    (api, clock): (&impl Api, &dyn Clock),
+    options: Options,
+    term: &Term,
+    stop: impl Future<Output = ()>,
+    work: impl Future<Output = T>,
+) -> Ended<T> {
+    let start = Instant::now();
+    let (mut stop, mut work) = (pin!(stop), pin!(work));
+    let patience = options.timing.deadline / 2;
+    let mut election = Election::new(options);
+    let way = Way { api, clock, start, patience };
+    let ended = loop {
+        term.note(&election, start);
+        let leads = election.leads_until().is_some();
+        let mut step = pin!(way.step(&mut election).fuse());
+        let mut working =
+            poll_fn(|context| if leads && term.holds() { work.as_mut().poll(context) } else { Poll::Pending }).fuse();
+        let mut stopping = poll_fn(|context| if leads { Poll::Pending } else { stop.as_mut().poll(context) }).fuse();
+        select_biased! {
+            end = step => match end {
+                Some(End::Lost(why)) => {
+                    term.end();
+                    return Ended::Lost(why);
+                }
+                Some(End::Left) => break Ended::Stopped,
+                None => {}
+            },
+            done = working => break Ended::Done(done),
+            () = stopping => break Ended::Stopped,
+        }
+    };
+    term.end();
+    election.leave(start.elapsed());
+    while way.step(&mut election).await.is_none() {}
+    ended
+}
+
+/// The way to the server.
+struct Way<'a, A> {
+    api: &'a A,
+    clock: &'a dyn Clock,
+    start: Instant,
+    /// How long an answer is waited for.
+    patience: std::time::Duration,
+}
+
+impl<A: Api> Way<'_, A> {
+    /// One request, or one wait. Gives how the election ended.
+    async fn step(&self, election: &mut Election) -> Option<End> {
+        let now = self.start.elapsed();
+        match election.act(now, self.clock.now()) {
+            Act::End(end) => return Some(end),
+            Act::Wait(until) => sleep_until(self.start.checked_add(until).unwrap_or_else(far)).await,
+            Act::Send(request) => {
+                let left = election.leads_until().map_or(self.patience, |until| until.saturating_sub(now));
+                let answer = timeout(self.patience.min(left), self.api.send(&request)).await;
+                let answer = answer.unwrap_or_else(|_| Err(ApiError::no_answer("no answer in time")));
+                election.told((now, self.start.elapsed()), answer);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,191 @@
+//! A controller and a server with its own controllers. Owns the order of things: watches deliver, the controller passes, the
+//! cluster settles, the clock moves to what is due.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_core::time::Time;
+use orlop_k8s::api::Client;
+use orlop_k8s::flow::{Clock, Controller, Key, Options};
+use orlop_k8s::testing::{ApiServer, Write};
+use serde_json::{Value, json};
+
+/// Where flows and Jobs are.
+const FLOWS: &str = "jobflows.workflow.kube-zen.io";
+const JOBS: &str = "jobs.batch";
+
+struct ServerClock(ApiServer);
+
+impl Clock for ServerClock {
+    fn now(&self) -> Time {
+        Time::from_millis(self.0.clock().now())
+    }
+}
+
+pub(super) struct Bed {
+    pub(super) server: ApiServer,
+    user: Option<String>,
+    controller: Controller<Client>,
+    queue: BTreeSet<Key>,
+    due: BTreeMap<Key, Time>,
+    flows: BTreeMap<String, Value>,
+    jobs: BTreeMap<String, Value>,
+}
+
+impl Bed {
+    pub(super) fn new() -> Self {
+        Self::of(ApiServer::new(), None)
+    }
+
+    pub(super) fn of(server: ApiServer, user: Option<&str>) -> Self {
+        server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes the definition");
+        let controller = controller(&server, user);
+        let user = user.map(str::to_owned);
+        let (queue, due, flows, jobs) = Default::default();
+        Self { server, user, controller, queue, due, flows, jobs }
+    }
+
+    pub(super) fn submit(&self, name: &str, spec: Value) {
+        let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": name}, "spec": spec});
+        self.server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
+    }
+
+    pub(super) fn client_name(&self) -> &str {
+        self.user.as_deref().unwrap_or("admin")
+    }
+
+    /// What watches tell: what is new, what changed, what is gone.
+    fn deliver(&mut self) {
+        let all = |resource: &str| -> BTreeMap<String, Value> {
+            let objects = self.server.look_all(resource).into_iter();
+            objects.map(|object| (object["metadata"]["name"].as_str().expect("a name").to_owned(), object)).collect()
+        };
+        let (flows, jobs) = (all(FLOWS), all(JOBS));
+        for (name, object) in &self.flows {
+            if flows.get(name).is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"]) {
+                self.queue.extend(self.controller.flow_gone(object));
+            }
+        }
+        for (name, object) in &self.jobs {
+            if !jobs.contains_key(name) {
+                self.queue.extend(self.controller.job_gone(object));
+            }
+        }
+        for object in flows.values().filter(|object| !self.flows.values().any(|known| known == *object)) {
+            self.queue.extend(self.controller.flow_seen(object));
+        }
+        for object in jobs.values().filter(|object| !self.jobs.values().any(|known| known == *object)) {
+            self.queue.extend(self.controller.job_seen(object));
+        }
+        (self.flows, self.jobs) = (flows, jobs);
+    }
+
+    /// Another controller takes over.
+    pub(super) fn restart(&mut self) {
+        self.server.faults().restart(self.client_name());
+        self.controller = controller(&self.server, self.user.as_deref());
+        (self.queue, self.due, self.flows, self.jobs) = Default::default();
+        self.deliver();
+        self.queue.extend(self.controller.prime());
+    }
+
+    async fn pass(&mut self) -> bool {
+        let Some(key) = self.queue.pop_first() else { return false };
+        let next = self.controller.reconcile(&key).await;
+        self.queue.extend(next.wake);
+        let now = Time::from_millis(self.server.clock().now());
+        match next.again_at {
+            Some(at) if at <= now => drop(self.queue.insert(key)),
+            Some(at) => drop(self.due.insert(key, at)),
+            None => drop(self.due.remove(&key)),
+        }
+        if self.server.faults().is_stopped(self.client_name()) {
+            self.restart();
+        }
+        true
+    }
+
+    /// Passes until there is nothing to do now.
+    pub(super) async fn settle(&mut self) {
+        for _ in 0..2_000 {
+            self.deliver();
+            if !self.pass().await && self.server.jobs().settle() == 0 {
+                return;
+            }
+        }
+        panic!("the controller does not come to rest");
+    }
+
+    /// Everything that happens until all flows are over or wait for people.
+    pub(super) async fn run(&mut self) {
+        loop {
+            self.settle().await;
+            let now = Time::from_millis(self.server.clock().now());
+            let due = self.due.iter().filter(|(key, _)| !self.is_over(&key.name)).map(|(_, at)| *at);
+            let cluster = self.server.jobs().next_due().map(Time::from_millis);
+            let Some(at) = due.chain(cluster).min() else { return };
+            self.server.clock().advance(at.since(now).max(Duration::from_millis(1)));
+            let now = Time::from_millis(self.server.clock().now());
+            let woken: Vec<Key> = self.due.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
+            self.due.retain(|_, at| *at > now);
+            self.queue.extend(woken);
+        }
+    }
+
+    pub(super) fn status(&self, flow: &str) -> Value {
+        self.server.look(FLOWS, "default", flow).expect("the flow is there")["status"].clone()
+    }
+
+    fn is_over(&self, flow: &str) -> bool {
+        let phase = self.server.look(FLOWS, "default", flow).map(|flow| flow["status"]["phase"].clone());
+        phase.is_none_or(|phase| phase == "Succeeded" || phase == "Failed")
+    }
+
+    /// How steps came out: name, phase, reason, attempt, outputs.
+    pub(super) fn outcome(&self, flow: &str) -> String {
+        let status = self.status(flow);
+        let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let mut lines = vec![format!("{} {}", word(&status["phase"]), word(&status["progress"]["summary"]))];
+        for step in status["steps"].as_array().into_iter().flatten() {
+            let outputs = &step["outputs"]["parameters"];
+            let outputs = if outputs.is_null() { String::new() } else { format!(" {outputs}") };
+            let (name, phase, reason) = (word(&step["name"]), word(&step["phase"]), word(&step["reason"]));
+            lines.push(format!("{name} {phase}/{reason} {}{outputs}", step["attempt"]));
+        }
+        lines.join("\n")
+    }
+
+    /// Writes of the controller that changed something, or tried to.
+    pub(super) fn writes(&self) -> Vec<Write> {
+        self.server.writes().into_iter().filter(|write| write.client == self.client_name()).collect()
+    }
+
+    pub(super) fn jobs(&self) -> Vec<Value> {
+        self.server.look_all(JOBS)
+    }
+
+    /// No attempt had two Jobs: none was created twice.
+    pub(super) fn check_jobs_once(&self) {
+        let created: Vec<String> = self
+            .writes()
+            .into_iter()
+            .filter(|write| write.resource == JOBS && write.verb.as_str() == "create" && write.code == 201)
+            .map(|write| write.name)
+            .collect();
+        let distinct: BTreeSet<&String> = created.iter().collect();
+        assert_eq!(distinct.len(), created.len(), "{created:?}");
+    }
+}
+
+fn controller(server: &ApiServer, user: Option<&str>) -> Controller<Client> {
+    let client = user.map_or_else(|| server.client(), |user| server.client_as(user));
+    Controller::new(Client::new(client), Arc::new(ServerClock(server.clone())), Options::default())
+}
+
+/// A step whose pods do what annotations say.
+pub(super) fn step(name: &str, after: &[&str], plays: Value) -> Value {
+    json!({"name": name, "dependencies": after, "template": {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0,
+        "template": {"metadata": {"annotations": plays}, "spec": {"restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "busybox", "command": ["true"]}]}}}}})
+}

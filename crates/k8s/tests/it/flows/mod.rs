@@ -1,0 +1,8 @@
+//! The controller of flows on the API server double, through the real client: its definition, its rights, its Jobs and pods.
+
+mod bed;
+mod crash;
+mod life;
+mod real;
+mod rights;
+mod run;

@@ -1,0 +1,311 @@
+//! The controller dies at writes to a real API server, that of `ORLOP_TEST_KUBECONFIG` (the double stands in for it where
+//! there is none). Nobody works there but this test: it ends Jobs by their status, and owns the clock of the controller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Patch, PatchParams};
+use orlop_core::time::Time;
+use orlop_k8s::api::{Api, ApiError, Client, Kind, Request};
+use orlop_k8s::flow::{Clock, Controller, Key, Options};
+use orlop_k8s::testing::ApiServer;
+use serde_json::{Value, json};
+
+use super::bed::step;
+use crate::conformance;
+
+struct Watch(Mutex<Time>);
+
+impl Clock for Watch {
+    fn now(&self) -> Time {
+        *self.0.lock().expect("nobody panics with it")
+    }
+}
+
+/// What goes wrong at a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    DieBefore,
+    DieAfter,
+    LoseAnswer,
+}
+
+#[derive(Default)]
+struct Plan {
+    at: Option<(usize, What)>,
+    writes: usize,
+    dead: bool,
+    created: Vec<String>,
+}
+
+/// A client that fails as planned.
+#[derive(Clone)]
+struct Failing {
+    client: Client,
+    plan: Arc<Mutex<Plan>>,
+}
+
+impl Failing {
+    fn plan(&self) -> std::sync::MutexGuard<'_, Plan> {
+        self.plan.lock().expect("nobody panics with it")
+    }
+
+    /// What happens to a write that is about to be sent.
+    fn fate(&self) -> Result<Option<What>, ApiError> {
+        let mut plan = self.plan();
+        let what = plan.at.filter(|(at, _)| *at == plan.writes).map(|(_, what)| what);
+        plan.writes += 1;
+        if what == Some(What::DieBefore) {
+            plan.dead = true;
+            return Err(ApiError::no_answer("died before"));
+        }
+        Ok(what)
+    }
+}
+
+#[async_trait]
+impl Api for Failing {
+    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+        if self.plan().dead {
+            return Err(ApiError::no_answer("dead"));
+        }
+        if !request.verb.writes() {
+            return self.client.send(request).await;
+        }
+        let what = self.fate()?;
+        let answer = self.client.send(request).await;
+        let mut plan = self.plan();
+        if request.verb.name() == "create" && request.kind != Kind::Event && answer.is_ok() {
+            plan.created.push(format!("{} {}", request.kind.plural(), request.name));
+        }
+        match what {
+            Some(What::DieAfter) => {
+                plan.dead = true;
+                Err(ApiError::no_answer("died after"))
+            }
+            Some(What::LoseAnswer) => Err(ApiError::no_answer("lost")),
+            _ => answer,
+        }
+    }
+}
+
+/// What a flow and its Jobs looked like.
+type Look = (Value, BTreeMap<String, Value>);
+
+struct Bed {
+    kube: kube::Client,
+    api: Failing,
+    clock: Arc<Watch>,
+    namespace: String,
+    flow: String,
+    controller: Controller<Failing>,
+    queue: BTreeSet<Key>,
+    due: BTreeMap<Key, Time>,
+    past: Vec<Look>,
+    /// How many looks behind the next controller is at first.
+    behind: usize,
+}
+
+impl Bed {
+    async fn new(
+        kube: &kube::Client,
+        (namespace, flow): (&str, &str),
+        spec: &Value,
+        plan: Plan,
+        behind: usize,
+    ) -> Self {
+        let api = Failing { client: Client::new(kube.clone()), plan: Arc::new(Mutex::new(plan)) };
+        let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
+            "metadata": {"name": flow, "namespace": namespace}, "spec": spec});
+        api.client.send(&Request::create(Kind::JobFlow, object)).await.expect("the server takes the flow");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_millis();
+        let now = Time::from_millis(i64::try_from(now).expect("it is not that late"));
+        let clock = Arc::new(Watch(Mutex::new(now)));
+        let controller = Controller::new(api.clone(), Arc::clone(&clock) as Arc<dyn Clock>, Options::default());
+        let (queue, due, past) = Default::default();
+        let (namespace, flow) = (namespace.to_owned(), flow.to_owned());
+        Self { kube: kube.clone(), api, clock, namespace, flow, controller, queue, due, past, behind }
+    }
+
+    async fn look(&self) -> Look {
+        let client = &self.api.client;
+        let flow = client.send(&Request::get(Kind::JobFlow, &self.namespace, &self.flow)).await.expect("the flow");
+        let uid = flow["metadata"]["uid"].as_str().expect("a uid");
+        let labels = format!("workflow.kube-zen.io/flow-uid={uid}");
+        let list = client.send(&Request::list(Kind::Job, &self.namespace, labels)).await.expect("its Jobs");
+        let jobs = list["items"].as_array().cloned().unwrap_or_default().into_iter().map(|mut job| {
+            // Items of a list do not say what they are.
+            (job["apiVersion"], job["kind"]) = (json!("batch/v1"), json!("Job"));
+            (job["metadata"]["name"].as_str().expect("a name").to_owned(), job)
+        });
+        (flow, jobs.collect())
+    }
+
+    /// Shows a look to the controller, after another one that it knows.
+    fn show(&mut self, (flow, jobs): &Look, before: Option<&Look>) {
+        self.queue.extend(self.controller.flow_seen(flow));
+        for (name, job) in before.iter().flat_map(|(_, jobs)| jobs) {
+            if !jobs.contains_key(name) {
+                self.queue.extend(self.controller.job_gone(job));
+            }
+        }
+        for job in jobs.values() {
+            self.queue.extend(self.controller.job_seen(job));
+        }
+    }
+
+    async fn deliver(&mut self) {
+        let look = self.look().await;
+        if self.past.last() != Some(&look) {
+            let before = self.past.last().cloned();
+            self.show(&look, before.as_ref());
+            self.past.push(look);
+        }
+    }
+
+    async fn restart(&mut self) {
+        self.api.plan().dead = false;
+        self.controller =
+            Controller::new(self.api.clone(), Arc::clone(&self.clock) as Arc<dyn Clock>, Options::default());
+        (self.queue, self.due) = Default::default();
+        let newest = self.past.len().saturating_sub(1);
+        let old = self.past.get(newest.saturating_sub(self.behind)).cloned().expect("something was seen");
+        self.show(&old, None);
+        self.queue.extend(self.controller.prime());
+        // The first passes are over the past.
+        self.pass().await;
+        self.past.push(old);
+    }
+
+    async fn pass(&mut self) -> bool {
+        let Some(key) = self.queue.pop_first() else { return false };
+        let next = self.controller.reconcile(&key).await;
+        match next.again_at {
+            Some(at) if at <= self.clock.now() => drop(self.queue.insert(key)),
+            Some(at) => drop(self.due.insert(key, at)),
+            None => drop(self.due.remove(&key)),
+        }
+        self.queue.extend(next.wake);
+        true
+    }
+
+    async fn run(&mut self) {
+        for _ in 0..500 {
+            self.deliver().await;
+            if self.pass().await {
+                let dead = self.api.plan().dead;
+                if dead {
+                    self.restart().await;
+                }
+                continue;
+            }
+            let (flow, jobs) = self.past.last().cloned().expect("something was seen");
+            if flow["status"]["phase"] == "Succeeded" || flow["status"]["phase"] == "Failed" {
+                return;
+            }
+            if let Some(job) = jobs.values().find(|job| job["status"]["conditions"].is_null()) {
+                self.end(job).await;
+                continue;
+            }
+            let (key, at) = self.due.pop_first().expect("somebody does something");
+            *self.clock.0.lock().expect("nobody panics with it") = at;
+            self.queue.insert(key);
+        }
+        panic!("no end: {}", self.past.last().expect("something was seen").0["status"]);
+    }
+
+    /// A Job ends well, or as its name says.
+    async fn end(&self, job: &Value) {
+        let name = job["metadata"]["name"].as_str().expect("a name");
+        let now = self.clock.now().plus(Duration::from_secs(1)).whole_seconds().to_string();
+        let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason, "message": "m", "lastTransitionTime": now, "lastProbeTime": now});
+        let status = if name.contains("bad") {
+            let why = "BackoffLimitExceeded";
+            json!({"startTime": now, "failed": 1, "conditions": [condition("FailureTarget", why), condition("Failed", why)]})
+        } else {
+            let why = "CompletionsReached";
+            json!({"startTime": now, "completionTime": now, "succeeded": 1,
+                "conditions": [condition("SuccessCriteriaMet", why), condition("Complete", why)]})
+        };
+        let jobs: kube::Api<Job> = kube::Api::namespaced(self.kube.clone(), &self.namespace);
+        let patch = Patch::Merge(json!({"status": status}));
+        jobs.patch_status(name, &PatchParams::default(), &patch).await.expect("the Job ends");
+    }
+
+    /// How steps came out, and what was created.
+    fn outcome(&self) -> String {
+        let (flow, _) = self.past.last().expect("something was seen");
+        let status = &flow["status"];
+        let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let mut lines = vec![word(&status["phase"])];
+        for step in status["steps"].as_array().into_iter().flatten() {
+            lines.push(format!(
+                "{} {}/{} {}",
+                word(&step["name"]),
+                word(&step["phase"]),
+                word(&step["reason"]),
+                step["attempt"]
+            ));
+        }
+        let uid = word(&flow["metadata"]["uid"]);
+        let uid = uid.get(..8).expect("a uid");
+        let mut created = self.api.plan().created.clone();
+        created.sort();
+        let distinct: BTreeSet<&String> = created.iter().collect();
+        assert_eq!(distinct.len(), created.len(), "something was created twice: {created:?}");
+        lines.extend(created.into_iter().map(|name| name.replace(uid, "UID").replace(&self.flow, "FLOW")));
+        lines.join("\n")
+    }
+}
+
+fn spec() -> Value {
+    let mut many = step("many", &["a"], json!({}));
+    many["withItems"] = json!([1, 2]);
+    let mut bad = step("bad", &["a"], json!({}));
+    bad["continueOnFailure"] = json!(true);
+    json!({"steps": [step("a", &[], json!({})), many, bad, step("last", &["many", "bad"], json!({}))],
+        "finally": [step("tidy", &[], json!({}))],
+        "resourceTemplates": {"configMapTemplates": [{"metadata": {"name": "settings"}, "data": {"k": "v"}}]},
+        "executionPolicy": {"jobRetention": "Failed"}})
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothing_twice() {
+    let real = conformance::real().await;
+    conformance::announce(real.as_ref());
+    let definition = orlop_k8s::crd::job_flow().expect("a definition");
+    let kube = match &real {
+        Some(kube) => kube.clone(),
+        None => {
+            let server = ApiServer::new();
+            server.install(&definition).expect("the server takes the definition");
+            server.client()
+        }
+    };
+    let namespace = format!("crash-{}", std::process::id());
+    conformance::set_up(&kube, &namespace, &definition, "/apis/workflow.kube-zen.io/v1alpha1", "jobflows").await;
+    let spec = spec();
+    let mut clean = Bed::new(&kube, (&namespace, "clean"), &spec, Plan::default(), 0).await;
+    clean.run().await;
+    let (want, writes) = (clean.outcome(), clean.api.plan().writes);
+    assert!(want.starts_with("Succeeded") && writes > 20, "{want} after {writes} writes");
+    let mut plans = Vec::new();
+    for at in 0..writes {
+        plans.push((at, What::LoseAnswer, 0));
+        for behind in [0, 1, 4, 1_000] {
+            plans.extend([(at, What::DieBefore, behind), (at, What::DieAfter, behind)]);
+        }
+    }
+    // The double is gone through elsewhere, write by write.
+    let every = if real.is_some() { 1 } else { 8 };
+    for (number, (at, what, behind)) in plans.iter().enumerate().step_by(every) {
+        let plan = Plan { at: Some((*at, *what)), ..Plan::default() };
+        let mut bed = Bed::new(&kube, (&namespace, &format!("p{number}")), &spec, plan, *behind).await;
+        bed.run().await;
+        assert_eq!(bed.outcome(), want, "{what:?} at write {at}, {behind} behind");
+    }
+    println!("{} of {} crashes at {writes} writes", plans.len().div_ceil(every), plans.len());
+}
