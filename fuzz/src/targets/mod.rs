@@ -1,7 +1,9 @@
 //! One target a file. A target takes any bytes, and checks more than that nothing panics.
 
+mod catalog;
 mod depends;
 mod engine_events;
+mod hardware;
 mod job_spec;
 mod journal;
 mod jsonpath;
@@ -9,11 +11,14 @@ mod manifest;
 mod packing;
 mod parameters;
 mod quantity;
+mod repository;
 mod scheduler_events;
 mod when;
 
+pub use catalog::site_answers;
 pub use depends::depends;
 pub use engine_events::engine_events;
+pub use hardware::{gpu_type, hardware_merge, hardware_tables, tee_type};
 pub use job_spec::job_spec;
 pub use journal::journal;
 pub use jsonpath::jsonpath;
@@ -21,6 +26,7 @@ pub use manifest::{jobflow_yaml, pipeline};
 pub use packing::packing;
 pub use parameters::parameters;
 pub use quantity::quantity;
+pub use repository::{repository_address, repository_file};
 pub use scheduler_events::scheduler_events;
 pub use when::when;
 
@@ -31,6 +37,9 @@ pub type Target = fn(&[u8]);
 pub const ALL: &[(&str, Target)] = &[
     ("depends", depends),
     ("engine_events", engine_events),
+    ("gpu_type", gpu_type),
+    ("hardware_merge", hardware_merge),
+    ("hardware_tables", hardware_tables),
     ("job_spec", job_spec),
     ("jobflow_yaml", jobflow_yaml),
     ("journal", journal),
@@ -39,7 +48,11 @@ pub const ALL: &[(&str, Target)] = &[
     ("parameters", parameters),
     ("pipeline", pipeline),
     ("quantity", quantity),
+    ("repository_address", repository_address),
+    ("repository_file", repository_file),
     ("scheduler_events", scheduler_events),
+    ("site_answers", site_answers),
+    ("tee_type", tee_type),
     ("when", when),
 ];
 
