@@ -1,7 +1,8 @@
 //! Shows what a scheduling policy does: `fleet_policy [POLICY] [FILE.svg] [TRACE.csv]` feeds a trace of jobs to a simulated
 //! fleet and draws utilisation, waiting time and fairness over time, as text and as SVG.
 //!
-//! A trace has a job a line, in order of arrival: arrival in ms, tenant, priority, millicores, mebibytes, duration in ms.
+//! A trace has a job a line, in order of arrival: arrival in ms, tenant, priority, millicores, mebibytes, duration in ms,
+//! such as `2500,steady,5,1000,2048,60000`.
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
@@ -68,11 +69,16 @@ fn parse(text: &str) -> Result<Vec<Line>> {
         let [arrival, tenant, priority, cpu_m, memory_mib, duration] = fields[..] else {
             return Err(anyhow!("line {number}: six fields are needed, found {}", fields.len()));
         };
-        let mut spec = JobSpec::new(tenant.parse()?);
-        spec.priority = Priority(priority.parse()?);
-        spec.resources.cpu_m = cpu_m.parse()?;
-        spec.resources.memory_bytes = memory_mib.parse::<u64>()? << 20;
-        trace.push(Line { arrival: arrival.parse()?, spec: Arc::new(spec), duration: duration.parse()? });
+        let amount = |what: &str, text: &str| {
+            text.parse::<u64>().with_context(|| format!("line {number}: {what} is `{text}`, which is no whole number"))
+        };
+        let mut spec = JobSpec::new(tenant.parse().with_context(|| format!("line {number}: tenant"))?);
+        spec.priority = Priority(u8::try_from(amount("priority", priority)?).unwrap_or(u8::MAX));
+        spec.resources.cpu_m = amount("millicores", cpu_m)?;
+        spec.resources.memory_bytes = amount("mebibytes", memory_mib)?.saturating_mul(1 << 20);
+        spec.check().with_context(|| format!("line {number}"))?;
+        let (arrival, duration) = (amount("arrival", arrival)?, amount("duration", duration)?);
+        trace.push(Line { arrival, spec: Arc::new(spec), duration });
     }
     Ok(trace)
 }
@@ -120,7 +126,10 @@ fn simulate(policy: Policy, trace: &[Line]) -> Result<Vec<Point>> {
     loop {
         let arrival = lines.peek().map(|(line, _)| line.arrival);
         let end = fleet.ends.peek().map(|Reverse((at, ..))| *at);
-        let Some(now) = arrival.into_iter().chain(end).min() else { return Ok(points) };
+        let Some(now) = arrival.into_iter().chain(end).min() else {
+            points.push(point(&scheduler, &mut fleet.waits));
+            return Ok(points);
+        };
         while sample <= now {
             points.push(point(&scheduler, &mut fleet.waits));
             sample += STEP;

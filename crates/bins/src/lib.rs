@@ -2,7 +2,7 @@
 //!
 //! The engines are pure and always there: [`core`], [`dag`], [`scheduler`], [`k8s`]. Features add what touches a world:
 //! `local` the host that drives a flow with a journal ([`host`]), `process` and `docker` what runs its steps, `cli` the
-//! command line, `fleet` the protocol between a scheduler server and its workers and clients ([`wire`]).
+//! command line, `fleet` the protocol between a scheduler server and its workers and clients ([`wire`]), `kube` the operator.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,7 +27,7 @@ pub mod cli;
 pub mod conformance;
 #[cfg(feature = "local")]
 pub mod host;
-#[cfg(feature = "fleet")]
+#[cfg(any(feature = "fleet", feature = "kube"))]
 pub mod telemetry;
 pub mod view;
 #[cfg(feature = "fleet")]

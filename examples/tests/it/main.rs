@@ -151,3 +151,41 @@ fn policies_are_reported_by_refusals_utilisation_and_stranded_share() {
         assert!(refused("best-fit") <= refused("spread"), "{table}");
     }
 }
+
+#[test]
+fn what_a_policy_does_with_a_trace_is_drawn_as_text_and_as_svg() {
+    let folder = tempfile::tempdir().unwrap();
+    let (svg, trace) = (folder.path().join("curves.svg"), folder.path().join("trace.csv"));
+    // A machine of 8000m runs either of the two for two minutes; the third fits nowhere until then.
+    let large = |arrival: u64, tenant: &str| format!("{arrival},{tenant},5,24000,1024,120000\n");
+    let lines: String = (0..11).map(|number| large(number * 1000, if number % 2 == 0 { "a" } else { "b" })).collect();
+    fs::write(&trace, lines).unwrap();
+    let said = output(env!("CARGO_BIN_EXE_fleet_policy"), &[Path::new("spread"), &svg, &trace]);
+    let rows: Vec<&str> = said.lines().collect();
+    assert_eq!(rows[0], "11 jobs under spread, a point a minute");
+    let curve = |title: &str| {
+        let row = rows.iter().find(|row| row.starts_with(title)).unwrap_or_else(|| panic!("{title}: {said}"));
+        row.split_whitespace().last().unwrap().chars().count()
+    };
+    // Ten fill the ten large machines at once, the eleventh waits for 110 s and ends after 240 s.
+    assert_eq!(["utilisation", "wait", "fairness"].map(curve), [5; 3], "{said}");
+    assert!(said.contains("wait ≤ 110 s"), "{said}");
+    let drawn = fs::read_to_string(&svg).unwrap();
+    assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
+    assert_eq!(drawn.matches("<polyline ").count(), 3);
+    assert_eq!(drawn, {
+        output(env!("CARGO_BIN_EXE_fleet_policy"), &[Path::new("spread"), &svg, &trace]);
+        fs::read_to_string(&svg).unwrap()
+    });
+    for (line, complaint) in [
+        ("0,a,5,24000,1024", "line 1: six fields are needed, found 5"),
+        ("arrival,a,5,1,1,1", "line 1: arrival is `arrival`, which is no whole number"),
+        ("0,a,10,1,1,1", "line 1"),
+    ] {
+        fs::write(&trace, line).unwrap();
+        let program = env!("CARGO_BIN_EXE_fleet_policy");
+        let refused = Command::new(program).args([Path::new("spread"), &svg, &trace]).output().unwrap();
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success() && told.contains(complaint), "{told}");
+    }
+}

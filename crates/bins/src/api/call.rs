@@ -66,6 +66,15 @@ impl Call {
         self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Labels of the query, each as `KEY=VALUE`.
+    pub(super) fn labels(&self) -> Result<Vec<(String, String)>, Error> {
+        let label = |text: &str| match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(wrong("label", "use KEY=VALUE")),
+        };
+        self.all("label").map(label).collect()
+    }
+
     /// The only value of a member of the query.
     pub(super) fn one(&self, name: &str) -> Result<Option<&str>, Error> {
         let mut all = self.all(name);

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use orlop_core::error::PortError;
-use orlop_core::id::TenantName;
-use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page, Token};
+use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page};
 use orlop_core::rate::Rate;
 
-use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
+use super::auth::{Bearer, Caller, Rates, Role, Scope};
+use super::known::{Known, stored};
 use super::route::Needs;
 use super::state::{Api, store};
 use crate::host::scheduler::{Error, Handle};
@@ -75,6 +75,7 @@ pub struct Guard {
     handle: Handle,
     metrics: Arc<Metrics>,
     rates: Rates,
+    known: Known,
     /// There is a token: everybody needs one.
     secured: AtomicBool,
     /// When a first token was last looked for.
@@ -87,7 +88,8 @@ impl Guard {
     /// # Errors
     /// The store cannot be asked whether there are tokens.
     pub(super) async fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates) -> Result<Self, PortError> {
-        let guard = Self { handle, metrics, rates, secured: AtomicBool::new(false), looked: AtomicU64::new(0) };
+        let (known, secured, looked) = (Known::default(), AtomicBool::new(false), AtomicU64::new(0));
+        let guard = Self { handle, metrics, rates, known, secured, looked };
         guard.look().await?;
         Ok(guard)
     }
@@ -97,8 +99,8 @@ impl Guard {
         let mut page = Page::first(MAX_PAGE);
         loop {
             let found = self.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await?;
-            let mut tokens = found.items.iter().filter_map(|entry| serde_json::from_str::<Token>(&entry.body).ok());
-            if tokens.any(|token| token.kind == ACCESS) {
+            // One that cannot be read may have been such a token: then nobody passes without one.
+            if found.items.iter().any(|entry| stored(entry).is_none_or(|token| token.kind == ACCESS)) {
                 self.secure();
                 return Ok(());
             }
@@ -128,6 +130,11 @@ impl Guard {
         self.secured.load(Ordering::SeqCst)
     }
 
+    /// Tokens were written: what was known of them is not good any more.
+    pub(super) fn tokens_changed(&self) {
+        self.known.forget();
+    }
+
     /// From now on everybody needs a token.
     pub(crate) fn secure(&self) {
         self.secured.store(true, Ordering::SeqCst);
@@ -153,7 +160,7 @@ impl Guard {
         let Ok(bearer) = Bearer::parse(text.trim()) else {
             return Err(self.stranger(origin, "this is no token; a token looks like orlop_<id>_<secret>"));
         };
-        let Some(caller) = self.known(&bearer).await? else {
+        let Some(caller) = self.known.caller(&self.handle, &bearer).await? else {
             return Err(self.stranger(origin, "this token is not known, has expired, or was revoked"));
         };
         self.rates.token(bearer.id(), self.handle.clock().monotonic()).map_err(too_fast)?;
@@ -167,27 +174,6 @@ impl Guard {
             Ok(()) => refused(Code::Unauthenticated, detail),
             Err(wait) => too_fast(wait),
         }
-    }
-
-    /// What a token means. The store is asked each time, so a revoked one ends at once.
-    async fn known(&self, bearer: &Bearer) -> Result<Option<Caller>, Error> {
-        use orlop_core::ports::fleet_store::Document as _;
-        let found =
-            self.handle.store().entry(Token::KIND, bearer.id().as_str()).await.map_err(|error| store(&error))?;
-        let Some(token) = found.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok()) else {
-            return Ok(None);
-        };
-        let matches = SecretHash::from_bytes(&token.hash).is_some_and(|hash| hash.matches(&bearer.hash()));
-        let over = token.revoked_at.is_some() || token.expires_at.is_some_and(|at| at <= self.handle.clock().wall());
-        if !matches || over || token.kind != ACCESS {
-            return Ok(None);
-        }
-        let Some(role) = Role::ALL.into_iter().find(|role| role.as_str() == token.role) else { return Ok(None) };
-        let scope = match token.tenants.iter().any(|name| name == "*") {
-            true => Scope::All,
-            false => Scope::Tenants(token.tenants.iter().filter_map(|name| name.parse::<TenantName>().ok()).collect()),
-        };
-        Ok(Some(Caller { token: Some(bearer.id().clone()), role, scope }))
     }
 }
 

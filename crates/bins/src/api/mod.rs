@@ -9,6 +9,7 @@ pub mod auth;
 mod call;
 mod cursor;
 mod guard;
+mod known;
 mod listen;
 mod openapi;
 mod replay;
@@ -25,6 +26,7 @@ mod view;
 
 pub(crate) use guard::JOIN;
 pub use guard::{Guard, Origin};
+pub(crate) use known::stored as stored_token;
 pub use listen::{Listener, listen};
 pub use openapi::document;
 pub use serve::router;

@@ -76,18 +76,24 @@ fn operation(
         operation = operation.request_body(Some(body.build()));
     }
     let (status, shape) = route.success;
-    let mut success = ResponseBuilder::new().description("Done");
-    match shape {
+    let content = match shape {
         Some(shape) => {
             let (with, schema) = shape(components);
             components = with;
-            success = success.content(route.media, Content::new(Some(schema)));
+            Some(schema)
         }
-        None if status == 200 => success = success.content(route.media, Content::new(Some(RefOr::T(text())))),
-        None => {}
+        None if status == 200 => Some(RefOr::T(text())),
+        None => None,
+    };
+    for status in [status].iter().chain(route.also) {
+        let mut success = ResponseBuilder::new().description("Done");
+        if let Some(schema) = &content {
+            success = success.content(route.media, Content::new(Some(schema.clone())));
+        }
+        operation = operation.response(status.to_string(), success.build());
     }
     let refused = ResponseBuilder::new().description("Refused").content(PROBLEM_JSON, Content::new(Some(problem)));
-    operation = operation.response(status.to_string(), success.build()).response("default", refused.build());
+    operation = operation.response("default", refused.build());
     (operation, components)
 }
 

@@ -21,6 +21,7 @@ pub(super) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
     content: Content,
+    correlation: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ fn status(code: u16) -> StatusCode {
 
 impl Reply {
     fn new(code: u16, content: Content) -> Self {
-        Self { status: status(code), headers: HeaderMap::new(), content }
+        Self { status: status(code), headers: HeaderMap::new(), content, correlation: Vec::new() }
     }
 
     /// An answer with a body.
@@ -73,6 +74,17 @@ impl Reply {
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
         self
+    }
+
+    /// About work that its client calls so, where that is not the id of the request; for the audit trail.
+    pub(super) fn about(mut self, correlation: Vec<String>) -> Self {
+        self.correlation = correlation;
+        self
+    }
+
+    /// What its client calls the work it is about.
+    pub(super) fn correlation(&self) -> &[String] {
+        &self.correlation
     }
 
     /// With the address of what was made.

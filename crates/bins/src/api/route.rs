@@ -126,6 +126,8 @@ pub(super) struct Route {
     /// The body is bytes, not JSON.
     pub(super) raw: bool,
     pub(super) success: (u16, Option<Shape>),
+    /// Further statuses of good answers, of the same shape.
+    pub(super) also: &'static [u16],
     pub(super) media: &'static str,
     pub(super) repeat: Repeat,
     pub(super) handler: Handler,
@@ -144,6 +146,7 @@ impl Route {
             request: None,
             raw: false,
             success: (200, None),
+            also: &[],
             media: "application/json",
             repeat: Repeat::Kept,
             handler,
@@ -169,6 +172,11 @@ impl Route {
 
     pub(super) const fn gives(self, status: u16, answer: Shape) -> Self {
         Self { success: (status, Some(answer)), ..self }
+    }
+
+    /// Answers well with these too.
+    pub(super) const fn also(self, also: &'static [u16]) -> Self {
+        Self { also, ..self }
     }
 
     pub(super) const fn gives_nothing(self) -> Self {

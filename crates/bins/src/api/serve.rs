@@ -22,7 +22,7 @@ use super::BASE;
 use super::auth::Caller;
 use super::call::{Call, wrong};
 use super::guard::check_browser;
-use super::reply::{self, Answer};
+use super::reply::{self, Answer, Reply};
 use super::route::{Method, Repeat, Route};
 use super::state::Api;
 use super::table::{ROOT, ROUTES};
@@ -90,7 +90,7 @@ async fn serve(
             actor,
             tenant: who.as_ref().and_then(|caller| caller.tenant(None, &api.options.default_tenant)),
             action: route.name.into(),
-            target,
+            target: of_work(target, answer.as_ref().map(Reply::correlation).unwrap_or_default()),
             outcome: outcome.into(),
             request_id: Some(id.clone()),
         };
@@ -112,6 +112,11 @@ async fn serve(
     transport.http_requests.of([route.name, response.status().as_str()]).inc();
     transport.http_duration.of([route.name]).observe(began.elapsed().as_secs_f64());
     response
+}
+
+/// The target of a request with what its client calls the work, by which it is found in job, events and logs.
+fn of_work(target: String, correlation: &[String]) -> String {
+    if correlation.is_empty() { target } else { format!("{target} correlation_id={}", correlation.join(",")) }
 }
 
 async fn pass(

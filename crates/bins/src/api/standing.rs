@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::named::Named as _;
 use orlop_scheduler::engine::TenantView;
 
 use super::view::worker::band;
+use crate::host::scheduler::flows::Flows;
 use crate::host::scheduler::{BANDS, Handle, Snapshot, Status, WorkerPicture};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{FlowMetrics, Metrics};
 
 fn gauge(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -27,6 +30,21 @@ pub(super) fn look(metrics: &Metrics, handle: &Handle) {
     metrics.store.leader.set(i64::from(leads));
     metrics.store.epoch.set(gauge(snapshot.epoch.0));
     metrics.store.bus_subscribers.set(gauge(handle.listeners() as u64));
+}
+
+/// Takes what stands of flows into the metrics.
+pub(super) fn flows(metrics: &FlowMetrics, flows: &Flows) {
+    let standing = flows.standing();
+    for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
+        metrics.flows.of([phase.as_str()]).set(standing.flows.get(phase).copied().unwrap_or_default());
+    }
+    let steps = |phase: StepPhase| standing.steps.get(&phase).copied().unwrap_or_default();
+    for phase in StepPhase::ALL {
+        metrics.steps.of([phase.as_str()]).set(steps(*phase));
+    }
+    metrics.live_attempts.set(steps(StepPhase::Running));
+    metrics.approvals_pending.set(steps(StepPhase::PendingApproval));
+    metrics.ready.set(standing.ready);
 }
 
 fn workers(metrics: &Metrics, snapshot: &Snapshot) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::error::PortError;
 use orlop_core::id::{Epoch, TenantName};
-use orlop_core::ports::fleet_store::{AuditEntry, Record, Turn};
+use orlop_core::ports::fleet_store::{AuditEntry, Kind, Record, Turn};
 use orlop_core::rate::Rate;
 use orlop_core::time::Time;
 use ring::rand::SystemRandom;
@@ -165,7 +165,14 @@ impl Api {
     /// Writes records that are not the loop's: tokens, answers to repeated requests.
     pub(crate) async fn write(&self, records: Vec<Record>) -> Result<(), Error> {
         let epoch = self.epoch()?;
-        self.handle.store().commit(epoch, vec![Turn::new(records)]).await.map_err(|error| store(&error))
+        let token = |record: &Record| matches!(record, Record::Put(entry) if entry.kind == Kind::Token);
+        let tokens = records.iter().any(token);
+        let written = self.handle.store().commit(epoch, vec![Turn::new(records)]).await;
+        if tokens {
+            // Also where it failed: it may be written all the same.
+            self.guard.tokens_changed();
+        }
+        written.map_err(|error| store(&error))
     }
 }
 

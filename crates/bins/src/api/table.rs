@@ -4,15 +4,15 @@
 use super::auth::Role;
 use super::route::{BATCH, BODY, Method, Needs, Param, Repeat, Route, shape};
 use super::routes::{
-    again, artifacts, cancel, events, flows, jobs, join_tokens, logs, parts, pipelines, secrets, server, submit,
-    tenants, tokens, workers,
+    again, artifacts, cancel, events, flow_logs, flows, jobs, join_tokens, logs, parts, pipelines, secrets, server,
+    submit, tenants, tokens, workers,
 };
 use super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
 use super::view::explain::ExplainShape;
 use super::view::fleet::{Health, Stats, Version};
-use super::view::flow::{
-    CancelFlow, DagView, DecisionOrder, FlowAccepted, FlowList, FlowOrder, FlowOrdered, FlowView, NoOrder,
-    PipelineList, PipelineOrder, PipelineView, RetryFlow, StepView,
+use super::view::flow::{DagView, FlowAccepted, FlowList, FlowOrdered, FlowView, PipelineList, PipelineView, StepView};
+use super::view::flow_order::{
+    CancelFlow, DecisionOrder, FlowOrder, NoOrder, PipelineOrder, PipelineRun, PipelineVersion, RetryFlow,
 };
 use super::view::job::{
     AttemptList, CancelAnswer, CancelFilter, CancelOrder, ElementList, JobList, JobView, Submitted,
@@ -108,7 +108,8 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<ArtifactList>),
     Route::new(Method::Get, "/artifacts/{sha256}", VIEWER, by!(artifacts::content))
         .named("artifacts.get", "Gives the content of an artifact, or the `Range` of it that is asked for (206)")
-        .gives_text("application/octet-stream"),
+        .gives_text("application/octet-stream")
+        .also(&[206]),
     Route::new(Method::Post, "/uploads", SUBMITTER, by!(artifacts::begin))
         .named("uploads.begin", "Begins an upload, or says how far one is")
         .takes(BODY, shape::<NewUpload>)
@@ -135,7 +136,8 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Post, "/jobs/{id}/cancel", SUBMITTER, by!(cancel::one))
         .named("jobs.cancel", "Cancels a job, or elements of it; one that has ended stays as it is (200)")
         .takes(BODY, shape::<CancelOrder>)
-        .gives(202, shape::<CancelAnswer>),
+        .gives(202, shape::<CancelAnswer>)
+        .also(&[200]),
     Route::new(Method::Post, "/pipelines", SUBMITTER, by!(pipelines::create))
         .named("pipelines.create", "Keeps a definition of flows; an invalid one is refused with all that is wrong")
         .takes(BATCH, shape::<PipelineOrder>)
@@ -149,7 +151,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<PipelineView>),
     Route::new(Method::Put, "/pipelines/{id}", SUBMITTER, by!(pipelines::put))
         .named("pipelines.put", "Keeps a new version of a pipeline; running flows keep theirs")
-        .takes(BATCH, shape::<PipelineOrder>)
+        .takes(BATCH, shape::<PipelineVersion>)
         .gives(200, shape::<PipelineView>),
     Route::new(Method::Delete, "/pipelines/{id}", SUBMITTER, by!(pipelines::delete))
         .named("pipelines.delete", "Deletes a pipeline; its flows go on")
@@ -159,7 +161,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<DagView>),
     Route::new(Method::Post, "/pipelines/{id}/flows", SUBMITTER, by!(pipelines::run))
         .named("pipelines.run", "Begins a flow of a pipeline")
-        .takes(BODY, shape::<FlowOrder>)
+        .takes(BODY, shape::<PipelineRun>)
         .gives(202, shape::<FlowAccepted>),
     Route::new(Method::Post, "/flows", SUBMITTER, by!(flows::submit))
         .named("flows.submit", "Begins a flow of a definition in either form")
@@ -172,6 +174,7 @@ pub(super) const ROUTES: &[Route] = &[
             OF_TENANT,
             param("name", "Only of this name"),
             param("pipeline", "Only of the pipeline with this id"),
+            param("label", "Only with this label, KEY=VALUE (repeatable)"),
             param("since", "Only those submitted at this time or later, RFC 3339"),
             LIMIT,
             CURSOR,
@@ -190,19 +193,21 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Get, "/flows/{id}/steps/{step}", VIEWER, by!(flows::step))
         .named("flows.step", "Shows a step of a flow")
         .gives(200, shape::<StepView>),
-    Route::new(Method::Get, "/flows/{id}/logs", VIEWER, by!(flows::logs))
+    Route::new(Method::Get, "/flows/{id}/logs", VIEWER, by!(flow_logs::logs))
         .named("flows.logs", "What the steps of a flow wrote, each line behind `<step>/<attempt>`")
         .query(&[
             param("step", "Only of this step or instance"),
             param("attempt", "Only of this attempt"),
             param("failed", "Only of steps that failed"),
-            param("follow", "Goes on until each job has ended"),
+            param("since", "Only what was written at this time or later, RFC 3339"),
+            param("follow", "Goes on until the flow has ended, with steps that begin later"),
         ])
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Post, "/flows/{id}/cancel", SUBMITTER, by!(flows::cancel))
         .named("flows.cancel", "Ends a flow; one that has ended stays as it is (200)")
         .takes(BODY, shape::<CancelFlow>)
-        .gives(202, shape::<FlowOrdered>),
+        .gives(202, shape::<FlowOrdered>)
+        .also(&[200]),
     Route::new(Method::Post, "/flows/{id}/suspend", SUBMITTER, by!(flows::suspend))
         .named("flows.suspend", "Has a flow start nothing more")
         .takes(BODY, shape::<NoOrder>)
@@ -295,7 +300,8 @@ pub(super) const ROUTES: &[Route] = &[
         .named("secrets.put", "Stores a secret (201), or replaces it (204)")
         .query(TENANT)
         .takes(SECRET, shape::<NewSecret>)
-        .gives_nothing(),
+        .gives_nothing()
+        .also(&[201]),
     Route::new(Method::Delete, "/secrets/{name}", OPERATOR, by!(secrets::delete))
         .named("secrets.delete", "Deletes a secret; attempts that have it keep it")
         .query(TENANT)

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     }
     #[cfg(all(feature = "fleet", target_os = "linux"))]
     if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::host::step::ARGUMENT) {
-        return orlop::host::step::main(std::env::args_os().nth(2).map(Into::into), orlop::cli::SHIM);
+        return orlop::host::step::main(std::env::args_os().skip(2), orlop::cli::SHIM);
     }
     orlop::cli::main()
 }

@@ -40,22 +40,36 @@ pub(super) struct GraphArgs {
     pub name: Option<String>,
 }
 
+impl GraphArgs {
+    /// Whether it is about a file, not a run.
+    pub(super) fn is_file(&self) -> bool {
+        let path = Path::new(&self.subject);
+        path == Path::new("-") || path.is_file() || self.subject.contains(['/', '\\'])
+    }
+}
+
 /// Draws a graph.
 ///
 /// # Errors
 /// When there is neither such a file nor such a run.
 pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
-    let path = PathBuf::from(&args.subject);
-    let is_file = path == Path::new("-") || path.is_file() || args.subject.contains(['/', '\\']);
-    let (plan, status) = if is_file {
+    let (plan, status) = if args.is_file() {
+        let path = PathBuf::from(&args.subject);
         (manifest::one(&path, Limits::elsewhere(), args.name.as_deref())?.plan, None)
     } else {
         let stored = Stored::read(&args.place.existing(&args.subject)?).await?;
         let status = stored.status();
         (stored.plan, Some(status))
     };
-    let graph = Graph { plan: &plan, status: status.as_ref() };
-    let text = match args.output {
+    drawn(&Graph { plan: &plan, status: status.as_ref() }, args.output)
+}
+
+/// Prints a graph.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn drawn(graph: &Graph<'_>, form: Form) -> Result<Exit, Failure> {
+    let text = match form {
         Form::Text => graph.text(output::colour()),
         Form::Dot => graph.dot(),
         Form::Mermaid => graph.mermaid(),

@@ -15,14 +15,19 @@ pub(super) use crate::host::flow::{Definition as Loaded, flow_name};
 use crate::host::flow::definitions;
 use crate::host::local::{Backend, LocalSetup};
 
+/// What runs steps with a setup.
+#[must_use]
+pub(super) fn runtime(setup: &LocalSetup) -> Runtime {
+    match setup.backend {
+        Backend::Docker => Runtime::ByImage,
+        Backend::Process => Runtime::Process,
+    }
+}
+
 /// What a flow must keep to run on this machine with a setup.
 #[must_use]
 pub(super) fn limits(setup: &LocalSetup, strict: bool) -> Limits {
-    let runtime = match setup.backend {
-        Backend::Docker => Runtime::ByImage,
-        Backend::Process => Runtime::Process,
-    };
-    let mut target = Target::local(runtime);
+    let mut target = Target::local(runtime(setup));
     target.privileged = setup.allow_privileged;
     target.host_paths = setup.allow_host_path.iter().map(|path| path.display().to_string()).collect();
     let limits = Limits::at(target);

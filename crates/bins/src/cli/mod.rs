@@ -9,6 +9,7 @@ mod failure;
 mod fleet;
 mod get;
 mod graph;
+mod hardware;
 mod lines;
 mod list;
 mod logs;
@@ -65,6 +66,9 @@ enum Command {
     /// Flows: run, inspect and control them
     #[command(subcommand, arg_required_else_help = true)]
     Flow(Flow),
+    /// Hardware: what a need becomes on every substrate
+    #[command(subcommand, arg_required_else_help = true)]
+    Hardware(hardware::Hardware),
     #[cfg(feature = "fleet")]
     #[command(flatten)]
     Fleet(fleet::Fleet),
@@ -182,6 +186,7 @@ async fn dispatch(command: Command) -> Result<u8, Failure> {
             output::raw(&text).map(|_| Exit::Done)
         }
         Command::Flow(flow) => of_flow(flow).await,
+        Command::Hardware(verb) => hardware::run(verb),
     };
     exit.map(|exit| exit as u8)
 }
@@ -223,7 +228,9 @@ impl Flow {
             Self::Resume(args) | Self::Stop(args) | Self::Terminate(args) => &args.place,
             Self::Retry(args) => &args.place,
             Self::Delete(args) => &args.place,
-            Self::Graph(_) | Self::Plan(_) | Self::Validate(_) => return None,
+            Self::Graph(args) => &args.place,
+            Self::Plan(args) => &args.place,
+            Self::Validate(_) => return None,
         })
     }
 }

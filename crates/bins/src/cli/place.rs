@@ -29,8 +29,11 @@ pub(super) struct Place {
     #[arg(long, global = true, value_name = "URL", env = "ORLOP_SERVER", default_value = "http://127.0.0.1:7070")]
     pub server: String,
     /// File with the token for the fleet; else the variable ORLOP_TOKEN holds it
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", env = "ORLOP_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
+    /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
+    #[arg(long, global = true, value_name = "FILE", env = "ORLOP_CA_FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Tenant in the fleet
     #[arg(long, global = true, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,

@@ -9,6 +9,8 @@ use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, apply, init};
+use orlop_dag::manifest::Limits;
+use orlop_dag::manifest::substrate::Target;
 use orlop_dag::params::{FlowSource, InputSource, Scope, flow_source, input_source};
 use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::manifest::{self, Loaded};
 use super::output::{self, Format};
-use super::place::Place;
+use super::place::{Place, Where};
 use super::setup::{SetupArgs, pair};
 use crate::host::flow::{Subject, parameters};
 
@@ -49,7 +51,14 @@ pub(super) struct PlanArgs {
 /// When it is refused, or a parameter has no value.
 pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
     let setup = args.setup.setup()?;
-    let loaded = manifest::one(&args.file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
+    let limits = match args.place.target {
+        Where::Local => manifest::limits(&setup, args.strict),
+        Where::Fleet => {
+            let limits = Limits::at(Target::fleet(manifest::runtime(&setup)));
+            if args.strict { limits.strict() } else { limits }
+        }
+    };
+    let loaded = manifest::one(&args.file, limits, args.name.as_deref())?;
     let Loaded { manifest, plan } = loaded;
     let uid = "00000000-0000-4000-8000-000000000000".to_owned();
     let mut flow = manifest.flow.clone();

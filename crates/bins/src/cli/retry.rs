@@ -9,6 +9,7 @@ use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::spec::flow::RetryOf;
 use orlop_core::spec::status::ArtifactLocation;
+use orlop_dag::repeat::{Parent, imports};
 use serde_json::json;
 
 use super::drive::Drive;
@@ -20,7 +21,7 @@ use super::progress::Progress;
 use super::run::{New, cpus, start};
 use super::setup::pair;
 use super::stored::Stored;
-use crate::host::flow::{Parent, Submission, imports};
+use crate::host::flow::Submission;
 use crate::host::home::RunDir;
 
 /// Options of `orlop flow retry`.

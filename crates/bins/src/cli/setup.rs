@@ -68,8 +68,8 @@ impl SetupArgs {
             allow_host_path: self.allow_host_path.iter().map(directory).collect::<Result<_, _>>()?,
             allow_privileged: self.allow_privileged,
             job_backoff_default: self.job_backoff_default,
-            store_dir: None,
             artifact_max_bytes: self.artifact_max_bytes,
+            ..LocalSetup::default()
         })
     }
 }

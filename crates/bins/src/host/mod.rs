@@ -6,8 +6,12 @@ pub mod flow;
 #[cfg(unix)]
 pub mod gate;
 pub mod home;
+#[cfg(all(feature = "fleet", feature = "cli"))]
+mod layers;
 #[cfg(feature = "process")]
 pub mod local;
+#[cfg(feature = "kube")]
+pub mod operator;
 #[cfg(feature = "fleet")]
 pub mod scheduler;
 #[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]

@@ -1,3 +1,5 @@
-//! What the programs of the fleet tell about themselves: metrics. Owns names and units; decides nothing.
+//! What the programs tell about themselves: metrics and traces. Owns names and units; decides nothing.
 
 pub mod metrics;
+#[cfg(feature = "fleet")]
+pub mod trace;

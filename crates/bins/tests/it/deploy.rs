@@ -1,15 +1,22 @@
 //! What ships beside the programs: dashboards and alerts ask only for metrics and labels that exist, settings and units fit the
 //! programs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use orlop::telemetry::metrics::Metrics;
+use orlop::telemetry::metrics::{Described, Metrics, OperatorMetrics};
 use serde_json::Value;
 
-static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+static FLEET: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+static OPERATOR: LazyLock<OperatorMetrics> = LazyLock::new(OperatorMetrics::new);
+
+/// The metrics that a file asks for: those of the fleet, or of the operator.
+fn metrics_of(path: &Path) -> &'static BTreeMap<String, Described> {
+    let operator = path.file_name().is_some_and(|name| name.to_str().is_some_and(|name| name.contains("operator")));
+    if operator { OPERATOR.names() } else { FLEET.names() }
+}
 
 /// Labels that the scraper adds, and that functions of the query language make.
 const FOREIGN: [&str; 3] = ["instance", "job", "le"];
@@ -32,7 +39,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What a query asks for and nobody has: metrics by name, and labels that none of its metrics carries.
-fn unknown(expression: &str) -> Vec<String> {
+fn unknown(known: &BTreeMap<String, Described>, expression: &str) -> Vec<String> {
     let mut bare = String::new();
     let mut inside = false;
     for c in expression.chars() {
@@ -42,15 +49,12 @@ fn unknown(expression: &str) -> Vec<String> {
     }
     let metrics: BTreeSet<_> =
         words(&bare).filter(|word| word.starts_with("orlop_") || word.starts_with("process_")).collect();
-    let mut found: Vec<_> = metrics
-        .iter()
-        .filter(|name| !METRICS.names().contains_key(**name))
-        .map(|name| format!("metric {name}"))
-        .collect();
+    let mut found: Vec<_> =
+        metrics.iter().filter(|name| !known.contains_key(**name)).map(|name| format!("metric {name}")).collect();
     if metrics.is_empty() {
         found.push("no metric at all".to_owned());
     }
-    let known = metrics.iter().filter_map(|name| METRICS.names().get(*name)).flat_map(|metric| &metric.labels);
+    let known = metrics.iter().filter_map(|name| known.get(*name)).flat_map(|metric| &metric.labels);
     let known: BTreeSet<_> = known.copied().chain(FOREIGN).collect();
     let listed = ["by (", "on ("].into_iter().flat_map(|opening| bare.split(opening).skip(1));
     let listed = listed.filter_map(|rest| rest.split(')').next()).flat_map(words);
@@ -63,6 +67,7 @@ fn unknown(expression: &str) -> Vec<String> {
 
 #[test]
 fn a_query_for_what_does_not_exist_is_found() {
+    let unknown = |expression| unknown(FLEET.names(), expression);
     assert_eq!(unknown("sum by (state) (orlop_workers_total)"), Vec::<String>::new());
     assert_eq!(unknown("rate(orlop_job_execution_duration_bucket{tenant=~\"a|orlop_x\"}[5m])"), Vec::<String>::new());
     assert_eq!(unknown("rate(orlop_nothing_total[5m])"), ["metric orlop_nothing_total"]);
@@ -93,18 +98,19 @@ fn s5_6_dashboards_query_only_metrics_that_exist() {
             }
             for target in panel["targets"].as_array().unwrap() {
                 let expression = target["expr"].as_str().unwrap();
-                assert_eq!(unknown(expression), Vec::<String>::new(), "{uid}: {title}: {expression}");
+                let found = unknown(metrics_of(&path), expression);
+                assert_eq!(found, Vec::<String>::new(), "{uid}: {title}: {expression}");
             }
         }
         for variable in board["templating"]["list"].as_array().unwrap() {
             if let Some(query) = variable["definition"].as_str() {
                 let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).unwrap();
                 let (metric, label) = inner.split_once(", ").unwrap();
-                assert!(METRICS.names()[metric].labels.contains(&label), "{uid}: {query}");
+                assert!(metrics_of(&path)[metric].labels.contains(&label), "{uid}: {query}");
             }
         }
     }
-    let drawn = ["Job Performance", "Resource Utilization", "Scheduler Health", "Worker Overview"];
+    let drawn = ["Job Performance", "Operator", "Resource Utilization", "Scheduler Health", "Worker Overview"];
     assert_eq!(titles.into_iter().collect::<Vec<_>>(), drawn.map(|title| format!("Orlop / {title}")));
 }
 
@@ -116,7 +122,7 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
         let rules: Value = serde_saphyr::from_str(&text).unwrap();
         for rule in rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()) {
             let expression = rule["expr"].as_str().unwrap();
-            assert_eq!(unknown(expression), Vec::<String>::new(), "{rule}");
+            assert_eq!(unknown(metrics_of(&path), expression), Vec::<String>::new(), "{rule}");
             let Some(name) = rule["alert"].as_str() else { continue };
             assert!(alerts.insert(name.to_owned()), "{name} stands twice");
             assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
@@ -132,6 +138,7 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
 fn program(name: &str) -> Option<&'static str> {
     match name {
         "orlop" => Some(env!("CARGO_BIN_EXE_orlop")),
+        "orlop-operator" => Some(env!("CARGO_BIN_EXE_orlop-operator")),
         "orlop-scheduler" => Some(env!("CARGO_BIN_EXE_orlop-scheduler")),
         "orlop-worker" => Some(env!("CARGO_BIN_EXE_orlop-worker")),
         _ => None,
@@ -215,7 +222,7 @@ fn s9_the_image_runs_as_nobody_and_holds_our_programs() {
     assert!(last.starts_with("scratch"), "nothing but our programs is in the image: {last}");
     let user = last.lines().find_map(|line| line.strip_prefix("USER ")).unwrap();
     assert!(!user.starts_with("0") && !user.contains("root"), "{user}");
-    for name in ["orlop", "orlop-scheduler", "orlop-worker"] {
+    for name in ["orlop", "orlop-operator", "orlop-scheduler", "orlop-worker"] {
         assert!(program(name).is_some());
         assert!(last.contains(&format!("/src/target/release/{name} ")), "{name} is copied");
     }

@@ -3,12 +3,18 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used, reason = "tests fail by panic")]
 
 mod cli;
+#[cfg(all(feature = "postgres", feature = "nats"))]
+mod compose;
 #[cfg(feature = "testing")]
 mod conformance;
-#[cfg(feature = "fleet")]
+#[cfg(all(feature = "fleet", feature = "kube"))]
 mod deploy;
+#[cfg(all(feature = "fleet", feature = "kube"))]
+mod deploy_kubernetes;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod image;
 mod kill;
+#[cfg(all(feature = "kube", feature = "testing"))]
+mod operator;
 mod tidy;

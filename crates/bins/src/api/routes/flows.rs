@@ -4,11 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use bytes::Bytes;
-use futures::stream;
-use orlop_core::attempt::AttemptKey;
-use orlop_core::id::{JobId, TenantName};
+use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::spec::status::Decision;
 
@@ -18,16 +14,14 @@ use super::super::call::{Call, not_found, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
-use super::super::view::flow::{
-    CancelFlow, DecisionOrder, FlowAccepted, FlowList, FlowOrder, FlowOrdered, FlowView, NoOrder, RetryFlow, StepView,
-    flow_state,
-};
+use super::super::view::flow::{FlowAccepted, FlowList, FlowOrdered, FlowView, StepView, flow_state};
+use super::super::view::flow_order::{CancelFlow, DecisionOrder, FlowOrder, NoOrder, RetryFlow};
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
+use crate::host::scheduler::Error;
 use crate::host::scheduler::flows::{
-    Accepted, Again, Decider, Driver, Known, NewFlow, ServerFleet, definition_text, read_definition,
+    Accepted, Again, Decider, Driver, Known, NewFlow, definition_text, read_definition,
 };
-use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader};
 use crate::wire::problem::{Code, Problem};
 
 /// The longest wait of one request.
@@ -105,7 +99,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let states: Vec<&str> = call.all("state").flat_map(|text| text.split(',')).collect();
     let (name, pipeline) = (call.one("name")?, call.one("pipeline")?);
-    let since = call.read("since")?;
+    let (since, labels) = (call.read("since")?, call.labels()?);
     let passes = |known: &Known| {
         let (document, cancelled) = (&known.document, known.cancelled);
         let state = flow_state(&document.phase, cancelled);
@@ -114,6 +108,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
             && name.is_none_or(|name| document.name == name)
             && pipeline.is_none_or(|id| document.pipeline.as_ref().is_some_and(|(known, _)| known == id))
             && since.is_none_or(|since| document.created_at >= since)
+            && labels.iter().all(|(key, value)| known.labels.get(key) == Some(value))
     };
     let page = (call.cursor::<String>("flows")?, call.limit()?);
     let found = api.flows.list(call.tenants()?, page, passes).await?;
@@ -206,107 +201,4 @@ async fn decide(api: &Api, call: &Call, decision: Decision) -> Answer {
     };
     api.flows.decide(&flow, call.part("step"), decision, (decider, reason)).await?;
     Reply::json(202, &FlowOrdered { id: flow.id, taken: true })
-}
-
-/// An attempt whose log is shown.
-struct Log {
-    prefix: String,
-    job: JobId,
-}
-
-/// GET /flows/{id}/logs
-pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
-    let follow = call.switch("follow")?;
-    let (step, attempt) = (call.one("step")?.map(str::to_owned), call.read::<u32>("attempt")?);
-    let flow = api.flow(&call).await?;
-    let read = api.flows.read(flow.clone()).await?;
-    let failed: Option<Vec<String>> = call.switch("failed")?.then(|| {
-        let steps = read.status().steps;
-        steps.iter().filter(|step| step_failed(step)).map(|step| step.name.clone()).collect()
-    });
-    let fleet = ServerFleet::new(api.handle.clone(), flow.tenant.clone());
-    let jobs = crate::host::flow::fleet::StepFleet::of_flow(&fleet, &flow.id).await;
-    let mut jobs = jobs.map_err(|error| super::super::state::store(&error))?;
-    let wanted = step.as_deref().map(|step| read.internal(step).to_owned());
-    jobs.retain(|(key, _)| {
-        let instance = key.instance();
-        wanted.as_deref().is_none_or(|step| *key.step == *step || instance == step)
-            && attempt.is_none_or(|attempt| key.attempt == attempt)
-            && failed.as_ref().is_none_or(|failed| failed.contains(&instance))
-    });
-    jobs.sort_by_key(|(_, job)| *job);
-    let prefix = |key: &AttemptKey| {
-        let item = key.item.map(|item| format!("-i{item}")).unwrap_or_default();
-        format!("{}{item}/{} ", read.shown(&key.step), key.attempt)
-    };
-    let logs: Vec<Log> = jobs.iter().map(|(key, job)| Log { prefix: prefix(key), job: *job }).collect();
-    let pieces =
-        stream::unfold((api, logs.into_iter(), None, follow), |(api, mut logs, mut open, follow)| async move {
-            loop {
-                let (log, mut lines): (Log, Lines) = match open.take() {
-                    Some(open) => open,
-                    None => {
-                        let log: Log = logs.next()?;
-                        let order = LogOrder { follow, ..LogOrder::of(log.job) };
-                        match LogReader::open(api.handle.clone(), api.stop.clone(), order).await {
-                            Ok(reader) => (log, Lines { reader, rest: Vec::new() }),
-                            // It has not begun.
-                            Err(error) if error.code == Code::NotFound => continue,
-                            Err(error) => {
-                                return Some((
-                                    Err(std::io::Error::other(error.detail)),
-                                    (api, Vec::new().into_iter(), None, follow),
-                                ));
-                            }
-                        }
-                    }
-                };
-                match lines.next(&log.prefix).await {
-                    Ok(Some(text)) if text.is_empty() => open = Some((log, lines)),
-                    Ok(Some(text)) => return Some((Ok(Bytes::from(text)), (api, logs, Some((log, lines)), follow))),
-                    Ok(None) => {}
-                    Err(error) => return Some((Err(error), (api, Vec::new().into_iter(), None, follow))),
-                }
-            }
-        });
-    Ok(Reply::stream("text/plain; charset=utf-8", Body::from_stream(pieces)))
-}
-
-fn step_failed(step: &orlop_core::spec::status::StepStatus) -> bool {
-    step.phase == orlop_core::machine::step::StepPhase::Failed
-}
-
-/// A log line by line.
-struct Lines {
-    reader: LogReader,
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    /// Lines with a prefix, as soon as there are any; none at the end.
-    async fn next(&mut self, prefix: &str) -> Result<Option<Vec<u8>>, std::io::Error> {
-        let news = self.reader.next().await.map_err(|error| std::io::Error::other(error.detail))?;
-        match news {
-            Some(LogNews::Chunks(chunks)) => {
-                chunks.iter().for_each(|chunk| self.rest.extend_from_slice(&chunk.data));
-                let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-                let whole: Vec<u8> = self.rest.drain(..end).collect();
-                Ok(Some(prefixed(prefix, &whole)))
-            }
-            Some(LogNews::End(_)) | None if self.rest.is_empty() => Ok(None),
-            Some(LogNews::End(_)) | None => {
-                let last = std::mem::take(&mut self.rest);
-                Ok(Some(prefixed(prefix, &last)))
-            }
-        }
-    }
-}
-
-fn prefixed(prefix: &str, lines: &[u8]) -> Vec<u8> {
-    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
-    if lines.is_empty() {
-        return Vec::new();
-    }
-    let each = lines.split(|byte| *byte == b'\n');
-    each.flat_map(|line| [prefix.as_bytes(), line, b"\n"].concat()).collect()
 }

@@ -33,10 +33,6 @@ pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Resu
 }
 
 fn filter(call: &Call) -> Result<JobFilter, Error> {
-    let label = |text: &str| match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(wrong("label", "use KEY=VALUE")),
-    };
     let order = match call.one("order")? {
         None | Some("newest") => Order::Descending,
         Some("oldest") => Order::Ascending,
@@ -45,7 +41,7 @@ fn filter(call: &Call) -> Result<JobFilter, Error> {
     Ok(JobFilter {
         tenants: call.tenants()?,
         states: states(call.all("state"))?,
-        labels: call.all("label").map(label).collect::<Result<_, _>>()?,
+        labels: call.labels()?,
         since: call.read("since")?,
         flow: call.one("flow")?.map(str::to_owned),
         order,

@@ -4,6 +4,7 @@ pub(super) mod again;
 pub(super) mod artifacts;
 pub(super) mod cancel;
 pub(super) mod events;
+pub(super) mod flow_logs;
 pub(super) mod flows;
 pub(super) mod jobs;
 pub(super) mod join_tokens;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use orlop_core::id::TenantName;
 use orlop_dag::plan::Plan;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::super::BASE;
 use super::super::call::{Call, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
-use super::super::view::flow::{DagView, EdgeView, FlowOrder, NodeView, PipelineList, PipelineOrder, PipelineView};
+use super::super::view::flow::{DagView, EdgeView, NodeView, PipelineList, PipelineView};
+use super::super::view::flow_order::{PipelineOrder, PipelineRun, PipelineVersion};
 use super::flows::{backend, begin, owner};
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
@@ -20,17 +22,15 @@ use crate::host::scheduler::Error;
 use crate::host::scheduler::flows::{definition_text, read_definition};
 
 /// What an order for a pipeline holds: the definition alone, or an object around it.
-fn order(call: &Call) -> Result<PipelineOrder, Error> {
+fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Error> {
     let body = call.value()?;
-    if body.get("definition").is_some() {
-        return serde_json::from_value(body).map_err(|error| wrong("", error.to_string()));
-    }
-    Ok(PipelineOrder { definition: body, tenant: None })
+    let around = if body.get("definition").is_some() { body } else { json!({ "definition": body }) };
+    serde_json::from_value(around).map_err(|error| wrong("", error.to_string()))
 }
 
 /// POST /pipelines
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
-    let order = order(&call)?;
+    let order: PipelineOrder = order(&call)?;
     let tenant = owner(&api, &call, order.tenant.as_deref())?;
     let pipeline = api.flows.create_pipeline(tenant, order.definition).await?;
     let place = format!("{BASE}/pipelines/{}", pipeline.id);
@@ -55,10 +55,7 @@ pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
 
 /// PUT /pipelines/{id}
 pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
-    let (order, known) = (order(&call)?, call.if_match()?);
-    if order.tenant.is_some() {
-        return Err(wrong("tenant", "a pipeline stays whose it is"));
-    }
+    let (order, known): (PipelineVersion, _) = (order(&call)?, call.if_match()?);
     let tenants = visible(&call);
     let pipeline = api.flows.update_pipeline(call.part("id"), tenants.as_deref(), (known, order.definition)).await?;
     let version = u64::from(pipeline.version);
@@ -81,14 +78,11 @@ pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
 
 /// POST /pipelines/{id}/flows
 pub(in super::super) async fn run(api: Arc<Api>, call: Call) -> Answer {
-    let order: FlowOrder = call.json_or_default()?;
-    if order.definition != Value::Null || order.tenant.is_some() {
-        return Err(wrong("", "a run of a pipeline has its definition and its tenant"));
-    }
+    let order: PipelineRun = call.json_or_default()?;
     let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
     let definition = read_definition(&definition_text(&pipeline.definition), backend(order.backend.as_deref())?)?;
     let of = (pipeline.tenant, Some((pipeline.id, pipeline.version)));
-    begin(&api, &call, &definition, (order, of)).await
+    begin(&api, &call, &definition, (order.into(), of)).await
 }
 
 fn visible(call: &Call) -> Option<Vec<TenantName>> {

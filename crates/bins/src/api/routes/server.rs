@@ -3,15 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_core::time::Time;
+use orlop_scheduler::engine::{BlockedQueue, TenantQueue};
+use orlop_scheduler::job::Band;
+
+use super::super::auth::Caller;
 use super::super::call::Call;
 use super::super::openapi;
 use super::super::reply::{Answer, Reply};
 use super::super::standing;
 use super::super::state::Api;
-use super::super::view::fleet::{Allocation, Health, Stats, Version};
+use super::super::view::fleet::{
+    Allocation, BandQueue, BlockedView, Health, Stats, TenantQueueView, TotalsView, Version,
+};
 use super::super::view::tenant::UsageView;
 use super::super::view::time;
-use crate::host::scheduler::{Snapshot, Status};
+use crate::host::scheduler::{BANDS, Snapshot, Status};
 use crate::wire::problem::{Code, Problem};
 
 /// What messages about attempts are worth, in the order in which they are counted.
@@ -34,10 +41,58 @@ fn workers(snapshot: &Snapshot) -> BTreeMap<String, u64> {
     states
 }
 
+/// What waits by band.
+fn bands(snapshot: &Snapshot) -> Vec<BandQueue> {
+    let waiting = &snapshot.waiting;
+    let of = |counts: &[u64; 3], band: usize| counts.get(band).copied().unwrap_or_default();
+    let row = |(number, band): (usize, &'static str)| BandQueue {
+        band,
+        ready: of(&waiting.ready, number),
+        blocked: of(&waiting.blocked, number),
+        quota: of(&waiting.quota, number),
+        pending: of(&snapshot.gated, number),
+    };
+    BANDS.into_iter().enumerate().map(row).collect()
+}
+
+fn band(band: Band) -> &'static str {
+    BANDS.get(band.index()).copied().unwrap_or_default()
+}
+
+/// What waits of the tenants that a caller sees.
+fn queues(snapshot: &Snapshot, caller: &Caller) -> Vec<TenantQueueView> {
+    let seen = snapshot.queues.iter().filter(|queue| caller.sees(&queue.tenant));
+    let row = |queue: &TenantQueue| TenantQueueView {
+        tenant: queue.tenant.to_string(),
+        band: band(queue.band),
+        ready: queue.ready,
+        blocked: queue.blocked,
+        quota: queue.quota,
+    };
+    seen.map(row).collect()
+}
+
+/// What fits nowhere, of the tenants that a caller sees.
+fn blocked(snapshot: &Snapshot, caller: &Caller) -> Vec<BlockedView> {
+    let seen = snapshot.blocked.iter().filter(|(queue, _)| caller.sees(&queue.tenant));
+    let row = |(queue, since): &(BlockedQueue, Time)| BlockedView {
+        tenant: queue.tenant.to_string(),
+        band: band(queue.band),
+        jobs: queue.jobs,
+        first: queue.first.to_string(),
+        since: time(*since),
+        cpu_m: queue.resources.cpu_m,
+        memory_bytes: queue.resources.memory_bytes,
+        gpus: queue.resources.gpus.count,
+    };
+    seen.map(row).collect()
+}
+
 /// GET /stats
 pub(in super::super) async fn stats(api: Arc<Api>, call: Call) -> Answer {
     let snapshot = api.handle.snapshot();
     let fleet = &snapshot.fleet;
+    let stored = api.handle.artifact_bytes().await?;
     let seen = snapshot.tenants.iter().filter(|(name, _)| call.caller.sees(name));
     let stats = Stats {
         status: word(&api.handle.status()),
@@ -53,7 +108,15 @@ pub(in super::super) async fn stats(api: Arc<Api>, call: Call) -> Answer {
             above: fleet.above,
         },
         workers: workers(&snapshot),
-        tenants: seen.map(|(name, known)| UsageView::of(name, Some(known))).collect(),
+        tenants: seen.map(|(name, known)| UsageView::of(name, Some(known), &stored)).collect(),
+        bands: bands(&snapshot),
+        queues: queues(&snapshot, &call.caller),
+        blocked: blocked(&snapshot, &call.caller),
+        totals: TotalsView {
+            submitted: snapshot.totals.submitted,
+            started: snapshot.totals.started,
+            ended: snapshot.totals.ended,
+        },
         verdicts: VERDICTS.into_iter().zip(snapshot.verdicts).collect(),
     };
     Reply::json(200, &stats)
@@ -89,6 +152,7 @@ pub(in super::super) async fn openapi(_: Arc<Api>, _: Call) -> Answer {
 /// GET /metrics
 pub(in super::super) async fn metrics(api: Arc<Api>, _: Call) -> Answer {
     standing::look(&api.metrics, &api.handle);
+    standing::flows(&api.metrics.flows, &api.flows);
     let text = api.metrics.text();
     let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))

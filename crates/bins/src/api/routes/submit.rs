@@ -1,5 +1,6 @@
 //! Submits: one job, or up to 10 000 that are taken all or none. Owns reading them and whose they are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::ports::fleet_store::IdempotencyKey;
@@ -18,6 +19,9 @@ use crate::wire::problem::{Code, FieldError, Problem};
 
 /// The most jobs of one request.
 const JOBS: usize = 10_000;
+
+/// Correlation ids of one request that are kept in the audit trail.
+const AUDITED: usize = 16;
 
 /// The specifications of a body, each with its place in it.
 fn specs(body: &Value) -> Result<Vec<(String, JobSpec)>, Error> {
@@ -70,14 +74,19 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let single = body.get("jobs").is_none();
     let specs = specs(&body)?;
     let traceparent = call.headers.get("traceparent").and_then(|value| value.to_str().ok());
-    let traceparent = traceparent.filter(|text| text.len() <= 256);
+    let request = api.handle.traced(traceparent.filter(|text| text.len() <= 256));
     let (mut jobs, mut first) = (Vec::with_capacity(specs.len()), None);
+    let mut correlation = BTreeSet::new();
     for (place, mut spec) in specs {
         let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
-        spec.correlation_id.get_or_insert_with(|| call.request_id.clone());
-        api.handle.complete(&mut spec);
+        match &spec.correlation_id {
+            Some(own) if correlation.len() < AUDITED => drop(correlation.insert(own.clone())),
+            Some(_) => {}
+            None => spec.correlation_id = Some(call.request_id.clone()),
+        }
+        api.handle.complete(&tenant, &mut spec);
         api.handle.pin_inputs(&tenant, &mut spec, &place).await?;
-        let submission = Submission::of(&spec, &tenant, traceparent);
+        let submission = Submission::of(&spec, &tenant, request.traceparent());
         jobs.push(submission.map_err(|error| wrong(&place, error.to_string()))?);
         first.get_or_insert(tenant);
     }
@@ -89,10 +98,12 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         _ => None,
     };
     let taken = api.handle.submit(Batch { jobs, once }).await?;
+    api.handle.submitted(request, &taken, &call.request_id);
     let ids: Vec<String> = taken.jobs.iter().map(ToString::to_string).collect();
     let id = ids.first().filter(|_| single).cloned();
     let place = id.as_ref().map(|id| format!("{BASE}/jobs/{id}"));
     let reply = Reply::json(202, &Submitted { id, ids, warnings: taken.warnings })?;
+    let reply = reply.about(correlation.into_iter().collect());
     let reply = match place {
         Some(place) => reply.at(&place),
         None => reply,

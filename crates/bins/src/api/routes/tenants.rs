@@ -160,7 +160,7 @@ pub(in super::super) async fn close(api: Arc<Api>, call: Call) -> Answer {
     let _turn = api.tenants.lock().await;
     let tenant = api.tenant(&call).await?;
     call.check_revision(tenant.revision)?;
-    let live = api.handle.snapshot().tenants.get(&tenant.name).map_or(0, |known| known.active);
+    let live = api.handle.picture()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
     if live > 0 {
         let text = format!("tenant `{}` has {live} jobs that have not ended; cancel them first", tenant.name);
         return Err(Box::new(Problem::new(Code::Conflict, text)));
@@ -191,6 +191,7 @@ pub(in super::super) async fn put_quota(api: Arc<Api>, call: Call) -> Answer {
 /// GET /tenants/{name}/usage
 pub(in super::super) async fn usage(api: Arc<Api>, call: Call) -> Answer {
     let tenant = api.tenant(&call).await?;
-    let snapshot = api.handle.snapshot();
-    Reply::json(200, &UsageView::of(&tenant.name, snapshot.tenants.get(&tenant.name)))
+    let snapshot = api.handle.picture()?;
+    let stored = api.handle.artifact_bytes().await?;
+    Reply::json(200, &UsageView::of(&tenant.name, snapshot.tenants.get(&tenant.name), &stored))
 }

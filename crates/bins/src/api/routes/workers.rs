@@ -15,6 +15,9 @@ use super::super::state::Api;
 use super::super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
 use crate::host::scheduler::{Error, WorkerOrder, WorkerPicture};
 
+/// The longest reason of a drain, in characters.
+const REASON: usize = 256;
+
 /// Whether a caller may see a worker: one that takes only jobs of others is none of its business.
 fn sees(caller: &Caller, picture: &WorkerPicture) -> bool {
     let whose = &picture.capabilities.tenants;
@@ -31,7 +34,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
         words.map(|word| word.parse().map_err(|error| wrong("state", format!("{error}")))).collect::<Result<_, _>>()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;
-    let snapshot = api.handle.snapshot();
+    let snapshot = api.handle.picture()?;
     let passes = |picture: &WorkerPicture| {
         sees(&call.caller, picture) && (states.is_empty() || states.contains(&picture.view.state))
     };
@@ -45,7 +48,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 
 fn known(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let id: WorkerId = call.id("id", "worker")?;
-    let snapshot = api.handle.snapshot();
+    let snapshot = api.handle.picture()?;
     // One that the latest picture lacks may be new: the loop knows.
     match snapshot.workers.get(&id) {
         Some(picture) if !sees(&call.caller, picture) => Err(not_found(format_args!("worker `{id}`"))),
@@ -56,7 +59,7 @@ fn known(api: &Api, call: &Call) -> Result<WorkerId, Error> {
 /// GET /workers/{id}
 pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     let id = known(&api, &call)?;
-    let snapshot = api.handle.snapshot();
+    let snapshot = api.handle.picture()?;
     let picture = snapshot.workers.get(&id).ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
     Reply::json(200, &WorkerView::from(picture))
 }
@@ -82,7 +85,11 @@ pub(in super::super) async fn drain(api: Arc<Api>, call: Call) -> Answer {
     };
     let millis = |left: std::time::Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     let deadline = left.map(|left| clock.monotonic().saturating_add(millis(left)));
-    order(&api, &call, WorkerOrder::Drain(DrainOrder { deadline, host_shutdown: false }), "drain").await
+    let reason = request.reason.unwrap_or_default();
+    if reason.chars().count() > REASON || reason.chars().any(char::is_control) {
+        return Err(wrong("reason", format!("use one line of at most {REASON} characters")));
+    }
+    order(&api, &call, WorkerOrder::Drain(DrainOrder { deadline, host_shutdown: false }, reason), "drain").await
 }
 
 /// POST /workers/{id}/undrain

@@ -1,6 +1,7 @@
 //! A server with its interface for a test, and requests to it. Owns starting it and reading answers.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
+use orlop_cloud::artifact::Shelf;
+use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::rate::Rate;
 use orlop_core::testing::fleet_store::MemoryFleet;
@@ -17,7 +20,7 @@ use tower::ServiceExt as _;
 
 use crate::api::{Api, Options, router};
 use crate::host::scheduler::clock::MachineClock;
-use crate::host::scheduler::{Options as ServerOptions, Server, Status};
+use crate::host::scheduler::{Options as ServerOptions, SecretPlace, Server, Status};
 use crate::telemetry::metrics::Metrics;
 
 /// How long a test waits for what must come.
@@ -114,9 +117,30 @@ impl Bed {
 
     pub(super) async fn with(change: impl FnOnce(Options) -> Options) -> Self {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
+        Self::start(store, ServerOptions::default(), change).await
+    }
+
+    /// A server that has everything: logs, artifacts and secrets, in a folder.
+    pub(super) async fn full(folder: &Path) -> Self {
+        let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
+        let options = ServerOptions {
+            logs: Some(LogStore::open(folder.join("logs"), LogOptions::default()).unwrap()),
+            artifacts: Some(Shelf::open(&folder.join("artifacts")).unwrap()),
+            secrets: SecretPlace::KeyFile(folder.join("key")).open(store.clone()).unwrap(),
+            ..ServerOptions::default()
+        };
+        let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
+        Self::start(store, options, |options| Options { rate: fast, address_rate: fast, ..options }).await
+    }
+
+    async fn start(
+        store: Arc<dyn FleetStore>,
+        options: ServerOptions,
+        change: impl FnOnce(Options) -> Options,
+    ) -> Self {
         let runtime = tokio::runtime::Handle::current();
         let clock = Arc::new(MachineClock::default());
-        let server = Server::start(store, clock, ServerOptions::default(), runtime).unwrap();
+        let server = Server::start(store, clock, options, runtime).unwrap();
         let began = std::time::Instant::now();
         while !matches!(server.handle().status(), Status::Leading { .. }) {
             assert!(began.elapsed() < SOON, "the server does not lead");
@@ -135,8 +159,7 @@ impl Bed {
     pub(super) async fn try_ask(&self, ask: Ask) -> Option<Answer> {
         let response: Response<Body> = self.router.clone().oneshot(ask.request()?).await.unwrap();
         let (head, body) = response.into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = text_of(body).await;
         Some(Answer { status: head.status.as_u16(), headers: head.headers, text })
     }
 
@@ -149,8 +172,16 @@ impl Bed {
 
     /// Asks, and does not read the body of a good answer.
     pub(super) async fn head(&self, ask: Ask) -> Answer {
-        let response = self.router.clone().oneshot(ask.request().unwrap()).await.unwrap();
-        Answer { status: response.status().as_u16(), headers: response.headers().clone(), text: String::new() }
+        self.try_head(ask).await.expect("a request")
+    }
+
+    /// The same; none where no such request can be made.
+    pub(super) async fn try_head(&self, ask: Ask) -> Option<Answer> {
+        let response = self.router.clone().oneshot(ask.request()?).await.unwrap();
+        let (head, body) = response.into_parts();
+        let status = head.status.as_u16();
+        let text = if status < 400 { String::new() } else { text_of(body).await };
+        Some(Answer { status, headers: head.headers, text })
     }
 
     /// Ends streams, as the end of the listener does.
@@ -185,6 +216,10 @@ impl Bed {
         assert_eq!(answer.status, 201, "{}", answer.text);
         answer.body()["token"].as_str().unwrap().to_owned()
     }
+}
+
+async fn text_of(body: Body) -> String {
+    String::from_utf8_lossy(&body.collect().await.unwrap().to_bytes()).into_owned()
 }
 
 /// A job that starts nothing, with fields on top.

@@ -4,6 +4,7 @@ mod access;
 mod bed;
 mod document;
 mod flows;
+mod fuzz;
 mod jobs;
 mod tenants;
 mod torture;

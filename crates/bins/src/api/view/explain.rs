@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The shape of an explanation.
@@ -12,12 +12,36 @@ pub(crate) enum ExplainShape {}
 
 impl PartialSchema for ExplainShape {
     fn schema() -> RefOr<Schema> {
-        let text = |help: &str| ObjectBuilder::new().schema_type(Type::String).description(Some(help)).build();
+        let of = |kinds: &[Type], help: &str| {
+            let kinds = match kinds {
+                [kind] => SchemaType::Type(kind.clone()),
+                kinds => SchemaType::Array(kinds.to_vec()),
+            };
+            ObjectBuilder::new().schema_type(kinds).description(Some(help)).build()
+        };
+        let null = Type::Null;
+        let names = || of(&[Type::Array, Type::Null], "Workers that are kept for it");
         ObjectBuilder::new()
             .schema_type(Type::Object)
-            .description(Some("Why a job is where it is; what does not matter is left out"))
-            .property("state", text("State of the job"))
-            .property("summary", text("All of it in one line"))
+            .description(Some("Why a job is where it is; of one that has ended only state, reason and summary"))
+            .property("state", of(&[Type::String], "State of the job"))
+            .property("summary", of(&[Type::String], "All of it in one line"))
+            .property("reason", of(&[Type::String, null.clone()], "Why it ended so"))
+            .property("band", of(&[Type::String], "High, Normal or Low"))
+            .property("tenant_share", of(&[Type::Number], "Dominant share of its tenant divided by weight"))
+            .property("tenant_rank", of(&[Type::Integer], "Tenants with waiting jobs that come before its own"))
+            .property("position", of(&[Type::Integer, null.clone()], "Jobs of its class that come before it"))
+            .property("obstacle", of(&[Type::String, null.clone()], "What stands before the question of workers"))
+            .property("reserved", names())
+            .property("shadow", of(&[Type::Integer, null.clone()], "When these are free, in the server's milliseconds"))
+            .property("blocked_since", of(&[Type::Integer, null.clone()], "Since when it fits nowhere, the same"))
+            .property(
+                "workers",
+                of(&[Type::Array], "Of each worker the first filter that turns it down, and what it lacks"),
+            )
+            .property("counts", of(&[Type::Object], "How many workers each filter turns down"))
+            .property("nearest", of(&[Type::String, null], "The worker that lacks the least"))
+            .property("hopeless", of(&[Type::Boolean], "No worker could ever hold it"))
             .required("state")
             .required("summary")
             .build()

@@ -21,6 +21,14 @@ pub(crate) struct Stats {
     pub(crate) workers: BTreeMap<String, u64>,
     /// What the tenants hold that the caller sees
     pub(crate) tenants: Vec<UsageView>,
+    /// What waits by band, arrays counting as one
+    pub(crate) bands: Vec<BandQueue>,
+    /// What waits by tenant and band, of the tenants that the caller sees
+    pub(crate) queues: Vec<TenantQueueView>,
+    /// What fits no worker now, the longest waiting first, of the tenants that the caller sees
+    pub(crate) blocked: Vec<BlockedView>,
+    /// Jobs and elements since this server began to lead
+    pub(crate) totals: TotalsView,
     /// Messages about attempts by what they were worth
     pub(crate) verdicts: BTreeMap<&'static str, u64>,
 }
@@ -39,6 +47,63 @@ pub(crate) struct Allocation {
     #[serde(rename = "in")]
     pub(crate) within: u64,
     pub(crate) above: u64,
+}
+
+/// What waits in a band.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BandQueue {
+    /// high, normal or low
+    pub(crate) band: &'static str,
+    /// Those whose turn can come
+    pub(crate) ready: u64,
+    /// Those that fit no worker now
+    pub(crate) blocked: u64,
+    /// Those that a quota stops
+    pub(crate) quota: u64,
+    /// Those that are not due yet
+    pub(crate) pending: u64,
+}
+
+/// What waits of a tenant in a band.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TenantQueue)]
+pub(crate) struct TenantQueueView {
+    pub(crate) tenant: String,
+    /// high, normal or low
+    pub(crate) band: &'static str,
+    /// Those whose turn can come
+    pub(crate) ready: u64,
+    /// Those that fit no worker now
+    pub(crate) blocked: u64,
+    /// Those that the tenant's quota stops
+    pub(crate) quota: u64,
+}
+
+/// Jobs of one shape that fit no worker now.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Blocked)]
+pub(crate) struct BlockedView {
+    pub(crate) tenant: String,
+    /// high, normal or low
+    pub(crate) band: &'static str,
+    /// How many wait, arrays counting as one
+    pub(crate) jobs: u64,
+    /// The first of them; `GET /jobs/{id}/explain` tells what each worker lacks
+    pub(crate) first: String,
+    pub(crate) since: String,
+    pub(crate) cpu_m: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) gpus: u32,
+}
+
+/// Counts of jobs and elements.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Totals)]
+pub(crate) struct TotalsView {
+    pub(crate) submitted: u64,
+    /// Every attempt
+    pub(crate) started: u64,
+    pub(crate) ended: u64,
 }
 
 /// Whether the server is well.

@@ -6,84 +6,16 @@ use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::ports::fleet_store::Pipeline;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::list::Listed;
 use super::{time, times};
 use crate::host::scheduler::flows::{FlowRead, Known};
 
 /// Causes for which a step counts as cancelled.
 const CANCELLED: [&str; 3] = ["Stopped", "Terminated", "Replaced"];
-
-/// A flow to be run: a definition in either form with what it needs. A definition alone is as good.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = FlowOrder)]
-pub(crate) struct FlowOrder {
-    /// A JobFlow object or a pipeline, as JSON or as a text of YAML; of a run of a pipeline: left out
-    #[schema(value_type = Object)]
-    pub(crate) definition: Value,
-    /// Values of its parameters, or variables
-    pub(crate) parameters: BTreeMap<String, String>,
-    /// Its name, in place of the one in the definition
-    pub(crate) name: Option<String>,
-    /// Whose it is
-    pub(crate) tenant: Option<String>,
-    /// `docker` (steps that name an image are containers) or `process`
-    pub(crate) backend: Option<String>,
-    /// Begin suspended
-    pub(crate) suspend: bool,
-}
-
-/// A definition to be kept. A definition alone is as good.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = PipelineOrder)]
-pub(crate) struct PipelineOrder {
-    /// A pipeline or a JobFlow object, as JSON or as a text of YAML
-    #[schema(value_type = Object)]
-    pub(crate) definition: Value,
-    /// Whose it is
-    pub(crate) tenant: Option<String>,
-}
-
-/// How a flow is ended.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = FlowCancel)]
-pub(crate) struct CancelFlow {
-    /// Live attempts finish and `finally` runs; else they are cancelled
-    pub(crate) graceful: bool,
-}
-
-/// How a flow is repeated.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = FlowRetry)]
-pub(crate) struct RetryFlow {
-    /// Steps that run again too, with all that come after them
-    pub(crate) steps: Vec<String>,
-    /// Other values of parameters
-    pub(crate) parameters: BTreeMap<String, String>,
-    /// Name of the new flow
-    pub(crate) name: Option<String>,
-}
-
-/// Nothing to say.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = Nothing)]
-pub(crate) struct NoOrder {}
-
-/// Why a step is decided so.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schema(as = Decision)]
-pub(crate) struct DecisionOrder {
-    /// At most 1024 bytes
-    pub(crate) reason: Option<String>,
-}
 
 /// A flow that was taken.
 #[derive(Debug, Serialize, ToSchema)]
@@ -121,6 +53,8 @@ pub(crate) struct FlowView {
     pub(crate) message: String,
     /// Such as `3/10`
     pub(crate) progress: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) started_at: Option<String>,
@@ -189,12 +123,7 @@ pub(crate) struct ApprovalView {
 }
 
 /// Flows.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FlowList)]
-pub(crate) struct FlowList {
-    pub(crate) items: Vec<FlowView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type FlowList = Listed<FlowView>;
 
 /// A pipeline.
 #[derive(Debug, Serialize, ToSchema)]
@@ -214,12 +143,7 @@ pub(crate) struct PipelineView {
 }
 
 /// Pipelines.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = PipelineList)]
-pub(crate) struct PipelineList {
-    pub(crate) items: Vec<PipelineView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type PipelineList = Listed<PipelineView>;
 
 /// The graph of a pipeline.
 #[derive(Debug, Serialize, ToSchema)]
@@ -297,7 +221,7 @@ fn step_state(step: &StepStatus) -> &'static str {
 
 impl From<Known> for FlowView {
     fn from(known: Known) -> Self {
-        let Known { document, progress, message, started_at, cancelled } = known;
+        let Known { document, progress, message, started_at, cancelled, labels } = known;
         let (pipeline, version) = document.pipeline.unzip();
         Self {
             id: document.id,
@@ -309,6 +233,7 @@ impl From<Known> for FlowView {
             phase: document.phase,
             message,
             progress,
+            labels,
             created_at: time(document.created_at),
             started_at: times(started_at),
             ended_at: times(document.ended_at),
@@ -345,6 +270,7 @@ impl FlowView {
             phase,
             message: status.message.clone(),
             progress: status.progress.summary.clone(),
+            labels: read.object.metadata.labels.clone(),
             created_at: time(document.created_at),
             started_at: times(status.start_time),
             ended_at: times(status.completion_time),

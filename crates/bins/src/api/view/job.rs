@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::list::Listed;
 use super::{time, times};
 
 /// A job.
@@ -196,26 +197,13 @@ impl From<AttemptRow> for AttemptView {
 }
 
 /// Some of a list of jobs.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct JobList {
-    pub(crate) items: Vec<JobView>,
-    /// Where the next page begins; absent = this is the last one
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type JobList = Listed<JobView>;
 
 /// Some of the elements of an array.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ElementList {
-    pub(crate) items: Vec<ElementView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type ElementList = Listed<ElementView>;
 
 /// Some of the attempts of a job.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct AttemptList {
-    pub(crate) items: Vec<AttemptView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type AttemptList = Listed<AttemptView>;
 
 /// What a submit made.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,6 +4,7 @@ use orlop_core::ports::fleet_store::Token;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::list::Listed;
 use super::{time, times};
 
 /// A token with which workers join the fleet.
@@ -51,11 +52,7 @@ impl From<Token> for JoinTokenView {
 }
 
 /// Some of the tokens.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct JoinTokenList {
-    pub(crate) items: Vec<JoinTokenView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type JoinTokenList = Listed<JoinTokenView>;
 
 /// A token to be made.
 #[derive(Debug, Default, Deserialize, ToSchema)]

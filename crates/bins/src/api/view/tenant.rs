@@ -9,6 +9,8 @@ use orlop_scheduler::event::{OnExceed, Quota};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::list::Listed;
+
 /// A tenant.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Tenant)]
@@ -49,6 +51,12 @@ pub(crate) struct QuotaView {
     pub(crate) max_timeout_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_array: Option<u64>,
+    /// Bytes of artifacts that are stored
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_artifact_bytes: Option<u64>,
+    /// Bytes of the log of one attempt; beyond that its `on_full` says what becomes of it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_log_bytes_per_job: Option<u64>,
     /// `wait` (jobs are taken and wait) or `deny` (they are refused)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) on_exceed: Option<String>,
@@ -68,6 +76,8 @@ impl From<&Quota> for QuotaView {
             max_gpus_by_kind: kinds.collect(),
             max_timeout_ms: quota.max_timeout_ms,
             max_array: quota.max_array,
+            max_artifact_bytes: quota.max_artifact_bytes,
+            max_log_bytes_per_job: quota.max_log_bytes_per_job,
             on_exceed: (quota.on_exceed == OnExceed::Deny).then(|| "deny".to_owned()),
         }
     }
@@ -95,6 +105,8 @@ impl QuotaView {
             max_gpus_by_kind: kinds,
             max_timeout_ms: self.max_timeout_ms,
             max_array: self.max_array,
+            max_artifact_bytes: self.max_artifact_bytes,
+            max_log_bytes_per_job: self.max_log_bytes_per_job,
             on_exceed: match self.on_exceed.as_deref() {
                 None | Some("wait") => OnExceed::Wait,
                 Some("deny") => OnExceed::Deny,
@@ -117,13 +129,15 @@ pub(crate) struct UsageView {
     pub(crate) running: u64,
     pub(crate) cpu_m: u64,
     pub(crate) memory_bytes: u64,
+    /// Stored bytes of artifacts
+    pub(crate) artifact_bytes: u64,
     /// Dominant share of the fleet divided by weight
     pub(crate) weighted_share: f64,
 }
 
 impl UsageView {
     /// What the core knows of a tenant; nothing = it holds nothing.
-    pub(crate) fn of(name: &TenantName, known: Option<&Known>) -> Self {
+    pub(crate) fn of(name: &TenantName, known: Option<&Known>, stored: &BTreeMap<TenantName, u64>) -> Self {
         let of = |read: fn(&Known) -> u64| known.map_or(0, read);
         Self {
             tenant: name.to_string(),
@@ -132,17 +146,14 @@ impl UsageView {
             running: of(|known| known.running),
             cpu_m: of(|known| known.cpu_m),
             memory_bytes: of(|known| known.memory_mib).saturating_mul(1 << 20),
+            artifact_bytes: stored.get(name).copied().unwrap_or(0),
             weighted_share: known.map_or(0.0, |known| known.weighted_share),
         }
     }
 }
 
 /// Some of the tenants.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TenantList {
-    pub(crate) items: Vec<TenantView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type TenantList = Listed<TenantView>;
 
 /// A new tenant.
 #[derive(Debug, Deserialize, ToSchema)]

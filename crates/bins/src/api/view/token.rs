@@ -4,6 +4,7 @@ use orlop_core::ports::fleet_store::Token;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::list::Listed;
 use super::{time, times};
 
 /// A token.
@@ -43,11 +44,7 @@ impl From<Token> for TokenView {
 }
 
 /// Some of the tokens.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TokenList {
-    pub(crate) items: Vec<TokenView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type TokenList = Listed<TokenView>;
 
 /// A token to be made.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::list::Listed;
 use super::{time, times};
 use crate::host::scheduler::WorkerPicture;
 
@@ -21,6 +22,9 @@ pub(crate) struct WorkerView {
     pub(crate) reason: String,
     pub(crate) cordoned: bool,
     pub(crate) draining: bool,
+    /// How it is to leave
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) drain: Option<DrainView>,
     pub(crate) connected: bool,
     /// Attempts that hold its capacity
     pub(crate) attempts: u32,
@@ -36,6 +40,20 @@ pub(crate) struct WorkerView {
     /// cpu_m, memory_bytes, gpus, extras, labels, features, runtimes, max_jobs, tenants
     #[schema(value_type = Object)]
     pub(crate) capabilities: Value,
+}
+
+/// How a worker is to leave.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Drain)]
+pub(crate) struct DrainView {
+    /// Why, as who asked for it said
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+    /// When what is left on it is cancelled
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline: Option<String>,
+    /// Its host goes: the drain cannot be withdrawn
+    pub(crate) host_shutdown: bool,
 }
 
 /// Where an allocation stands against the reported band.
@@ -63,6 +81,11 @@ impl From<&WorkerPicture> for WorkerView {
             reason: picture.reason.clone(),
             cordoned: view.cordoned,
             draining: view.draining,
+            drain: picture.drain.as_ref().map(|drain| DrainView {
+                reason: drain.reason.clone(),
+                deadline: times(drain.deadline),
+                host_shutdown: drain.host_shutdown,
+            }),
             connected: picture.connected,
             attempts: view.attempts,
             cpu_allocated: view.cpu,
@@ -76,11 +99,7 @@ impl From<&WorkerPicture> for WorkerView {
 }
 
 /// Some of the workers.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct WorkerList {
-    pub(crate) items: Vec<WorkerView>,
-    pub(crate) next_cursor: Option<String>,
-}
+pub(crate) type WorkerList = Listed<WorkerView>;
 
 /// How a worker is to leave.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -89,6 +108,9 @@ pub(crate) struct DrainRequest {
     /// After this time what is left on it is cancelled: a duration such as `10m`, or a time in RFC 3339 form
     #[serde(default)]
     pub(crate) deadline: Option<String>,
+    /// Why: shown with the worker, and told to its agent; at most 256 characters
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
 }
 
 /// An order that was taken.

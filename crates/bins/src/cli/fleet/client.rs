@@ -1,7 +1,9 @@
 //! The client of the REST interface: requests, answers, problems, and going on to the next server where one does not
 //! lead. Owns the transport; what is asked is the verbs'.
 
+use std::future::Future;
 use std::path::Path;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
@@ -19,6 +21,11 @@ use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
 
 /// The longest answer that is read.
 const ANSWER: usize = 256 << 20;
+/// How long a server may take for a whole answer, beside the time it was asked to wait. One that is stopped accepts
+/// connections all the same: its system does.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where the request is long.
+const SENDING: Duration = Duration::from_secs(300);
 
 /// What a server answered.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +54,19 @@ pub(super) struct Asked<'a> {
     body: Option<&'a Value>,
     bytes: Option<Bytes>,
     headers: Vec<(&'static str, String)>,
+    patience: Duration,
 }
 
 impl<'a> Asked<'a> {
     pub(super) fn get(path: impl Into<String>) -> Self {
-        Self { method: Method::GET, path: path.into(), body: None, bytes: None, headers: Vec::new() }
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            body: None,
+            bytes: None,
+            headers: Vec::new(),
+            patience: PATIENCE,
+        }
     }
 
     pub(super) fn post(path: impl Into<String>, body: Option<&'a Value>) -> Self {
@@ -72,7 +87,13 @@ impl<'a> Asked<'a> {
 
     /// Bytes on their way to a part of something.
     pub(super) fn bytes(path: impl Into<String>, bytes: Vec<u8>) -> Self {
-        Self { method: Method::PATCH, bytes: Some(bytes.into()), ..Self::get(path) }
+        Self { method: Method::PATCH, bytes: Some(bytes.into()), patience: SENDING, ..Self::get(path) }
+    }
+
+    /// The server is asked to wait for something before it answers.
+    pub(super) fn waiting(mut self, time: Duration) -> Self {
+        self.patience = self.patience.saturating_add(time);
+        self
     }
 
     pub(super) fn with(mut self, header: &'static str, value: Option<String>) -> Self {
@@ -122,6 +143,12 @@ impl Client {
         Ok(Self { servers: read, token, transport })
     }
 
+    /// A key for a request that must take effect once though it may be sent to one server after the other.
+    pub(super) fn key(&self, given: Option<&String>) -> Option<String> {
+        let made = || (self.servers.len() > 1).then(|| uuid::Uuid::new_v4().simple().to_string());
+        given.cloned().or_else(made)
+    }
+
     /// Asks, and gives the answer if it is a good one.
     ///
     /// # Errors
@@ -129,7 +156,7 @@ impl Client {
     pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Trouble> {
         let mut last = Trouble::usage("no server is named; use --server");
         for server in &self.servers {
-            match self.ask_one(server, &asked).await {
+            match in_time(server, asked.patience, self.ask_one(server, &asked)).await {
                 Err(trouble) if trouble.is_passing() => last = trouble,
                 other => return other,
             }
@@ -144,7 +171,7 @@ impl Client {
     pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Trouble> {
         let mut last = Trouble::usage("no server is named; use --server");
         for server in &self.servers {
-            match self.open_one(server, &asked).await {
+            match in_time(server, asked.patience, self.open_one(server, &asked)).await {
                 Err(trouble) if trouble.is_passing() => last = trouble,
                 other => return other,
             }
@@ -198,6 +225,24 @@ impl Client {
     }
 }
 
+/// Waits for an answer, but not for ever.
+async fn in_time<T>(
+    server: &str,
+    patience: Duration,
+    answer: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    match tokio::time::timeout(patience, answer).await {
+        Ok(answered) => answered,
+        Err(_) => {
+            let seconds = patience.as_secs();
+            Err(Trouble::unreachable(format!(
+                "{server} took the request and did not answer within {seconds} s; see whether it is stopped or overloaded. \
+                 What was asked may still be done: look before you ask again, or use a key"
+            )))
+        }
+    }
+}
+
 /// Reads an answer.
 async fn read(server: &str, body: Body) -> Result<Bytes, Trouble> {
     Ok(Limited::new(body, ANSWER).collect().await.map_err(|error| lost(server, &error))?.to_bytes())
@@ -205,7 +250,9 @@ async fn read(server: &str, body: Body) -> Result<Bytes, Trouble> {
 
 /// A server that cannot be reached.
 fn lost(server: &str, error: &dyn std::fmt::Display) -> Trouble {
-    Trouble::unreachable(format!("{server} cannot be reached: {error}; is `orlop up` running there?"))
+    let error = error.to_string();
+    let hint = super::hint::of_connection(server, &error);
+    Trouble::unreachable(format!("{server} cannot be reached: {error}; {hint}"))
 }
 
 /// The innermost cause of a failure to connect: that is what people can act on.
@@ -243,6 +290,18 @@ mod tests {
     fn queries_are_escaped() {
         assert_eq!(query(&[]), "");
         assert_eq!(query(&[("label", "a=b&c".into()), ("state", "Failed".into())]), "?label=a%3Db%26c&state=Failed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s10_a_server_that_takes_requests_and_never_answers_is_given_up() {
+        // As a stopped process: connections are taken, and nobody reads.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", silent.local_addr().unwrap());
+        let client = Client::new(&server, None, None).unwrap();
+        let trouble = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
+        assert_eq!(trouble.exit, super::super::exit::Exit::Unreachable);
+        assert!(trouble.to_string().contains("did not answer within 35 s"), "{trouble}");
+        assert!(client.open(Asked::get("/events")).await.is_err());
     }
 
     #[test]

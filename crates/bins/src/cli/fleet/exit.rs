@@ -79,6 +79,9 @@ impl Trouble {
                 message.push_str(&format!("\n  {}: {}", error.path, error.message));
             }
         }
+        if let Some(hint) = super::hint::of_problem(problem.code) {
+            message.push_str(&format!("; {hint}"));
+        }
         Self { exit, message, code: Some(problem.code) }
     }
 

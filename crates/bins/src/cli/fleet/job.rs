@@ -78,7 +78,7 @@ async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
 async fn retry(args: &RetryArgs) -> Result<Exit, Trouble> {
     let client = args.target.client()?;
     let asked = Asked::post(format!("/jobs/{}/retry", escaped(&args.id)), None);
-    let made = client.ask(asked.with("idempotency-key", args.key.clone())).await?.body;
+    let made = client.ask(asked.with("idempotency-key", client.key(args.key.as_ref()))).await?.body;
     let id = text(&made, "id");
     let shown = args.target.shown(&made, |_| vec![id.clone()])?;
     output::print(&shown.unwrap_or(id))?;

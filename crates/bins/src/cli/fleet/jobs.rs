@@ -1,12 +1,13 @@
 //! `orlop jobs`: the jobs of a fleet. Owns filters and columns.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
 use orlop_core::time::{GoDuration, Time};
 use serde_json::Value;
 
-use super::super::output;
+use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::client::{Asked, query};
 use super::exit::{Exit, Trouble};
@@ -74,7 +75,8 @@ async fn list(args: &JobsArgs) -> Result<Exit, Trouble> {
         let found = client.ask(Asked::get(&path)).await?.body;
         let shown = args.target.shown(&found, |found| each(found, "id"))?;
         let shown = shown.unwrap_or_else(|| table(&found));
-        output::print(&if args.watch { format!("\u{1b}[2J\u{1b}[H{shown}") } else { shown })?;
+        let page = args.watch && args.target.output == Format::Table && std::io::stdout().is_terminal();
+        output::print(&if page { format!("\u{1b}[2J\u{1b}[H{shown}") } else { shown })?;
         if !args.watch {
             return Ok(Exit::Done);
         }

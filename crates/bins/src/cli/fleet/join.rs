@@ -1,6 +1,11 @@
 //! `orlop workers token`: tokens with which workers join, made with the command that uses them, listed, revoked. Owns
 //! options and texts.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
 use clap::{Args, Subcommand};
 use orlop_core::time::GoDuration;
 use serde_json::{Value, json};
@@ -9,7 +14,7 @@ use super::super::output;
 use super::client::{Asked, escaped, query};
 use super::exit::{Exit, Trouble};
 use super::read::{each, items, text};
-use super::target::{Patience, Target};
+use super::target::{Patience, Plain, Target};
 use crate::view::table::columns;
 
 /// What is done with join tokens.
@@ -18,7 +23,7 @@ pub(in crate::cli) enum TokenVerb {
     /// Make a token, and print how a worker joins with it
     Create(CreateArgs),
     /// List tokens, without their secrets
-    List(ListArgs),
+    List(Plain),
     /// Revoke a token: nobody joins with it any more
     Revoke(RevokeArgs),
 }
@@ -45,15 +50,9 @@ pub(in crate::cli) struct CreateArgs {
     /// What it is for
     #[arg(long, default_value = "")]
     note: String,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    patience: Patience,
-}
-
-/// Options of `orlop workers token list`.
-#[derive(Args, Debug)]
-pub(in crate::cli) struct ListArgs {
+    /// Write the token to a file that only its owner reads, instead of showing it
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -89,9 +88,27 @@ async fn create(args: &CreateArgs) -> Result<Exit, Trouble> {
         "note": args.note,
     });
     let made = args.target.client()?.ask(Asked::post("/join-tokens", Some(&body))).await?.body;
+    if let Some(file) = &args.write {
+        let secret = format!("{}\n", text(&made, "token"));
+        kept(file, secret.as_bytes()).map_err(|error| {
+            let id = text(&made, "id");
+            Trouble::new(Exit::Usage, format!("{} cannot be written: {error}; token {id} is lost", file.display()))
+        })?;
+        output::tell(&format!("{}: good until {}", file.display(), text(&made, "expires_at")));
+        return Ok(Exit::Done);
+    }
     let shown = args.target.shown(&made, |made| vec![text(made, "token")])?;
     output::print(&shown.unwrap_or_else(|| command(&made)))?;
     Ok(Exit::Done)
+}
+
+/// Writes a secret to a file that appears whole, in place of what was there.
+fn kept(file: &Path, secret: &[u8]) -> io::Result<()> {
+    let half = file.with_extension(format!("{}.half", std::process::id()));
+    let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+    open.write_all(secret)?;
+    open.sync_all()?;
+    std::fs::rename(&half, file)
 }
 
 /// How a worker joins. The token goes by way of a file: arguments can be read by everybody on a machine.
@@ -112,7 +129,7 @@ fn command(made: &Value) -> String {
     )
 }
 
-async fn list(args: &ListArgs) -> Result<Exit, Trouble> {
+async fn list(args: &Plain) -> Result<Exit, Trouble> {
     let client = args.target.client()?;
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {

@@ -7,6 +7,8 @@ mod client;
 mod data;
 mod exit;
 pub(super) mod flow;
+mod health;
+mod hint;
 mod job;
 mod jobs;
 mod join;
@@ -58,8 +60,10 @@ pub(super) enum Fleet {
     /// Secrets of a tenant: set, list, delete
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::Verb),
-    /// Watch the fleet: allocation, tenants, workers
+    /// Watch the fleet: allocation, queues, rates, what is blocked, tenants, workers
     Top(top::TopArgs),
+    /// Tell whether a server is ready
+    Health(health::HealthArgs),
 }
 
 /// Runs a verb and says how the program ends.
@@ -77,6 +81,7 @@ pub(super) async fn run(verb: Fleet) -> u8 {
         Fleet::Artifacts(verb) => artifacts::run(verb).await,
         Fleet::Secret(verb) => secret::run(verb).await,
         Fleet::Top(args) => top::top(args).await,
+        Fleet::Health(args) => health::health(args).await,
     };
     done.unwrap_or_else(|trouble: Trouble| {
         output::tell(&format!("error: {trouble}"));

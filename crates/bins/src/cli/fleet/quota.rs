@@ -23,6 +23,8 @@ const LIMITS: &[(&str, &str, Step)] = &[
     ("active", "max_active_jobs", Step::One),
     ("rate", "submit_per_second", Step::One),
     ("array", "max_array", Step::One),
+    ("artifacts", "max_artifact_bytes", Step::One),
+    ("log", "max_log_bytes_per_job", Step::One),
 ];
 
 /// What is asked about limits.
@@ -61,7 +63,8 @@ pub(in crate::cli) struct UsageArgs {
 /// Options of `orlop quota set`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Limits: cpu, memory, gpus, running, pending, active, rate (submits per second), array; `none` removes one.
+    after_help = "Limits: cpu, memory, gpus, running, pending, active, rate (submits per second), array, artifacts
+(bytes stored), log (bytes of one attempt); `none` removes one.
 Beside them: weight=1..1000 in fair division, exceed=wait|deny.
 
 Examples:
@@ -213,6 +216,7 @@ pub(super) fn tenants(tenants: &[Value]) -> String {
             text(tenant, "running"),
             format!("{}m", number(tenant, "cpu_m")),
             format!("{}Mi", number(tenant, "memory_bytes") >> 20),
+            format!("{}Mi", number(tenant, "artifact_bytes") >> 20),
             format!("{share:.4}"),
         ]
     };
@@ -220,7 +224,7 @@ pub(super) fn tenants(tenants: &[Value]) -> String {
         return "no tenants with jobs\n".to_owned();
     }
     let rows: Vec<Vec<String>> = tenants.iter().map(row).collect();
-    columns(&["TENANT", "PENDING", "ACTIVE", "RUNNING", "CPU", "MEMORY", "SHARE"], &rows)
+    columns(&["TENANT", "PENDING", "ACTIVE", "RUNNING", "CPU", "MEMORY", "ARTIFACTS", "SHARE"], &rows)
 }
 
 #[cfg(test)]

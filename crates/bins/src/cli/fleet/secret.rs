@@ -11,7 +11,7 @@ use super::super::output;
 use super::client::{Asked, escaped, query};
 use super::exit::{Exit, Trouble};
 use super::read::each;
-use super::target::{Patience, Target};
+use super::target::{Patience, Plain, Target};
 
 /// The longest value, as of the server.
 const LONGEST: u64 = 64 << 10;
@@ -22,7 +22,7 @@ pub(in crate::cli) enum Verb {
     /// Store a secret, from a file or standard input
     Set(SetArgs),
     /// List names of secrets
-    List(ListArgs),
+    List(Plain),
     /// Delete a secret
     Delete(DeleteArgs),
 }
@@ -43,15 +43,6 @@ pub(in crate::cli) struct SetArgs {
     /// Without the line feed at its end
     #[arg(long)]
     trim: bool,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    patience: Patience,
-}
-
-/// Options of `orlop secret list`.
-#[derive(Args, Debug)]
-pub(in crate::cli) struct ListArgs {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -122,7 +113,7 @@ async fn set(args: &SetArgs, value: &str) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn list(args: &ListArgs) -> Result<Exit, Trouble> {
+async fn list(args: &Plain) -> Result<Exit, Trouble> {
     let path = format!("/secrets{}", whose(&args.target));
     let list = args.target.client()?.ask(Asked::get(path)).await?.body;
     let names = each(&list, "name");

@@ -1,10 +1,15 @@
 //! Events of a stream (SSE) as a client reads them. Owns the form of the text; what events mean is the verbs'.
 
+use std::time::Duration;
+
 use axum::body::{Body, BodyDataStream};
 use futures::StreamExt as _;
 
 /// The longest event that is read.
 const EVENT: usize = 4 << 20;
+
+/// A server with nothing to say says so every 15 s: one that is silent for longer has gone, or stands still.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +33,8 @@ impl Events {
         Self { body: body.into_data_stream(), text: Vec::new() }
     }
 
-    /// The next event; none where the stream ends or breaks off, which the stream itself tells apart by its last event.
+    /// The next event; none where the stream ends, breaks off or goes silent, which the stream itself tells apart by its
+    /// last event.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             while let Some(block) = self.block() {
@@ -41,7 +47,8 @@ impl Events {
             if self.text.len() > EVENT {
                 return None;
             }
-            self.text.extend_from_slice(&self.body.next().await?.ok()?);
+            let heard = tokio::time::timeout(SILENCE, self.body.next()).await.ok()?;
+            self.text.extend_from_slice(&heard?.ok()?);
         }
     }
 
@@ -94,5 +101,11 @@ mod tests {
             assert_eq!(events.next().await.unwrap().data, "a\nb");
             assert_eq!(events.next().await, None, "half an event is none");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_gives_no_sign_of_life_is_not_waited_for() {
+        let silent = Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+        assert_eq!(Events::new(silent).next().await, None);
     }
 }

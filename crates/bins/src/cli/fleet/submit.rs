@@ -17,6 +17,7 @@ use super::logs::{self, Showing};
 use super::read::text;
 use super::target::Target;
 use super::wait;
+use crate::telemetry::trace::Context;
 
 /// Options of `orlop submit`.
 #[derive(Args, Debug)]
@@ -99,7 +100,7 @@ pub(in crate::cli) struct SubmitArgs {
     /// Wait, and exit with the job's own exit code
     #[arg(long)]
     exit_code: bool,
-    /// Wait, at most so long (exit code 124); the job goes on
+    /// Wait, at most so long for all of it (exit code 124); a job that was taken goes on
     #[arg(long, value_name = "DURATION")]
     wait_timeout: Option<GoDuration>,
     #[command(flatten)]
@@ -262,6 +263,12 @@ fn merge(job: &mut Map<String, Value>, key: String, value: Value) {
 
 /// Submits a job.
 pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
+    let Some(limit) = args.wait_timeout else { return submitted(&args).await };
+    let over = || Trouble::new(Exit::TimedOut, format!("not ended within {limit}; what was taken goes on"));
+    tokio::time::timeout(limit.get(), submitted(&args)).await.unwrap_or_else(|_| Err(over()))
+}
+
+async fn submitted(args: &SubmitArgs) -> Result<Exit, Trouble> {
     let client = args.target.client()?;
     let mut body = args.body()?;
     if !args.inputs.is_empty() {
@@ -271,7 +278,10 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
         }
         body["artifacts_in"] = inputs.into();
     }
-    let asked = Asked::post("/jobs", Some(&body)).with("idempotency-key", args.key.clone());
+    // As programs that trace hand their context to those they start.
+    let traceparent = std::env::var("TRACEPARENT").ok().filter(|text| Context::parse(text).is_some());
+    let asked = Asked::post("/jobs", Some(&body)).with("idempotency-key", client.key(args.key.as_ref()));
+    let asked = asked.with("traceparent", traceparent);
     let made = client.ask(asked).await?.body;
     for warning in made["warnings"].as_array().into_iter().flatten() {
         output::tell(&format!("warning: {}", warning.as_str().unwrap_or_default()));
@@ -289,13 +299,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
     if !waits {
         return Ok(Exit::Done);
     }
-    let all = all_ended(&args, &client, &ids);
-    match args.wait_timeout {
-        None => all.await,
-        Some(limit) => tokio::time::timeout(limit.get(), all)
-            .await
-            .unwrap_or_else(|_| Err(Trouble::new(Exit::TimedOut, format!("not ended within {limit}; it goes on")))),
-    }
+    all_ended(args, &client, &ids).await
 }
 
 async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result<Exit, Trouble> {

@@ -22,7 +22,7 @@ pub(super) struct Target {
     #[arg(long, value_name = "URL", env = "ORLOP_SERVER", default_value = SERVER)]
     pub server: String,
     /// File with the token; else the variable ORLOP_TOKEN holds it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "ORLOP_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
     /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
     #[arg(long, value_name = "FILE", env = "ORLOP_CA_FILE")]
@@ -84,6 +84,15 @@ pub(super) fn client(servers: &str, token_file: Option<&Path>, ca_file: Option<&
     };
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     Client::new(servers, token, ca_file)
+}
+
+/// Options of a verb that has none of its own.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Plain {
+    #[command(flatten)]
+    pub(super) target: Target,
+    #[command(flatten)]
+    pub(super) patience: Patience,
 }
 
 /// How long a verb may take.

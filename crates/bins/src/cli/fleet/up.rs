@@ -21,11 +21,13 @@ use super::exit::{Exit, Trouble};
 use super::target::SERVER;
 use crate::api::{BASE, NewJoinToken};
 use crate::host::scheduler::keeper::Limits;
-use crate::host::scheduler::program::{Plan, StartError, StorePlace, TlsPlan, Whole};
-use crate::host::scheduler::{Handle, Options, SecretPlace, Status};
+use crate::host::scheduler::program::{AUTHORITY, Plan, StartError, StorePlace, TlsPlan, Whole};
+use crate::host::scheduler::{Disks, Handle, Options, SecretPlace, Status};
 use crate::host::step;
+use crate::host::worker::machine::Offer;
 use crate::host::worker::remote::RemoteLink;
 use crate::host::worker::{Agent, AgentOptions, Containers, Control};
+use crate::telemetry::trace::{ExportPlan, Exporting, RATIO, Tracer, export};
 
 /// The tenant of jobs that name none.
 const TENANT: &str = "default";
@@ -37,7 +39,7 @@ const LEADING: Duration = Duration::from_secs(60);
 #[command(after_help = "Examples:
   orlop up                                  in this terminal; Ctrl-C ends it in good order
   orlop up --data ./fleet --listen 127.0.0.1:8080
-  orlop up --memory-store                   nothing is kept
+  orlop up --memory-store --workers 4       nothing is kept; four workers share the machine
   orlop up --grpc-listen 0.0.0.0:7071 --first-token-file admin.token
                                             workers of other machines: `orlop workers token create`
   orlop up --no-worker                      workers come from elsewhere: `orlop-worker --server http://127.0.0.1:7071`")]
@@ -57,9 +59,18 @@ pub(in crate::cli) struct UpArgs {
     /// While there is no token: file of an administrator's, which is made if it is not there
     #[arg(long, value_name = "FILE")]
     first_token_file: Option<PathBuf>,
+    /// Workers on this machine, of which each offers an equal part
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
     /// Run no worker on this machine
-    #[arg(long)]
+    #[arg(long, conflicts_with = "workers")]
     no_worker: bool,
+    /// Address of the gRPC port of an OpenTelemetry collector that spans of jobs go to
+    #[arg(long, value_name = "URL", env = "ORLOP_TRACE_ENDPOINT")]
+    trace_endpoint: Option<String>,
+    /// The share of traces that begin here and are kept, 0 to 1
+    #[arg(long, value_name = "SHARE", env = "ORLOP_TRACE_RATIO", default_value_t = RATIO, requires = "trace_endpoint")]
+    trace_ratio: f64,
     /// Keep nothing: the store is gone when the server ends
     #[arg(long)]
     memory_store: bool,
@@ -68,7 +79,8 @@ pub(in crate::cli) struct UpArgs {
 /// What runs.
 struct Running {
     whole: Whole,
-    worker: Option<Agent>,
+    workers: Vec<Agent>,
+    traces: Option<Exporting>,
     data: Data,
 }
 
@@ -76,15 +88,15 @@ struct Running {
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Trouble> {
     let mut signals = Signals::take()?;
     let running = start(&args).await?;
-    output::print(&greeting(&running))?;
+    output::print(&greeting(&running, &args))?;
     signals.next().await;
-    let control = running.worker.as_ref().map(Agent::control);
+    let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();
     output::tell("\nending: what runs may finish; interrupt again to cancel it");
     let ended = end(running);
     tokio::pin!(ended);
     tokio::select! {
         () = &mut ended => return Ok(Exit::Done),
-        () = signals.next() => control.iter().for_each(Control::cancel),
+        () = signals.next() => controls.iter().for_each(Control::cancel),
     }
     output::tell("cancelling what runs; interrupt again to leave at once");
     tokio::select! {
@@ -116,7 +128,20 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let secrets = secrets.map_err(|error| Trouble::unreachable(error.chain()))?;
     let artifacts = Shelf::open(&data.path().join("artifacts"));
     let artifacts = Some(artifacts.map_err(|error| Trouble::unreachable(error.chain()))?);
-    let options = Options { holder, logs: Some(logs), artifacts, secrets, ..Options::default() };
+    let (tracer, traces) = traces(args)?;
+    // A laptop's disk is fuller than a server's, and its jobs are fewer.
+    let place = data.path().to_owned();
+    let disks = Disks {
+        store: Some(place.clone()),
+        logs: place.join("logs"),
+        artifacts: Some(place.join("artifacts")),
+        least: 256 << 20,
+        reserve: 0,
+    };
+    let disks = Some(disks);
+    let tracing = tracer.clone();
+    let options =
+        Options { holder, logs: Some(logs), artifacts, disks, secrets, tracer: tracing, ..Options::default() };
     let plan = Plan {
         options,
         rest: args.listen,
@@ -132,14 +157,28 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     };
     let whole = Whole::start(plan, store).await.map_err(|error| refused(&error))?;
     leads(whole.handle()).await?;
-    let worker = if args.no_worker { None } else { Some(work(&data, &whole).await?) };
-    Ok(Running { whole, worker, data })
+    let mut workers = Vec::new();
+    let count = if args.no_worker { 0 } else { usize::from(args.workers) };
+    for number in 0..count {
+        workers.push(work(&data, &whole, (number, count), tracer.clone()).await?);
+    }
+    Ok(Running { whole, workers, traces, data })
 }
 
-/// Starts a worker on this machine: all of it but what the machine itself needs.
-async fn work(data: &Data, whole: &Whole) -> Result<Agent, Trouble> {
+/// Who takes spans, and who sends them on.
+fn traces(args: &UpArgs) -> Result<(Tracer, Option<Exporting>), Trouble> {
+    let Some(endpoint) = args.trace_endpoint.clone() else { return Ok((Tracer::default(), None)) };
+    let instance = std::process::id().to_string();
+    let plan = ExportPlan { endpoint, authority: None, ratio: args.trace_ratio, service: "orlop", instance };
+    let (tracer, exporting) = export(&plan).map_err(|error| Trouble::usage(format!("--trace-endpoint: {error}")))?;
+    Ok((tracer, Some(exporting)))
+}
+
+/// Starts a worker on this machine: a part of all but what the machine itself needs.
+async fn work(data: &Data, whole: &Whole, (number, of): (usize, usize), tracer: Tracer) -> Result<Agent, Trouble> {
     let failed = |error: &dyn std::fmt::Display| Trouble::unreachable(format!("the worker cannot be started: {error}"));
-    let state = data.path().join("worker");
+    // The first is where the only one is.
+    let state = data.path().join(if number == 0 { "worker".to_owned() } else { format!("worker-{}", number + 1) });
     let mut server = whole.grpc();
     if server.ip().is_unspecified() {
         server.set_ip(if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
@@ -158,6 +197,8 @@ async fn work(data: &Data, whole: &Whole) -> Result<Agent, Trouble> {
     let link = RemoteLink::new(vec![endpoint], token, &state).map_err(|error| failed(&error))?;
     let path = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut options = AgentOptions::new(state);
+    options.offer = Offer::part(number, of);
+    options.tracer = tracer;
     options.supervisor = Some(ShimProgram { path: path.clone(), args: vec![SUPERVISOR.into()] });
     options.steps = Some(ShimProgram { path, args: vec![step::ARGUMENT.into()] });
     // Where an engine answers.
@@ -180,16 +221,28 @@ async fn leads(handle: &Handle) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn greeting(running: &Running) -> String {
+fn greeting(running: &Running, args: &UpArgs) -> String {
     let (rest, grpc) = (running.whole.rest_url(), running.whole.grpc_url());
-    let server = if rest == SERVER { String::new() } else { format!(" --server {rest}") };
-    let worker = match &running.worker {
-        Some(agent) => agent.worker().to_string(),
-        None => format!("none; start one with `orlop-worker --server {grpc} --state DIR`"),
+    let mut access = if rest == SERVER { String::new() } else { format!(" --server {rest}") };
+    let mut elsewhere = String::new();
+    if rest.starts_with("https://") {
+        let authority = running.data.path().join("tls").join(AUTHORITY).display().to_string();
+        let token = args.first_token_file.as_ref().map_or_else(|| "FILE".to_owned(), |file| file.display().to_string());
+        access.push_str(&format!(" --ca-file {authority} --token-file {token}"));
+        elsewhere = format!(
+            "\nfrom another machine: copy {authority} there, and a token; then name both files in --ca-file and \
+             --token-file\n(or in ORLOP_CA_FILE and ORLOP_TOKEN). If {rest} is not how it finds this one, start with --name \
+             HOST.\n"
+        );
+    }
+    let workers: Vec<String> = running.workers.iter().map(|agent| agent.worker().to_string()).collect();
+    let workers = match workers.is_empty() {
+        true => format!("none; start one with `orlop-worker --server {grpc} --state DIR`"),
+        false => workers.join(" "),
     };
     format!(
-        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}\n  worker  {worker}\n\n\
-         try:  orlop submit{server} --wait -- echo hello\n      orlop jobs{server}\n",
+        "orlop {} is up\n  REST    {rest}{BASE}\n  gRPC    {grpc}\n  data    {}\n  worker  {workers}\n\n\
+         try:  orlop submit{access} --wait -- echo hello\n      orlop jobs{access}\n{elsewhere}",
         env!("CARGO_PKG_VERSION"),
         running.data.path().display(),
     )
@@ -197,11 +250,14 @@ fn greeting(running: &Running) -> String {
 
 /// Ends in good order: what runs finishes, requests under way are answered, everything is written.
 async fn end(running: Running) {
-    let Running { whole, worker, data } = running;
-    if let Some(agent) = worker {
-        agent.drain();
+    let Running { whole, workers, traces, data } = running;
+    workers.iter().for_each(Agent::drain);
+    for agent in workers {
         agent.ended().await;
     }
     whole.stop().await;
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
     drop(data);
 }

@@ -11,6 +11,8 @@ use super::read::text;
 
 /// How long a server may be away before waiting ends.
 const AWAY: Duration = Duration::from_secs(60);
+/// How long one request waits.
+const WAIT: Duration = Duration::from_secs(30);
 /// Between two tries to reach it.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -26,7 +28,8 @@ pub(super) fn is_final(state: &str) -> bool {
 pub(super) async fn ended(client: &Client, id: &str) -> Result<Value, Trouble> {
     let mut away: Option<tokio::time::Instant> = None;
     loop {
-        match client.ask(Asked::get(format!("/jobs/{}?wait=30s", super::client::escaped(id)))).await {
+        let path = format!("/jobs/{}?wait={}s", super::client::escaped(id), WAIT.as_secs());
+        match client.ask(Asked::get(path).waiting(WAIT)).await {
             Ok(answer) if is_final(&text(&answer.body, "state")) => return Ok(answer.body),
             Ok(_) => away = None,
             Err(trouble) if trouble.is_passing() => {

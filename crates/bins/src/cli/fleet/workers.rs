@@ -13,6 +13,7 @@ use super::join::{self, TokenVerb};
 use super::read::{ago, each, items, number, percent, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
+use crate::view::text::one_line;
 use crate::wire::problem::Code;
 
 /// Between two looks at a worker that drains.
@@ -67,7 +68,7 @@ pub(in crate::cli) struct OneArgs {
 /// Options of `orlop drain`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  orlop drain node-7 --deadline 30m --wait
+  orlop drain node-7 --deadline 30m --reason 'new disks' --wait
   orlop drain node-7 --undo")]
 pub(in crate::cli) struct DrainArgs {
     /// Id of the worker
@@ -75,6 +76,9 @@ pub(in crate::cli) struct DrainArgs {
     /// After this time what is left on it is cancelled and runs elsewhere
     #[arg(long, value_name = "DURATION", conflicts_with = "undo")]
     deadline: Option<GoDuration>,
+    /// Why: shown with the worker, and told to its agent
+    #[arg(long, value_name = "TEXT", conflicts_with = "undo")]
+    reason: Option<String>,
     /// Wait until it has left
     #[arg(long, conflicts_with = "undo")]
     wait: bool,
@@ -142,7 +146,10 @@ fn row(worker: &Value) -> Vec<String> {
         text(worker, "band"),
         set.collect::<Vec<_>>().join(","),
         ago(worker, "since"),
-        text(worker, "reason"),
+        match text(&worker["drain"], "reason") {
+            none if none.is_empty() => text(worker, "reason"),
+            given => format!("drain: {}", one_line(&given, 40)),
+        },
     ]
 }
 
@@ -163,6 +170,9 @@ fn page(worker: &Value) -> String {
     };
     for field in ["id", "incarnation", "state", "since", "reason", "connected", "cordoned", "draining", "band"] {
         line(field, text(worker, field));
+    }
+    for (name, field) in [("drain for", "reason"), ("drain until", "deadline")] {
+        line(name, text(&worker["drain"], field));
     }
     let offer = &worker["capabilities"];
     line("jobs", format!("{} of {}", text(worker, "attempts"), text(offer, "max_jobs")));
@@ -199,8 +209,13 @@ async fn drained(args: &DrainArgs) -> Result<Exit, Trouble> {
     if args.undo {
         return order(&args.target, &args.worker, "undrain", None).await;
     }
-    let body = args.deadline.map(|deadline| json!({ "deadline": deadline.to_string() }));
-    order(&args.target, &args.worker, "drain", body.as_ref()).await?;
+    let mut body = json!({});
+    for (field, value) in [("deadline", args.deadline.map(|it| it.to_string())), ("reason", args.reason.clone())] {
+        if let Some(value) = value {
+            body[field] = value.into();
+        }
+    }
+    order(&args.target, &args.worker, "drain", Some(&body)).await?;
     if args.wait {
         let client = args.target.client()?;
         let path = format!("/workers/{}", escaped(&args.worker));

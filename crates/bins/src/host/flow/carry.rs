@@ -10,14 +10,12 @@ use orlop_core::error::PortError;
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
+use orlop_dag::attempt::{self, Binding, Refusal, Subject, Unresolved, bind};
 use orlop_dag::params::Scope;
 
-use super::attempt::{self, Refusal};
-use super::bind::{Binding, Unresolved, bind};
+use super::FlowHost;
 use super::configs::look_up;
-use super::template::Subject;
 use super::work::{Done, Purpose, Start, Unit};
-use super::{FlowHost, answer, items};
 
 impl FlowHost {
     /// Begins to carry effects out. Those that need no work are done on return.
@@ -76,7 +74,7 @@ impl FlowHost {
                     Ok(refs) => return Done::Event(FlowEvent::ResourcesReady { refs }),
                     Err(error) => error,
                 };
-                if let Some(event) = answer::resources_failed(&error) {
+                if let Some(event) = attempt::resources_failed(&error) {
                     return Done::Event(event);
                 }
                 tries = patiently("creating the resources of the flow", &error, tries).await;
@@ -209,7 +207,7 @@ impl FlowHost {
             (Purpose::Adopt(unit), scope) => self.adopt_with(unit, scope.ok().as_ref()),
             (Purpose::Items(at), scope) => {
                 let items = scope.map_err(|error| error.to_string());
-                let items = items.and_then(|scope| items::items(&self.plan, &self.state, at, &scope));
+                let items = items.and_then(|scope| attempt::items(&self.plan, &self.state, at, &scope));
                 self.pending.push(FlowEvent::ItemsResolved { at, items });
             }
         }
@@ -273,6 +271,6 @@ const SUSPEND_TRIES: u32 = 5;
 /// Waits before a call is made again; gives the number of tries.
 pub(super) async fn patiently(what: &str, error: &PortError, tries: u32) -> u32 {
     tracing::warn!(error = %error.chain(), tries, "{what} failed, trying again");
-    tokio::time::sleep(answer::patience(error, tries)).await;
+    tokio::time::sleep(attempt::patience(error, tries)).await;
     tries.saturating_add(1)
 }

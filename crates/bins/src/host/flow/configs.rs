@@ -5,11 +5,9 @@ use async_trait::async_trait;
 use orlop_core::error::PortError;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::meta::KeyRef;
+use orlop_dag::attempt::{self, Unresolved};
 use orlop_dag::params::config_map_value;
 use serde_json::Value;
-
-use super::bind::Unresolved;
-use super::resource;
 
 /// Where ConfigMaps are that the flow does not create itself.
 #[async_trait]
@@ -43,7 +41,7 @@ pub(super) async fn look_up(
     (name, key_ref): (&str, &KeyRef),
 ) -> Result<String, Unresolved> {
     let unresolved = |message: String| Unresolved { name: name.to_owned(), message, retryable: true };
-    let own = resource::config_map_template(spec, flow, &key_ref.name).cloned();
+    let own = attempt::config_map_template(spec, flow, &key_ref.name).cloned();
     let found = match own {
         Some(template) => Some(template),
         None => configs.get(&key_ref.name).await.map_err(|error| unresolved(error.chain()))?,

@@ -138,7 +138,7 @@ impl Ledger {
                         return Err(HostError::Journal(error));
                     }
                     tracing::warn!(error = %error.chain(), tries, "writing the journal failed, trying again");
-                    tokio::time::sleep(super::answer::patience(&error, tries)).await;
+                    tokio::time::sleep(orlop_dag::attempt::patience(&error, tries)).await;
                 }
             }
         }

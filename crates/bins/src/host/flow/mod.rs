@@ -26,13 +26,8 @@
 //! ```
 
 mod admission;
-mod answer;
-mod artifacts;
-mod attempt;
-mod bind;
 mod carry;
 mod clock;
-mod collect;
 mod configs;
 mod definition;
 mod drive;
@@ -40,15 +35,11 @@ mod error;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 mod handle;
-mod items;
 mod ledger;
 mod order;
 mod publish;
-mod repeat;
 mod report;
-mod resource;
 mod submit;
-mod template;
 mod wait;
 mod work;
 
@@ -64,9 +55,9 @@ use orlop_core::spec::status::FlowStatus;
 use orlop_dag::engine::{State, outstanding, view};
 use orlop_dag::plan::Plan;
 
+pub use orlop_dag::attempt::{Subject, TemplateError, address, imported_name, key, resource_name};
+
 pub use admission::{Admission, Verdict};
-pub use artifacts::imported_name;
-pub use attempt::{address, key};
 pub use clock::{Clock, SystemClock};
 pub use configs::{ConfigMaps, NoConfigMaps};
 pub use definition::{Definition, definitions, flow_name};
@@ -74,10 +65,7 @@ pub use error::HostError;
 pub use handle::{HostHandle, Notice};
 pub use ledger::{RecordOptions, entry, options, plan_of, replay, summary};
 pub use order::{Order, OrderError, event, leave};
-pub use repeat::{Parent, imports};
-pub use resource::resource_name;
 pub use submit::{ParameterError, Submission, first_events, parameters, record, spec_hash};
-pub use template::{Subject, TemplateError};
 
 use handle::Desk;
 use ledger::{Ledger, begin};

@@ -6,10 +6,11 @@ use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::StepState;
 use orlop_core::ports::substrate::AttemptReport;
 use orlop_core::spec::meta::ObjectReference;
+use orlop_dag::attempt;
 
 use super::admission::Verdict;
 use super::work::{Done, Unit};
-use super::{FlowHost, HostError, answer, attempt, collect};
+use super::{FlowHost, HostError};
 
 impl FlowHost {
     /// Takes in the end of a piece of work.
@@ -52,7 +53,7 @@ impl FlowHost {
         let delays = self.work.start_answered(unit, again);
         let event = match &outcome {
             Ok(reference) => FlowEvent::AttemptAccepted { at, attempt, reference: reference.clone() },
-            Err(error) => answer::start_failed(at, attempt, error, delays, self.parts.clock.now()),
+            Err(error) => attempt::start_failed(at, attempt, error, delays, self.parts.clock.now()),
         };
         if let (FlowEvent::AttemptDelayed { reason, message, .. }, Err(error)) = (&event, &outcome)
             && error.class == Class::Capacity
@@ -80,7 +81,7 @@ impl FlowHost {
         }
         let Some(report) = self.work.keep_back(unit, report) else { return };
         let cancelling = self.state.attempt(at) == Some((StepState::Cancelling, unit.1));
-        self.pending.push(collect::event(&self.plan, at, unit.1, report.end, cancelling));
+        self.pending.push(attempt::event(&self.plan, at, unit.1, report.end, cancelling));
         self.offer_room();
     }
 

@@ -10,6 +10,7 @@ use orlop_core::spec::flow::{FlowParameter, FlowSpec, GROUP, JobFlow};
 use orlop_core::spec::meta::KeyRef;
 use orlop_core::spec::status::Decision;
 use orlop_core::time::Time;
+use orlop_dag::attempt::rewrite_config_map;
 use orlop_dag::engine::FlowMeta;
 use orlop_dag::params::{FlowSource, flow_source};
 use orlop_dag::plan::Plan;
@@ -17,7 +18,6 @@ use orlop_dag::plan::Plan;
 use super::HostError;
 use super::configs::{ConfigMaps, look_up};
 use super::ledger::RecordOptions;
-use super::resource;
 
 /// A flow to be submitted.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ async fn config_value(
 ) -> Result<String, ParameterError> {
     let mut key_ref = key_ref.clone();
     let name = &flow.metadata.name;
-    resource::rewrite_config_map(&flow.spec, name, &mut key_ref.name);
+    rewrite_config_map(&flow.spec, name, &mut key_ref.name);
     let value = look_up(&flow.spec, name, configs, (&parameter.name, &key_ref)).await;
     value.map_err(|error| ParameterError::Unresolved(error.to_string()))
 }

@@ -11,11 +11,11 @@ use orlop_core::error::PortError;
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::substrate::AttemptReport;
 use orlop_core::spec::meta::ObjectReference;
+use orlop_dag::attempt::Unresolved;
 use orlop_dag::params::Scope;
 use serde_json::Value;
 
 use super::admission::{Admission, Verdict};
-use super::bind::Unresolved;
 
 /// An attempt of a step or instance.
 pub(super) type Unit = (Address, u32);

@@ -4,6 +4,7 @@
 mod by_image;
 mod configs;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,11 +51,17 @@ pub struct LocalSetup {
     pub allow_privileged: bool,
     /// `backoffLimit` of Jobs that give none.
     pub job_backoff_default: u32,
-    /// Directory with the store of artifacts; none: that of the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub store_dir: Option<PathBuf>,
     /// The most bytes an artifact may have.
     pub artifact_max_bytes: Option<u64>,
+    /// Labels of containers, beside those by which they are found.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What names of containers begin with.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// Address of the container engine, as in `DOCKER_HOST`; none: where engines are looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
 }
 
 impl LocalSetup {
@@ -70,7 +77,7 @@ impl LocalSetup {
         images: bool,
     ) -> Result<Arc<dyn Substrate>, PortError> {
         let limits = self.limits();
-        let store = CasStore::open(self.store_dir.as_deref().unwrap_or(run_dir), limits)?;
+        let store = CasStore::open(run_dir, limits)?;
         let mut options = LocalOptions::new(run_dir);
         options.volumes_dir.clone_from(&self.volumes_dir);
         options.secrets_dir.clone_from(&self.secrets_dir);
@@ -98,7 +105,7 @@ impl LocalSetup {
         if self.backend == Backend::Process || !images {
             return Ok(Arc::new(process));
         }
-        Ok(Arc::new(ByImage::new(engine(self.limits()).await?, process)))
+        Ok(Arc::new(ByImage::new(engine(self).await?, process)))
     }
 
     /// ConfigMaps beside those of the flow.
@@ -110,10 +117,12 @@ impl LocalSetup {
 
 /// The container engine of this machine.
 #[cfg(feature = "docker")]
-async fn engine(copies: Limits) -> Result<Arc<dyn PodRuntime>, PortError> {
+async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, PortError> {
     use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
     let mut options = DockerOptions::default();
-    options.copies = copies;
+    (options.copies, options.labels) = (setup.limits(), setup.labels.clone());
+    options.prefix.clone_from(&setup.prefix);
+    options.address.clone_from(&setup.engine);
     let runtime = DockerRuntime::connect(options).await.map_err(|error| {
         let hint = "steps with an image run as containers; start a container engine, or say `--backend process` to run \
                     their commands as processes of this machine";
@@ -126,7 +135,7 @@ async fn engine(copies: Limits) -> Result<Arc<dyn PodRuntime>, PortError> {
 
 /// This program was built without containers.
 #[cfg(not(feature = "docker"))]
-async fn engine(_copies: Limits) -> Result<Arc<dyn PodRuntime>, PortError> {
+async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, PortError> {
     let message = "this program was built without container support; say `--backend process` to run commands as \
                    processes of this machine";
     Err(PortError::new(Class::Invalid, message))

@@ -84,17 +84,19 @@ pub enum Cancelled {
 }
 
 /// What an operator wants of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerOrder {
-    /// To finish what it has and leave.
-    Drain(DrainOrder),
+    /// To finish what it has and leave, and why; an empty text = nobody said.
+    Drain(DrainOrder, String),
     /// Not to leave after all.
     Undrain,
     /// To get no new work.
     Cordon,
     /// To get new work again.
     Uncordon,
+    /// To have a label with its id, which jobs can require.
+    Name,
     /// To be gone; with `force` although it has attempts.
     Remove {
         /// Whether attempts that are left are given up.
@@ -143,5 +145,5 @@ pub(super) enum Command {
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
     Publish(Box<EventBody>),
-    Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<()> },
+    Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<WorkerId> },
 }

@@ -49,6 +49,12 @@ where
     }
 }
 
+/// Whether so many waiting events are worth a warning, after the last one.
+fn is_worth_a_word(waiting: u64, warned: &mut u64) -> bool {
+    let steps = waiting / MANY;
+    std::mem::replace(warned, steps.max(*warned)) < steps
+}
+
 struct Courier<B> {
     handle: Handle,
     bus: Option<Arc<B>>,
@@ -87,8 +93,7 @@ impl<B: EventBus> Courier<B> {
         };
         if let Ok(waiting) = self.handle.store().outbox_len().await {
             metrics.store.outbox_pending.set(i64::try_from(waiting).unwrap_or(i64::MAX));
-            if waiting / MANY > self.warned {
-                self.warned = waiting / MANY;
+            if is_worth_a_word(waiting, &mut self.warned) {
                 tracing::warn!(target: "orlop::bus", waiting, "many events wait for the event bus; bring it back soon");
             }
         }
@@ -104,5 +109,20 @@ impl<B: EventBus> Courier<B> {
             None => Arc::clone(self.bus.insert(Arc::new(open().await?))),
         };
         drain_outbox(&**self.handle.store(), &*bus, epoch).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s7_1_a_hundred_thousand_waiting_events_are_worth_a_warning_once() {
+        let mut warned = 0;
+        let told: Vec<u64> = [99_999, 100_000, 100_001, 199_999, 150_000, 200_000, 450_000, 400_000]
+            .into_iter()
+            .filter(|waiting| is_worth_a_word(*waiting, &mut warned))
+            .collect();
+        assert_eq!(told, [100_000, 200_000, 450_000]);
     }
 }

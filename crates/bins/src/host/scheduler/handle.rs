@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use orlop_cloud::bus::local::LocalSubscription;
 use orlop_core::error::PortError;
@@ -29,6 +30,9 @@ use crate::wire::identity::PeerCertificate;
 use crate::wire::problem::Code;
 use crate::wire::result::LogChunk;
 use crate::wire::session::SessionError;
+
+/// A store that does not answer for so long counts as away.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a stream of an agent cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,7 @@ impl Handle {
         {
             return Ok(known);
         }
+        self.shared.room.check()?;
         let priority = batch.jobs.iter().map(|job| job.spec.asks.priority).min().unwrap_or_default();
         let lane = Lane::Band(priority.band());
         self.ask(lane, |reply| Command::Submit(Box::new(batch), reply)).await
@@ -67,8 +72,12 @@ impl Handle {
 
     /// The answer of an earlier request with the same key, if the store has it.
     async fn stored_answer(&self, once: &super::command::Once) -> Result<Option<Submitted>, Error> {
+        if matches!(&*self.shared.status.borrow(), Status::Restoring | Status::Stopped) {
+            return Err(self.away());
+        }
         let now = self.shared.clock.wall();
-        let known = self.shared.store.idempotency(&once.key, now).await.map_err(|error| error::port(&error))?;
+        let known = tokio::time::timeout(PATIENCE, self.shared.store.idempotency(&once.key, now)).await;
+        let known = known.map_err(|_| error::store_unavailable())?.map_err(|error| error::port(&error))?;
         let Some(known) = known else { return Ok(None) };
         if known.body_hash != once.body_hash {
             let text = format!("idempotency key `{}` was used for another request; use a new one", once.key.key);
@@ -116,7 +125,7 @@ impl Handle {
     pub async fn explain(&self, job: JobId) -> Result<Box<Explained>, Error> {
         let (reply, answer) = oneshot::channel();
         self.push(Lane::Control, Command::Explain(job, reply))?;
-        let answer = answer.await.map_err(|_| self.unavailable())?;
+        let answer = answer.await.map_err(|_| self.away())?;
         answer.ok_or_else(|| error::not_found(format_args!("job {job}")))
     }
 
@@ -144,7 +153,7 @@ impl Handle {
     pub async fn ended(&self, job: JobId) -> Result<(), Error> {
         let (waiter, ended) = oneshot::channel();
         self.push(Lane::Control, Command::Wait(job, waiter))?;
-        ended.await.map_err(|_| self.unavailable())
+        ended.await.map_err(|_| self.away())
     }
 
     /// Watches a job, or an element of it. Once this has answered, the store shows every change before; what is given
@@ -156,7 +165,7 @@ impl Handle {
         let (ready, begun) = oneshot::channel();
         let (changed, change) = oneshot::channel();
         self.push(Lane::Control, Command::Watch(job, index, Watch { ready, changed }))?;
-        begun.await.map_err(|_| self.unavailable())?;
+        begun.await.map_err(|_| self.away())?;
         Ok(change)
     }
 
@@ -187,10 +196,18 @@ impl Handle {
     }
 
     /// Puts what the server's configuration says in the place of what a specification leaves open.
-    pub fn complete(&self, spec: &mut JobSpec) {
+    pub fn complete(&self, tenant: &TenantName, spec: &mut JobSpec) {
         if spec.timeout_ms == 0 {
             spec.timeout_ms = self.shared.options.timeout_ms;
         }
+        self.limit_log(tenant, spec);
+    }
+
+    /// Lets the log of a specification be no longer than its tenant may have it.
+    pub fn limit_log(&self, tenant: &TenantName, spec: &mut JobSpec) {
+        let snapshot = self.snapshot();
+        let limit = snapshot.tenants.get(tenant).and_then(|known| known.quota.max_log_bytes_per_job);
+        spec.log.limit = spec.log.limit.min(limit.unwrap_or(u64::MAX));
     }
 
     /// Creates a tenant, or changes its settings, its limits, or both.
@@ -239,7 +256,11 @@ impl Handle {
             self.count_logs(bytes, &chunks);
             if let Some(logs) = &self.shared.options.logs {
                 let reads: &dyn FleetReads = &*self.shared.store;
-                logs::keep(logs, reads, session, chunks).await.map_err(StreamError::Logs)?;
+                let kept = logs::keep(logs, reads, (session, &self.shared.room), chunks).await;
+                let lost = kept.map_err(StreamError::Logs)?;
+                if lost > 0 {
+                    self.shared.options.metrics.transport.log_dropped_bytes.of(["server"]).inc_by(lost);
+                }
             }
             session.stored(bytes as u64);
         }
@@ -270,7 +291,7 @@ impl Handle {
         self.shared.ingress.push_when_room(Lane::Control, command).await;
     }
 
-    /// A sign of life of an agent whose stream is down.
+    /// A sign of life of an agent beside its stream. Gives whose it is.
     ///
     /// # Errors
     /// Unauthenticated when the session is over; Forbidden when it is that of another worker than the certificate's; and as
@@ -280,7 +301,7 @@ impl Handle {
         session: SessionId,
         healthy: Option<bool>,
         certificate: Option<PeerCertificate>,
-    ) -> Result<(), Error> {
+    ) -> Result<WorkerId, Error> {
         self.ask(Lane::Control, |reply| Command::Alive { session, healthy, certificate, reply }).await
     }
 
@@ -296,7 +317,18 @@ impl Handle {
         self.shared.status.subscribe()
     }
 
-    /// The latest picture of the fleet.
+    /// The latest picture of the fleet, of the server that leads: another one has none, or an old one.
+    ///
+    /// # Errors
+    /// NotLeader and StoreUnavailable when this server does not lead now.
+    pub fn picture(&self) -> Result<Arc<Snapshot>, Error> {
+        match &*self.shared.status.borrow() {
+            Status::Leading { .. } => Ok(self.snapshot()),
+            _ => Err(self.away()),
+        }
+    }
+
+    /// The latest picture of the fleet as this server has it, whether it leads or not.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.snapshot.load_full()
@@ -334,22 +366,22 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         self.push(lane, command(reply))?;
         // No answer: the turn was not committed, or the server stopped acting.
-        answer.await.map_err(|_| self.unavailable())?
+        answer.await.map_err(|_| self.away())?
     }
 
     fn push(&self, lane: Lane, command: Command) -> Result<(), Error> {
-        match &*self.shared.status.borrow() {
-            Status::Leading { .. } => {}
-            Status::Standby { leader } => return Err(error::not_leader(leader.clone())),
-            Status::Restoring | Status::Stopped => return Err(error::store_unavailable()),
+        if !matches!(&*self.shared.status.borrow(), Status::Leading { .. }) {
+            return Err(self.away());
         }
         self.shared.ingress.push(lane, command).map_err(|_| error::full())
     }
 
-    fn unavailable(&self) -> Error {
+    /// Why this server does not act.
+    fn away(&self) -> Error {
         match &*self.shared.status.borrow() {
             Status::Standby { leader } => error::not_leader(leader.clone()),
-            _ => error::store_unavailable(),
+            // A full disk is why it cannot be written, if it is.
+            _ => self.shared.room.check().err().unwrap_or_else(error::store_unavailable),
         }
     }
 }

@@ -8,7 +8,7 @@ use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::Retention;
 use orlop_core::time::Time;
 
-use super::{Handle, Status, Stop};
+use super::{Handle, Status, Stop, Swept};
 
 /// Between two batches, so that what is committed meanwhile waits for one batch at most.
 const BREATH: Duration = Duration::from_millis(20);
@@ -24,6 +24,10 @@ pub struct Limits {
     pub logs_bytes: u64,
     /// The audit trail.
     pub audit: Duration,
+    /// Artifacts that no job refers to.
+    pub artifacts: Duration,
+    /// How often all artifacts are looked at.
+    pub artifacts_every: Duration,
     /// At most so many jobs, and rows of each other kind, in one transaction.
     pub batch: u32,
     /// How often it is looked.
@@ -38,6 +42,8 @@ impl Default for Limits {
             logs: 3 * DAY,
             logs_bytes: 20 << 30,
             audit: 90 * DAY,
+            artifacts: DAY,
+            artifacts_every: Duration::from_secs(3600),
             batch: 1000,
             every: Duration::from_secs(60),
         }
@@ -46,6 +52,7 @@ impl Default for Limits {
 
 /// Deletes what is old, until told to stop.
 pub async fn keep(handle: Handle, limits: Limits, stop: Stop) {
+    let mut artifacts = tokio::time::Instant::now() + limits.artifacts_every;
     loop {
         if let Status::Leading { epoch } = handle.status() {
             tokio::select! {
@@ -57,6 +64,14 @@ pub async fn keep(handle: Handle, limits: Limits, stop: Stop) {
                     }
                 }
             }
+            // A walk over all of them, so it is made less often.
+            if tokio::time::Instant::now() >= artifacts {
+                tokio::select! {
+                    () = stop.stopped() => return,
+                    () = walk(&handle, &limits) => {}
+                }
+                artifacts = tokio::time::Instant::now() + limits.artifacts_every;
+            }
         }
         tokio::select! {
             () = stop.stopped() => return,
@@ -67,6 +82,21 @@ pub async fn keep(handle: Handle, limits: Limits, stop: Stop) {
 
 fn before(now: Time, age: Duration) -> Time {
     Time::from_millis(now.millis().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
+}
+
+/// Deletes artifacts that nothing refers to.
+async fn walk(handle: &Handle, limits: &Limits) {
+    match handle.retain_artifacts(limits.artifacts).await {
+        Ok(swept) if swept == Swept::default() => {}
+        Ok(swept) => {
+            let Swept { artifacts, bytes, uploads, links, orphans } = swept;
+            tracing::info!(target: "orlop::retain", artifacts, bytes, uploads, links, orphans, "deleted old artifacts");
+        }
+        Err(problem) => {
+            let error = problem.detail;
+            tracing::warn!(target: "orlop::retain", error, "old artifacts could not be deleted; tries again");
+        }
+    }
 }
 
 /// Deletes everything that is old now.

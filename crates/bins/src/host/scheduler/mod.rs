@@ -22,11 +22,13 @@ pub mod keeper;
 mod lead;
 mod live;
 mod logs;
+pub mod machine;
 mod prepare;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
 mod release;
 mod retry;
+mod room;
 mod secrets;
 mod session;
 mod shared;
@@ -35,6 +37,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod traced;
 mod turn;
 mod words;
 
@@ -46,6 +49,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use orlop_core::ports::fleet_store::FleetStore;
 
+pub use self::artifacts::Swept;
 use self::clock::Clock;
 pub use self::command::{Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
 pub use self::error::Error;
@@ -56,11 +60,13 @@ pub use self::live::{ClientFields, Interned};
 pub use self::logs::{LogNews, LogOrder, LogReader};
 pub(crate) use self::logs::{stored_stream, wire_stream};
 pub use self::prepare::Prepared;
+pub use self::room::Disks;
+use self::room::Room;
 pub use self::secrets::{SecretPlace, Secrets};
 pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Options, Status};
-pub use self::snapshot::{Snapshot, WorkerPicture};
+pub use self::snapshot::{DrainPicture, Snapshot, Totals, WorkerPicture};
 pub use self::stop::Stop;
 
 /// A running server. Dropping it without [`Server::stop`] ends it as a crash would: nothing more is committed or released
@@ -82,6 +88,7 @@ impl Server {
         options: Options,
         runtime: tokio::runtime::Handle,
     ) -> std::io::Result<Self> {
+        let room = Room::new(options.disks.clone());
         let shared = Arc::new(Shared {
             ingress: LockFreePriorityQueue::new(options.queue),
             clock,
@@ -93,6 +100,7 @@ impl Server {
             pause: Wake::default(),
             stopping: AtomicBool::new(false),
             uploads: tokio::sync::Mutex::default(),
+            room,
             streams: AtomicU64::new(1),
         });
         let handle = Handle { shared: Arc::clone(&shared) };

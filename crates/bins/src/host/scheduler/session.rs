@@ -25,6 +25,8 @@ pub(super) struct Assignment {
     pub(super) spec: Arc<Interned>,
     /// What its client said.
     pub(super) client: Option<Arc<ClientFields>>,
+    /// The trace context of this attempt, where that is not its client's.
+    pub(super) traceparent: Option<String>,
     /// When it starts.
     pub(super) mode: Mode,
 }
@@ -37,6 +39,9 @@ impl Assignment {
         if let Some(client) = &self.client {
             assign.traceparent = client.traceparent.as_deref().unwrap_or_default().to_owned();
             assign.correlation_id = client.correlation_id.as_deref().unwrap_or_default().to_owned();
+        }
+        if let Some(traceparent) = self.traceparent {
+            assign.traceparent = traceparent;
         }
         assign.secrets = self.spec.spec.spec.secret_refs.iter().map(named).collect();
         Outgoing::Assign(assign, Arc::clone(&self.spec.spec.spec))
@@ -273,6 +278,19 @@ impl Session {
     /// Bytes of logs were stored or given up.
     pub(super) fn stored(&self, bytes: u64) {
         self.inner().machine.stored(bytes);
+        self.ready.notify_one();
+    }
+
+    /// Ends a stream on which nothing was heard for too long, if it is still the one that is up: the agent opens another,
+    /// and tells what it has.
+    pub(super) fn hang_up(&self, stream: u64) {
+        let mut inner = self.inner();
+        if inner.stream == stream {
+            // Streams are numbered from 1.
+            inner.stream = 0;
+            inner.machine.disconnected();
+        }
+        drop(inner);
         self.ready.notify_one();
     }
 

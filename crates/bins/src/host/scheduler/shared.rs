@@ -14,12 +14,15 @@ use orlop_core::ports::fleet_store::{FleetStore, Holder};
 use orlop_scheduler::config::Config as CoreConfig;
 use tokio::sync::watch;
 
+use super::artifacts::Shelved;
 use super::clock::Clock;
 use super::command::Command;
 use super::ingress::{LockFreePriorityQueue, Wake};
+use super::room::{Disks, Room};
 use super::secrets::Secrets;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::trace::Tracer;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -36,16 +39,18 @@ pub struct Options {
     pub logs: Option<LogStore>,
     /// Where artifacts are kept; absent = jobs that name one fail.
     pub artifacts: Option<Shelf>,
+    /// Whose free room is looked after; absent = nobody's.
+    pub disks: Option<Disks>,
     /// Secrets of tenants; absent = jobs that name one fail.
     pub secrets: Option<Secrets>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Who takes spans of traces.
+    pub tracer: Tracer,
     /// The wall limit of attempts whose specification names none, in milliseconds; 0 = none.
     pub timeout_ms: u64,
-    /// The lease of attempts, in milliseconds.
-    pub lease_ms: u32,
     /// Time between the heartbeats of an agent, in milliseconds.
     pub heartbeat_ms: u32,
 }
@@ -59,13 +64,21 @@ impl Default for Options {
             queue: 8192,
             logs: None,
             artifacts: None,
+            disks: None,
             secrets: None,
             outbox: false,
             metrics: Arc::new(Metrics::new()),
+            tracer: Tracer::default(),
             timeout_ms: 0,
-            lease_ms: 20_000,
             heartbeat_ms: 5000,
         }
+    }
+}
+
+impl Options {
+    /// The lease of attempts as agents are told it, in milliseconds: the one that the core counts with.
+    pub(crate) fn lease_ms(&self) -> u32 {
+        u32::try_from(self.core.lease).unwrap_or(u32::MAX)
     }
 }
 
@@ -102,8 +115,10 @@ pub(super) struct Shared {
     pub(super) pause: Wake,
     /// The server is to end.
     pub(super) stopping: AtomicBool,
-    /// Held while an upload grows or ends.
-    pub(super) uploads: tokio::sync::Mutex<()>,
+    /// Held while artifacts come and go.
+    pub(super) uploads: tokio::sync::Mutex<Shelved>,
+    /// Room on the disks.
+    pub(super) room: Room,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
 }

@@ -6,10 +6,32 @@ use std::sync::Arc;
 
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::time::Time;
-use orlop_scheduler::engine::{FleetUse, TenantView, Waiting, WorkerView};
+use orlop_scheduler::engine::{BlockedQueue, FleetUse, TenantQueue, TenantView, Waiting, WorkerView};
 use orlop_scheduler::event::Capabilities;
 
 use crate::wire::status::WorkerStatus;
+
+/// How a worker is to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainPicture {
+    /// Why, as who asked for it said; empty = they did not.
+    pub reason: String,
+    /// When what is left on it is cancelled; none = never.
+    pub deadline: Option<Time>,
+    /// The host itself goes: it cannot be withdrawn.
+    pub host_shutdown: bool,
+}
+
+/// Counts of jobs and elements since this server began to lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Taken.
+    pub submitted: u64,
+    /// Started, every attempt.
+    pub started: u64,
+    /// Ended for good.
+    pub ended: u64,
+}
 
 /// A worker as people see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +52,8 @@ pub struct WorkerPicture {
     pub status: Option<Arc<WorkerStatus>>,
     /// Its stream is up.
     pub connected: bool,
+    /// It is to leave.
+    pub drain: Option<DrainPicture>,
 }
 
 /// The fleet at one moment.
@@ -53,7 +77,15 @@ pub struct Snapshot {
     pub waiting: Waiting,
     /// Units that wait outside the queues, by band: their gate is closed, or their next attempt is not due.
     pub gated: [u64; 3],
+    /// What waits by tenant and band.
+    pub queues: Vec<TenantQueue>,
+    /// What fits nowhere, the longest waiting first, each with the time since when.
+    pub blocked: Vec<(BlockedQueue, Time)>,
+    /// What has happened to jobs so far.
+    pub totals: Totals,
 }
 
+/// The most queues that a picture tells to fit nowhere.
+pub(super) const BLOCKED: usize = 20;
 /// The least time between two pictures while the server is busy, in milliseconds.
 pub(super) const EVERY: u64 = 100;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_core::ports::fleet_store::HELD;
 
@@ -19,6 +19,33 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// How often a standby asks: a leader that ends in good order gives its term up early, and one that was killed leaves a
 /// term that is over at any moment.
 const ASK: Duration = Duration::from_millis(500);
+
+/// What is no more than a busy machine.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Notices that the loop was held up: the process was stopped, or its host. Meanwhile everybody was silent to it, and what
+/// they sent waits unread; to act on that silence would take running work for lost.
+struct Pulse {
+    /// When the loop was to go on; none = when it was woken.
+    back: Option<Instant>,
+}
+
+impl Pulse {
+    fn start() -> Self {
+        Self { back: Some(Instant::now()) }
+    }
+
+    /// The loop sleeps for so long at most; none = until it is woken.
+    fn sleeps(&mut self, patience: Option<Duration>) {
+        self.back = patience.and_then(|patience| Instant::now().checked_add(patience));
+    }
+
+    /// The loop goes on: how late.
+    fn late(&mut self) -> Duration {
+        let now = Instant::now();
+        self.back.replace(now).map_or(Duration::ZERO, |back| now.saturating_duration_since(back))
+    }
+}
 
 /// The loop of a server.
 pub(super) struct Loop {
@@ -95,7 +122,9 @@ impl Loop {
             Err(trouble) => return Err(error::port(&trouble)),
         };
         shared.status.send_replace(Status::Restoring);
-        let core = Core::restore(shared, term.epoch()).await?;
+        let mut core = Core::restore(shared, term.epoch()).await?;
+        // Whoever sees that this server leads sees the fleet as it was found.
+        core.publish_snapshot(&shared.snapshot);
         shared.status.send_replace(Status::Leading { epoch: term.epoch() });
         tracing::info!(target: "orlop::scheduler", epoch = %term.epoch(), "leads");
         Ok((core, term))
@@ -111,11 +140,20 @@ impl Loop {
             self.waker(),
         );
         let progress = Arc::clone(&writer.progress);
+        let silent = Duration::from_millis(shared.options.core.heartbeat_timeout / 2).max(BUSY);
+        let (mut pulse, mut resigned) = (Pulse::start(), false);
         let end = loop {
             if progress.has_failed() || term.until() <= shared.clock.monotonic() {
                 break End::Failed;
             }
+            let late = pulse.late();
+            if late > silent {
+                let seconds = late.as_secs_f64();
+                tracing::warn!(target: "orlop::scheduler", seconds, "was held up; starts a new term, and nobody is taken for silent");
+                break End::Failed;
+            }
             if !progress.has_room() {
+                pulse.sleeps(None);
                 // Only the writer is waited for: whoever brings something now need not wake the loop.
                 shared.pause.sleep(None, || !progress.has_room() && !progress.has_failed());
                 continue;
@@ -126,12 +164,17 @@ impl Loop {
                 continue;
             }
             if self.stopping() && progress.is_idle() {
-                break End::Stopped;
+                if std::mem::replace(&mut resigned, true) {
+                    break End::Stopped;
+                }
+                core.publish_end();
+                continue;
             }
             core.publish_snapshot(&shared.snapshot);
             let until = core.next_deadline().unwrap_or(u64::MAX).min(term.until());
             let me = std::thread::current();
             let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
+            pulse.sleeps(patience);
             shared.ingress.wake().sleep(patience, || {
                 let news = !shared.ingress.is_empty() || core.may_open(progress.released()) || progress.has_failed();
                 let over = self.stopping() && progress.is_idle();

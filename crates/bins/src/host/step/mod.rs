@@ -2,34 +2,52 @@
 //! one machine would, with the same substrate, hands the attempt's output on as its own, and tells how it ended. Owns
 //! that process; knows no server.
 //!
-//! Its work is below the directory of the job, which the agent removes. Claims of a flow and its artifacts are in the
-//! worker's directory of flows, so that later steps on this worker find them.
+//! Its work is below the directory of the job, which the agent removes. The agent has put the artifacts that the step needs
+//! there, and stores those that it leaves. Claims of a flow are in the worker's directory of flows, so that later steps on
+//! this worker find them.
 
 mod logs;
 mod result;
+mod volumes;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use orlop_core::attempt::{AttemptEnd, EndResult};
+use orlop_cloud::artifact::{CasStore, Limits};
+use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, EndResult};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::logs::Forward;
-use super::flow::fleet::{StepBackend, StepOrder, VARIABLE};
+pub use self::volumes::keep as keep_volumes;
+use super::flow::fleet::{GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 use super::flow::resource_name;
 use super::home::RunDir;
 use super::local::{Backend, LocalSetup, own_shim};
 
-/// The hidden argument under which a program is the runner of a step; the worker's directory of flows follows.
+/// The hidden argument under which a program is the runner of a step; the worker's directory of flows, the mark of its
+/// containers, and the address of its container engine follow.
 pub const ARGUMENT: &str = "__step";
 
 /// Exit code of an attempt that was told to end: as a shell shows SIGTERM.
 const CANCELLED: u8 = 143;
+
+/// What the runner is told of its worker.
+#[derive(Debug)]
+struct Worker {
+    /// Where claims of flows are.
+    flows: PathBuf,
+    /// By what the worker knows its containers.
+    mark: String,
+    /// Address of its container engine; none: where engines are looked for.
+    engine: Option<String>,
+}
 
 /// Why a step could not even be begun.
 #[derive(Debug, thiserror::Error)]
@@ -42,14 +60,16 @@ enum Failure {
     Port(#[from] PortError),
 }
 
-/// Runs the step of this process's environment. `flows` is the worker's directory of flows, `shim` the argument under
-/// which this program is the shim of a pod.
+/// Runs the step of this process's environment. `arguments` are those after [`ARGUMENT`], `shim` the argument under which
+/// this program is the shim of a pod.
 #[must_use]
-pub fn main(flows: Option<PathBuf>, shim: &str) -> ExitCode {
-    let flows = flows.unwrap_or_else(|| PathBuf::from("flows"));
+pub fn main(mut arguments: impl Iterator<Item = OsString>, shim: &str) -> ExitCode {
+    let flows = arguments.next().map_or_else(|| PathBuf::from("flows"), PathBuf::from);
+    let mut text = || arguments.next().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    let worker = Worker { flows, mark: text(), engine: Some(text()).filter(|address| !address.is_empty()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.map_err(Failure::from).and_then(|runtime| {
-        let done = runtime.block_on(run(&flows, shim));
+        let done = runtime.block_on(run(&worker, shim));
         // Work on blocking threads that nobody waits for must not hold the program.
         runtime.shutdown_background();
         done
@@ -67,12 +87,12 @@ fn variable(name: &'static str) -> Result<String, Failure> {
     std::env::var(name).map_err(|_| Failure::Variable(name))
 }
 
-async fn run(flows: &Path, shim: &str) -> Result<u8, Failure> {
+async fn run(worker: &Worker, shim: &str) -> Result<u8, Failure> {
     let order = StepOrder::decode(&variable(VARIABLE)?)?;
     let output = PathBuf::from(variable("ORLOP_OUTPUT")?);
     let run = RunDir::new(std::env::current_dir()?.join(".step"));
     std::fs::create_dir_all(run.path())?;
-    let end = match attempt(&order, flows, &run, shim).await {
+    let end = match attempt(&order, worker, &run, shim).await {
         Ok(end) => end,
         // The step failed, not its runner: retrying it is up to its flow.
         Err(error) => result::refused(&error),
@@ -82,11 +102,12 @@ async fn run(flows: &Path, shim: &str) -> Result<u8, Failure> {
 }
 
 /// Runs the attempt to its end.
-async fn attempt(order: &StepOrder, flows: &Path, run: &RunDir, shim: &str) -> Result<AttemptEnd, PortError> {
+async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir, shim: &str) -> Result<AttemptEnd, PortError> {
     let spec = &order.attempt;
-    // Artifacts of a tenant are found by their digest: flows that repeat others take theirs over.
-    let shared = beneath(flows, &[&spec.namespace])?;
-    let volumes = beneath(flows, &[&spec.namespace, "volumes", &spec.key.flow])?;
+    let (given, left) = (run.path().with_file_name(GIVEN), run.path().with_file_name(LEFT));
+    take_in(&spec.inputs, run, &given).await?;
+    beneath(&worker.flows, &[&spec.key.flow])?;
+    let volumes = volumes::of(&beneath(&worker.flows, &[&spec.namespace])?, &spec.key.flow);
     std::fs::create_dir_all(&volumes)?;
     let secrets = std::env::var_os("ORLOP_SECRETS_DIR").map(PathBuf::from);
     let setup = LocalSetup {
@@ -96,18 +117,68 @@ async fn attempt(order: &StepOrder, flows: &Path, run: &RunDir, shim: &str) -> R
         },
         volumes_dir: Some(volumes.clone()),
         secrets_dir: secrets,
-        store_dir: Some(shared),
+        labels: labels(&worker.mark),
+        // Flows of the same name may be of several tenants.
+        prefix: format!("{}-", attempt_text()),
+        engine: worker.engine.clone(),
         ..LocalSetup::default()
     };
     let substrate = setup.substrate(run.path(), own_shim(shim)?, true).await?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
-    let end = drive(order, &substrate).await?;
+    let end = tokio::select! {
+        end = drive(order, &substrate) => end?,
+        () = volumes::use_them(&volumes) => return Err(PortError::new(Class::Fatal, "the step is not driven any more")),
+    };
     forward.finish().await;
+    hand_on(&end, run, &left).await?;
     if let Err(error) = substrate.forget(&spec.key).await {
         tracing::warn!(error = error.chain(), "what is left of the attempt cannot be deleted");
     }
     Ok(end)
+}
+
+/// The attempt of the job that this is, as its worker names it.
+fn attempt_text() -> String {
+    let part = |name: &str| std::env::var(format!("ORLOP_{name}")).unwrap_or_default();
+    ["JOB_ID", "INDEX", "MEMBER", "ATTEMPT", "EPOCH"].map(part).join(".")
+}
+
+/// What containers of this attempt are known by to its worker, which removes them should this program be killed.
+#[cfg(feature = "docker")]
+fn labels(mark: &str) -> BTreeMap<String, String> {
+    use orlop_cloud::runtime::worker::{AttemptId, docker::made_by};
+    attempt_text().parse::<AttemptId>().map(|id| made_by(mark, &id)).unwrap_or_default()
+}
+
+/// Without containers there are none to be known.
+#[cfg(not(feature = "docker"))]
+fn labels(_mark: &str) -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
+
+/// Takes the artifacts that the agent has put there into the store of the attempt. One that is missing fails its delivery.
+async fn take_in(inputs: &[ArtifactDelivery], run: &RunDir, given: &Path) -> Result<(), PortError> {
+    let store = CasStore::open(run.path(), Limits::default())?;
+    for input in inputs {
+        if let ArtifactSource::Stored { location, .. } = &input.source {
+            store.take_over(given, location).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the artifacts that the attempt has left where the agent looks for them.
+async fn hand_on(end: &AttemptEnd, run: &RunDir, left: &Path) -> Result<(), PortError> {
+    if end.artifacts.is_empty() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(left)?;
+    let store = CasStore::open(left, Limits::default())?;
+    for location in end.artifacts.iter().filter_map(|artifact| artifact.location.as_ref()) {
+        store.take_over(run.path(), location).await?;
+    }
+    Ok(())
 }
 
 /// A directory below another one, by plain names.

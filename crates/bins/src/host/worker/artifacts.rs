@@ -12,11 +12,13 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use orlop_cloud::artifact::{Found, Shelf, collect, digest};
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, Outcome, beneath};
-use orlop_core::spec::job::JobSpec;
+use orlop_core::spec::job::{JobSpec, Runtime};
 use serde::{Deserialize, Serialize};
 
 use super::link::{Link, LinkError};
+use super::runtimes::directory;
 use super::work::remote;
+use crate::host::flow::fleet::COMMAND;
 use crate::wire::artifact::{Beginning, Download, Finalization, UPLOAD_CHUNK, UploadChunk};
 use crate::wire::bound::NAME_MAX;
 use crate::wire::grpc::{ArtifactClient, Refusal};
@@ -34,6 +36,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Needs {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    /// Whether its program makes containers, which are removed should it leave any.
+    #[serde(default)]
+    containers: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,13 +68,19 @@ impl Needs {
             path: file.path.clone(),
             required: file.required,
         });
-        let needs = Self { inputs: inputs.collect(), outputs: outputs.collect() };
+        let containers = spec.command.first().is_some_and(|program| program == COMMAND);
+        let needs = Self { inputs: inputs.collect(), outputs: outputs.collect(), containers };
         (needs != Self::default()).then(|| Arc::new(needs))
     }
 
     /// Whether something is fetched before the start.
     pub(super) fn has_inputs(&self) -> bool {
         !self.inputs.is_empty()
+    }
+
+    /// Whether its program makes containers.
+    pub(super) const fn makes_containers(&self) -> bool {
+        self.containers
     }
 
     /// Whether something is collected after an end: of whoever ran to its own end.
@@ -85,8 +96,8 @@ pub(super) struct Files {
     cache: Shelf,
     /// Inputs of attempts, a folder each.
     inputs: PathBuf,
-    /// Directories of attempts.
-    work: PathBuf,
+    /// Where directories of attempts are.
+    state: PathBuf,
 }
 
 /// Why files are not where they should be.
@@ -158,7 +169,7 @@ impl Files {
         fs::create_dir_all(&cache)?;
         fs::create_dir_all(&inputs)?;
         let cache = Shelf::open(&cache).map_err(io::Error::other)?;
-        Ok(Self { link, cache, inputs, work: state.join("work") })
+        Ok(Self { link, cache, inputs, state: state.to_owned() })
     }
 
     /// Fetches what an attempt needs. Gives the folder with its inputs, or the reason of its failure.
@@ -247,8 +258,13 @@ impl Files {
     }
 
     /// Stores what an attempt left. Gives its end with that, or as a failure where something is missing.
-    pub(super) async fn store(&self, id: AttemptId, needs: &Needs, mut end: AttemptEnd) -> AttemptEnd {
-        let root = self.work.join(id.to_string());
+    pub(super) async fn store(
+        &self,
+        id: AttemptId,
+        (runtime, needs): (Runtime, &Needs),
+        mut end: AttemptEnd,
+    ) -> AttemptEnd {
+        let root = directory(&self.state, runtime).join(id.to_string());
         for output in &needs.outputs {
             let (root, pattern) = (root.clone(), output.path.clone());
             let stored = match blocking(move || Ok(collect(&root, &pattern)?)).await {
@@ -331,7 +347,13 @@ impl Files {
             attempt: Some(remote(id)),
             upload: upload.clone(),
         };
-        let begun = client.begin(beginning).await?;
+        let begun = match client.begin(beginning).await {
+            // It rested too long, or its server has forgotten it: all of it is sent again.
+            Err(refusal) if refusal.code == Code::NotFound && upload.take().is_some() => {
+                return Err(Trouble::Passing(refusal.to_string()));
+            }
+            begun => begun?,
+        };
         *upload = Some(begun.upload.clone());
         if !begun.stored && begun.committed < bytes {
             let pieces = push(client.clone(), file.path.clone(), begun.upload.clone(), begun.committed);

@@ -1,6 +1,11 @@
-//! Time as the machines of a session take it: microseconds since an agent began. Owns that conversion; reads no clock.
+//! Time as the machines of a session take it: microseconds since an agent began; and the time of day, for what people and
+//! the server read. Owns that conversion; nothing that ends in time looks at the time of day.
 
 use std::time::{Duration, Instant};
+
+use orlop_core::time::Time;
+
+use crate::host::scheduler::clock::{Clock as _, MachineClock};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +20,11 @@ impl Clock {
     pub(super) fn micros(self, at: Instant) -> u64 {
         micros(at.saturating_duration_since(self.0))
     }
+}
+
+/// The time of day.
+pub(super) fn now() -> Time {
+    MachineClock::default().wall()
 }
 
 pub(super) fn micros(span: Duration) -> u64 {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use orlop_cloud::runtime::worker::GpuDevice;
-use orlop_core::hardware::gpu::{ModelKey, Vendor};
+use orlop_core::hardware::gpu::{ModelKey, Vendor, parse_gpu_type};
 use orlop_core::id::TenantName;
 use orlop_scheduler::event::{Capabilities, GpuDevices};
 use orlop_scheduler::job::Runtime;
@@ -34,6 +34,28 @@ pub struct Offer {
     pub max_jobs: Option<u32>,
     /// Whose jobs are taken; none = everybody's.
     pub tenants: BTreeSet<TenantName>,
+}
+
+impl Offer {
+    /// One of several equal parts of this machine, for as many workers on it; all of it where there is one part. GPUs are
+    /// whole: they are dealt out in turn.
+    #[must_use]
+    pub fn part(number: usize, of: usize) -> Self {
+        let whole = Self::default();
+        if of <= 1 {
+            return whole;
+        }
+        let found = gpus(&whole);
+        let all = capabilities(&whole, &found, &BTreeSet::new());
+        let parts = of as u64;
+        Self {
+            cpu_m: Some((all.cpu_m / parts).max(1)),
+            memory_bytes: Some(all.memory_bytes / parts),
+            gpus: Some(found.into_iter().skip(number).step_by(of).collect()),
+            max_jobs: Some(u32::try_from(u64::from(all.max_jobs).div_ceil(parts)).unwrap_or(u32::MAX)),
+            ..whole
+        }
+    }
 }
 
 /// The GPUs of this machine.
@@ -96,7 +118,7 @@ pub(super) fn meminfo(name: &str) -> u64 {
     value.unwrap_or(0_u64).saturating_mul(1024)
 }
 
-/// The GPUs that NVIDIA's driver tells of, in its order. Memory is not told there.
+/// The GPUs that NVIDIA's driver tells of, in its order. Memory is not told there; that of a known product is in its name.
 fn nvidia(folder: &Path) -> Vec<Gpu> {
     let mut found: Vec<(u32, String)> = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -107,10 +129,11 @@ fn nvidia(folder: &Path) -> Vec<Gpu> {
         found.extend(minor.zip(model));
     }
     found.sort();
-    let gpu = |(index, model): (u32, String)| Gpu {
-        device: GpuDevice { vendor: "nvidia".to_owned(), index },
-        model: model.trim_start_matches("nvidia-").to_owned(),
-        memory_bytes: 0,
+    let gpu = |(index, name): (u32, String)| {
+        let read = parse_gpu_type(&name).unwrap_or_default();
+        let model = read.model.map_or_else(|| name.trim_start_matches("nvidia-").to_owned(), String::from);
+        let memory_bytes = read.memory_gib.map_or(0, |gib| u64::from(gib) << 30);
+        Gpu { device: GpuDevice { vendor: "nvidia".to_owned(), index }, model, memory_bytes }
     };
     found.into_iter().map(gpu).collect()
 }
@@ -131,16 +154,34 @@ mod tests {
     }
 
     #[test]
+    fn s10_parts_of_a_machine_are_no_more_than_it() {
+        let whole = capabilities(&Offer::default(), &[], &BTreeSet::new());
+        assert_eq!(capabilities(&Offer::part(0, 1), &[], &BTreeSet::new()), whole);
+        let parts: Vec<_> = (0..3).map(|number| capabilities(&Offer::part(number, 3), &[], &BTreeSet::new())).collect();
+        assert!(parts.iter().map(|part| part.cpu_m).sum::<u64>() <= whole.cpu_m);
+        assert!(parts.iter().map(|part| part.memory_bytes).sum::<u64>() <= whole.memory_bytes);
+        assert!(parts.iter().all(|part| part.cpu_m > 0 && part.max_jobs > 0));
+    }
+
+    #[test]
     fn gpus_of_nvidia_are_found_in_the_order_of_their_numbers() {
         let dir = tempfile::tempdir().unwrap();
-        for (name, minor) in [("0000:01:00.0", 1), ("0000:02:00.0", 0)] {
+        for (name, minor, model) in [
+            ("0000:01:00.0", 1, "NVIDIA H100"),
+            ("0000:02:00.0", 0, "NVIDIA H100"),
+            ("0000:03:00.0", 2, "NVIDIA A100-SXM4-40GB"),
+            ("0000:04:00.0", 3, "NVIDIA Voodoo 5"),
+        ] {
             fs::create_dir(dir.path().join(name)).unwrap();
-            let text = format!("Model: \t\t NVIDIA H100\nIRQ: 1\nDevice Minor: \t {minor}\n");
+            let text = format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n");
             fs::write(dir.path().join(name).join("information"), text).unwrap();
         }
         let found = nvidia(dir.path());
-        assert_eq!(found.iter().map(|gpu| gpu.device.index).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(found[0].model, "h100");
-        assert_eq!(by_kind(&found).iter().map(|kind| kind.count).collect::<Vec<_>>(), [2]);
+        assert_eq!(found.iter().map(|gpu| gpu.device.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!((found[0].model.as_str(), found[0].memory_bytes), ("h100", 0));
+        // A product's name is its model and its nominal memory; a name that no model has stands as it is.
+        assert_eq!((found[2].model.as_str(), found[2].memory_bytes), ("a100", 40 << 30));
+        assert_eq!((found[3].model.as_str(), found[3].memory_bytes), ("voodoo-5", 0));
+        assert_eq!(by_kind(&found).iter().map(|kind| kind.count).collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -36,7 +36,6 @@ mod tests;
 mod work;
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::Arc;
 
 use orlop_cloud::runtime::process::ShimProgram;
@@ -57,6 +56,7 @@ use self::session::{Session, Wish};
 use self::shared::Shared;
 use self::state::State;
 pub use self::state::StateError;
+use crate::host::step::keep_volumes;
 
 /// Why an agent could not start.
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +99,9 @@ impl Agent {
         kinds.extend(options.containers.as_ref().map(|_| Runtime::Docker));
         let mut core = core::Core::new(spool, gpus.clone(), kinds);
         if let Some(steps) = &options.steps {
-            core.run_steps_by(program(steps, &options.state.join("flows")));
+            core.run_steps_by(program(steps, &options, &state.id));
         }
+        core.trace_by(options.tracer.clone());
         let shared = Shared::new(core);
         let events: Arc<dyn AttemptEvents> = Arc::clone(&shared) as _;
         let made = runtimes::make(&options, &state, &gpus, &events)?;
@@ -117,8 +118,14 @@ impl Agent {
         }
         let worker = state.worker.clone();
         let (wish, wished) = watch::channel(Wish::Work);
+        let claims = keep_volumes(options.state.join("flows"), options.claims);
         let session = Session::new(options, state, gpus, answers, shared, link, wished);
-        let task = tokio::spawn(session.run());
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = session.run() => {}
+                () = claims => {}
+            }
+        });
         Ok(Self { worker, wish, task })
     }
 
@@ -159,11 +166,18 @@ impl Agent {
     }
 }
 
-/// The command that runs steps: a program with the worker's directory of flows as its last argument.
-fn program(steps: &ShimProgram, flows: &Path) -> Vec<String> {
-    let flows = std::path::absolute(flows).unwrap_or_else(|_| flows.to_owned());
+/// The command that runs steps: a program whose last arguments are the worker's directory of flows, its mark, and the address
+/// of its container engine, for a runner gets nothing of this program's environment.
+fn program(steps: &ShimProgram, options: &AgentOptions, mark: &str) -> Vec<String> {
+    let variable = |name| std::env::var(name).ok().filter(|address| !address.is_empty());
+    let told = options.containers.as_ref().and_then(|containers| containers.address.clone());
+    let engine = told.or_else(|| variable("ORLOP_DOCKER_HOST")).or_else(|| variable("DOCKER_HOST")).unwrap_or_default();
+    let flows = options.state.join("flows");
     let words = [steps.path.as_os_str()].into_iter().chain(steps.args.iter().map(OsString::as_os_str));
-    words.chain([flows.as_os_str()]).map(|word| word.to_string_lossy().into_owned()).collect()
+    words
+        .chain([flows.as_os_str(), mark.as_ref(), engine.as_ref()])
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Ends an agent.

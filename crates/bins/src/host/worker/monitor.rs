@@ -11,9 +11,7 @@ use orlop_core::time::Time;
 use super::machine::{meminfo, memory_total};
 use crate::wire::status::{HealthCheck, Measured};
 
-/// Free room of work and spool, at least: this many bytes,
-const FREE_BYTES: u64 = 1 << 30;
-/// and one part in so many of the disk and of its inodes.
+/// Free room of work and spool is at least so many bytes as are chosen, and one part in so many of the disk and of its inodes.
 const FREE_PART: u64 = 20;
 /// The clock on the wall may run this far from the one that never jumps between two looks.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
@@ -31,13 +29,15 @@ struct Counters {
 #[derive(Debug)]
 pub(super) struct Monitor {
     places: Vec<PathBuf>,
+    /// Free bytes of each, at least.
+    least: u64,
     before: Option<(Instant, Time, Counters)>,
 }
 
 impl Monitor {
-    /// Looks after these directories.
-    pub(super) const fn new(places: Vec<PathBuf>) -> Self {
-        Self { places, before: None }
+    /// Looks after these directories, in which so many bytes are to be free.
+    pub(super) const fn new(places: Vec<PathBuf>, least: u64) -> Self {
+        Self { places, least, before: None }
     }
 
     /// Measures since the last look.
@@ -60,7 +60,7 @@ impl Monitor {
         measured.load = first_number("/proc/loadavg");
         measured.disk_free = u64::MAX;
         for place in &self.places {
-            let (free, check) = room(place);
+            let (free, check) = room(place, self.least);
             measured.disk_free = measured.disk_free.min(free);
             checks.push(check);
         }
@@ -88,7 +88,7 @@ fn clock(passed: Duration, then: Time, now: Time) -> HealthCheck {
 }
 
 /// Free room of a directory, in bytes, and whether it is enough.
-fn room(place: &Path) -> (u64, HealthCheck) {
+fn room(place: &Path, least: u64) -> (u64, HealthCheck) {
     let name = format!("room {}", place.file_name().unwrap_or_default().to_string_lossy());
     let found = match statvfs(place) {
         Ok(found) => found,
@@ -96,7 +96,7 @@ fn room(place: &Path) -> (u64, HealthCheck) {
     };
     let free = found.blocks_available().saturating_mul(found.fragment_size());
     let all = found.blocks().saturating_mul(found.fragment_size());
-    let bytes = free >= FREE_BYTES && free >= all / FREE_PART;
+    let bytes = free >= least && free >= all / FREE_PART;
     // Some file systems count no inodes.
     let inodes = found.files() == 0 || found.files_available() >= found.files() / FREE_PART;
     let detail = match (bytes, inodes) {
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn s6_room_is_at_least_one_gibibyte_and_five_percent() {
         let dir = tempfile::tempdir().unwrap();
-        let (free, check) = room(dir.path());
+        let (free, check) = room(dir.path(), 1 << 30);
         assert!(free > 0 && check.ok, "{check:?}");
-        let (free, check) = room(Path::new("/no/such/place"));
+        let (free, check) = room(Path::new("/no/such/place"), 1);
         assert!(free == 0 && !check.ok && check.detail.contains("/no/such/place"));
     }
 
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn two_looks_measure_what_is_between() {
         let dir = tempfile::tempdir().unwrap();
-        let mut monitor = Monitor::new(vec![dir.path().to_owned()]);
+        let mut monitor = Monitor::new(vec![dir.path().to_owned()], 1);
         let (at, wall) = (Instant::now(), Time::from_millis(1_000_000));
         let (first, _) = monitor.look(at, wall);
         assert!(first.memory_bytes > 0 && first.disk_free > 0);

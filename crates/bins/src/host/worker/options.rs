@@ -8,6 +8,7 @@ use orlop_cloud::runtime::worker::process::Enforce;
 use orlop_core::id::WorkerId;
 
 use super::machine::Offer;
+use crate::telemetry::trace::Tracer;
 
 /// Choices for an agent.
 #[derive(Clone, Debug)]
@@ -34,6 +35,10 @@ pub struct AgentOptions {
     /// How the runner of steps of flows is started ([`crate::host::step`]), without the directory of flows, which is told
     /// last; none: this worker runs no steps.
     pub steps: Option<ShimProgram>,
+    /// How long claims of flows stay on this worker that no step has used.
+    pub claims: Duration,
+    /// Free bytes of the state directory below which the worker is not well.
+    pub min_free: u64,
     /// How processes are started in control groups; none: without limits.
     pub launcher: Option<ShimProgram>,
     /// How many directories of attempts that failed stay, the latest ones.
@@ -52,6 +57,8 @@ pub struct AgentOptions {
     pub spool_logs: u64,
     /// Whether what is spooled survives the host, not only the agent.
     pub spool_fsync: bool,
+    /// Who takes spans of traces.
+    pub tracer: Tracer,
 }
 
 /// How attempts run as containers. They are offered while a container engine answers.
@@ -82,6 +89,8 @@ impl AgentOptions {
             supervisor: None,
             steps: None,
             launcher: None,
+            claims: Duration::from_secs(30 * 86_400),
+            min_free: 1 << 30,
             keep_failed: 0,
             enforce: Enforce::Auto,
             cgroup: None,
@@ -90,6 +99,7 @@ impl AgentOptions {
             farewell: Duration::from_secs(10),
             spool_logs: 1 << 30,
             spool_fsync: false,
+            tracer: Tracer::default(),
         }
     }
 }

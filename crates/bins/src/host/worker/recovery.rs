@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use orlop_cloud::runtime::logs::now;
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Outcome, RemainsState};
 use orlop_cloud::spool::Recovered;
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::job::Runtime;
 
+use super::clock::now;
 use super::core::Taken;
 use super::shared::Shared;
 
@@ -57,7 +57,8 @@ pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> 
     }
     for known in recovered {
         let remains = left.remove(&known.id);
-        let kind = remains.as_ref().map_or_else(|| Taken::decode(&known.body).runtime, |(kind, _)| *kind);
+        let taken = Taken::decode(&known.body);
+        let kind = remains.as_ref().map_or(taken.runtime, |(kind, _)| *kind);
         let state = remains.as_ref().map(|(_, state)| state);
         let fate = fate(&known, state.or(silent.contains(&kind).then_some(&RemainsState::Orphaned)));
         tracing::info!(attempt = %known.id, ?fate, "an attempt of an agent before this one");
@@ -82,6 +83,9 @@ pub(super) async fn recover(shared: &Arc<Shared>, recovered: Vec<Recovered>) -> 
             && let Some(runtime) = shared.runtime(kind)
         {
             runtime.remove(known.id).await?;
+            if taken.makes_containers() {
+                shared.clear_made_by(known.id).await;
+            }
         }
     }
     // Nobody knows these: whatever runs of them is ended, and nothing is told.

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use orlop_cloud::runtime::logs::now;
+use orlop_core::id::SessionId;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use super::clock::now;
 use super::link::{Link, LinkError, Stream};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, Refusal, WorkerClient};
@@ -53,6 +54,8 @@ pub struct RemoteLink {
     client: Mutex<Option<WorkerClient>>,
     /// When a renewal was asked for.
     asked: Mutex<Option<Instant>>,
+    /// It speaks for the worker where no certificate does.
+    session: Mutex<Option<SessionId>>,
     /// On a connection of its own, so that files never hold frames up.
     artifacts: Mutex<Option<ArtifactClient>>,
 }
@@ -79,8 +82,8 @@ impl RemoteLink {
             Err(error) => return Err(error),
         };
         let (current, badge) = (AtomicUsize::new(0), Mutex::new(badge));
-        let (client, asked) = (Mutex::default(), Mutex::default());
-        Ok(Self { endpoints, current, token, badge, place, client, asked, artifacts: Mutex::default() })
+        let (client, asked, session) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { endpoints, current, token, badge, place, client, asked, session, artifacts: Mutex::default() })
     }
 
     fn badge(&self) -> Option<Badge> {
@@ -90,6 +93,26 @@ impl RemoteLink {
     /// The certificate that speaks for the worker; one that has expired only where there is no token to join anew.
     fn speaker(&self) -> Option<Badge> {
         self.badge().filter(|badge| self.token.is_none() || now() < expiry(badge.issued))
+    }
+
+    /// What to do about a certificate that has expired, where there is no token to join anew with.
+    fn expired(&self) -> Option<String> {
+        let over = self.badge().filter(|badge| self.token.is_none() && expiry(badge.issued) <= now())?;
+        Some(format!(
+            "the certificate of this worker expired at {}; make a join token with `orlop workers token create` and start \
+             the worker once with `--join-token-file FILE`: its state directory, id and results stay",
+            expiry(over.issued)
+        ))
+    }
+
+    /// An error of a connection, with what to do about it where the certificate is why.
+    fn explained(&self, error: LinkError) -> LinkError {
+        match (self.expired(), error) {
+            (Some(advice), LinkError::Unreachable(text) | LinkError::Refused(text)) => {
+                LinkError::Refused(format!("{text}; {advice}"))
+            }
+            (_, other) => other,
+        }
     }
 
     /// How the next server is reached: with the certificate, else by the token, else without TLS.
@@ -168,9 +191,10 @@ impl Link for RemoteLink {
             (Some(token), None) => token.reveal(),
             _ => String::new(),
         };
-        let answer = self.client().await?.register(Registration { csr: request, join_token, ..registration }).await;
+        let client = self.client().await.map_err(|error| self.explained(error))?;
+        let answer = client.register(Registration { csr: request, join_token, ..registration }).await;
         let registered = answer.map_err(|refusal| {
-            let error = why(&refusal);
+            let error = self.explained(why(&refusal));
             if matches!(error, LinkError::Refused(_)) && self.token.is_some() && self.badge().is_some() {
                 // The certificate has expired or was revoked; the token may still be good.
                 *self.badge.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -187,6 +211,8 @@ impl Link for RemoteLink {
             // From now on the certificate speaks for the worker.
             self.forget();
         }
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(registered.session);
+        *self.artifacts.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(registered)
     }
 
@@ -246,6 +272,11 @@ impl Link for RemoteLink {
         let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
         let client = ArtifactClient::new(channel.map_err(|refusal| why(&refusal))?, None);
         let client = client.map_err(|refusal| why(&refusal))?;
+        let session = *self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = match session.filter(|_| self.speaker().is_none()) {
+            Some(session) => client.of_session(session),
+            None => client,
+        };
         *self.artifacts.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
     }
@@ -292,6 +323,25 @@ mod tests {
             assert_eq!((link.wants_renewal(), link.wants_renewal()), (due, false));
             assert!(link.speaker().is_some(), "without a token even an old one is better than none");
         }
+    }
+
+    #[tokio::test]
+    async fn s4_a_worker_whose_certificate_expired_while_it_was_down_is_told_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = || RemoteLink::new(vec!["http://127.0.0.1:1".parse().unwrap()], None, dir.path()).unwrap();
+        let day = 86_400_000;
+        let keep = |age: i64| {
+            let issued = Time::from_millis(now().millis() - age);
+            let (certificate, key, authority) = (Vec::new(), String::new(), Vec::new());
+            link().keep(Badge { certificate, key, authority, issued }).unwrap();
+        };
+        keep(day / 2);
+        assert_eq!(link().expired(), None);
+        keep(day + 1000);
+        let error = link().explained(LinkError::Unreachable("the handshake failed".to_owned()));
+        let LinkError::Refused(text) = error else { panic!("{error}") };
+        assert!(text.starts_with("the handshake failed; the certificate of this worker expired at 20"), "{text}");
+        assert!(text.contains("orlop workers token create") && text.contains("--join-token-file FILE"), "{text}");
     }
 
     #[test]

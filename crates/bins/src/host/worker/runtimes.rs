@@ -2,6 +2,7 @@
 //! after them; never starts an attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,11 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Runtimes by kind. What runs nothing needs none.
 pub(super) type Runtimes = BTreeMap<Runtime, Arc<dyn JobRuntime>>;
 
+/// Where directories of attempts are, below the state directory.
+pub(super) fn directory(state: &Path, runtime: Runtime) -> PathBuf {
+    state.join(if runtime == Runtime::Docker { "containers" } else { "work" })
+}
+
 /// Makes the runtimes that are asked for; they tell `events`.
 pub(super) fn make(
     options: &AgentOptions,
@@ -36,7 +42,7 @@ pub(super) fn make(
     let mut runtimes = Runtimes::new();
     if options.processes {
         let vendors: BTreeSet<String> = gpus.iter().map(|gpu| gpu.device.vendor.clone()).collect();
-        let mut chosen = ProcessOptions::new(state.worker.to_string(), options.state.join("work"));
+        let mut chosen = ProcessOptions::new(state.worker.to_string(), directory(&options.state, Runtime::Process));
         chosen.mark.clone_from(&state.id);
         chosen.supervisor.clone_from(&options.supervisor);
         chosen.launcher.clone_from(&options.launcher);
@@ -48,12 +54,13 @@ pub(super) fn make(
     #[cfg(feature = "docker")]
     if let Some(containers) = &options.containers {
         use orlop_cloud::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
-        let mut chosen = ContainerOptions::new(state.worker.to_string(), options.state.join("containers"));
+        let mut chosen = ContainerOptions::new(state.worker.to_string(), directory(&options.state, Runtime::Docker));
         chosen.mark.clone_from(&state.id);
         chosen.address.clone_from(&containers.address);
         chosen.network.clone_from(&containers.network);
         chosen.capabilities.clone_from(&containers.capabilities);
         chosen.supervisor.clone_from(&options.supervisor);
+        chosen.makers = Some(directory(&options.state, Runtime::Process));
         chosen.keep_failed = options.keep_failed;
         runtimes.insert(Runtime::Docker, Arc::new(ContainerRuntime::new(chosen, Arc::clone(events))?));
     }

@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::logs::now;
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
     AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started, Usage,
@@ -17,7 +16,11 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::artifacts::{Files, Needs};
+use super::clock::now;
 use super::core::{Act, Core};
+
+/// How long the end of an attempt waits for what it made to be removed.
+const CLEARING: Duration = Duration::from_secs(20);
 
 /// See the module.
 #[derive(Debug)]
@@ -163,7 +166,10 @@ impl Shared {
         };
         let files = Arc::clone(files);
         handle.spawn(async move {
-            let end = if needs.collects(end.outcome) { files.store(id, &needs, end).await } else { end };
+            let end = if needs.collects(end.outcome) { files.store(id, (runtime, &needs), end).await } else { end };
+            if needs.makes_containers() {
+                me.clear_made_by(id).await;
+            }
             me.note(id, |core, acts| core.ended(id, end, Instant::now(), acts));
             me.flush();
             files.clear(id);
@@ -174,6 +180,15 @@ impl Shared {
                 tracing::warn!(attempt = %id, error = error.chain(), "what an attempt left stays");
             }
         });
+    }
+
+    /// Removes containers that the program of an attempt made and left: it was killed. An engine that is away is not waited
+    /// for.
+    pub(super) async fn clear_made_by(&self, id: AttemptId) {
+        let Some(containers) = self.runtime(Runtime::Docker) else { return };
+        if let Ok(Err(error)) = tokio::time::timeout(CLEARING, containers.clear_made_by(id)).await {
+            tracing::debug!(attempt = %id, error = error.chain(), "its containers are looked for later");
+        }
     }
 
     fn note(&self, id: AttemptId, change: impl FnOnce(&mut Core, &mut Vec<Act>) -> io::Result<()>) {

@@ -1,8 +1,12 @@
 //! The metrics of a scheduler server (scheduler contract, section 5.6): one value that its parts share, without globals.
 //! Owns names, labels, buckets and bounds; its users count.
 
+mod flows;
 mod group;
 mod jobs;
+mod meter;
+#[cfg(feature = "kube")]
+mod operator;
 mod process;
 mod scheduler;
 mod series;
@@ -15,9 +19,13 @@ use std::fmt;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+pub use flows::FlowMetrics;
 use group::Group;
 pub use group::{Described, Kind, Real};
 pub use jobs::JobMetrics;
+pub use meter::Meter;
+#[cfg(feature = "kube")]
+pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics};
 pub use scheduler::SchedulerMetrics;
 pub use series::{OTHER, Series};
 pub use transport::{StoreMetrics, TransportMetrics};
@@ -30,6 +38,8 @@ pub struct Metrics {
     pub jobs: JobMetrics,
     /// Workers, by state and by name.
     pub workers: WorkerMetrics,
+    /// Flows and their steps.
+    pub flows: FlowMetrics,
     /// Queues, turns and decisions.
     pub scheduler: SchedulerMetrics,
     /// Store, outbox and leadership.
@@ -53,6 +63,7 @@ impl Metrics {
         let mut group = Group::default();
         let jobs = JobMetrics::new(&mut group);
         let workers = WorkerMetrics::new(&mut group);
+        let flows = FlowMetrics::new(&mut group);
         let scheduler = SchedulerMetrics::new(&mut group);
         let store = StoreMetrics::new(&mut group);
         let transport = TransportMetrics::new(&mut group);
@@ -60,7 +71,7 @@ impl Metrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         group.registry.register("orlop_build", "Version of the program", build);
         process::register(&mut group);
-        Self { jobs, workers, scheduler, store, transport, registry: group.registry, names: group.names }
+        Self { jobs, workers, flows, scheduler, store, transport, registry: group.registry, names: group.names }
     }
 
     /// The names that an answer of `/metrics` can hold, each with its kind and labels.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every metric of section 5.6.
+/// Every metric of section 5.6, and those of flows that a server drives (flow contract, section 5.2).
 const CONTRACT: &str = "
 orlop_worker_heartbeats_total orlop_job_execution_duration_bucket orlop_worker_cpu_usage_percent orlop_scheduler_queue_size
 orlop_jobs_submitted_total orlop_jobs_scheduled_total orlop_jobs_completed_total orlop_jobs_failed_total
@@ -18,6 +18,10 @@ orlop_store_commit_seconds_bucket orlop_store_batch_size_bucket orlop_store_erro
 orlop_events_published_total orlop_event_bus_subscribers orlop_leader orlop_epoch orlop_http_requests_total
 orlop_http_request_duration_seconds_bucket orlop_grpc_requests_total orlop_grpc_streams orlop_log_bytes_total
 orlop_log_dropped_bytes_total orlop_artifact_bytes_total orlop_auth_failures_total orlop_build_info
+orlop_flows orlop_steps orlop_ready_steps orlop_live_attempts orlop_approvals_pending
+orlop_flow_phase_transitions_total orlop_step_phase_transitions_total orlop_flows_finished_total
+orlop_flow_duration_seconds_bucket orlop_step_duration_seconds_bucket orlop_step_errors_total orlop_step_retries_total
+orlop_step_retry_backoff_seconds_bucket orlop_approval_latency_seconds_bucket orlop_timeouts_total
 process_cpu_seconds_total process_resident_memory_bytes process_open_fds process_start_time_seconds";
 
 #[test]

@@ -3,6 +3,7 @@
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use orlop_core::id::SessionId;
 use tokio::sync::mpsc;
 use tonic::Request;
 use tonic::transport::Channel;
@@ -35,6 +36,12 @@ impl ArtifactClient {
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
         Ok(Self { inner, bearer: Bearer::new(token)? })
+    }
+
+    /// The same for an agent in a session, where no certificate speaks for it.
+    #[must_use]
+    pub fn of_session(self, session: SessionId) -> Self {
+        Self { bearer: self.bearer.of_session(session), ..self }
     }
 
     fn request<T>(&self, message: T) -> Request<T> {

@@ -1,5 +1,6 @@
 //! What all callers share: the bearer token, the deadline, and reading answers. Owns no connection.
 
+use orlop_core::id::SessionId;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status};
 
@@ -7,9 +8,15 @@ use super::super::bound::WireError;
 use super::super::problem::{Code, Problem};
 use super::{DEADLINE, Refusal, refusal};
 
-/// A bearer token as it stands in a header, if there is one. `Debug` never shows it.
+/// Header of the session that speaks for an agent without a certificate.
+pub(super) const SESSION: &str = "orlop-session";
+
+/// Who calls, as it stands in headers: a bearer token or the session of an agent, if there is one. `Debug` never shows them.
 #[derive(Clone, Debug)]
-pub(super) struct Bearer(Option<AsciiMetadataValue>);
+pub(super) struct Bearer {
+    token: Option<AsciiMetadataValue>,
+    session: Option<AsciiMetadataValue>,
+}
 
 impl Bearer {
     pub(super) fn new(token: Option<&str>) -> Result<Self, Refusal> {
@@ -17,14 +24,23 @@ impl Bearer {
         let mut header =
             header.map_err(|_| refusal(Code::Unauthenticated, "the token holds characters no header can carry"))?;
         header.iter_mut().for_each(|header| header.set_sensitive(true));
-        Ok(Self(header))
+        Ok(Self { token: header, session: None })
+    }
+
+    /// The same for an agent in a session.
+    pub(super) fn of_session(self, session: SessionId) -> Self {
+        let mut header: Option<AsciiMetadataValue> = session.to_string().parse().ok();
+        header.iter_mut().for_each(|header| header.set_sensitive(true));
+        Self { session: header, ..self }
     }
 
     /// A call without an end of its own.
     pub(super) fn stream<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        if let Some(token) = &self.0 {
-            request.metadata_mut().insert("authorization", token.clone());
+        for (name, value) in [("authorization", &self.token), (SESSION, &self.session)] {
+            if let Some(value) = value {
+                request.metadata_mut().insert(name, value.clone());
+            }
         }
         request
     }

@@ -19,6 +19,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use orlop_core::id::SessionId;
 use tonic::Request;
 
 use super::identity::PeerCertificate;
@@ -58,10 +59,14 @@ pub struct Caller {
     pub address: Option<SocketAddr>,
     /// The bearer token, unchecked.
     pub token: Option<String>,
+    /// The session of an agent that has no certificate, unchecked.
+    pub session: Option<SessionId>,
     /// The certificate, checked against the authority that the server trusts.
     pub certificate: Option<PeerCertificate>,
     /// The caller's id of the request.
     pub request_id: Option<String>,
+    /// The W3C trace context that came with the call.
+    pub traceparent: Option<String>,
     /// Who it is and what it may, where the server's gate has found that out.
     pub who: Option<Admitted>,
 }
@@ -71,6 +76,7 @@ impl fmt::Debug for Caller {
         f.debug_struct("Caller")
             .field("address", &self.address)
             .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("session", &self.session.map(|_| "…"))
             .field("certificate", &self.certificate)
             .field("request_id", &self.request_id)
             .field("who", &self.who)
@@ -86,8 +92,10 @@ impl Caller {
         Self {
             address: request.remote_addr(),
             token: header("authorization").and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned),
+            session: header(call::SESSION).and_then(|text| text.parse().ok()),
             certificate: certificate.map(PeerCertificate::new),
             request_id: header("x-request-id").and_then(short),
+            traceparent: header("traceparent").and_then(short),
             who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),
         }
     }

@@ -5,6 +5,7 @@ mod codes;
 mod control;
 mod docker;
 mod explain;
+mod hardware;
 mod pages;
 mod run;
 mod runs;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::bench::Bench;
+use crate::image::Image;
 
 const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
 const BYTES: &str = "Content-Type: application/octet-stream\r\n";
@@ -149,6 +150,24 @@ fn s6_files_go_to_a_job_and_come_back() {
     let stored =
         ["submit", "--cpu", "100m", "--memory", "16Mi", "--in", "@data.txt:x", "--follow", "--", "tail", "-1", "x"];
     assert_eq!(bench.good(&stored), "399999\n");
+}
+
+#[test]
+fn s6_files_go_to_a_container_and_come_back() {
+    let image = match Image::import() {
+        Ok(image) => image,
+        Err(why) => return println!("\nskipped: s6_files_go_to_a_container_and_come_back: {why}"),
+    };
+    let bench = Bench::up(&["--memory-store"]);
+    let file = bench.place("data.txt");
+    std::fs::write(&file, "hello").expect("a file");
+    let input = format!("{}:in/data.txt", file.display());
+    let script = "cmp in/data.txt $ORLOP_ARTIFACTS_DIR/in/data.txt && rev in/data.txt > back";
+    let small = ["submit", "--cpu", "100m", "--memory", "32Mi", "--image", &image.0, "--wait"];
+    let more = ["--in", &input, "--out", "back", "--", "sh", "-c", script];
+    let ran = bench.orlop(&[&small[..], &more].concat());
+    assert_eq!(ran.code, 0, "{ran:?} {}", bench.good(&["logs", ran.out.trim()]));
+    assert_eq!(bench.good(&["artifacts", "get", ran.out.trim(), "back"]).trim(), "olleh");
 }
 
 #[test]

@@ -41,9 +41,14 @@ pub(super) struct Bench {
 impl Bench {
     /// A server with its data in a directory of its own.
     pub(super) fn up(options: &[&str]) -> Self {
-        let mut bench = Self { dir: tempfile::tempdir().expect("a temporary directory"), server: None, token: None };
+        let mut bench = Self::nowhere();
         bench.start(options);
         bench
+    }
+
+    /// A directory without a server, for verbs that ask another.
+    pub(super) fn nowhere() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary directory"), server: None, token: None }
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -120,8 +125,12 @@ impl Bench {
 
     /// Starts a verb, and gives it with its output.
     pub(super) fn begin(&self, args: &[&str]) -> Child {
+        self.begin_at(&self.address(), args)
+    }
+
+    pub(super) fn begin_at(&self, address: &str, args: &[&str]) -> Child {
         let mut command = self.program();
-        command.args(args).env("ORLOP_SERVER", self.address());
+        command.args(args).env("ORLOP_SERVER", address);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
@@ -216,5 +225,7 @@ impl Drop for Bench {
             drop(child.kill());
             drop(child.wait());
         }
+        #[cfg(all(feature = "process", target_os = "linux"))]
+        super::programs::end_all_below(self.dir.path());
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, PATIENCE};
+use super::bench::{Bench, Gave, PATIENCE};
 
 /// A step that runs a script; its image is not looked at.
 fn step(name: &str, script: &str, after: &[&str]) -> Value {
@@ -153,4 +153,80 @@ fn r29_secrets_of_the_tenant_reach_steps_and_are_masked() {
     let done = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(bench.good(&["flow", "logs", "secret", "--on", "fleet"]), "reads/1 it is ***\n");
+}
+
+#[test]
+fn s7_every_verb_works_on_flows_of_a_server() {
+    let bench = Bench::up(&["--memory-store"]);
+    let fleet = ["--target", "fleet"];
+    let verb = |words: &[&str]| bench.orlop(&[&["flow"], words, &fleet].concat());
+    let gate = json!({ "name": "gate", "type": "Manual" });
+    let object = json!({
+        "apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
+        "metadata": { "name": "all", "labels": { "team": "red" } },
+        "spec": { "steps": [step("one", "echo early", &[]), gate, step("late", "echo late", &["one", "gate"])] },
+    });
+    let path = bench.place("all.json");
+    std::fs::write(&path, object.to_string()).expect("a file is written");
+    let file = path.display().to_string();
+    // What is asked of a file.
+    let plan = verb(&["plan", &file]);
+    assert!(plan.code == 0 && plan.out.contains("wave 1"), "{plan:?}");
+    let graph = verb(&["graph", &file, "-o", "dot"]);
+    assert!(graph.code == 0 && graph.out.contains("digraph"), "{graph:?}");
+    assert_eq!(bench.orlop(&["flow", "validate", &file, "--for", "fleet"]).code, 0);
+    // A run that waits for nobody is left as soon as only a person can go on.
+    let left = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process", "--no-wait-approval"]);
+    assert_eq!(left.code, 10, "{left:?}");
+    let graph = verb(&["graph", "all"]);
+    assert!(graph.code == 0 && graph.out.contains("gate"), "{graph:?}");
+    assert_eq!(verb(&["graph", "none"]).code, 4);
+    assert_eq!(verb(&["explain", "all"]).code, 2);
+    // Lists.
+    let listed = |label: &str| verb(&["list", "-l", label, "-o", "name"]).out;
+    assert_eq!((listed("team=red").as_str(), listed("team=blue").as_str()), ("all\n", ""));
+    assert_eq!(verb(&["list", "--phase", "Paused", "-o", "name"]).out, "all\n");
+    // Suspended it starts nothing, not even what was approved.
+    assert_eq!(verb(&["suspend", "all", "--mode", "suspend"]).code, 2);
+    assert_eq!(verb(&["suspend", "all"]).code, 0);
+    assert_eq!(verb(&["approve", "all", "gate"]).code, 0);
+    // A log that is followed goes on with steps that begin later.
+    let logs = bench.begin(&["flow", "logs", "all", "--follow", "--target", "fleet"]);
+    until("the flow is suspended", || verb(&["get", "all"]).out.contains("Suspended"));
+    assert_eq!(verb(&["resume", "all"]).code, 0);
+    assert_eq!(verb(&["watch", "all", "--timeout", "60s"]).code, 0);
+    let told = Gave::of(logs.wait_with_output().expect("it ends"));
+    let mut lines: Vec<&str> = told.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((told.code, lines), (0, vec!["late/1 late", "one/1 early"]), "{told:?}");
+    assert_eq!(verb(&["logs", "all", "one", "--since", "1h"]).out, "one/1 early\n");
+    assert_eq!(verb(&["logs", "none"]).code, 4);
+    // Ends of several kinds.
+    let again = |name: &str| {
+        let words = ["flow", "submit", &file, "--backend", "process", "--name", name];
+        bench.orlop(&[&words[..], &fleet].concat()).code
+    };
+    assert_eq!(again("second"), 0);
+    assert_eq!(verb(&["stop", "second"]).code, 0);
+    assert_eq!(verb(&["watch", "second"]).code, 9);
+    assert_eq!(again("third"), 0);
+    assert_eq!(verb(&["delete", "third"]).code, 5, "it has not ended");
+    let gone = verb(&["delete", "third", "--force"]);
+    assert_eq!((gone.code, gone.out.as_str()), (0, "third deleted\n"), "{gone:?}");
+    assert_eq!(verb(&["delete", "--older-than", "72h"]).out, "");
+    let gone = verb(&["delete", "--completed"]);
+    let mut names: Vec<&str> = gone.out.lines().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["all deleted", "second deleted"], "{gone:?}");
+    assert_eq!(verb(&["list", "-o", "name"]).out, "");
+    // What is counted of all that.
+    let metrics = bench.get("/metrics", "");
+    for line in [
+        "orlop_flows_finished_total{outcome=\"Succeeded\",reason=\"\"} 1",
+        "orlop_flows_finished_total{outcome=\"Failed\",reason=\"Stopped\"} 1",
+        "orlop_flows{phase=\"Running\"} 0",
+        "orlop_approvals_pending 0",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
 }

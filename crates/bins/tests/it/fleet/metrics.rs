@@ -45,6 +45,9 @@ const GROW: &[&str] = &[
     "orlop_http_request_duration_seconds",
     "orlop_grpc_requests_total",
     "orlop_log_bytes_total",
+    "orlop_log_dropped_bytes_total",
+    "orlop_artifact_bytes_total",
+    "orlop_auth_failures_total",
     "process_cpu_seconds_total",
 ];
 
@@ -78,7 +81,6 @@ const THERE: &[&str] = &[
     "orlop_outbox_pending",
     "orlop_events_published_total",
     "orlop_event_bus_subscribers",
-    "orlop_auth_failures_total",
 ];
 
 fn submit(programs: &Programs, scheduler: &Scheduler, options: &[&str], command: &[&str]) -> String {
@@ -90,8 +92,8 @@ fn submit(programs: &Programs, scheduler: &Scheduler, options: &[&str], command:
 fn s5_6_each_metric_of_the_table_moves() {
     let programs = Programs::new();
     let args = [
-        "--server-lease=3s",
         "--scheduler-lease=3s",
+        "--server-heartbeat=1s",
         "--scheduler-heartbeat-timeout=3s",
         "--scheduler-reassign-after=9s",
         "--scheduler-preemption=true",
@@ -107,6 +109,14 @@ fn s5_6_each_metric_of_the_table_moves() {
     waited(&[], &["false"]);
     waited(&["--retries", "1"], &["false"]);
     waited(&[], &["sh", "-c", "head -c 50000 /dev/zero | tr '\\0' x; echo"]);
+    // A log beyond its limit, an artifact, and somebody with a token that is none.
+    let flood = programs.path("flood.yaml");
+    let job = "command: [sh, -c, 'head -c 300000 /dev/zero | tr \"\\0\" x; echo x > left']\nlog: {limit: 4096, on_full: drop}\n\
+               resources: {cpu_m: 10, memory_bytes: 1048576}\nartifacts_out: [{name: left, path: left, required: true}]\n";
+    std::fs::write(&flood, job).expect("a file is written");
+    programs.good(rest, &["submit", "-f", &flood.display().to_string(), "--wait"]);
+    let stranger = programs.orlop_with(rest, &[("ORLOP_TOKEN", "orlop_x_y")], &["jobs"]);
+    assert_eq!(stranger.code, 3, "{stranger:?}");
     let cancelled = submit(&programs, &scheduler, &[], &["sleep", "1000"]);
     programs.good(rest, &["cancel", &cancelled]);
     // Fits nowhere; stopped by a limit; refused by one.

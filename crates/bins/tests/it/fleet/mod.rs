@@ -6,6 +6,10 @@ mod agent;
 mod artifacts;
 mod bench;
 #[cfg(all(feature = "process", target_os = "linux"))]
+mod edge;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod failures;
+#[cfg(all(feature = "process", target_os = "linux"))]
 mod flows;
 #[cfg(all(feature = "process", feature = "postgres", target_os = "linux"))]
 mod lead;
@@ -15,6 +19,8 @@ mod metrics;
 #[cfg(all(feature = "process", feature = "nats", target_os = "linux"))]
 mod nats;
 #[cfg(all(feature = "process", target_os = "linux"))]
+mod planted;
+#[cfg(all(feature = "process", target_os = "linux"))]
 mod programs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod scheduler;
@@ -22,7 +28,11 @@ mod secrets;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod secure;
 #[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]
+mod spread;
+#[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]
 mod substrate;
+#[cfg(all(feature = "process", feature = "otel", feature = "testing", target_os = "linux"))]
+mod traces;
 mod trouble;
 mod verbs;
 mod work;

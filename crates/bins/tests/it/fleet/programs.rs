@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 use super::bench::{Gave, PATIENCE};
 
@@ -34,12 +35,50 @@ pub(super) fn get(address: &str, path: &str) -> Option<String> {
     Some(text.split_once("\r\n\r\n")?.1.to_owned())
 }
 
+/// Asks the REST interface as any client would, and gives status and body; none if no whole answer came.
+pub(super) fn ask(server: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
+    let host = server.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    let length = body.len();
+    let head = format!(
+        "{method} /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{headers}\r\n"
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// The same where the answer is JSON and good.
+pub(super) fn json(server: &str, path: &str) -> Option<Value> {
+    let (status, body) = ask(server, "GET", path, "", "")?;
+    serde_json::from_str(&body).ok().filter(|_| status == 200)
+}
+
 /// A process that ends with this value.
 pub(super) struct Running(Child);
 
 impl Running {
     pub(super) fn of(child: Child) -> Self {
         Self(child)
+    }
+
+    /// Ends it without a word.
+    pub(super) fn kill(&mut self) {
+        self.0.kill().expect("the signal is sent");
+        self.0.wait().expect("it is a child");
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().expect("it is a child").is_some()
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -73,6 +112,35 @@ pub(super) struct Programs {
     dir: tempfile::TempDir,
 }
 
+/// Ends what runs below a directory: jobs and their supervisors go on without the programs that started them.
+pub(super) fn end_all_below(dir: &Path) {
+    let text = dir.display().to_string();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let within = std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if (within || String::from_utf8_lossy(&words).contains(&text)) && pid != std::process::id().cast_signed() {
+            // One that has ended meanwhile is what is wanted.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Programs {
+    /// What the programs said is what explains a failure. Nothing of them goes on.
+    fn drop(&mut self) {
+        end_all_below(self.dir.path());
+        let entries = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()).filter(|_| std::thread::panicking()) {
+            if path.extension().is_some_and(|extension| extension == "log") {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                println!("{}:\n{}", path.display(), lines[lines.len().saturating_sub(40)..].join("\n"));
+            }
+        }
+    }
+}
+
 impl Programs {
     pub(super) fn new() -> Self {
         Self { dir: tempfile::tempdir().expect("a temporary directory") }
@@ -96,7 +164,7 @@ impl Programs {
         std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
-    fn spawn(&self, name: &str, mut command: Command) -> Running {
+    pub(super) fn spawn(&self, name: &str, mut command: Command) -> Running {
         let log = std::fs::File::options().create(true).append(true).open(self.path(&format!("{name}.log")));
         let child = command.stdout(Stdio::null()).stderr(log.expect("a log")).spawn();
         Running(child.expect("the program starts"))
@@ -109,26 +177,47 @@ impl Programs {
 
     /// Starts a scheduler without waiting for anything.
     pub(super) fn spawn_scheduler(&self, name: &str, args: &[&str]) -> Running {
+        self.spawn_scheduler_with(name, &[], args)
+    }
+
+    fn spawn_scheduler_with(&self, name: &str, variables: &[(&str, &str)], args: &[&str]) -> Running {
         let file = self.path(&format!("{name}.address"));
         if file.exists() {
             std::fs::remove_file(&file).expect("an old address goes");
         }
         let mut command = self.scheduler_command();
+        command.envs(variables.iter().copied());
         command.args(["--server-listen", "127.0.0.1:0", "--server-grpc-listen", "127.0.0.1:0"]).args(args);
         command.arg("--server-address-file").arg(&file).arg("--server-name").arg(name);
         command.arg("--store-logs").arg(self.path(&format!("{name}-logs")));
         command.arg("--store-artifacts").arg(self.path(&format!("{name}-artifacts")));
+        // Many tests at once would set much aside.
+        command.arg("--store-reserve=0").env("ORLOP_TESTING_CLOCK", self.path("clock"));
         self.spawn(name, command)
     }
 
     /// Starts a scheduler and waits until it answers.
     pub(super) fn scheduler(&self, name: &str, args: &[&str]) -> Scheduler {
-        let process = self.spawn_scheduler(name, args);
+        self.scheduler_with(name, &[], args)
+    }
+
+    /// The same with further variables.
+    pub(super) fn scheduler_with(&self, name: &str, variables: &[(&str, &str)], args: &[&str]) -> Scheduler {
+        let process = self.spawn_scheduler_with(name, variables, args);
         let file = self.path(&format!("{name}.address"));
         let text = until(&format!("the address of {name}"), || std::fs::read_to_string(&file).ok());
         let mut lines = text.lines().map(str::to_owned);
         let mut line = || lines.next().expect("two addresses");
         Scheduler { process, rest: line(), grpc: line() }
+    }
+
+    /// Starts a scheduler where one was that has ended, and waits until it leads.
+    pub(super) fn scheduler_again(&self, name: &str, before: &Scheduler, args: &[&str]) -> Scheduler {
+        let at = |url: &str, flag: &str| format!("--server-{flag}={}", url.trim_start_matches("http://"));
+        let (rest, grpc) = (at(&before.rest, "listen"), at(&before.grpc, "grpc-listen"));
+        let scheduler = self.scheduler(name, &[&[rest.as_str(), grpc.as_str()], args].concat());
+        until("a server that leads", || (json(&scheduler.rest, "/stats")?["status"] == "leading").then_some(()));
+        scheduler
     }
 
     /// Starts a worker of servers.
@@ -138,6 +227,7 @@ impl Programs {
             command.args(["--server", server]);
         }
         command.args(["--id", name, "--state"]).arg(self.path(&format!("{name}-state"))).args(args);
+        command.env("ORLOP_TESTING_CLOCK", self.path(&format!("{name}-clock")));
         self.spawn(name, command)
     }
 

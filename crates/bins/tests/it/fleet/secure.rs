@@ -3,6 +3,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use orlop::wire::identity::Authority;
+
 use super::programs::{Programs, until};
 
 /// Options of a scheduler whose two listeners speak TLS with the fleet's own authority.
@@ -28,10 +30,15 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
     let access = [("ORLOP_TOKEN", admin.trim()), ("ORLOP_CA_FILE", ca.as_str())];
     let orlop = |args: &[&str]| programs.orlop_with(&scheduler.rest, &access, args);
     until("the token to be good", || (orlop(&["jobs"]).code == 0).then_some(()));
+    for verb in [&["flow", "list", "--target", "fleet"][..], &["jobs"]] {
+        let named = programs.orlop(&scheduler.rest, &[verb, &["--ca-file", &ca, "--token-file", &token]].concat());
+        assert_eq!(named.code, 0, "{named:?}");
+    }
     let stranger = programs.orlop(&scheduler.rest, &["jobs", "--ca-file", &ca]);
-    assert!(stranger.code == 3 && stranger.err.contains("give a token"), "{stranger:?}");
+    assert!(stranger.code == 3 && stranger.err.contains("--token-file FILE"), "{stranger:?}");
     let unknown = programs.orlop(&scheduler.rest, &["jobs", "--token-file", &token]);
     assert_eq!(unknown.code, 4, "the system does not know the fleet's authority: {unknown:?}");
+    assert!(unknown.err.contains("--ca-file FILE"), "{unknown:?}");
 
     let made = orlop(&["workers", "token", "create", "--uses", "1", "--label", "zone=a"]);
     assert!(
@@ -61,10 +68,15 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
     let listed = orlop(&["workers", "token", "list", "-o", "json"]).json();
     assert_eq!(listed["items"][0]["uses_left"], 0);
     assert!(listed["items"][0]["token"].is_null());
-    let second = orlop(&["workers", "token", "create", "-o", "name"]).out.trim().to_owned();
+    // A token that nobody sees: it goes to a file.
+    let written = orlop(&["workers", "token", "create", "--write", "second.token"]);
+    assert!(written.code == 0 && written.out.is_empty(), "{written:?}");
+    let file = programs.path("second.token");
+    assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    let second = std::fs::read_to_string(&file).expect("it is read").trim().to_owned();
+    assert!(!written.err.contains(&second), "{written:?}");
     let id = second.split('.').nth(1).expect("its id");
     assert_eq!(orlop(&["workers", "token", "revoke", id]).code, 0);
-    std::fs::write(programs.path("second.token"), &second).expect("it is written");
     let revoked = programs.worker("w3", &[&scheduler.grpc], &["--join-token-file", "second.token"]);
     until("the refusal of a revoked token", || programs.log("w3").contains("was revoked").then_some(()));
     drop(revoked);
@@ -72,6 +84,29 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
         let secret = join.split('.').nth(2).expect("its secret");
         assert!(!log.contains(secret) && !log.contains("PRIVATE KEY"), "a secret is in a log");
     }
+}
+
+#[test]
+fn s4_a_server_with_the_certificate_of_an_outside_authority() {
+    let programs = Programs::new();
+    let now = orlop::cloud::runtime::logs::now();
+    let (authority, _) = Authority::create(now).expect("an authority");
+    let server = authority.server(&["127.0.0.1".to_owned()], now).expect("a certificate");
+    for (name, text) in [("ca.pem", authority.pem()), ("server.pem", &server.chain), ("server.key", &server.key)] {
+        std::fs::write(programs.path(name), text).expect("it is written");
+    }
+    let tls = ["--tls-mode=always", "--tls-certificate=server.pem", "--tls-key=server.key", "--tls-authority=ca.pem"];
+    let scheduler = programs.scheduler("s1", &tls);
+    assert!(!programs.path("orlop-tls").exists(), "no authority of its own is made");
+    let ca = programs.path("ca.pem").display().to_string();
+    until("an answer", || (programs.orlop(&scheduler.rest, &["jobs", "--ca-file", &ca]).code == 0).then_some(()));
+    assert_eq!(programs.orlop(&scheduler.rest, &["jobs"]).code, 4, "the system does not know that authority");
+    // Half of it is a mistake, which is told before anything is served.
+    let half = programs.spawn_scheduler("s2", &["--tls-mode=always", "--tls-certificate=server.pem"]);
+    assert_eq!(half.end(), Some(2), "{}", programs.log("s2"));
+    let gone = [tls[0], "--tls-certificate=gone.pem", tls[2], tls[3], "--store-path=other.db"];
+    assert_eq!(programs.spawn_scheduler("s3", &gone).end(), Some(1));
+    assert!(programs.log("s3").contains("gone.pem"), "{}", programs.log("s3"));
 }
 
 #[test]

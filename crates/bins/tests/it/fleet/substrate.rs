@@ -12,7 +12,8 @@ use orlop_core::spec::status::FlowStatus;
 use orlop_core::testing::MemoryJournal;
 use orlop_core::testing::substrate::{Behaviour, SubstrateWorlds, shell_job, substrate_suite};
 
-use super::world::{World, substrate};
+use super::world::{World, substrate, substrate_by};
+use crate::image::{Image, remove_containers};
 
 /// Flows that run at once.
 const AT_ONCE: usize = 6;
@@ -47,24 +48,30 @@ async fn every_case_conforms_on_the_fleet() {
 }
 
 /// Worlds of the port's suite: a tenant each, on one fleet.
-struct Tenants<'a>(&'a World);
+struct Tenants<'a> {
+    world: &'a World,
+    image: &'a str,
+    backend: StepBackend,
+}
 
 impl SubstrateWorlds for Tenants<'_> {
     type Substrate = FleetSubstrate;
 
     async fn open(&self, number: u32) -> FleetSubstrate {
-        self.0.substrate(&format!("world-{number}"), None)
+        substrate_by(self.world.handle(), &format!("world-{number}"), None, self.backend)
     }
 
     fn template(&self, _: u32, _: &AttemptKey, behaviour: &Behaviour) -> serde_json::Value {
-        let mut job = shell_job("busybox", "", behaviour);
+        let mut job = shell_job(self.image, "", behaviour);
         // Jobs of a fleet are cancelled with the grace they were submitted with.
         job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = serde_json::json!(1);
         job
     }
 
     async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        tokio::time::timeout(Duration::from_secs(8), future).await.ok()
+        // A container takes its time.
+        let patience = if self.backend == StepBackend::Docker { 30 } else { 8 };
+        tokio::time::timeout(Duration::from_secs(patience), future).await.ok()
     }
 
     async fn executions(&self, _: u32, _: &AttemptKey) -> Option<u32> {
@@ -79,7 +86,23 @@ impl SubstrateWorlds for Tenants<'_> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_port_is_kept_on_the_fleet() {
     let world = World::new().await;
-    let checks = substrate_suite(&Tenants(&world)).await;
+    let worlds = Tenants { world: &world, image: "busybox", backend: StepBackend::Process };
+    let checks = substrate_suite(&worlds).await;
+    let checks = checks.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(checks.len() > 30);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_port_is_kept_on_the_fleet_with_containers() {
+    let image = match Image::import() {
+        Ok(image) => image,
+        Err(why) => return println!("\nskipped: the_port_is_kept_on_the_fleet_with_containers: {why}"),
+    };
+    let world = World::with_containers().await;
+    let worlds = Tenants { world: &world, image: &image.0, backend: StepBackend::Docker };
+    let checks = substrate_suite(&worlds).await;
+    remove_containers(&image.0);
     let checks = checks.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(checks.len() > 30);
     world.end().await;

@@ -13,20 +13,24 @@ use orlop::host::scheduler::grpc;
 use orlop::host::scheduler::{Handle, Options, Server, Status, Stop};
 use orlop::host::step;
 use orlop::host::worker::remote::RemoteLink;
-use orlop::host::worker::{Agent, AgentOptions};
+use orlop::host::worker::{Agent, AgentOptions, Containers};
 use orlop::telemetry::metrics::Metrics;
 use orlop::wire::grpc::Listening;
+use orlop_cloud::artifact::Shelf;
 use orlop_cloud::runtime::process::ShimProgram;
-use orlop_core::id::TenantName;
+use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::spec::flow::ResourceTemplates;
 use orlop_core::testing::fleet_store::MemoryFleet;
+
+/// The zone of a worker that runs containers.
+const CONTAINERS: &str = "containers";
 
 /// Server and agent.
 pub(crate) struct World {
     server: Server,
     api: Arc<Api>,
-    agent: Agent,
+    agents: Vec<Agent>,
     stop: Stop,
     _dir: tempfile::TempDir,
 }
@@ -36,8 +40,8 @@ fn program(argument: &str) -> ShimProgram {
     ShimProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec![argument.into()] }
 }
 
-/// An agent with its state in a directory.
-async fn agent(state: &Path, server: std::net::SocketAddr) -> Agent {
+/// An agent with its state in a directory, in a zone if it is named.
+async fn agent(state: &Path, server: std::net::SocketAddr, zone: &str) -> Agent {
     let endpoint = format!("http://{server}").parse().expect("an address");
     let link = RemoteLink::new(vec![endpoint], None, state).expect("a link");
     let mut options = AgentOptions::new(state);
@@ -48,24 +52,67 @@ async fn agent(state: &Path, server: std::net::SocketAddr) -> Agent {
     options.offer.cpu_m = Some(16_000);
     options.offer.memory_bytes = Some(16 << 30);
     options.offer.max_jobs = Some(64);
+    if zone == CONTAINERS {
+        options.containers = Some(Containers::default());
+    } else if !zone.is_empty() {
+        options.worker = Some(World::worker(zone));
+        options.offer.labels.insert("zone".to_owned(), zone.to_owned());
+    }
     Agent::start(options, Arc::new(link)).await.expect("the agent starts")
 }
 
 /// See [`World::substrate`].
 pub(crate) fn substrate(handle: &Handle, tenant: &str, templates: Option<ResourceTemplates>) -> FleetSubstrate {
+    substrate_by(handle, tenant, templates, StepBackend::Process)
+}
+
+/// A substrate on a fleet whose steps run so.
+pub(crate) fn substrate_by(
+    handle: &Handle,
+    tenant: &str,
+    templates: Option<ResourceTemplates>,
+    backend: StepBackend,
+) -> FleetSubstrate {
     let tenant: TenantName = tenant.parse().expect("a tenant");
     let fleet = ServerFleet::new(handle.clone(), tenant.clone());
-    let facts = FlowFacts { templates, backend: StepBackend::Process, ..FlowFacts::new(tenant) };
+    let facts = FlowFacts { templates, backend, ..FlowFacts::new(tenant) };
     FleetSubstrate::new(Arc::new(fleet), facts)
 }
 
 impl World {
     /// A fleet of one worker that keeps nothing.
     pub(crate) async fn new() -> Self {
+        Self::of(&[""]).await
+    }
+
+    /// A fleet of one worker that keeps nothing and runs containers, which has said so.
+    pub(crate) async fn with_containers() -> Self {
+        let world = Self::of(&[CONTAINERS]).await;
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let offers = |world: &Self| {
+            let snapshot = world.handle().snapshot();
+            snapshot.workers.values().any(|worker| worker.capabilities.features.contains("docker"))
+        };
+        while !offers(&world) {
+            assert!(tokio::time::Instant::now() < deadline, "the worker offers no containers");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        world
+    }
+
+    /// The worker of a zone.
+    pub(crate) fn worker(zone: &str) -> WorkerId {
+        format!("worker-{zone}").parse().expect("a worker id")
+    }
+
+    /// A fleet that keeps nothing, of a worker in each zone.
+    pub(crate) async fn of(zones: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         let runtime = tokio::runtime::Handle::current();
-        let server = Server::start(store, Arc::new(MachineClock::default()), Options::default(), runtime);
+        let artifacts = Shelf::open(&dir.path().join("artifacts")).expect("a folder of artifacts");
+        let options = Options { artifacts: Some(artifacts), ..Options::default() };
+        let server = Server::start(store, Arc::new(MachineClock::default()), options, runtime);
         let server = server.expect("the server starts");
         let mut status = server.handle().status_changes();
         let leads = status.wait_for(|status| matches!(status, Status::Leading { .. })).await;
@@ -77,8 +124,11 @@ impl World {
         let options = orlop::api::Options::loopback(tenant);
         let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await.expect("the interface");
         tokio::spawn(grpc::serve(server.handle().clone(), Arc::clone(&api), socket, stop.clone()));
-        let agent = agent(&dir.path().join("worker"), at).await;
-        Self { server, api, agent, stop, _dir: dir }
+        let mut agents = Vec::new();
+        for zone in zones {
+            agents.push(agent(&dir.path().join(format!("worker-{zone}")), at, zone).await);
+        }
+        Self { server, api, agents, stop, _dir: dir }
     }
 
     /// Flows that the server drives.
@@ -90,14 +140,11 @@ impl World {
         self.server.handle()
     }
 
-    /// A substrate on this fleet whose steps run as processes, for flows of a tenant with these templates.
-    pub(crate) fn substrate(&self, tenant: &str, templates: Option<ResourceTemplates>) -> FleetSubstrate {
-        substrate(self.handle(), tenant, templates)
-    }
-
     pub(crate) async fn end(self) {
-        self.agent.cancel();
-        self.agent.ended().await;
+        for agent in self.agents {
+            agent.cancel();
+            agent.ended().await;
+        }
         self.server.stop().await;
         self.stop.stop();
     }

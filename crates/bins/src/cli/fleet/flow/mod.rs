@@ -39,8 +39,8 @@ impl From<Trouble> for Failure {
 
 impl Remote {
     fn of(place: &Place) -> Result<Self, Failure> {
-        let authority = std::env::var_os("ORLOP_CA_FILE").map(std::path::PathBuf::from);
-        let client = super::target::client(&place.server, place.token_file.as_deref(), authority.as_deref())?;
+        let (token, authority) = (place.token_file.as_deref(), place.ca_file.as_deref());
+        let client = super::target::client(&place.server, token, authority)?;
         Ok(Self { client, tenant: place.tenant.clone() })
     }
 
@@ -121,8 +121,13 @@ pub(in crate::cli) async fn run(command: Command) -> Result<Exit, Failure> {
         Flow::Terminate(args) => order::stop(args, false).await,
         Flow::Retry(args) => order::retry(*args).await,
         Flow::Delete(args) => order::delete(args).await,
-        Flow::Explain(_) | Flow::Graph(_) | Flow::Plan(_) | Flow::Validate(_) => {
-            Err(Failure::usage("this verb works on this machine only; leave out `--target fleet`"))
-        }
+        Flow::Graph(args) if !args.is_file() => show::graph(args).await,
+        Flow::Graph(args) => super::super::graph::graph(args).await,
+        Flow::Plan(args) => super::super::plan::plan(*args).await,
+        Flow::Validate(args) => super::super::validate::validate(&args),
+        Flow::Explain(_) => Err(Failure::usage(
+            "why a step of a server's flow stands where it stands is told by `orlop flow get NAME --target fleet`, and of its \
+             job by `orlop job get ID --explain`",
+        )),
     }
 }

@@ -1,6 +1,6 @@
 //! What is asked of flows of a server: decisions, suspension, ends, repeats, deletion. Owns what is told back.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
 use super::super::super::delete::DeleteArgs;
@@ -10,6 +10,9 @@ use super::super::super::retry::RetryArgs;
 use super::super::client::{Asked, escaped};
 use super::super::read::text;
 use super::Remote;
+use super::show::{Watcher, created};
+use crate::host::flow::{Clock as _, SystemClock};
+use crate::wire::problem::Code;
 
 /// `orlop flow approve` and `reject`
 pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure> {
@@ -65,12 +68,30 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
 
 /// `orlop flow delete`
 pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
-    if args.force || args.completed || args.older_than.is_some() {
-        return Err(Failure::usage("flows of a server are deleted by name, once they have ended"));
-    }
     let remote = Remote::of(&args.place)?;
-    for name in &args.names {
-        remote.client.ask(Asked::delete(format!("/flows/{}", escaped(name)))).await?;
+    // The name for people, and what the server is asked for: of several flows of one name all go.
+    let mut chosen: Vec<(String, String)> = args.names.iter().map(|name| (name.clone(), name.clone())).collect();
+    if args.completed || args.older_than.is_some() {
+        let now = SystemClock.now();
+        let old = |flow: &Value| {
+            let ended = flow["ended_at"].is_string();
+            ended && args.older_than.is_none_or(|limit| now.since(created(flow).unwrap_or(now)) >= limit.get())
+        };
+        let flows = remote.list("/flows", Vec::new()).await?;
+        chosen.extend(flows.iter().filter(|flow| old(flow)).map(|flow| (text(flow, "name"), text(flow, "id"))));
+    }
+    for (name, flow) in chosen {
+        if args.force {
+            remote.post(&format!("/flows/{}/cancel", escaped(&flow)), &json!({ "graceful": false }), None).await?;
+            Watcher { remote: &remote, flow: &flow, shows: false }.ended().await?;
+        }
+        match remote.client.ask(Asked::delete(format!("/flows/{}", escaped(&flow)))).await {
+            Err(trouble) if trouble.code == Some(Code::Conflict) && !args.force => {
+                let message = format!("`{name}` has not ended; terminate it first, or say --force");
+                return Err(Failure::new(Exit::Conflict, message));
+            }
+            deleted => deleted?,
+        };
         output::print(&format!("{name} deleted"))?;
     }
     Ok(Exit::Done)

@@ -2,14 +2,18 @@
 //! this machine.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use orlop_core::spec::flow::JobFlow;
-use orlop_core::time::Time;
+use orlop_core::spec::status::FlowStatus;
+use orlop_core::time::{GoDuration, Time};
+use orlop_dag::plan::Plan;
 use serde_json::Value;
 
 use super::super::super::drive::exit_of;
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::get::GetArgs;
+use super::super::super::graph::{GraphArgs, drawn};
 use super::super::super::list::ListArgs;
 use super::super::super::logs::LogsArgs;
 use super::super::super::output::{self, Format};
@@ -20,6 +24,7 @@ use super::super::read::text;
 use super::submit::copy_logs;
 use super::{Remote, status};
 use crate::host::flow::{Clock as _, SystemClock};
+use crate::view::graph::Graph;
 use crate::view::name::RunName;
 use crate::view::table::{self, columns};
 use crate::view::text::{age, one_line};
@@ -40,13 +45,12 @@ fn named(place: &Place, name: &str) -> RunName {
 
 /// `orlop flow list`
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
-    if !args.label.is_empty() {
-        return Err(Failure::usage("flows of a server are not filtered by labels; filter `-o json`"));
-    }
     let remote = Remote::of(&args.place)?;
-    let mut flows = remote.list("/flows", args.phase.iter().map(|phase| ("state", phase.clone())).collect()).await?;
+    let labels = args.label.iter().map(|(key, value)| ("label", format!("{key}={value}")));
+    let members = args.phase.iter().map(|phase| ("state", phase.clone())).chain(labels).collect();
+    let mut flows = remote.list("/flows", members).await?;
     let now = SystemClock.now();
-    let created = |flow: &Value| flow["created_at"].as_str().and_then(|at| at.parse::<Time>().ok()).unwrap_or(now);
+    let created = |flow: &Value| created(flow).unwrap_or(now);
     if let Some(limit) = args.older_than {
         flows.retain(|flow| now.since(created(flow)) >= limit.get());
     }
@@ -74,6 +78,21 @@ pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
         format => output::print(&output::serialized(&flows, format)?)?,
     }
     Ok(Exit::Done)
+}
+
+/// When a flow was accepted.
+pub(super) fn created(flow: &Value) -> Option<Time> {
+    flow["created_at"].as_str().and_then(|at| at.parse().ok())
+}
+
+/// `orlop flow graph`
+pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
+    let remote = Remote::of(&args.place)?;
+    let object = remote.object(&args.subject, None).await?;
+    let plan = Plan::build(Arc::new(object.spec.clone())).map_err(|_| {
+        Failure::new(Exit::Unreachable, "the server's flow cannot be planned here; use its version of this program")
+    })?;
+    drawn(&Graph { plan: &plan, status: Some(&status(&object)) }, args.output)
 }
 
 /// `orlop flow get`
@@ -118,8 +137,8 @@ pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
 
 /// `orlop flow logs`
 pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
-    if args.since.is_some() || args.timestamps {
-        return Err(Failure::usage("`--since` and `--timestamps` are for logs of jobs: `orlop logs JOB`"));
+    if args.timestamps {
+        return Err(Failure::usage("`--timestamps` is for logs of jobs: `orlop logs JOB --timestamps`"));
     }
     let remote = Remote::of(&args.place)?;
     let mut members = Vec::new();
@@ -128,6 +147,11 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
         members.push(("step", format!("{step}{item}")));
     }
     members.extend(args.attempt.map(|attempt| ("attempt", attempt.to_string())));
+    let since = |since: GoDuration| {
+        let since = i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX);
+        Time::from_millis(SystemClock.now().millis().saturating_sub(since))
+    };
+    members.extend(args.since.map(|time| ("since", since(time).to_string())));
     for (name, on) in [("follow", args.follow), ("failed", args.failed)] {
         members.extend(on.then(|| (name, "true".to_owned())));
     }
@@ -146,6 +170,11 @@ pub(super) struct Watcher<'a> {
 impl Watcher<'_> {
     /// The flow once it has ended. A server that is away for a while is waited for.
     pub(super) async fn ended(&self) -> Result<JobFlow, Failure> {
+        self.until(|_| false).await
+    }
+
+    /// The flow once it has ended, or once something else holds.
+    pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
         let mut known: BTreeMap<String, String> = BTreeMap::new();
         let mut away = None::<tokio::time::Instant>;
         loop {
@@ -175,7 +204,7 @@ impl Watcher<'_> {
                     }
                 }
             }
-            if status.phase.is_terminal() {
+            if status.phase.is_terminal() || enough(&status) {
                 return Ok(object);
             }
         }

@@ -1,6 +1,9 @@
 //! `orlop flow submit` and `orlop run --on fleet`: a flow is handed to a server, and watched where that is asked for. Owns
 //! what is sent and how waiting ends.
 
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::status::{FlowStatus, StepStatus};
 use serde_json::{Value, json};
 
 use super::super::super::drive::exit_of;
@@ -85,8 +88,11 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
         let path = format!("/flows/{id}/steps/{}/approve", escaped(step));
         remote.post(&path, &json!({}), None).await?;
     }
-    let watcher = Watcher { remote: &remote, flow: &id, shows: args.output == Format::Table };
-    let ended = watcher.ended();
+    // Changes are asked for where something but the end is waited for.
+    let shows = args.output == Format::Table || args.no_wait_approval;
+    let watcher = Watcher { remote: &remote, flow: &id, shows };
+    let leaves = |status: &FlowStatus| args.no_wait_approval && status.phase == FlowPhase::Paused && !runs(status);
+    let ended = watcher.until(leaves);
     tokio::pin!(ended);
     let mut told = 0;
     let object = loop {
@@ -104,7 +110,14 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
         }
     };
     end(&object, &args.place, args.output)?;
-    Ok(exit_of(&status(&object)))
+    let status = status(&object);
+    Ok(if status.phase.is_terminal() { exit_of(&status) } else { Exit::Paused })
+}
+
+/// Whether something goes on that no person has to decide about.
+fn runs(status: &FlowStatus) -> bool {
+    let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();
+    status.steps.iter().any(|step| step.phase == StepPhase::Running || waits(step) || step.next_retry_time.is_some())
 }
 
 /// Copies what steps wrote to standard output.

@@ -8,6 +8,8 @@ use orlop_core::attempt::AttemptKey;
 use orlop_core::id::JobId;
 use tokio::task::AbortHandle;
 
+use super::port::FlowJob;
+
 /// An attempt is to be followed by whoever gets this.
 pub(super) struct Followed;
 
@@ -23,6 +25,16 @@ struct State {
     followed: BTreeMap<AttemptKey, Option<AbortHandle>>,
     cancelled: BTreeSet<AttemptKey>,
     forgotten: BTreeSet<AttemptKey>,
+    /// Jobs by the claims of their flows that they mount.
+    claims: BTreeMap<Box<str>, BTreeMap<String, BTreeSet<JobId>>>,
+}
+
+impl State {
+    fn claim(&mut self, flow: &str, claims: Vec<String>, job: JobId) {
+        for claim in claims {
+            self.claims.entry(flow.into()).or_default().entry(claim).or_default().insert(job);
+        }
+    }
 }
 
 impl Attempts {
@@ -39,9 +51,10 @@ impl Attempts {
     }
 
     /// Takes in what earlier hosts have submitted. Of several jobs of one attempt the first counts.
-    pub(super) fn learn(&self, flow: &str, jobs: Vec<(AttemptKey, JobId)>) {
+    pub(super) fn learn(&self, flow: &str, jobs: Vec<FlowJob>) {
         let mut state = self.state();
-        for (key, job) in jobs {
+        for FlowJob { key, job, claims } in jobs {
+            state.claim(&key.flow, claims, job);
             state.jobs.entry(key).or_insert(job);
         }
         state.flows.insert(flow.into());
@@ -49,6 +62,18 @@ impl Attempts {
 
     pub(super) fn insert(&self, key: &AttemptKey, job: JobId) {
         self.state().jobs.insert(key.clone(), job);
+    }
+
+    /// Notes that a job mounts claims of its flow.
+    pub(super) fn claim(&self, flow: &str, claims: Vec<String>, job: JobId) {
+        self.state().claim(flow, claims, job);
+    }
+
+    /// The jobs that mount a claim, the first one first.
+    pub(super) fn claimed(&self, flow: &str, claim: &str) -> Vec<JobId> {
+        let state = self.state();
+        let jobs = state.claims.get(flow).and_then(|claims| claims.get(claim));
+        jobs.map(|jobs| jobs.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Whether the caller is to follow an attempt; nobody else does until it is left.

@@ -20,6 +20,12 @@ pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> At
             let result = if cancelled { EndResult::Cancelled } else { EndResult::Gone };
             traceless(result, end.ended_at)
         }
+        // What it left is not stored, so that nobody could have it.
+        (JobState::Failed, Some(Ok(told))) if told.result == EndResult::Succeeded => AttemptEnd {
+            result: EndResult::Failed { reason: "ArtifactUnavailable".to_owned(), message: end.reason.clone() },
+            artifacts: Vec::new(),
+            ..told
+        },
         (JobState::Completed | JobState::Failed, Some(Ok(told))) => told,
         (JobState::Failed, _) if end.reason == LOST => traceless(EndResult::Lost, end.ended_at),
         (_, told) => {
@@ -33,7 +39,8 @@ pub(super) fn attempt_end(key: &AttemptKey, end: &JobEnd, cancelled: bool) -> At
 
 /// A job that ended without a word of the runner.
 fn failed(end: &JobEnd) -> AttemptEnd {
-    let reason = match (end.state, end.reason.as_str()) {
+    let word = end.reason.split(':').next().unwrap_or_default();
+    let reason = match (end.state, word) {
         (JobState::TimedOut, _) => "DeadlineExceeded",
         (_, "oom") => "OOMKilled",
         (_, "expired") => "Unschedulable",
@@ -89,6 +96,10 @@ mod tests {
         let mut ended = end(JobState::Completed, "");
         ended.outputs.insert(END.to_owned(), serde_json::to_string(&told).unwrap());
         assert_eq!(attempt_end(&key(), &ended, false), told);
+        // What it left could not be stored.
+        let unstored = JobEnd { state: JobState::Failed, reason: "artifact: `left`: quota".into(), ..ended.clone() };
+        let EndResult::Failed { reason, message } = result(&unstored, false) else { panic!() };
+        assert_eq!((reason.as_str(), message.as_str()), ("ArtifactUnavailable", "artifact: `left`: quota"));
         // Whoever cancelled it does not care.
         assert_eq!(result(&JobEnd { state: JobState::Cancelled, ..ended }, true), EndResult::Cancelled);
     }
@@ -101,6 +112,10 @@ mod tests {
         let mut unreadable = end(JobState::Completed, "");
         unreadable.outputs.insert(END.to_owned(), "{".to_owned());
         assert!(matches!(result(&unreadable, false), EndResult::Failed { .. }));
+        let EndResult::Failed { reason, .. } = result(&end(JobState::Failed, "artifact: `x`: gone"), false) else {
+            panic!()
+        };
+        assert_eq!(reason, "ArtifactUnavailable");
         let EndResult::Failed { reason, .. } = result(&end(JobState::TimedOut, ""), false) else { panic!() };
         assert_eq!(reason, "DeadlineExceeded");
     }

@@ -8,16 +8,16 @@ use orlop_cloud::runtime::plan::request::GPU;
 use orlop_cloud::runtime::plan::source::Store;
 use orlop_cloud::runtime::plan::volume::{Projection, VolumeKind};
 use orlop_cloud::runtime::plan::{JobTemplate, TemplatePolicy};
-use orlop_core::attempt::AttemptSpec;
+use orlop_core::attempt::{ArtifactSource, AttemptSpec};
 use orlop_core::error::{Class, PortError};
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::id::TenantName;
 use orlop_core::spec::flow::ResourceTemplates;
-use orlop_core::spec::job::{GpuKind, Gpus, JobSpec, Resources, SecretAs, SecretRef};
+use orlop_core::spec::job::{ArtifactIn, ArtifactOut, GpuKind, Gpus, JobSpec, Resources, SecretAs, SecretRef};
 use serde_json::Value;
 
 use super::label::labels;
-use super::order::{COMMAND, StepBackend, StepOrder, VARIABLE};
+use super::order::{COMMAND, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 use super::place::{priority, requires};
 
 /// Beyond a pod's own grace: the runner needs it to tell how the attempt ended.
@@ -70,6 +70,8 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
         secret_refs: secrets(&template)?,
         resources: resources(&template)?,
         requires,
+        artifacts_in: inputs(attempt),
+        artifacts_out: outputs(attempt),
         priority: priority(pod)?,
         grace_ms: grace.saturating_add(MARGIN_MS),
         ..JobSpec::default()
@@ -78,14 +80,43 @@ pub(super) fn job_spec(attempt: &AttemptSpec, facts: &FlowFacts) -> Result<JobSp
     Ok(spec)
 }
 
+/// The stored artifacts that the attempt needs, each where the runner finds it as in a store of its own.
+fn inputs(attempt: &AttemptSpec) -> Vec<ArtifactIn> {
+    let digests: BTreeSet<&str> = attempt.inputs.iter().filter_map(|input| digest(&input.source)).collect();
+    let file = |sha256: &str| {
+        let (shard, rest) = sha256.split_at_checked(2).unwrap_or((sha256, "_"));
+        let path = format!("{GIVEN}/cas/sha256/{shard}/{rest}");
+        ArtifactIn { name: sha256.to_owned(), path, sha256: Some(sha256.to_owned()) }
+    };
+    digests.into_iter().map(file).collect()
+}
+
+fn digest(source: &ArtifactSource) -> Option<&str> {
+    let ArtifactSource::Stored { location, .. } = source else { return None };
+    let digest = location.sha256.as_str();
+    Some(if digest.is_empty() { location.reference.strip_prefix("sha256/")?.get(..64)? } else { digest })
+}
+
+/// What the runner leaves of the attempt's own: nothing, where it failed.
+fn outputs(attempt: &AttemptSpec) -> Vec<ArtifactOut> {
+    let (name, path) = (LEFT.trim_start_matches('.').to_owned(), format!("{LEFT}/cas/sha256/*/*"));
+    let left = ArtifactOut { name, path, required: false };
+    if attempt.output_artifacts.is_empty() { Vec::new() } else { vec![left] }
+}
+
 pub(super) fn invalid(message: String) -> PortError {
     PortError::new(Class::Invalid, message).with_reason("TemplateInvalid")
 }
 
-/// Whether a step mounts a claim.
-pub(super) fn has_claim(attempt: &AttemptSpec) -> Result<bool, PortError> {
+/// The claims that a step mounts.
+pub(super) fn claims(attempt: &AttemptSpec) -> Result<Vec<String>, PortError> {
     let template = JobTemplate::read(&attempt.template, &TemplatePolicy::default())?;
-    Ok(template.pod.volumes.iter().any(|volume| matches!(volume.kind, VolumeKind::Claim { .. })))
+    let named = template.pod.volumes.iter().filter_map(|volume| match &volume.kind {
+        VolumeKind::Claim { claim, .. } => Some(claim.clone()),
+        _ => None,
+    });
+    let all: BTreeSet<String> = named.collect();
+    Ok(all.into_iter().collect())
 }
 
 /// What the attempt holds: what its pods hold that run at once.

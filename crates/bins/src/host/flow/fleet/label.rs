@@ -15,6 +15,11 @@ const ITEM: &str = "workflow.kube-zen.io/item";
 /// Number of the attempt.
 const ATTEMPT: &str = "workflow.kube-zen.io/attempt";
 
+/// Names of the claims that the attempt mounts, separated by commas.
+pub(super) const CLAIMS: &str = "workflow.kube-zen.io/claims";
+/// Label of a worker with its own id, which a worker has once jobs are to run nowhere else.
+pub const WORKER: &str = "orlop.io/worker";
+
 /// The labels of the job of an attempt.
 pub(super) fn labels(spec: &AttemptSpec) -> BTreeMap<String, String> {
     let AttemptKey { flow, step, item, attempt } = &spec.key;
@@ -26,6 +31,13 @@ pub(super) fn labels(spec: &AttemptSpec) -> BTreeMap<String, String> {
         (ATTEMPT, attempt.to_string()),
     ];
     fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(item).collect()
+}
+
+/// The claims that the job of an attempt mounts.
+#[must_use]
+pub fn claims(labels: &BTreeMap<String, String>) -> Vec<String> {
+    let names = labels.get(CLAIMS).map(String::as_str).unwrap_or_default().split(',');
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// The attempt that a job with these labels is; none when it is none.

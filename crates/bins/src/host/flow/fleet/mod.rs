@@ -6,6 +6,7 @@
 //! fleet run the job again by its own limit, and what exceeds that is a lost attempt.
 
 mod attempts;
+mod claims;
 mod end;
 mod job;
 mod label;
@@ -25,21 +26,16 @@ use orlop_core::id::JobId;
 use orlop_core::ports::substrate::{AttemptReport, FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
 use orlop_core::spec::meta::ObjectReference;
+use orlop_dag::attempt::{patience, resource_name};
 use tokio::sync::{Mutex, mpsc};
 
 use self::attempts::{Attempts, Followed};
 use self::end::{attempt_end, traceless};
 pub use self::job::FlowFacts;
-pub use self::label::{FLOW, key as key_of};
-pub use self::order::{COMMAND, END, StepBackend, StepOrder, VARIABLE};
-pub use self::port::{JobEnd, StepFleet};
-use super::answer::patience;
+pub use self::label::{FLOW, WORKER, claims as claims_of, key as key_of};
+pub use self::order::{COMMAND, END, GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
+pub use self::port::{FlowJob, JobEnd, JobPlace, StepFleet};
 use super::clock::{Clock, SystemClock};
-use super::resource::resource_name;
-
-/// Why a step with a claim is refused.
-const CLAIM: &str = "claims are directories of one worker, and this fleet has several: another step may not find what this \
-                     one leaves; hand files on as artifacts";
 
 /// Runs attempts as jobs of a fleet. Dropping it leaves its jobs running; the next one finds them.
 pub struct FleetSubstrate {
@@ -48,6 +44,8 @@ pub struct FleetSubstrate {
     attempts: Arc<Attempts>,
     /// Flows are looked up one after the other, so that none is twice.
     lookup: Mutex<()>,
+    /// Steps with claims are submitted one after the other: the first decides where the others run.
+    claiming: Mutex<()>,
     reports: mpsc::UnboundedSender<AttemptReport>,
     received: Mutex<mpsc::UnboundedReceiver<AttemptReport>>,
 }
@@ -58,8 +56,8 @@ impl FleetSubstrate {
     pub fn new(fleet: Arc<dyn StepFleet>, facts: FlowFacts) -> Self {
         // Bounded by the attempts that live, each of which reports once.
         let (reports, received) = mpsc::unbounded_channel();
-        let (attempts, lookup) = (Arc::default(), Mutex::default());
-        Self { fleet, facts, attempts, lookup, reports, received: Mutex::new(received) }
+        let (attempts, lookup, claiming) = (Arc::default(), Mutex::default(), Mutex::default());
+        Self { fleet, facts, attempts, lookup, claiming, reports, received: Mutex::new(received) }
     }
 
     /// The job of an attempt, if there is one.
@@ -157,12 +155,17 @@ impl Substrate for FleetSubstrate {
         let job = match self.find(&spec.key).await? {
             Some(job) => job,
             None => {
-                let asked = job::job_spec(&spec, &self.facts)?;
-                if self.fleet.is_spread() && job::has_claim(&spec)? {
-                    return Err(job::invalid(CLAIM.to_owned()));
+                let mut asked = job::job_spec(&spec, &self.facts)?;
+                let claims = job::claims(&spec)?;
+                let mut alone = None;
+                if !claims.is_empty() {
+                    alone = Some(self.claiming.lock().await);
+                    self.pin(&spec.key.flow, &claims, &mut asked).await?;
                 }
                 let job = self.fleet.submit(&spec.key, asked).await?;
                 self.attempts.insert(&spec.key, job);
+                self.attempts.claim(&spec.key.flow, claims, job);
+                drop(alone);
                 job
             }
         };
@@ -211,7 +214,7 @@ impl Substrate for FleetSubstrate {
 
     async fn list(&self, flow: &str) -> Result<Vec<AttemptKey>, PortError> {
         let jobs = self.fleet.of_flow(flow).await?;
-        Ok(jobs.into_iter().map(|(key, _)| key).filter(|key| !self.attempts.is_forgotten(key)).collect())
+        Ok(jobs.into_iter().map(|known| known.key).filter(|key| !self.attempts.is_forgotten(key)).collect())
     }
 
     async fn next(&self) -> AttemptReport {

@@ -13,6 +13,11 @@ pub const VARIABLE: &str = "FLOW_STEP";
 /// Output of the job that tells how the attempt ended.
 pub const END: &str = "flow_step_end";
 
+/// Folder in the job's directory with the artifacts that the step needs, as a store of artifacts has them.
+pub const GIVEN: &str = ".given";
+/// The same for artifacts that the step leaves.
+pub const LEFT: &str = ".left";
+
 /// The form this version writes and reads.
 const VERSION: u32 = 1;
 /// The longest order: an environment variable may not be longer on Linux, and a job's specification has room for it.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
 use orlop_core::error::PortError;
-use orlop_core::id::JobId;
+use orlop_core::id::{JobId, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
@@ -32,14 +32,45 @@ pub trait StepFleet: Send + Sync {
     /// NotFound; Transient when the fleet cannot be reached now.
     async fn cancel(&self, job: JobId) -> Result<(), PortError>;
 
-    /// Whether several workers may run steps: what one step leaves on its worker the next may not find.
-    fn is_spread(&self) -> bool;
+    /// Where a job runs, or ran last.
+    ///
+    /// # Errors
+    /// Transient when that cannot be seen now.
+    async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError>;
+
+    /// Has jobs be able to require a worker by its label [`super::WORKER`].
+    ///
+    /// # Errors
+    /// NotFound; Transient when the fleet cannot be reached now.
+    async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError>;
 
     /// The jobs of a flow, of every step and attempt.
     ///
     /// # Errors
     /// Transient when they cannot be seen now.
-    async fn of_flow(&self, flow: &str) -> Result<Vec<(AttemptKey, JobId)>, PortError>;
+    async fn of_flow(&self, flow: &str) -> Result<Vec<FlowJob>, PortError>;
+}
+
+/// Where a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobPlace {
+    /// It waits for a worker.
+    Nowhere,
+    /// On this worker.
+    On(WorkerId),
+    /// It ended without ever having had one.
+    Never,
+}
+
+/// A job of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowJob {
+    /// The attempt that it is.
+    pub key: AttemptKey,
+    /// The job.
+    pub job: JobId,
+    /// The claims that it mounts.
+    pub claims: Vec<String>,
 }
 
 /// How a job ended.

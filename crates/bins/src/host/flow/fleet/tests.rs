@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
-use orlop_core::id::Epoch;
+use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource};
+use orlop_core::id::{Epoch, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
@@ -17,8 +18,10 @@ struct Told {
     submitted: Mutex<Vec<AttemptKey>>,
     ends: Mutex<VecDeque<Result<JobEnd, PortError>>>,
     cancelled: Mutex<Vec<JobId>>,
-    known: Vec<(AttemptKey, JobId)>,
-    spread: bool,
+    known: Vec<FlowJob>,
+    asked: Mutex<Vec<JobSpec>>,
+    places: Mutex<BTreeMap<JobId, JobPlace>>,
+    named: Mutex<Vec<WorkerId>>,
 }
 
 fn id(number: u64) -> JobId {
@@ -27,7 +30,8 @@ fn id(number: u64) -> JobId {
 
 #[async_trait]
 impl StepFleet for Told {
-    async fn submit(&self, key: &AttemptKey, _: JobSpec) -> Result<JobId, PortError> {
+    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, PortError> {
+        self.asked.lock().unwrap().push(spec);
         let mut submitted = self.submitted.lock().unwrap();
         submitted.push(key.clone());
         Ok(id(submitted.len() as u64))
@@ -46,11 +50,16 @@ impl StepFleet for Told {
         Ok(())
     }
 
-    fn is_spread(&self) -> bool {
-        self.spread
+    async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError> {
+        Ok(self.places.lock().unwrap().get(&job).cloned().unwrap_or(JobPlace::Nowhere))
     }
 
-    async fn of_flow(&self, _: &str) -> Result<Vec<(AttemptKey, JobId)>, PortError> {
+    async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
+        self.named.lock().unwrap().push(worker.clone());
+        Ok(())
+    }
+
+    async fn of_flow(&self, _: &str) -> Result<Vec<FlowJob>, PortError> {
         Ok(self.known.clone())
     }
 }
@@ -98,7 +107,8 @@ async fn trouble_in_between_does_not_lose_the_end() {
 
 #[tokio::test]
 async fn a_job_that_is_not_there_any_more_is_lost() {
-    let (fleet, substrate) = on(Told { known: vec![(key(1), id(9))], ..Told::default() });
+    let (fleet, substrate) =
+        on(Told { known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }], ..Told::default() });
     fleet.ends.lock().unwrap().push_back(Err(PortError::new(Class::NotFound, "no such job")));
     substrate.adopt(attempt(1)).await.unwrap();
     assert_eq!(substrate.next().await.end.result, EndResult::Lost);
@@ -107,7 +117,8 @@ async fn a_job_that_is_not_there_any_more_is_lost() {
 
 #[tokio::test]
 async fn what_an_earlier_host_submitted_is_not_submitted_again() {
-    let (fleet, substrate) = on(Told { known: vec![(key(1), id(9))], ..Told::default() });
+    let (fleet, substrate) =
+        on(Told { known: vec![FlowJob { key: key(1), job: id(9), claims: Vec::new() }], ..Told::default() });
     assert_eq!(substrate.start(attempt(1)).await.unwrap().uid, id(9).to_string());
     assert_eq!(substrate.start(attempt(2)).await.unwrap().uid, id(1).to_string());
     assert_eq!(*fleet.submitted.lock().unwrap(), [key(2)]);
@@ -117,17 +128,79 @@ async fn what_an_earlier_host_submitted_is_not_submitted_again() {
     insta::assert_snapshot!(error, @"attempt u/s/1 has not ended; cancel it first");
 }
 
-#[tokio::test]
-async fn s4_1_a_claim_is_refused_where_the_next_step_may_not_find_it() {
-    let mut spec = attempt(1);
-    let claim = json!([{ "name": "d", "persistentVolumeClaim": { "claimName": "data" } }]);
+fn with_claim(number: u32, step: &str, claims: &[&str]) -> AttemptSpec {
+    let mut spec = attempt(number);
+    spec.key.step = step.into();
+    let volumes: Vec<_> =
+        claims.iter().map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })).collect();
     let mut template = (*spec.template).clone();
-    template["spec"]["template"]["spec"]["volumes"] = claim;
+    template["spec"]["template"]["spec"]["volumes"] = json!(volumes);
     spec.template = Arc::new(template);
-    let (_, alone) = on(Told::default());
-    assert!(alone.start(spec.clone()).await.is_ok());
-    let (fleet, spread) = on(Told { spread: true, ..Told::default() });
-    assert_eq!(spread.start(spec).await.unwrap_err().reason, Some("TemplateInvalid"));
-    assert!(spread.start(attempt(1)).await.is_ok());
-    assert_eq!(fleet.submitted.lock().unwrap().len(), 1);
+    spec
+}
+
+#[tokio::test]
+async fn s4_1_steps_with_a_claim_run_where_the_first_of_them_ran() {
+    let (fleet, substrate) = on(Told::default());
+    substrate.start(with_claim(1, "one", &["data"])).await.unwrap();
+    assert!(fleet.asked.lock().unwrap()[0].requires.labels.is_empty(), "the first one goes anywhere");
+    let waits = substrate.start(with_claim(1, "two", &["data"])).await.unwrap_err();
+    insta::assert_snapshot!(waits, @"claim data will be where job j0000100000001 runs, which waits for a worker");
+    assert!(waits.class.is_retryable() && waits.reason == Some("Queued") && waits.retry_after.is_some());
+    fleet.places.lock().unwrap().insert(id(1), JobPlace::On("w1".parse().unwrap()));
+    substrate.start(with_claim(1, "two", &["data"])).await.unwrap();
+    let asked = fleet.asked.lock().unwrap()[1].clone();
+    let need = &asked.requires.labels[0];
+    assert_eq!((need.key.as_str(), need.values.iter().next().map(String::as_str)), (WORKER, Some("w1")));
+    assert_eq!((claims_of(&asked.labels), fleet.named.lock().unwrap().len()), (vec!["data".to_owned()], 1));
+    // Another claim is elsewhere; both at once are nowhere.
+    substrate.start(with_claim(1, "three", &["other"])).await.unwrap();
+    fleet.places.lock().unwrap().insert(id(3), JobPlace::On("w2".parse().unwrap()));
+    let apart = substrate.start(with_claim(1, "four", &["data", "other"])).await.unwrap_err();
+    insta::assert_snapshot!(apart, @"its claims data, other are on different workers, w1 and w2; hand files on as artifacts");
+}
+
+#[tokio::test]
+async fn s4_1_the_next_host_finds_the_same_worker() {
+    let known = |number: u64, job: u64| FlowJob {
+        key: AttemptKey { attempt: u32::try_from(number).unwrap(), ..key(1) },
+        job: id(job),
+        claims: vec!["data".to_owned()],
+    };
+    let (fleet, substrate) = on(Told { known: vec![known(2, 9), known(1, 8)], ..Told::default() });
+    // The first was cancelled before it had a worker.
+    fleet.places.lock().unwrap().extend([(id(8), JobPlace::Never), (id(9), JobPlace::On("w1".parse().unwrap()))]);
+    substrate.start(with_claim(1, "two", &["data"])).await.unwrap();
+    assert_eq!(fleet.asked.lock().unwrap()[0].requires.labels.len(), 1);
+}
+
+#[tokio::test]
+async fn r32_artifacts_come_and_go_by_way_of_the_server() {
+    let (fleet, substrate) = on(Told::default());
+    let mut spec = attempt(1);
+    let sha256 = "ab".repeat(32);
+    let location = orlop_core::spec::status::ArtifactLocation {
+        kind: "cas".to_owned(),
+        reference: format!("sha256/{sha256}.tar"),
+        size_bytes: 5,
+        sha256: sha256.clone(),
+    };
+    let delivery = |name: &str, location| ArtifactDelivery {
+        name: name.to_owned(),
+        path: format!("/{name}"),
+        unpack: true,
+        source: ArtifactSource::Stored { location, archive: None },
+    };
+    let old = orlop_core::spec::status::ArtifactLocation { sha256: String::new(), ..location.clone() };
+    spec.inputs = vec![delivery("a", location), delivery("b", old)];
+    spec.output_artifacts =
+        vec![ArtifactCollection { name: "out".to_owned(), path: "/out".to_owned(), optional: false, archive: None }];
+    substrate.start(spec).await.unwrap();
+    let asked = fleet.asked.lock().unwrap()[0].clone();
+    assert_eq!(asked.artifacts_in.len(), 1, "each content once");
+    assert_eq!(asked.artifacts_in[0].sha256.as_ref(), Some(&sha256));
+    assert_eq!(asked.artifacts_in[0].path, format!("{GIVEN}/cas/sha256/ab/{}", &sha256[2..]));
+    assert_eq!(asked.artifacts_out[0].path, format!("{LEFT}/cas/sha256/*/*"));
+    substrate.start(attempt(2)).await.unwrap();
+    assert!(fleet.asked.lock().unwrap()[1].artifacts_out.is_empty());
 }

@@ -10,11 +10,11 @@ use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::flow::StopMode;
 use tokio::sync::watch;
 
-use super::event::{Told, is_cancelled};
+use super::event::{Told, is_cancelled, mend};
 use super::facts::{Driver, facts, tenant};
 use super::jobs::ServerFleet;
 use super::key::{Replace, claim};
-use super::{Inner, Live};
+use super::{Inner, Live, expiry};
 use crate::host::flow::fleet::FleetSubstrate;
 use crate::host::flow::{FlowHost, HostError, HostParts, Left, Order};
 use crate::host::scheduler::Status;
@@ -42,18 +42,26 @@ pub(super) async fn supervise(flows: Weak<Inner>, mut status: watch::Receiver<St
             }
         };
         drop(inner);
-        if over.is_none() && status.wait_for(|status| *status != term).await.is_err() {
-            return;
+        if over.is_none() {
+            let over = status.wait_for(|status| *status != term);
+            let gone = tokio::select! {
+                over = over => over.is_err(),
+                () = expiry::keep(Weak::clone(&flows)) => true,
+            };
+            if gone {
+                return;
+            }
         }
         let Some(inner) = flows.upgrade() else { return };
         inner.abandon();
     }
 }
 
-/// Reads every flow that lives and goes on with it.
+/// Reads every flow that lives and goes on with it, and when the others go.
 async fn take_over(inner: &Arc<Inner>) {
     inner.journal.forget();
     inner.keys.clear();
+    inner.expiry.clear();
     let mut wait = RETRY.0;
     let flows = loop {
         match living(inner).await {
@@ -70,6 +78,7 @@ async fn take_over(inner: &Arc<Inner>) {
     }
     // All keys that are held are held again before anybody asks for one.
     let mut hosts = Vec::new();
+    mend(inner, &flows).await;
     for uid in flows {
         match resume(inner, &uid).await {
             Ok(resumed) => hosts.push(resumed),
@@ -86,11 +95,16 @@ async fn take_over(inner: &Arc<Inner>) {
 }
 
 async fn living(inner: &Inner) -> Result<Vec<String>, PortError> {
-    let filter = EntryFilter { live: true, ..EntryFilter::default() };
+    let filter = EntryFilter::default();
     let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
     loop {
         let part = inner.handle.store().list::<FleetFlow>(&filter, &page).await?;
-        found.extend(part.items.into_iter().map(|flow| flow.id));
+        for flow in part.items {
+            match flow.ended_at {
+                Some(_) => inner.expiry.note(&flow),
+                None => found.push(flow.id),
+            }
+        }
         match part.next {
             Some(next) => page = Page::after(next, MAX_PAGE),
             None => return Ok(found),
@@ -152,6 +166,11 @@ async fn drive(flows: Weak<Inner>, mut host: FlowHost, uid: String) {
     match left {
         Ok(Left::Ended) => {
             inner.keys.release(&uid);
+            match inner.journal.document(&uid).await {
+                Ok(flow) => inner.expiry.note(&flow),
+                // Deleted already; or whoever leads next finds it.
+                Err(error) => tracing::debug!(target: "orlop::flows", uid, error = error.chain(), "a flow is gone"),
+            }
             inner.journal.leave(&uid);
         }
         Ok(_) => {}

@@ -1,24 +1,71 @@
 //! What happens to flows, as events of the bus (scheduler contract, section 5.3), and their steps as documents. Owns which
 //! change is which event; whatever is told was in the journal before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use orlop_core::error::PortError;
 use orlop_core::id::JobId;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::bus::EventBody;
-use orlop_core::ports::fleet_store::{FlowStep, Record, Turn};
-use orlop_core::ports::journal::FlowRecord;
+use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, FlowStep, MAX_PAGE, Page, Record, Turn};
+use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_dag::engine::StatusView;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::Inner;
+use super::drive::parts;
 use super::facts::Driver;
+use crate::host::flow::{FlowHost, HostError};
 use crate::host::scheduler::{Handle, Status};
+use crate::telemetry::metrics::Meter;
 
 /// Causes for which a flow counts as cancelled.
 const CANCELLED: [&str; 3] = ["Stopped", "Terminated", "Replaced"];
+
+/// Between two tries to write what was not written.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Writes the steps of flows that ended just before a server did: nobody drives these, and their documents are as they
+/// were. `living` have hosts, which write theirs.
+pub(super) async fn mend(inner: &Inner, living: &[String]) {
+    match unfinished(inner, living).await {
+        Ok(flows) => {
+            for uid in flows {
+                if let Err(error) = rewrite(inner, &uid).await {
+                    tracing::warn!(target: "orlop::flows", uid, %error, "the steps of a flow that has ended stay as they are");
+                }
+            }
+        }
+        Err(error) => tracing::warn!(target: "orlop::flows", error = error.chain(), "steps cannot be read"),
+    }
+}
+
+/// Flows without a host that have steps without an end.
+async fn unfinished(inner: &Inner, living: &[String]) -> Result<BTreeSet<String>, PortError> {
+    let filter = EntryFilter { live: true, ..EntryFilter::default() };
+    let (mut found, mut page) = (BTreeSet::new(), Page::first(MAX_PAGE));
+    loop {
+        let part = inner.handle.store().list::<FlowStep>(&filter, &page).await?;
+        found.extend(part.items.into_iter().map(|step| step.flow).filter(|flow| !living.contains(flow)));
+        match part.next {
+            Some(next) => page = Page::after(next, MAX_PAGE),
+            None => return Ok(found),
+        }
+    }
+}
+
+async fn rewrite(inner: &Inner, uid: &str) -> Result<(), HostError> {
+    let record = inner.journal.load(uid).await.map_err(HostError::Journal)?.record;
+    let host = FlowHost::resume(parts(inner, &record).map_err(HostError::Journal)?, uid).await?;
+    let status = host.status();
+    let driver = Driver::of(&record).unwrap_or_default();
+    Told::new(&record, driver, &status).keep_steps(&inner.handle, &status).await;
+    Ok(())
+}
 
 /// Whether a flow that failed was ended by somebody.
 pub(super) fn is_cancelled(status: &FlowStatus) -> bool {
@@ -35,6 +82,7 @@ pub(super) struct Told {
     started: bool,
     phase: FlowPhase,
     steps: BTreeMap<String, FlowStep>,
+    meter: Meter,
 }
 
 impl Told {
@@ -48,6 +96,7 @@ impl Told {
             started: status.start_time.is_some(),
             phase: status.phase,
             steps: BTreeMap::new(),
+            meter: Meter::with_waits(&record.flow.spec, status),
         }
     }
 
@@ -58,10 +107,22 @@ impl Told {
             for body in self.events(&view.status, handle.clock().wall().to_string()) {
                 handle.publish(body);
             }
-            self.keep_steps(&handle, &view.status).await;
-            if changes.changed().await.is_err() {
-                return;
+            self.meter.count(&handle.options().metrics.flows, &view.status);
+            let kept = self.keep_steps(&handle, &view.status).await;
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { break },
+                // What was not written is written although nothing changes any more.
+                () = tokio::time::sleep(AGAIN), if !kept => {}
             }
+        }
+        // The last word of its host may not be looked at yet.
+        let last = Arc::clone(&changes.borrow());
+        for body in self.events(&last.status, handle.clock().wall().to_string()) {
+            handle.publish(body);
+        }
+        self.meter.count(&handle.options().metrics.flows, &last.status);
+        while !self.keep_steps(&handle, &last.status).await && matches!(handle.status(), Status::Leading { .. }) {
+            tokio::time::sleep(AGAIN).await;
         }
     }
 
@@ -101,24 +162,28 @@ impl Told {
     }
 
     /// Writes the documents of steps that have changed. They say nothing that the journal does not, so what cannot be
-    /// written is told in the log.
-    async fn keep_steps(&mut self, handle: &Handle, status: &FlowStatus) {
+    /// written is told in the log, and tried again. False when it was not written.
+    async fn keep_steps(&mut self, handle: &Handle, status: &FlowStatus) -> bool {
         let ended_at = status.completion_time;
         let new = status.steps.iter().map(|step| document(&self.uid, step, ended_at));
         let new: Vec<FlowStep> = new.filter(|step| self.steps.get(&step.step) != Some(step)).collect();
-        let Status::Leading { epoch } = handle.status() else { return };
         if new.is_empty() {
-            return;
+            return true;
         }
+        let Status::Leading { epoch } = handle.status() else { return false };
         let records: Result<Vec<Record>, _> = new.iter().map(Record::put).collect();
         let written = match records {
             Ok(records) => handle.store().commit(epoch, vec![Turn::new(records)]).await,
             Err(error) => Err(error),
         };
         match written {
-            Ok(()) => self.steps.extend(new.into_iter().map(|step| (step.step.clone(), step))),
+            Ok(()) => {
+                self.steps.extend(new.into_iter().map(|step| (step.step.clone(), step)));
+                true
+            }
             Err(error) => {
                 tracing::warn!(target: "orlop::flows", uid = self.uid, error = error.chain(), "steps were not written");
+                false
             }
         }
     }

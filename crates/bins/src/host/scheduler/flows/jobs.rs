@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use orlop_core::attempt::AttemptKey;
 use orlop_core::error::{Class, PortError};
-use orlop_core::id::{JobId, TenantName};
-use orlop_core::machine::worker::WorkerState;
+use orlop_core::id::{JobId, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{
     AttemptFilter, AttemptId, IdempotencyKey, JobFilter, JobRow, MAX_PAGE, Page, SpecHash,
 };
 use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
 
-use super::super::{Batch, Handle, Once, Submission};
-use crate::host::flow::fleet::{JobEnd, StepFleet, key_of};
+use super::super::{Batch, Handle, Once, Submission, WorkerOrder, WorkerPicture};
+use crate::host::flow::fleet::{FlowJob, JobEnd, JobPlace, StepFleet, WORKER, claims_of, key_of};
 use crate::wire::problem::{Code, Problem};
 
 /// The fleet of this server, for flows of one tenant.
@@ -78,10 +77,16 @@ pub(super) fn port_error(problem: &Problem) -> PortError {
 
 #[async_trait]
 impl StepFleet for ServerFleet {
-    async fn submit(&self, key: &AttemptKey, spec: JobSpec) -> Result<JobId, PortError> {
+    async fn submit(&self, key: &AttemptKey, mut spec: JobSpec) -> Result<JobId, PortError> {
         let invalid = |error: &dyn std::fmt::Display| {
             PortError::new(Class::Invalid, error.to_string()).with_reason("TemplateInvalid")
         };
+        self.handle.limit_log(&self.tenant, &mut spec);
+        // What is named is kept from now on.
+        self.handle.pin_inputs(&self.tenant, &mut spec, "").await.map_err(|problem| match problem.code {
+            Code::InvalidSpec => PortError::new(Class::NotFound, problem.detail).with_reason("ArtifactUnavailable"),
+            _ => port_error(&problem),
+        })?;
         let mut submission = Submission::of(&spec, &self.tenant, None).map_err(|error| invalid(&error))?;
         submission.flow = Some((key.flow.as_ref().into(), key.instance().into()));
         // No key of a client has a blank in it.
@@ -110,13 +115,34 @@ impl StepFleet for ServerFleet {
         self.handle.cancel(job, Vec::new()).await.map(drop).map_err(|problem| port_error(&problem))
     }
 
-    fn is_spread(&self) -> bool {
-        let snapshot = self.handle.snapshot();
-        let ended = |state: WorkerState| matches!(state, WorkerState::Terminated | WorkerState::Failed);
-        snapshot.workers.values().filter(|worker| !ended(worker.view.state)).count() > 1
+    async fn place_of(&self, job: JobId) -> Result<JobPlace, PortError> {
+        let store = self.handle.store();
+        let Some(unit) = store.job(job).await?.map(|row| row.unit) else { return Ok(JobPlace::Never) };
+        if let Some(worker) = unit.worker {
+            return Ok(JobPlace::On(worker));
+        }
+        if !unit.state.is_terminal() {
+            return Ok(JobPlace::Nowhere);
+        }
+        // A job has none once it has ended; its attempts say where it was.
+        let attempts = store.attempts(job, &AttemptFilter::default(), &Page::first(MAX_PAGE)).await?;
+        let last = attempts.items.into_iter().rev().find(|row| row.started_at.is_some());
+        Ok(last.map_or(JobPlace::Never, |row| JobPlace::On(row.attempt.worker)))
     }
 
-    async fn of_flow(&self, flow: &str) -> Result<Vec<(AttemptKey, JobId)>, PortError> {
+    async fn name_worker(&self, worker: &WorkerId) -> Result<(), PortError> {
+        let named = |picture: &WorkerPicture| picture.capabilities.labels.contains_key(WORKER);
+        if self.handle.snapshot().workers.get(worker).is_some_and(named) {
+            return Ok(());
+        }
+        match self.handle.order(worker.clone(), WorkerOrder::Name).await {
+            // One that has gone may come back; the job waits for it.
+            Err(problem) if problem.code == Code::NotFound => Ok(()),
+            named => named.map_err(|problem| port_error(&problem)),
+        }
+    }
+
+    async fn of_flow(&self, flow: &str) -> Result<Vec<FlowJob>, PortError> {
         let tenants = Some(vec![self.tenant.clone()]);
         let filter = JobFilter { flow: Some(flow.to_owned()), tenants, ..JobFilter::default() };
         let (mut found, mut page) = (Vec::new(), Page::first(MAX_PAGE));
@@ -124,7 +150,10 @@ impl StepFleet for ServerFleet {
             let part = self.handle.store().jobs(&filter, &page).await?;
             for row in &part.items {
                 let labels = row.job.labels.as_deref().and_then(|text| serde_json::from_str(text).ok());
-                found.extend(labels.and_then(|labels| key_of(&labels)).map(|key| (key, row.job.id)));
+                let known = labels.and_then(|labels| {
+                    Some(FlowJob { key: key_of(&labels)?, job: row.job.id, claims: claims_of(&labels) })
+                });
+                found.extend(known);
             }
             match part.next {
                 Some(next) => page = Page::after(next, MAX_PAGE),

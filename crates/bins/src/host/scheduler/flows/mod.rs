@@ -7,10 +7,12 @@
 
 mod drive;
 mod event;
+mod expiry;
 mod facts;
 mod jobs;
 mod journal;
 mod key;
+mod meter;
 mod order;
 mod pipeline;
 mod read;
@@ -31,6 +33,7 @@ pub use self::facts::Driver;
 pub use self::jobs::ServerFleet;
 pub use self::journal::{FleetJournal, MayWrite};
 use self::key::Keys;
+pub use self::meter::Standing;
 pub use self::order::{APPROVERS, Decider};
 pub use self::pipeline::definition_text;
 pub use self::read::{FlowRead, Known};
@@ -50,6 +53,8 @@ struct Inner {
     journal: Arc<FleetJournal>,
     keys: Arc<Keys>,
     live: Mutex<BTreeMap<String, Live>>,
+    /// When flows that have ended are deleted.
+    expiry: Arc<expiry::Expiry>,
     /// Every flow that lives is driven: new ones may come.
     ready: watch::Sender<bool>,
     /// Held while a pipeline is read and changed.
@@ -98,8 +103,8 @@ impl Flows {
         });
         let journal = Arc::new(FleetJournal::new(Arc::clone(handle.store()), may_write));
         let (keys, live, pipelines) = (Arc::default(), Mutex::default(), tokio::sync::Mutex::default());
-        let ready = watch::Sender::new(false);
-        let flows = Self { inner: Arc::new(Inner { handle, journal, keys, live, ready, pipelines }) };
+        let (ready, expiry) = (watch::Sender::new(false), Arc::default());
+        let flows = Self { inner: Arc::new(Inner { handle, journal, keys, live, expiry, ready, pipelines }) };
         // A task that held the flows would keep them for ever; it ends with the server.
         tokio::spawn(drive::supervise(Arc::downgrade(&flows.inner), flows.inner.handle.status_changes()));
         flows

@@ -42,6 +42,10 @@ fn ordered(error: OrderError) -> Error {
     }
 }
 
+fn over(flow: &FleetFlow) -> Error {
+    problem(Code::Conflict, format!("flow `{}` has ended: it is {}; nothing can change it", flow.name, flow.phase))
+}
+
 impl Flows {
     /// Ends a flow: at once, or gracefully. Whether there was anything to end.
     ///
@@ -67,13 +71,26 @@ impl Flows {
     async fn order(&self, flow: &FleetFlow, order: Order) -> Result<(), Error> {
         self.inner.may_act().await?;
         if flow.ended_at.is_some() {
-            let text = format!("flow `{}` has ended: it is {}; nothing can change it", flow.name, flow.phase);
-            return Err(problem(Code::Conflict, text));
+            return Err(over(flow));
         }
         let host = self.inner.live().get(&flow.id).map(|live| live.host.clone());
-        // It is about to be driven again.
-        let host = host.ok_or_else(store_unavailable)?;
-        host.order(order).await.map_err(ordered)
+        let given = match host {
+            Some(host) => host.order(order).await,
+            None => Err(OrderError::Gone),
+        };
+        match given {
+            Err(OrderError::Gone) => Err(self.gone(flow).await),
+            given => given.map_err(ordered),
+        }
+    }
+
+    /// Why a flow has no host: it has ended since it was read, or is about to be driven again.
+    async fn gone(&self, flow: &FleetFlow) -> Error {
+        match self.inner.journal.document(&flow.id).await {
+            Ok(now) if now.ended_at.is_some() => over(&now),
+            Ok(_) => store_unavailable(),
+            Err(error) => port(&error),
+        }
     }
 
     /// Deletes what is kept of a flow that has ended.

@@ -32,6 +32,8 @@ pub struct Known {
     pub started_at: Option<orlop_core::time::Time>,
     /// Somebody ended it.
     pub cancelled: bool,
+    /// Its labels.
+    pub labels: std::collections::BTreeMap<String, String>,
 }
 
 /// A flow with all its steps.
@@ -74,6 +76,7 @@ impl From<FleetFlow> for Known {
             message: summary.message,
             started_at: summary.started_at,
             cancelled: listed.cancelled,
+            labels: listed.labels,
             document,
         }
     }

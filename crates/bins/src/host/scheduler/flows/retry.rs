@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::ports::journal::FlowJournal as _;
 use orlop_core::spec::flow::RetryOf;
+use orlop_dag::repeat::{Parent, imports};
 use serde::Deserialize as _;
 
 use super::facts::{Driver, tenant};
 use super::submit::{NewFlow, host, port, wrong};
 use super::{Accepted, Flows};
-use crate::host::flow::{Parent, RecordOptions, imports, plan_of, replay};
+use crate::host::flow::{RecordOptions, plan_of, replay};
 use crate::host::scheduler::Error;
 use crate::wire::problem::{Code, Problem};
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::event::FlowEvent;
@@ -151,7 +152,9 @@ impl Inner {
         let submission = Submission { parameters, driver, ..Submission::new(flow, uid.clone()) };
         // The same record that the host writes, for what its substrate must know.
         let now = self.handle.clock().wall();
+        let began = Instant::now();
         let outline = record(submission.clone(), Vec::new(), &NoConfigMaps, now).await.map_err(host)?;
+        self.handle.options().metrics.flows.plan_duration.observe(began.elapsed().as_secs_f64());
         let parts = parts(self, &outline).map_err(|error| port(&error))?;
         let accepted = Accepted { uid, name: outline.flow.metadata.name.clone() };
         let driven = FlowHost::submit(parts, submission, first).await.map_err(host)?;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::ports::bus::{Delivery, EventBody, SubjectFilter, Subscription as _};
-use orlop_core::ports::fleet_store::{Approval, Documents as _, FleetFlow, FlowStep};
+use orlop_core::ports::fleet_store::{
+    Approval, Documents as _, EntryFilter, FleetFlow, FleetReads as _, FlowStep, Kind, Page,
+};
 use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
 use super::submit::read_definition;
 use super::*;
 use crate::host::flow::fleet::StepBackend;
+use crate::host::flow::{Clock as _, SystemClock};
 use crate::host::scheduler::tests::bed::{Bed, until};
 use crate::wire::problem::Code;
 
@@ -206,4 +209,40 @@ async fn r37_parameters_are_checked_before_anything_is_stored() {
     // A name that was refused is free.
     flows.submit(new(&manual("release", &["gate"]))).await.unwrap();
     assert_eq!(Arc::strong_count(&flows.inner), 1, "its tasks do not keep it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_a_flow_is_deleted_when_its_time_after_its_end_is_over() {
+    let mut bed = Bed::new().await;
+    let flows = Flows::start(bed.handle());
+    let submit = async |name: &str, ttl: i32| {
+        let mut new = new(&manual(name, &["gate"]));
+        let policy = new.flow.spec.execution_policy.get_or_insert_default();
+        policy.ttl_seconds_after_finished = Some(ttl);
+        let uid = flows.submit(new).await.unwrap().uid;
+        let flow = reaches(&flows, &uid, FlowPhase::Paused).await;
+        flows.cancel(&flow, false).await.unwrap();
+        reaches(&flows, &uid, FlowPhase::Failed).await;
+        until("nothing is driven", async || (flows.live() == 0).then_some(())).await;
+        uid
+    };
+    let (short, long) = (submit("short", 0).await, submit("long", 60).await);
+    let there = async |flows: &Flows, uid: &str| flows.find(uid, None).await.is_ok();
+    let later = |seconds: u64| SystemClock.now().plus(std::time::Duration::from_secs(seconds));
+    assert!(there(&flows, &short).await, "who waits for its end sees it");
+    flows.inner.expire(later(6)).await;
+    until("the first one goes", async || (!there(&flows, &short).await).then_some(())).await;
+    assert!(there(&flows, &long).await);
+    // The next server goes on counting.
+    bed.crash();
+    drop(flows);
+    bed.start().await;
+    let flows = Flows::start(bed.handle());
+    until("flows can be changed", async || flows.inner.may_act().await.ok()).await;
+    flows.inner.expire(later(30)).await;
+    assert!(there(&flows, &long).await);
+    flows.inner.expire(later(61)).await;
+    until("the other one goes", async || (!there(&flows, &long).await).then_some(())).await;
+    let left = bed.store.entries(Kind::FlowEntry, &EntryFilter::default(), &Page::first(100)).await.unwrap().items;
+    assert!(left.is_empty(), "{left:?}");
 }

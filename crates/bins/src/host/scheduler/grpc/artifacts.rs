@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use orlop_core::id::{Epoch, TenantName};
+use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, Page};
 use orlop_scheduler::token::AttemptRef;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
@@ -22,8 +22,8 @@ pub(super) struct Artifacts {
     tenant: TenantName,
 }
 
-/// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate,
-/// which knows digests of what it was told to fetch only.
+/// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate
+/// or session, which knows digests of what it was told to fetch only.
 fn sees(caller: &Caller, tenant: &TenantName) -> bool {
     caller.who.as_ref().is_none_or(|who| who.sees(tenant))
 }
@@ -41,14 +41,23 @@ impl Artifacts {
         };
         let none = || error::not_found(format_args!("attempt {attempt}"));
         let tenant = self.handle.job(attempt.job).await?.job.tenant;
-        if let Some(certificate) = &caller.certificate {
+        let session = caller.session.filter(|_| caller.who.is_none() && caller.certificate.is_none());
+        let worker = match session {
+            Some(session) => Some(self.handle.alive(session, None, None).await?),
+            None => None,
+        };
+        if caller.certificate.is_some() || worker.is_some() {
             let filter = AttemptFilter { index: Some(attempt.index) };
             let AttemptRef { job, index, member, attempt: number, .. } = attempt;
             let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
             let found = self.handle.store().attempts(job, &filter, &Page::after(before, 1)).await;
             let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
             let own = found.filter(|row| row.attempt.id.member == member && row.attempt.id.attempt == number);
-            own.filter(|row| certificate.is_of(&row.attempt.worker)).ok_or_else(none)?;
+            let is_it = |of: &WorkerId| match &caller.certificate {
+                Some(certificate) => certificate.is_of(of),
+                None => worker.as_ref() == Some(of),
+            };
+            own.filter(|row| is_it(&row.attempt.worker)).ok_or_else(none)?;
         }
         if sees(caller, &tenant) { Ok(tenant) } else { Err(none()) }
     }

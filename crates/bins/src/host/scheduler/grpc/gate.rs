@@ -23,7 +23,8 @@ pub(in super::super) enum Needs {
     Worker,
     /// Whoever has a token of this role.
     Role(Role),
-    /// A worker with its certificate, or whoever has a token of this role.
+    /// A worker with its certificate, or over plain text on this machine with its session, or whoever has a token of this
+    /// role.
     WorkerOr(Role),
 }
 
@@ -106,6 +107,11 @@ impl Gate for Keeper {
         let known = method(path);
         let known = known.ok_or_else(|| Box::new(Problem::new(Code::NotFound, "there is no such method")))?;
         let (guard, origin) = (self.api.guard(), self.origin(caller));
+        // Whose session it is, the method asks.
+        if let (Needs::WorkerOr(_), false, None, Some(session)) = (known.needs, self.tls, &caller.token, caller.session)
+        {
+            return self.api.handle().alive(session, None, None).await.map(|_| None);
+        }
         match known.needs {
             Needs::Nothing | Needs::Joining => Ok(None),
             Needs::Worker | Needs::WorkerOr(_) if caller.certificate.is_some() => Ok(None),

@@ -10,6 +10,7 @@ use orlop_core::ports::fleet_store::{AttemptFilter, ElementFilter, IdempotencyKe
 use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
 use crate::api::auth::{Caller as Admitted, owner};
+use crate::telemetry::trace::Requested;
 use crate::wire::grpc::{Answers, Caller, JobHost, Refusal};
 use crate::wire::job::{JobView, Submission, SubmitAnswer};
 use crate::wire::problem::{Code, Problem};
@@ -35,10 +36,17 @@ pub(super) fn admitted(caller: &Caller) -> Result<&Admitted, Error> {
 }
 
 /// The batch of a submit, whose jobs share the id of their request where they have none of their own.
-async fn batch(handle: &Handle, caller: &Caller, default: &TenantName, submission: Submission) -> Result<Batch, Error> {
+async fn batch(
+    handle: &Handle,
+    caller: &Caller,
+    (default, traced): (&TenantName, &Requested),
+    submission: Submission,
+) -> Result<Batch, Error> {
     let who = admitted(caller)?;
     let request = caller.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
-    let client = Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: None });
+    let traceparent = traced.traceparent();
+    let client =
+        Arc::new(ClientFields { correlation_id: Some(request.into()), traceparent: traceparent.map(Into::into) });
     let alone = submission.jobs.len() == 1;
     let (mut jobs, mut body, mut tenant) = (Vec::with_capacity(submission.jobs.len()), String::new(), None);
     for (number, mut spec) in submission.jobs.into_iter().enumerate() {
@@ -47,10 +55,12 @@ async fn batch(handle: &Handle, caller: &Caller, default: &TenantName, submissio
         if submission.key.is_some() {
             body.push_str(&spec.content_hash().to_string());
         }
-        handle.complete(&mut spec);
+        handle.complete(&owner, &mut spec);
         handle.pin_inputs(&owner, &mut spec, &place).await?;
-        let mut job = NewJob::of(&spec, &owner, None).map_err(|wrong| Box::new(Problem::from(wrong)))?;
-        job.client.get_or_insert_with(|| Arc::clone(&client));
+        let mut job = NewJob::of(&spec, &owner, traceparent).map_err(|wrong| Box::new(Problem::from(wrong)))?;
+        if job.client.as_ref().is_none_or(|own| own.correlation_id.is_none()) {
+            job.client = Some(Arc::clone(&client));
+        }
         jobs.push(job);
         tenant.get_or_insert(owner);
     }
@@ -112,7 +122,10 @@ impl Jobs {
 #[async_trait::async_trait]
 impl JobHost for Jobs {
     async fn submit(&self, caller: Caller, submission: Submission) -> Result<SubmitAnswer, Refusal> {
-        let taken = self.handle.submit(batch(&self.handle, &caller, &self.tenant, submission).await?).await?;
+        let request = self.handle.traced(caller.traceparent.as_deref());
+        let batch = batch(&self.handle, &caller, (&self.tenant, &request), submission).await?;
+        let taken = self.handle.submit(batch).await?;
+        self.handle.submitted(request, &taken, caller.request_id.as_deref().unwrap_or_default());
         Ok(SubmitAnswer { jobs: taken.jobs, replay: taken.replay, warnings: taken.warnings })
     }
 

@@ -8,7 +8,7 @@ use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Record, Token};
 
 use super::super::{Error, error};
-use crate::api::{Api, JOIN, Origin};
+use crate::api::{Api, JOIN, Origin, stored_token};
 use crate::wire::grpc::Caller;
 use crate::wire::identity::{Authority, JoinToken};
 use crate::wire::problem::Code;
@@ -29,8 +29,13 @@ pub(super) struct Entrance {
 /// A token by its id, if there is one of this kind.
 async fn token(api: &Api, kind: &str, id: &str) -> Result<Option<Token>, Error> {
     let found = api.handle().store().entry(Token::KIND, id).await.map_err(|wrong| error::port(&wrong))?;
-    let token = found.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok());
-    Ok(token.filter(|token| token.kind == kind))
+    let Some(entry) = found else { return Ok(None) };
+    // What cannot be read does not count as what was never there: it may have been revoked.
+    let token = stored_token(&entry).ok_or_else(|| {
+        let text = format!("what the store has of `{id}` cannot be read; make another join token, or restore a backup");
+        error::problem(Code::Internal, text)
+    })?;
+    Ok(Some(token).filter(|token| token.kind == kind))
 }
 
 /// Under which id it is kept what a worker's token allowed.

@@ -73,7 +73,7 @@ impl Workers {
             // None are known yet.
             features: std::collections::BTreeSet::new(),
             heartbeat_ms: options.heartbeat_ms,
-            lease_ms: options.lease_ms,
+            lease_ms: options.lease_ms(),
             limits: Limits::default(),
             certificate,
             ca,
@@ -198,18 +198,18 @@ impl WorkerHost for Workers {
     async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
         let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
         let directive = match self.handle.alive(beat.session, healthy, caller.certificate).await {
-            Ok(()) => None,
+            Ok(_) => None,
             Err(gone) if gone.code == Code::Unauthenticated => {
                 Some(Directive { kind: DirectiveKind::Reregister, reason: gone.detail, deadline_ms: 0 })
             }
             Err(other) => return Err(other),
         };
-        let lease_ms = if directive.is_none() { self.handle.options().lease_ms } else { 0 };
+        let lease_ms = if directive.is_none() { self.handle.options().lease_ms() } else { 0 };
         Ok(HeartbeatAnswer { epoch: self.epoch(), lease_ms, directive })
     }
 
     async fn worker_status(&self, _: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
-        let snapshot = self.handle.snapshot();
+        let snapshot = self.handle.picture()?;
         let Some(picture) = snapshot.workers.get(&worker) else {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };

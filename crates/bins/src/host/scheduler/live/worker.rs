@@ -37,6 +37,8 @@ pub(crate) struct LiveWorker {
     pub(crate) since: Time,
     /// Why it is in its state.
     pub(crate) reason: String,
+    /// Why it is to leave, as an operator said.
+    pub(crate) drain_reason: String,
     /// Its labels.
     pub(crate) labels: BTreeMap<String, String>,
     /// Its session, from its registration on.

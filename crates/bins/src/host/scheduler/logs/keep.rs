@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use orlop_cloud::logs::{Chunk, Gap, LogStore};
-use orlop_core::error::PortError;
+use orlop_core::error::{Class, PortError};
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
 use orlop_scheduler::token::AttemptRef;
 
+use super::super::room::Room;
 use super::super::session::Session;
 use super::{key, stored_stream};
 use crate::wire::result::LogChunk;
@@ -16,15 +17,17 @@ use crate::wire::result::LogChunk;
 const PAGE: u32 = 10_000;
 
 /// Keeps the chunks of a frame that belong to the session's worker; others are given up, with a word in the server's log.
+/// Where the disk has no room they are given up too, so that nothing waits behind them: how many bytes is returned.
 ///
 /// # Errors
-/// The store cannot be asked, or the disk does not take them: the stream ends, and its agent sends them again.
+/// The store cannot be asked, or the disk does not take them for another reason: the stream ends, and its agent sends them
+/// again.
 pub(in super::super) async fn keep(
     logs: &LogStore,
     reads: &dyn FleetReads,
-    session: &Session,
+    (session, room): (&Session, &Room),
     chunks: Vec<LogChunk>,
-) -> Result<(), PortError> {
+) -> Result<u64, PortError> {
     let mut own: BTreeMap<AttemptRef, bool> = BTreeMap::new();
     let mut kept = Vec::with_capacity(chunks.len());
     for chunk in chunks {
@@ -45,12 +48,33 @@ pub(in super::super) async fn keep(
             tracing::warn!(target: "orlop::scheduler", %worker, %attempt, "a log of another's attempt was refused");
         }
     }
+    let bytes = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.data.len() as u64).sum();
+    if room.has_none_for_logs() {
+        room.give_up(&kept);
+        return Ok(bytes(&kept));
+    }
+    let told = room.mark_gaps(&mut kept);
     let logs = logs.clone();
-    let written = tokio::task::spawn_blocking(move || {
-        logs.append(&kept)?;
-        logs.sync()
+    let writing = tokio::task::spawn_blocking(move || {
+        let written = logs.append(&kept).and_then(|()| logs.sync());
+        (written, kept)
     });
-    written.await.map_err(|panic| PortError::new(orlop_core::error::Class::Fatal, panic.to_string()))?
+    let (written, kept) = match writing.await {
+        Ok(done) => done,
+        Err(panic) => (Err(PortError::new(Class::Fatal, panic.to_string())), Vec::new()),
+    };
+    match written {
+        Ok(()) => Ok(0),
+        Err(full) if full.class == Class::Capacity => {
+            room.give_up(&kept);
+            Ok(bytes(&kept))
+        }
+        Err(other) => {
+            // They come again, as they came now.
+            room.remember(told);
+            Err(other)
+        }
+    }
 }
 
 /// Whether an attempt was assigned to the session's worker.

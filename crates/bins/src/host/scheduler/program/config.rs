@@ -8,9 +8,10 @@ use orlop_core::ports::fleet_store::Holder;
 use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
-use super::super::{Options, SecretPlace};
+use super::super::{Disks, Options, SecretPlace};
 use super::security::{AuthConfig, DefaultsConfig, RateConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
+use super::trace::TraceConfig;
 use super::upkeep::{BusConfig, RetainConfig};
 use super::whole::Plan;
 
@@ -29,6 +30,7 @@ pub(super) struct Config {
     pub(super) defaults: DefaultsConfig,
     pub(super) scheduler: CoreConfig,
     pub(super) log: LogConfig,
+    pub(super) trace: TraceConfig,
 }
 
 /// How the server is reached, and how it is called.
@@ -55,8 +57,6 @@ pub(super) struct ServerConfig {
     pub(super) seed: u64,
     /// Time between the heartbeats of an agent.
     pub(super) heartbeat: u32,
-    /// The lease of attempts.
-    pub(super) lease: u32,
 }
 
 impl Default for ServerConfig {
@@ -73,7 +73,6 @@ impl Default for ServerConfig {
             queue: options.queue,
             seed: options.seed,
             heartbeat: options.heartbeat_ms,
-            lease: options.lease_ms,
         }
     }
 }
@@ -94,6 +93,11 @@ pub(super) struct StoreConfig {
     pub(super) logs: PathBuf,
     /// The folder of artifacts.
     pub(super) artifacts: PathBuf,
+    /// With fewer free bytes on the disk of the file no work is taken, on that of logs none are kept, on that of artifacts
+    /// no upload is taken.
+    pub(super) min_free: u64,
+    /// Bytes that are set aside beside the file, for results when nothing else is left; 0 = none.
+    pub(super) reserve: u64,
 }
 
 impl Default for StoreConfig {
@@ -105,6 +109,8 @@ impl Default for StoreConfig {
             synchronous: Synchronous::default(),
             logs: PathBuf::from("orlop-logs"),
             artifacts: PathBuf::from("orlop-artifacts"),
+            min_free: 1 << 30,
+            reserve: 256 << 20,
         }
     }
 }
@@ -119,6 +125,17 @@ impl StoreConfig {
             return Ok(StorePlace::Sqlite { path: self.path.clone(), durability: self.synchronous.into() });
         }
         self.database()
+    }
+
+    /// Whose free room is looked after.
+    fn disks(&self) -> Disks {
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let store = self.url.is_empty().then_some(folder);
+        let artifacts = Some(self.artifacts.clone()).filter(|folder| !folder.as_os_str().is_empty());
+        Disks { store, logs: self.logs.clone(), artifacts, least: self.min_free, reserve: self.reserve }
     }
 
     #[cfg(feature = "postgres")]
@@ -226,17 +243,27 @@ fn address(key: &str, text: &str) -> Result<SocketAddr, String> {
 impl Config {
     /// What keys say together: the first contradiction.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.scheduler.check().map_err(|error| error.to_string())?;
-        let least = (u64::from(self.server.lease) + 5000) * 11 / 10;
+        let least = (self.scheduler.lease + 5000) * 11 / 10;
         if self.scheduler.reassign_after < least {
             let given = self.scheduler.reassign_after;
             return Err(format!(
-                "scheduler.reassign_after is {given} ms; use at least {least}, which is 1.1 × (server.lease + 5 s)"
+                "scheduler.reassign_after is {given} ms; use at least {least}, which is 1.1 × (scheduler.lease + 5 s)"
             ));
         }
+        // One heartbeat may be late or lost before a worker counts as silent, or its attempts are ended.
+        let (beat, silent, lease) =
+            (u64::from(self.server.heartbeat), self.scheduler.heartbeat_timeout, self.scheduler.lease);
+        if beat < 100 || beat * 2 > silent.min(lease) {
+            return Err(format!(
+                "server.heartbeat is {beat} ms; use at least 100, and at most half of scheduler.heartbeat_timeout \
+                 ({silent} ms) and of scheduler.lease ({lease} ms)"
+            ));
+        }
+        self.scheduler.check().map_err(|error| error.to_string())?;
         if self.server.queue == 0 {
             return Err("server.queue is 0; use 1 or more".to_owned());
         }
+        self.trace.plan("")?;
         self.plan().and_then(|_| self.store.place()).map(|_| ())
     }
 
@@ -278,8 +305,8 @@ impl Config {
             // Its addresses are known once it listens.
             holder: Holder { name, url: String::new() },
             queue: server.queue,
+            disks: Some(self.store.disks()),
             timeout_ms: self.defaults.timeout,
-            lease_ms: server.lease,
             heartbeat_ms: server.heartbeat,
             ..Options::default()
         }
@@ -334,8 +361,22 @@ mod tests {
     #[test]
     fn s7_2_attempts_are_not_given_up_before_their_lease_is_over() {
         assert_eq!(Config::default().check(), Ok(()));
-        let server = ServerConfig { lease: 30_000, ..ServerConfig::default() };
-        insta::assert_snapshot!(Config { server, ..Config::default() }.check().unwrap_err(), @"scheduler.reassign_after is 30000 ms; use at least 38500, which is 1.1 × (server.lease + 5 s)");
+        let mut config = Config::default();
+        config.scheduler.lease = 30_000;
+        insta::assert_snapshot!(config.check().unwrap_err(), @"scheduler.reassign_after is 30000 ms; use at least 38500, which is 1.1 × (scheduler.lease + 5 s)");
+        let options = config.options();
+        assert_eq!(u64::from(options.lease_ms()), options.core.lease, "agents are told what the core counts with");
+    }
+
+    #[test]
+    fn s4_heartbeats_come_often_enough_for_what_waits_for_them() {
+        for heartbeat in [99, 7501] {
+            let server = ServerConfig { heartbeat, ..ServerConfig::default() };
+            let told = Config { server, ..Config::default() }.check().unwrap_err();
+            assert!(
+                told.starts_with(&format!("server.heartbeat is {heartbeat} ms; use at least 100, and at most half"))
+            );
+        }
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 mod config;
 mod first;
-mod layers;
 mod logging;
 mod security;
 mod store;
 mod tls;
+mod trace;
 mod upkeep;
 mod whole;
 
@@ -19,12 +19,13 @@ use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::config::Config;
-use self::layers::Layers;
 use self::logging::Log;
 use self::store::OpenStore;
 pub(crate) use self::store::StorePlace;
-pub(crate) use self::tls::TlsPlan;
+pub(crate) use self::tls::{AUTHORITY, TlsPlan};
 pub(crate) use self::whole::{Plan, StartError, Whole};
+use crate::host::layers::Layers;
+use crate::telemetry::trace::export;
 
 /// The first wait for a database that cannot be reached, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -142,6 +143,12 @@ async fn run(config: &Config, log: &Log) -> Result<(), String> {
     plan.options.artifacts = Some(artifacts.map_err(|error| format!("store.artifacts: {}", error.chain()))?);
     let secrets = config.secrets.place(&config.store).open(store.fleet());
     plan.options.secrets = secrets.map_err(|error| format!("secrets: {}", error.chain()))?;
+    let traces = config.trace.plan(&plan.options.holder.name)?.map(|traces| export(&traces)).transpose();
+    let traces = traces.map_err(|error| format!("trace: {error}"))?;
+    let traces = traces.map(|(tracer, exporting)| {
+        plan.options.tracer = tracer;
+        exporting
+    });
     let mut whole = Whole::start(plan, store).await.map_err(|error| error.to_string())?;
     let (rest, grpc) = (whole.rest_url(), whole.grpc_url());
     tracing::info!(target: "orlop::scheduler", %rest, %grpc, "serves");
@@ -157,6 +164,9 @@ async fn run(config: &Config, log: &Log) -> Result<(), String> {
     };
     tracing::info!(target: "orlop::scheduler", "stops");
     whole.stop().await;
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
     early
 }
 
@@ -177,13 +187,15 @@ async fn reload(current: &mut Config, whole: &Whole, log: &Log) {
     }
     let [token, address] = new.rate.rates();
     whole.api().guard().set_rates(token, address);
-    if new.scheduler != current.scheduler
-        && let Err(problem) = whole.handle().configure(new.scheduler.clone()).await
+    // Agents keep the lease that they were told when they registered.
+    let mut scheduler = new.scheduler.clone();
+    scheduler.lease = current.scheduler.lease;
+    if scheduler != current.scheduler
+        && let Err(problem) = whole.handle().configure(scheduler.clone()).await
     {
         tracing::error!(target: "orlop::scheduler", problem = problem.detail, "the scheduler goes on as before");
     }
-    let kept =
-        Config { log: new.log.clone(), rate: new.rate.clone(), scheduler: new.scheduler.clone(), ..current.clone() };
+    let kept = Config { log: new.log.clone(), rate: new.rate.clone(), scheduler, ..current.clone() };
     if kept != new {
         tracing::warn!(target: "orlop::scheduler", "some keys that changed take effect at the next start only");
     }
@@ -245,7 +257,7 @@ mod tests {
         assert_eq!(config.server.listen, "127.0.0.1:0");
         assert_eq!(config.scheduler.policy, orlop_scheduler::config::Policy::Spread);
         assert!(matches!(asked_with(&["--print-config"]), Ok(Asked::Print(_))));
-        insta::assert_snapshot!(asked_with(&["--server-lease=40s"]).err().unwrap(), @"scheduler.reassign_after is 30000 ms; use at least 49500, which is 1.1 × (server.lease + 5 s)");
+        insta::assert_snapshot!(asked_with(&["--scheduler-lease=40s"]).err().unwrap(), @"scheduler.reassign_after is 30000 ms; use at least 49500, which is 1.1 × (scheduler.lease + 5 s)");
         assert!(asked_with(&["serve"]).is_err());
     }
 }

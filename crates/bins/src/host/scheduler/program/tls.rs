@@ -13,6 +13,9 @@ use orlop_core::time::Time;
 use crate::wire::grpc::TlsIdentity;
 use crate::wire::identity::{Authority, ServerIdentity};
 
+/// The file in the directory of the fleet's own authority with its certificate.
+pub(crate) const AUTHORITY: &str = "authority.pem";
+
 /// Where a server's identity comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TlsPlan {
@@ -79,7 +82,7 @@ impl TlsPlan {
 
 /// The fleet's own authority: the one that is kept, else a new one.
 fn own(directory: &Path, now: Time) -> Result<Authority, TlsError> {
-    let (certificate, key) = (directory.join("authority.pem"), directory.join("authority.key"));
+    let (certificate, key) = (directory.join(AUTHORITY), directory.join("authority.key"));
     let read = |path: &Path| match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

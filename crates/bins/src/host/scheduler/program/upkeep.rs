@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use super::super::keeper::{self, Limits};
-use super::super::{Handle, Stop};
+use super::super::{Handle, Stop, machine};
 
 /// Where events go beside this process.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,10 @@ pub(super) struct RetainConfig {
     pub(super) logs_bytes: u64,
     /// The audit trail.
     pub(super) audit: u64,
+    /// Artifacts that no job refers to. Less than some minutes may take one from a job that is being submitted.
+    pub(super) artifacts: u64,
+    /// How often all artifacts are looked at.
+    pub(super) artifacts_every: u64,
     /// At most so many jobs in one transaction.
     pub(super) batch: u32,
     /// How often it is looked.
@@ -52,8 +56,17 @@ fn millis(time: Duration) -> u64 {
 
 impl Default for RetainConfig {
     fn default() -> Self {
-        let Limits { jobs, logs, logs_bytes, audit, batch, every } = Limits::default();
-        Self { jobs: millis(jobs), logs: millis(logs), logs_bytes, audit: millis(audit), batch, every: millis(every) }
+        let Limits { jobs, logs, logs_bytes, audit, artifacts, artifacts_every, batch, every } = Limits::default();
+        Self {
+            jobs: millis(jobs),
+            logs: millis(logs),
+            logs_bytes,
+            audit: millis(audit),
+            artifacts: millis(artifacts),
+            artifacts_every: millis(artifacts_every),
+            batch,
+            every: millis(every),
+        }
     }
 }
 
@@ -63,7 +76,14 @@ impl RetainConfig {
     /// # Errors
     /// A time or the batch is 0.
     pub(super) fn limits(&self) -> Result<Limits, String> {
-        let times = [("jobs", self.jobs), ("logs", self.logs), ("audit", self.audit), ("every", self.every)];
+        let times = [
+            ("jobs", self.jobs),
+            ("logs", self.logs),
+            ("audit", self.audit),
+            ("artifacts", self.artifacts),
+            ("artifacts_every", self.artifacts_every),
+            ("every", self.every),
+        ];
         for (key, value) in times.into_iter().chain([("batch", u64::from(self.batch))]) {
             if value == 0 {
                 return Err(format!("retain.{key} is 0; use 1 or more"));
@@ -75,6 +95,8 @@ impl RetainConfig {
             logs: time(self.logs),
             logs_bytes: self.logs_bytes,
             audit: time(self.audit),
+            artifacts: time(self.artifacts),
+            artifacts_every: time(self.artifacts_every),
             batch: self.batch,
             every: time(self.every),
         })
@@ -127,7 +149,10 @@ impl Upkeep {
     /// Starts it.
     pub(super) fn start(handle: &Handle, limits: Limits, bus: Option<BusPlace>) -> Self {
         let stop = Stop::default();
-        let mut tasks = vec![tokio::spawn(keeper::keep(handle.clone(), limits, stop.clone()))];
+        let mut tasks = vec![
+            tokio::spawn(keeper::keep(handle.clone(), limits, stop.clone())),
+            tokio::spawn(machine::look_after(handle.clone(), stop.clone())),
+        ];
         match bus {
             None => {}
             #[cfg(feature = "nats")]
@@ -160,6 +185,7 @@ mod tests {
         let kept = RetainConfig::default();
         let hours = |millis: u64| millis / 3_600_000;
         assert_eq!((hours(kept.jobs), hours(kept.logs), hours(kept.audit)), (7 * 24, 3 * 24, 90 * 24));
+        assert_eq!((hours(kept.artifacts), hours(kept.artifacts_every)), (24, 1));
         assert_eq!(kept.logs_bytes, 20 << 30);
         assert_eq!(kept.limits(), Ok(Limits::default()));
         let none = RetainConfig { jobs: 0, ..kept };

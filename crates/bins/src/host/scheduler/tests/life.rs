@@ -2,6 +2,7 @@
 
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
+use orlop_core::ports::bus::{Delivery, SubjectFilter, Subscription as _};
 use orlop_core::ports::fleet_store::IdempotencyKey;
 use orlop_scheduler::event::Quota;
 use serde_json::json;
@@ -60,6 +61,37 @@ async fn s1_1_an_array_runs_element_by_element_and_ends_as_a_whole() {
     bed.handle().ended(job).await.unwrap();
     assert_eq!(bed.state(job).await, JobState::Failed, "one element failed");
     assert_eq!(bed.attempts(job).await.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_4_a_gang_of_which_a_member_failed_fails_over_a_restart_too() {
+    let mut bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    let job = bed.submit(&[json!({"gang": {"size": 2}})]).await[0];
+    let members = agent.given(2).await;
+    for member in &members {
+        agent.start(*member).await;
+    }
+    agent.end(&members[..1], Ending::Failed).await;
+    agent.all_acknowledged().await;
+    assert_eq!(bed.state(job).await, JobState::Running, "it ends with its last member");
+    bed.crash();
+    bed.start().await;
+    agent.rejoin(&bed.handle()).await.unwrap();
+    // The other one was told to end with the first, or is told now.
+    agent.end(&members[1..], Ending::Cancelled).await;
+    agent.all_acknowledged().await;
+    bed.reaches(job, JobState::Failed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_3_a_leader_that_ends_in_good_order_says_so() {
+    let mut bed = Bed::new().await;
+    let filter = SubjectFilter::new("orlop.events.leader.>").unwrap();
+    let mut heard = bed.handle().subscribe(filter).unwrap();
+    bed.stop().await;
+    let Some(Delivery::Event(event)) = heard.next().await else { panic!("it says nothing") };
+    assert_eq!(&*event.subject, "orlop.events.leader.resigned");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

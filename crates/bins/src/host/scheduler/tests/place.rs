@@ -1,12 +1,68 @@
-//! Placements that an operator orders: what is refused, and why.
+//! Placements that an operator orders: what is placed, what is refused, and why; and whose a session is.
 
 use orlop_core::id::{Epoch, JobId};
 use serde_json::json;
 
+use super::super::WorkerOrder;
+use super::super::clock::Clock as _;
 use super::agent::Agent;
 use super::bed::Bed;
+use crate::wire::frame::{Hello, WorkerFrame};
+use crate::wire::identity::{Authority, Csr, PeerCertificate};
 use crate::wire::problem::Code;
 use crate::wire::result::Ending;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_placement_is_answered_once_the_worker_has_accepted() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let (handle, worker) = (bed.handle(), || "w1".parse().unwrap());
+    for _ in 0..20 {
+        handle.order(worker(), WorkerOrder::Cordon).await.unwrap();
+        let job = bed.submit(&[json!({})]).await[0];
+        let accept = async {
+            let attempt = agent.given(1).await[0];
+            agent.send(WorkerFrame { accepted: vec![attempt], ..WorkerFrame::default() }).await;
+            attempt
+        };
+        // Both in one turn, unless the loop was quicker: then the round has placed the job before.
+        let uncordon = handle.order(worker(), WorkerOrder::Uncordon);
+        let (_, placed, attempt) = tokio::join!(uncordon, handle.place(worker(), job), accept);
+        agent.end(&[attempt], Ending::Succeeded).await;
+        handle.ended(job).await.unwrap();
+        match placed {
+            Ok(placed) => return assert_eq!(placed, attempt),
+            Err(late) => assert!(late.detail.contains("only a queued job can be placed"), "{late}"),
+        }
+    }
+    panic!("it was never placed by the operator");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_a_session_is_good_with_the_certificate_of_its_worker_only() {
+    let bed = Bed::new().await;
+    let agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let now = bed.clock.wall();
+    let (authority, _) = Authority::create(now).unwrap();
+    let of = |worker: &str| {
+        let request = Csr::new().unwrap().request;
+        PeerCertificate::new(authority.sign(&request, &worker.parse().unwrap(), now).unwrap())
+    };
+    let hello = || Hello {
+        session: agent.session.id(),
+        highest_epoch: agent.session.facts().epoch,
+        last_server_seq: 0,
+        live: Vec::new(),
+        first_spooled: 1,
+        spooled: 0,
+    };
+    let foreign = bed.handle().open_stream(hello(), Some(of("w2"))).await.unwrap_err();
+    assert_eq!(foreign.code, Code::Forbidden, "{foreign}");
+    let beat = bed.handle().alive(agent.session.id(), None, Some(of("w2"))).await.unwrap_err();
+    assert_eq!(beat.code, Code::Forbidden);
+    assert!(bed.handle().alive(agent.session.id(), None, Some(of("w1"))).await.is_ok());
+    assert!(bed.handle().open_stream(hello(), Some(of("w1"))).await.is_ok());
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_what_cannot_be_placed_is_told_with_its_explanation() {

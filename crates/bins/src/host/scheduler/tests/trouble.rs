@@ -165,7 +165,7 @@ async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let jobs = bed.submit(&[json!({}), json!({})]).await;
     let attempt = agent.given(1).await[0];
-    let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default());
+    let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default(), String::new());
     bed.handle().order("w1".parse().unwrap(), order).await.unwrap();
     agent.end(&[attempt], Ending::Succeeded).await;
     while agent.closed.is_none() {

@@ -85,6 +85,7 @@ impl Core {
             }
             Effect::Lost { attempt, held, .. } => {
                 self.not_accepted(attempt, "the worker was lost");
+                self.trace_started(attempt);
                 let finished_at = (!held).then_some(self.wall);
                 let end = AttemptEnd { reason: words::reason(Reason::WorkerLost), ..AttemptEnd::default() };
                 self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
@@ -135,8 +136,9 @@ impl Core {
             mode: stored,
             assigned_at: self.wall,
         })));
+        let traceparent = self.trace_assigned(attempt);
         if let Some(out) = self.out(worker) {
-            out.assign.push(Assignment { attempt, spec, client, mode });
+            out.assign.push(Assignment { attempt, spec, client, traceparent, mode });
         }
     }
 

@@ -47,7 +47,9 @@ impl Core {
             Some(row) => self.unit_of(job, element, row),
             None => Unit::new(last.to),
         };
-        unit.reason = last.told.reason.clone().or_else(|| words::reason(last.reason));
+        // That nothing more is tried is the reason then, whatever the last try said of itself.
+        let told = last.told.reason.clone().filter(|_| last.reason != Reason::InfraLimit);
+        unit.reason = told.or_else(|| words::reason(last.reason));
         for mark in marks {
             self.note_times(&mut unit, mark);
         }
@@ -85,7 +87,7 @@ impl Core {
             lost: row.lost,
             retries: row.retries,
             infra: row.infra,
-            worker,
+            worker: worker.or(row.lost_by),
             avoid: row.avoid.map(|incarnation| incarnation.id),
             due_at: row.due.map(|due| self.wall_of(due)),
             ..Unit::new(row.state)

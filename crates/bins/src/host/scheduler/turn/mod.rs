@@ -6,6 +6,7 @@ mod effects;
 mod flush;
 mod hopeless;
 mod order;
+mod past;
 mod phases;
 mod picture;
 mod place;
@@ -15,6 +16,7 @@ mod report;
 mod restore;
 mod submit;
 pub(super) mod tally;
+mod trace;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +36,7 @@ use self::hopeless::Hopeless;
 use self::phases::Phases;
 use self::place::Placing;
 use self::tally::Tally;
+use self::trace::Traces;
 use super::clock::Clock;
 use super::command::{Command, Reply};
 use super::commit::{Progress, Staged};
@@ -42,7 +45,7 @@ use super::ingress::LockFreePriorityQueue;
 use super::live::{Jobs, Keys, Specs, Watchers, Workers};
 use super::release::Release;
 use super::session::{Opened, Opening};
-use super::snapshot::EVERY;
+use super::snapshot::{EVERY, Totals};
 use crate::telemetry::metrics::Metrics;
 
 /// The most inputs of one turn.
@@ -82,9 +85,12 @@ pub(super) struct Core {
     verdicts: [u64; 5],
     /// What is counted of this turn.
     tally: Tally,
+    /// What has happened to jobs in this term.
+    totals: Totals,
     /// Units whose gate is closed or whose next attempt is not due, by band; arrays that were restored count from then on.
     gated: [u64; 3],
     metrics: Arc<Metrics>,
+    traces: Traces,
     bus: Arc<LocalBus>,
     /// Events go to the store's outbox too.
     outbox: bool,

@@ -1,6 +1,8 @@
 //! Orders of people: cancels, workers' administration, tenants, questions. Owns how they reach the core and what is written
 //! of them.
 
+use std::sync::Arc;
+
 use orlop_core::id::{JobId, TenantName, WorkerId};
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{Record, Tenant};
@@ -14,6 +16,7 @@ use super::super::explain::Explained;
 use super::super::release::Release;
 use super::Core;
 use super::draft::Told;
+use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::{Directive, DirectiveKind};
 use crate::wire::problem::Code;
 
@@ -52,11 +55,12 @@ impl Core {
 
     fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Error> {
         let attempts = self.scheduler.worker_view(key).map_or(0, |view| view.attempts);
-        let event = match order {
-            WorkerOrder::Drain(order) => Event::Drain { worker: key, order },
+        let event = match &order {
+            WorkerOrder::Drain(order, _) => Event::Drain { worker: key, order: *order },
             WorkerOrder::Undrain => Event::Undrain { worker: key },
             WorkerOrder::Cordon => Event::Cordon { worker: key },
             WorkerOrder::Uncordon => Event::Uncordon { worker: key },
+            WorkerOrder::Name => self.named(key)?,
             WorkerOrder::Remove { force: false } if attempts > 0 => {
                 let text = format!("the worker has {attempts} attempts; drain it first, or remove it by force");
                 return Err(error::problem(Code::Conflict, text));
@@ -65,14 +69,33 @@ impl Core {
         };
         self.call_or(event)?;
         self.draft.workers.push(key);
-        if let WorkerOrder::Drain(order) = order {
+        if let Some(live) = self.registry.workers.get_mut(key) {
+            match &order {
+                WorkerOrder::Drain(_, reason) => live.drain_reason.clone_from(reason),
+                WorkerOrder::Undrain => live.drain_reason.clear(),
+                _ => {}
+            }
+        }
+        if let WorkerOrder::Drain(order, reason) = order {
             let left = order.deadline.map_or(0, |at| at.saturating_sub(self.now).max(1));
             if let Some(out) = self.out(key) {
-                let reason = "an operator drains this worker".to_owned();
+                let given = |reason: String| format!("an operator drains this worker: {reason}");
+                let reason = Some(reason).filter(|reason| !reason.is_empty());
+                let reason = reason.map_or_else(|| "an operator drains this worker".to_owned(), given);
                 out.directive = Some(Directive { kind: DirectiveKind::Drain, reason, deadline_ms: left });
             }
         }
         Ok(())
+    }
+
+    /// The event by which a worker has a label with its id.
+    fn named(&mut self, key: WorkerKey) -> Result<Event, Error> {
+        let known = self.registry.workers.get_mut(key).zip(self.scheduler.worker_row(key));
+        let (live, row) = known.ok_or_else(|| error::not_found("the worker"))?;
+        let mut capabilities = (*row.capabilities).clone();
+        capabilities.labels.insert(WORKER.to_owned(), live.id.to_string());
+        live.labels.clone_from(&capabilities.labels);
+        Ok(Event::Updated { worker: key, capabilities: Arc::new(capabilities) })
     }
 
     /// Creates or changes a tenant.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::super::session::Closing;
-use super::super::snapshot::{EVERY, Snapshot, WorkerPicture};
+use super::super::snapshot::{BLOCKED, DrainPicture, EVERY, Snapshot, WorkerPicture};
 use super::Core;
 
 impl Core {
@@ -29,6 +29,11 @@ impl Core {
             let newest = self.scheduler.worker_key(&live.id) == Some(key);
             let (row, view) = (self.scheduler.worker_row(key)?, self.scheduler.worker_view(key)?);
             newest.then(|| {
+                let drain = row.drain.map(|order| DrainPicture {
+                    reason: live.drain_reason.clone(),
+                    deadline: order.deadline.map(|at| self.wall_of(at)),
+                    host_shutdown: order.host_shutdown,
+                });
                 let picture = WorkerPicture {
                     view,
                     capabilities: row.capabilities,
@@ -38,12 +43,17 @@ impl Core {
                     registered_at: live.registered_at,
                     status: live.status.clone(),
                     connected: live.stream.is_some(),
+                    drain,
                 };
                 (live.id.clone(), picture)
             })
         });
         let tenants =
             self.scheduler.tenant_names().filter_map(|name| Some((name.clone(), self.scheduler.tenant(name)?)));
+        let blocked = self.scheduler.blocked(BLOCKED).into_iter().map(|row| {
+            let since = self.wall_of(row.since);
+            (row, since)
+        });
         Snapshot {
             epoch: self.epoch,
             at: self.wall,
@@ -54,6 +64,9 @@ impl Core {
             verdicts: self.verdicts,
             waiting: self.scheduler.waiting(),
             gated: self.gated,
+            queues: self.scheduler.queues(),
+            blocked: blocked.collect(),
+            totals: self.totals,
         }
     }
 

@@ -67,6 +67,12 @@ impl Core {
         }
     }
 
+    /// Publishes that this server gives leadership up in good order.
+    pub(in super::super) fn publish_end(&mut self) {
+        self.read_clock();
+        self.publish_plain("leader.resigned");
+    }
+
     /// Publishes what another part of the server tells, such as what happens to flows.
     pub(super) fn publish_told(&mut self, body: EventBody) {
         if self.is_heard() {

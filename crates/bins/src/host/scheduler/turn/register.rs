@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use orlop_core::id::{Incarnation, SessionId};
+use orlop_core::id::{Incarnation, SessionId, WorkerId};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::fleet_store::{Record, Worker};
@@ -20,6 +20,7 @@ use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;
 use super::draft::Told;
+use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;
 use crate::wire::problem::Code;
@@ -30,9 +31,15 @@ impl Core {
         self.draft.release(Release::reply(reply, answer));
     }
 
-    fn registered(&mut self, registration: Registration) -> Result<Arc<Session>, Error> {
+    fn registered(&mut self, mut registration: Registration) -> Result<Arc<Session>, Error> {
         let id = registration.worker.clone();
         let known = self.scheduler.worker_key(&id).and_then(|key| Some((key, self.scheduler.worker_view(key)?.state)));
+        // What the server has named stays named.
+        let named = known.and_then(|(key, _)| Some(self.registry.workers.get(key)?.labels.contains_key(WORKER)));
+        if named == Some(true) {
+            let labels = &mut Arc::make_mut(&mut registration.capabilities).labels;
+            labels.insert(WORKER.to_owned(), id.to_string());
+        }
         let capabilities = Arc::clone(&registration.capabilities);
         let key = match known.filter(|(_, state)| !state.is_terminal()) {
             None => self.declare(&registration)?,
@@ -167,7 +174,12 @@ impl Core {
         // What is not live there is still on its way, or may have ended in a frame that is still to come.
         let silent: BTreeSet<AttemptRef> = held.filter(|attempt| spooled || on_the_way.contains(attempt)).collect();
         let mut kept = hello.kept();
-        kept.extend(silent.iter().map(|attempt| Kept { attempt: *attempt, started: false }));
+        kept.extend(silent.iter().map(|attempt| {
+            // One that was given up and ended meanwhile is adopted: its result is among what is spooled.
+            let row = self.scheduler.attempt_row(*attempt, key).filter(|_| !on_the_way.contains(attempt));
+            let started = row.is_some_and(|row| row.lost || row.started_at.is_some());
+            Kept { attempt: *attempt, started }
+        }));
         self.call_or_keep(Event::Connected { worker: key, kept })?;
         let mut opened = Welcome::default();
         for attempt in &told {
@@ -214,12 +226,12 @@ impl Core {
         &mut self,
         session: SessionId,
         healthy: Option<bool>,
-        (certificate, reply): (Option<&PeerCertificate>, Reply<()>),
+        (certificate, reply): (Option<&PeerCertificate>, Reply<WorkerId>),
     ) {
+        let over = || error::problem(Code::Unauthenticated, "the session is over; register again");
         let checked = self.check_certificate(session, certificate);
         let answer = match self.registry.workers.by_session(session) {
-            Some(_) if checked.is_err() => checked,
-            Some(key) => {
+            Some(key) => checked.map(|()| {
                 self.apply(Event::Heartbeat { worker: key }, &Told::default());
                 if let Some(live) = self.registry.workers.get(key) {
                     self.metrics.workers.heartbeats.of([live.id.as_str()]).inc();
@@ -227,10 +239,12 @@ impl Core {
                 if let Some(good) = healthy {
                     self.apply(Event::HealthReport { worker: key, good }, &Told::default());
                 }
-                Ok(())
-            }
-            None => Err(error::problem(Code::Unauthenticated, "the session is over; register again")),
+                key
+            }),
+            None => Err(over()),
         };
+        let known = |key| self.registry.workers.get(key).map(|live| live.id.clone());
+        let answer = answer.and_then(|key| known(key).ok_or_else(over));
         self.draft.release(Release::reply(reply, answer));
     }
 
@@ -261,6 +275,19 @@ impl Core {
         if to.is_terminal() {
             self.departed.push(key);
         }
+        if reason == WorkerReason::Silent {
+            self.hang_up(key);
+        }
+    }
+
+    /// To the core a worker that was silent is gone until it comes back and says what it has: a stream that is still there,
+    /// and on which it may be heard again, would hold both up.
+    fn hang_up(&mut self, key: WorkerKey) {
+        let Some(live) = self.registry.workers.get_mut(key) else { return };
+        let (Some(stream), Some(session)) = (live.stream.take(), live.session.clone()) else { return };
+        live.syncing = None;
+        self.publish_worker("worker.disconnected", key);
+        self.draft.release(Release::Reply(Box::new(move || session.hang_up(stream))));
     }
 
     /// Writes the documents of workers that changed, and ends the sessions of those that left.
@@ -294,7 +321,8 @@ impl Core {
         let capabilities = serde_json::to_value(&*row.capabilities).ok()?;
         let drain = row.drain.map(|order| {
             let deadline = order.deadline.map(|at| self.wall_of(at));
-            serde_json::json!({ "deadline": deadline, "host_shutdown": order.host_shutdown })
+            let reason = &live.drain_reason;
+            serde_json::json!({ "deadline": deadline, "host_shutdown": order.host_shutdown, "reason": reason })
         });
         Some(Worker {
             reason: live.reason.clone(),
@@ -324,6 +352,7 @@ impl LiveWorker {
             registered_at: None,
             since,
             reason: String::new(),
+            drain_reason: String::new(),
             labels: BTreeMap::new(),
             session: None,
             stream: None,

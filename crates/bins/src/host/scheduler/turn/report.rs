@@ -85,6 +85,7 @@ impl Core {
         if verdict.counts() {
             // A result implies that it was accepted.
             self.accepted(attempt);
+            self.trace_result(&result);
         }
         let told = Told {
             reason: (!result.reason.is_empty()).then(|| result.reason.clone().into()),
@@ -137,6 +138,7 @@ impl Core {
         let verdict = self.verdict_of(attempt).unwrap_or(Verdict::Unknown);
         if verdict.counts() {
             self.accepted(attempt);
+            self.trace_started(attempt);
             let started_at = started.started_at.or(Some(self.wall));
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
                 id: attempt_id(attempt),
@@ -169,6 +171,7 @@ impl Core {
         told: &Told,
     ) {
         let before = self.scheduler.attempt_row(attempt, key).is_some();
+        self.trace_started(attempt);
         if !self.call(event) {
             return;
         }

@@ -10,14 +10,14 @@ use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::tenant::TenantState;
 use orlop_core::ports::fleet_store::{
-    AttemptFilter, AttemptRow as StoredAttempt, Documents as _, EntryFilter, FleetReads, JobKind, MAX_PAGE, Page,
-    RestoredJob, SpecHash, StartMode, Tenant, Unit, Worker,
+    AttemptFilter, AttemptRow as StoredAttempt, Documents as _, ElementRow, EntryFilter, FleetReads, JobKind, MAX_PAGE,
+    Page, RestoredJob, SpecHash, StartMode, Tenant, Unit, Worker,
 };
 use orlop_scheduler::effect::{CancelReason, Start};
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};
 use orlop_scheduler::stored::{
-    ArrayRow, AttemptRow, Body, GangRow, GpuShape, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
+    ArrayRow, AttemptRow, Body, GpuShape, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
 };
 use orlop_scheduler::token::AttemptRef;
 
@@ -29,7 +29,8 @@ use super::draft::{Draft, Told};
 use super::hopeless::Hopeless;
 use super::place::Placing;
 use super::tally::Tally;
-use super::{Core, Registry};
+use super::trace::Traces;
+use super::{Core, Registry, past};
 use crate::wire::problem::Code;
 
 /// What is read on the way to a core.
@@ -44,7 +45,12 @@ struct Reading<'a> {
     newest: BTreeMap<WorkerId, u32>,
     offers: HashMap<(WorkerId, u32), Arc<Capabilities>>,
     specs: HashMap<SpecHash, Arc<Prepared>>,
+    /// Units whose earlier attempts were read one by one.
+    looked: usize,
 }
+
+/// The most of them. Late messages of the others' earlier attempts are unknown instead of stale: discarded all the same.
+const LOOKS: usize = 10_000;
 
 fn damaged(what: impl std::fmt::Display, problem: impl std::fmt::Display) -> Error {
     error::problem(
@@ -70,6 +76,7 @@ impl Core {
             newest: BTreeMap::new(),
             offers: HashMap::new(),
             specs: HashMap::new(),
+            looked: 0,
         };
         reading.tenants().await?;
         reading.read_workers().await?;
@@ -85,7 +92,7 @@ impl Core {
             epoch,
             next_job: 1,
             clock: Arc::clone(&shared.clock),
-            lease_ms: options.lease_ms,
+            lease_ms: options.lease_ms(),
             now,
             wall,
             effects,
@@ -94,7 +101,9 @@ impl Core {
             verdicts: [0; 5],
             tally: Tally::default(),
             gated: [0; 3],
+            totals: super::super::snapshot::Totals::default(),
             metrics: Arc::clone(&options.metrics),
+            traces: Traces::new(options.tracer.clone()),
             bus: Arc::clone(&shared.bus),
             outbox: options.outbox,
             events: 0,
@@ -139,6 +148,12 @@ impl Core {
                 agent_version: worker.agent_version,
                 registered_at: worker.registered_at,
                 reason: worker.reason,
+                drain_reason: worker
+                    .drain
+                    .as_ref()
+                    .and_then(|order| order["reason"].as_str())
+                    .unwrap_or_default()
+                    .to_owned(),
                 labels: worker.labels,
                 ..LiveWorker::declared(worker.id, incarnation, worker.since)
             };
@@ -265,8 +280,10 @@ impl Reading<'_> {
             let done = elements.done.iter().filter(|span| span.attempt == 0);
             let done = done.map(|span| RangeRow { first: span.first, last: span.last, state: span.state });
             let ranges = never.chain(done).collect();
-            let mut known: BTreeMap<u32, UnitRow> =
-                elements.live.into_iter().map(|row| (row.index, self.unit(row.unit))).collect();
+            let mut known: BTreeMap<u32, UnitRow> = BTreeMap::new();
+            for row in elements.live {
+                known.insert(row.index, self.element(id, row).await?);
+            }
             for span in elements.done.iter().filter(|span| span.attempt > 0) {
                 let unit =
                     Unit { attempt: span.attempt, epoch: span.epoch, answered: span.answered, ..Unit::new(span.state) };
@@ -275,8 +292,7 @@ impl Reading<'_> {
             let (max_parallel, max_failures) = spec.array_limits();
             Body::Array(ArrayRow { max_parallel, max_failures, ranges, elements: known })
         } else {
-            let gang = self.gang(&spec, id, &row.unit).await?;
-            Body::One(UnitRow { gang, ..self.unit(row.unit.clone()) })
+            Body::One(self.one(&spec, id, row.unit.clone()).await?)
         };
         self.stored.jobs.push(JobRow {
             job: id,
@@ -306,6 +322,7 @@ impl Reading<'_> {
             epoch: unit.epoch,
             answered: unit.answered,
             lost: unit.lost,
+            lost_by: unit.worker.filter(|_| unit.lost),
             started: unit.started_at.is_some(),
             retries: unit.retries,
             infra: unit.infra,
@@ -316,25 +333,40 @@ impl Reading<'_> {
         }
     }
 
-    /// Whose result of the newest attempt of a gang was accepted, by member.
-    async fn gang(&self, spec: &Prepared, job: JobId, unit: &Unit) -> Result<Option<GangRow>, Error> {
-        let Some(gang) = spec.asks.gang.as_ref().filter(|_| unit.attempt > 0) else { return Ok(None) };
-        let mut answered = vec![false; gang.size as usize];
-        let mut page = Page::first(MAX_PAGE);
+    /// All attempts of a job, or of an element of it.
+    async fn attempts(&self, job: JobId, index: Option<u32>) -> Result<Vec<StoredAttempt>, Error> {
+        let (mut all, mut page) = (Vec::new(), Page::first(MAX_PAGE));
         loop {
-            let found = self.reads().attempts(job, &AttemptFilter::default(), &page).await;
+            let found = self.reads().attempts(job, &AttemptFilter { index }, &page).await;
             let found = found.map_err(|error| error::port(&error))?;
-            for row in found.items.iter().filter(|row| row.attempt.id.attempt == unit.attempt) {
-                use AttemptState::{Lost, Rejected, Revoked};
-                let told = row.state.is_end() && !matches!(row.state, Lost | Rejected | Revoked);
-                if let Some(seat) = answered.get_mut(row.attempt.id.member as usize) {
-                    *seat = told;
-                }
-            }
-            let Some(next) = found.next else { break };
+            all.extend(found.items);
+            let Some(next) = found.next else { return Ok(all) };
             page = Page::after(next, MAX_PAGE);
         }
-        Ok(Some(GangRow { answered, ending: None }))
+    }
+
+    /// A single job or gang, with what its attempts say that have ended.
+    async fn one(&mut self, spec: &Prepared, job: JobId, stored: Unit) -> Result<UnitRow, Error> {
+        let gang = spec.asks.gang.as_ref().filter(|_| stored.attempt > 0);
+        if gang.is_none() && (stored.attempt < 2 || self.looked >= LOOKS) {
+            return Ok(self.unit(stored));
+        }
+        self.looked += usize::from(gang.is_none());
+        let attempts = self.attempts(job, None).await?;
+        let earlier = past::earlier(&stored, &attempts, gang.is_some());
+        let gang = gang.map(|gang| past::gang(gang.size, &stored, &attempts));
+        Ok(UnitRow { gang, earlier, ..self.unit(stored) })
+    }
+
+    /// An element that is not final, with its earlier tokens where they are few enough to be read one by one.
+    async fn element(&mut self, job: JobId, row: ElementRow) -> Result<UnitRow, Error> {
+        let looks = row.unit.attempt > 1 && self.looked < LOOKS;
+        if !looks {
+            return Ok(self.unit(row.unit));
+        }
+        self.looked += 1;
+        let attempts = self.attempts(job, Some(row.index)).await?;
+        Ok(UnitRow { earlier: past::earlier(&row.unit, &attempts, false), ..self.unit(row.unit) })
     }
 
     fn attempt(&self, spec: &Prepared, row: StoredAttempt, cancelling: bool) -> AttemptRow {

@@ -76,6 +76,7 @@ impl Core {
         match effect {
             Effect::Admitted { job, elements } => {
                 let elements = u64::from(*elements);
+                self.totals.submitted += elements;
                 if let Some(jobs) = self.counts_of(*job) {
                     jobs.submitted += elements;
                 }
@@ -131,6 +132,10 @@ impl Core {
             *sum = if gated(from) { sum.saturating_sub(count) } else { *sum };
             *sum += if gated(to) && from != to { count } else { 0 };
         }
+        // A result can come before the word that the attempt has started.
+        let unheard = from == JobState::Assigned && to.is_terminal() && to != JobState::Cancelled;
+        self.totals.started += if to == JobState::Running && from != to || unheard { count } else { 0 };
+        self.totals.ended += if to.is_terminal() && !from.is_terminal() { count } else { 0 };
         if matches!(to, JobState::Assigned | JobState::Running) {
             self.count_start(job, part, (band, to));
         }

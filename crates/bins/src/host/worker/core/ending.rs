@@ -78,6 +78,7 @@ impl Core {
         }
         let kind = attempt.kind;
         self.attempts.remove(&id);
+        self.traced.forget(id);
         self.ledger.give_back(&id);
         let held = self.held.len();
         self.held.retain(|other| *other != id);
@@ -118,6 +119,7 @@ impl Core {
     ) -> io::Result<()> {
         let attempt = self.attempts.remove(&id);
         self.ledger.give_back(&id);
+        self.traced.ended(id, &end);
         self.spool.ended(id, end)?;
         let kind = attempt.and_then(|attempt| attempt.kind);
         if let Some(next) = kind.and_then(|kind| self.slots.ended(&kind, remote(id))) {

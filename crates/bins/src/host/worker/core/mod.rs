@@ -3,6 +3,7 @@
 
 mod ending;
 mod taken;
+mod traced;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -19,10 +20,12 @@ use crate::host::worker::clock::{Clock, micros};
 use crate::host::worker::gpus::{Gpu, Ledger};
 use crate::host::worker::specs::Specs;
 use crate::host::worker::work::{Kind, Work, local, plan, remote};
+use crate::telemetry::trace::Tracer;
 use crate::wire::attempt::{AssignJob, Mode};
 use crate::wire::session::{Lease, Slots};
 
 pub(in crate::host::worker) use self::taken::Taken;
+use self::traced::Traced;
 
 /// Attempts that wait this long for a slot of a kind of which nothing runs are given back.
 const STUCK: Duration = Duration::from_secs(1);
@@ -95,6 +98,7 @@ pub(in crate::host::worker) struct Core {
     parked: BTreeMap<u64, Vec<AssignJob>>,
     /// Specifications that were asked for.
     asked: BTreeSet<u64>,
+    traced: Traced,
 }
 
 impl Core {
@@ -111,12 +115,18 @@ impl Core {
             held: VecDeque::new(),
             parked: BTreeMap::new(),
             asked: BTreeSet::new(),
+            traced: Traced::default(),
         }
     }
 
     /// Which program runs steps of flows.
     pub(in crate::host::worker) fn run_steps_by(&mut self, program: Vec<String>) {
         self.specs.run_steps_by(program);
+    }
+
+    /// Who takes spans of attempts.
+    pub(in crate::host::worker) fn trace_by(&mut self, tracer: Tracer) {
+        self.traced.by(tracer);
     }
 
     /// The server assigns an attempt.
@@ -144,9 +154,13 @@ impl Core {
             return self.spool.rejected(id, "gpu");
         };
         let mode = assign.mode;
+        let traced = self.traced.take_on(id, &assign.traceparent, &assign.correlation_id);
+        let trace =
+            if traced { (assign.traceparent.clone(), assign.correlation_id.clone()) } else { Default::default() };
         let plan = match plan(assign, &work, gpus) {
             Ok(plan) => plan,
             Err(reason) => {
+                self.traced.forget(id);
                 self.ledger.give_back(&id);
                 return self.spool.rejected(id, &reason);
             }
@@ -154,7 +168,8 @@ impl Core {
         let keep = work.spec.log.on_full == orlop_cloud::runtime::worker::OnFull::Block;
         let (runtime, cpu_m, memory_bytes) = (work.runtime, work.cpu_m, work.memory_bytes);
         let needs = work.needs.as_deref().cloned();
-        let taken = Taken { runtime, cpu_m, memory_bytes, gpus: plan.gpus.clone(), needs };
+        let ((traceparent, correlation_id), gpus) = (trace, plan.gpus.clone());
+        let taken = Taken { runtime, cpu_m, memory_bytes, gpus, needs, traceparent, correlation_id };
         self.spool.accepted(id, &taken.encode(), keep)?;
         self.take_on(id, &work, plan);
         let starts = match mode {
@@ -282,7 +297,9 @@ impl Core {
 
     /// An attempt of an earlier agent that goes on.
     pub(in crate::host::worker) fn adopt(&mut self, recovered: &Recovered) {
-        let Taken { runtime, cpu_m, memory_bytes, gpus, needs } = Taken::decode(&recovered.body);
+        let Taken { runtime, cpu_m, memory_bytes, gpus, needs, traceparent, correlation_id } =
+            Taken::decode(&recovered.body);
+        self.traced.take_on(recovered.id, &traceparent, &correlation_id);
         self.ledger.hold(recovered.id, &gpus);
         let started_at = recovered.started.as_ref().map(|started| started.at);
         let (needs, state) = (needs.map(Arc::new), State::Running(started_at));

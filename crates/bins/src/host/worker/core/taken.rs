@@ -19,9 +19,19 @@ pub(in crate::host::worker) struct Taken {
     pub(super) gpus: Vec<GpuDevice>,
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub(super) needs: Option<Needs>,
+    /// The context of its trace, where that is kept.
+    #[serde(rename = "t", default, skip_serializing_if = "String::is_empty")]
+    pub(super) traceparent: String,
+    #[serde(rename = "i", default, skip_serializing_if = "String::is_empty")]
+    pub(super) correlation_id: String,
 }
 
 impl Taken {
+    /// Whether its program makes containers for itself.
+    pub(in crate::host::worker) fn makes_containers(&self) -> bool {
+        self.needs.as_ref().is_some_and(Needs::makes_containers)
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         // Writing to memory fails for values JSON has no form for; here are none.
         serde_json::to_vec(self).unwrap_or_default()

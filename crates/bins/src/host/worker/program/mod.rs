@@ -14,6 +14,7 @@ use self::config::{Config, ConfigError};
 use super::super::step;
 use super::remote::RemoteLink;
 use super::{Agent, AgentOptions};
+use crate::telemetry::trace::{ExportError, export};
 
 /// The hidden argument with which the program is the supervisor of attempts.
 const SUPERVISOR: &str = "__supervisor";
@@ -32,7 +33,7 @@ pub fn main() -> ExitCode {
         Some(argument) if argument == SUPERVISOR => return supervise::main(),
         Some(argument) if argument == SHIM => return shim::main(),
         Some(argument) if argument == step::ARGUMENT => {
-            return step::main(std::env::args_os().nth(2).map(Into::into), SHIM);
+            return step::main(std::env::args_os().skip(2), SHIM);
         }
         Some(argument) if argument == LAUNCHER => return launch(std::env::args_os().skip(2)),
         _ => {}
@@ -55,10 +56,12 @@ enum Failure {
     System(#[from] std::io::Error),
     #[error(transparent)]
     Agent(#[from] super::AgentError),
+    #[error("trace_endpoint: {0}")]
+    Trace(#[from] ExportError),
 }
 
 fn run() -> Result<(), Failure> {
-    let config = config::read(std::env::args_os())?;
+    let config = config::read(std::env::args_os(), std::env::vars())?;
     if config.print {
         show(&config.masked());
         return Ok(());
@@ -79,6 +82,10 @@ async fn work(config: Config) -> Result<(), Failure> {
     options.supervisor = Some(ShimProgram { path: own.clone(), args: vec![SUPERVISOR.into()] });
     options.steps = Some(ShimProgram { path: own.clone(), args: vec![step::ARGUMENT.into()] });
     options.launcher = Some(ShimProgram { path: own, args: vec![LAUNCHER.into()] });
+    let traces = config.traces().map(|plan| export(&plan)).transpose()?.map(|(tracer, exporting)| {
+        options.tracer = tracer;
+        exporting
+    });
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let agent = Agent::start(options, Arc::new(link)).await?;
     let control = agent.control();
@@ -87,7 +94,7 @@ async fn work(config: Config) -> Result<(), Failure> {
     let mut asked = false;
     loop {
         tokio::select! {
-            () = &mut ended => return Ok(()),
+            () = &mut ended => break,
             _ = terminate.recv() => {
                 if std::mem::replace(&mut asked, true) {
                     control.cancel();
@@ -99,6 +106,10 @@ async fn work(config: Config) -> Result<(), Failure> {
             _ = interrupt.recv() => control.cancel(),
         }
     }
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
+    Ok(())
 }
 
 /// Writes for people; whoever does not read it misses it.

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::logs::now;
 use orlop_cloud::runtime::worker::Cause;
 use tokio::time::timeout;
 
+use super::super::clock::now;
 use super::super::link::{LinkError, Stream};
 use super::{Session, Wish};
 

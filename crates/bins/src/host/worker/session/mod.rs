@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::logs::now;
 use orlop_core::id::SessionId;
 use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
+use super::clock::now;
 use super::gpus::Gpu;
 use super::inbox::{self, Now};
 use super::link::{Link, LinkError, Stream};
@@ -92,7 +92,7 @@ impl Session {
         link: Arc<dyn Link>,
         wish: watch::Receiver<Wish>,
     ) -> Self {
-        let monitor = Monitor::new(vec![options.state.join("work"), options.state.join("spool")]);
+        let monitor = Monitor::new(vec![options.state.join("work"), options.state.join("spool")], options.min_free);
         let asking = Arc::clone(&answers).keep_asking(Arc::clone(&shared));
         Self {
             options,

@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use orlop_cloud::runtime::logs::now;
 use orlop_core::machine::worker::WorkerState;
 
+use super::super::clock::now;
 use super::super::inbox::{self, Asked};
 use super::super::link::{LinkError, Stream};
 use super::super::work::remote;

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use self::entry::{StoredEntry, StoredRecord, StoredSnapshot};
 use self::place::{NameHolder, entry_key, entry_prefix, flow_prefix, name_key, record_key, snapshot_key};
+use super::expiry::ttl;
 
 /// Says in which epoch this server may write now.
 pub type MayWrite = Arc<dyn Fn() -> Result<Epoch, PortError> + Send + Sync>;
@@ -54,6 +55,10 @@ pub(super) struct Listed {
     pub(super) summary: FlowSummary,
     /// Somebody ended it.
     pub(super) cancelled: bool,
+    /// Seconds after its end at which it is deleted.
+    pub(super) ttl: Option<u32>,
+    /// Its labels.
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 /// What of the record's options says where the flow comes from.
@@ -224,7 +229,8 @@ impl FlowJournal for FleetJournal {
             namespace.parse().map_err(|error| PortError::new(Class::Invalid, "whose flow it is").because(error))?;
         let origin: Origin =
             flow.options.get("driver").and_then(|driver| Origin::deserialize(driver).ok()).unwrap_or_default();
-        let listed = Listed { namespace: namespace.to_owned(), ..Listed::default() };
+        let (ttl, labels) = (Some(ttl(&flow.flow.spec)), flow.flow.metadata.labels.clone());
+        let listed = Listed { namespace: namespace.to_owned(), ttl, labels, ..Listed::default() };
         let document = FleetFlow {
             id: flow.uid.clone(),
             tenant,

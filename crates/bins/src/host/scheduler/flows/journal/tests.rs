@@ -1,7 +1,6 @@
-//! The port's suite over the store in memory, and what is the fleet's own: fencing, names, retention.
+//! The port's suite over every store, and what is the fleet's own: fencing, names, retention.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use orlop_core::ports::fleet_store::{FleetReads as _, Holder};
 use orlop_core::spec::flow::{FlowSpec, JobFlow};
@@ -13,9 +12,14 @@ use serde_json::json;
 use super::*;
 
 async fn on(store: &MemoryFleet) -> FleetJournal {
+    by_leader(Arc::new(store.clone())).await.0
+}
+
+/// The journal of a server that leads from now on, and its epoch.
+async fn by_leader(store: Arc<dyn FleetStore>) -> (FleetJournal, Epoch) {
     let holder = Holder { name: "test".to_owned(), url: String::new() };
     let epoch = store.acquire(&holder).await.unwrap();
-    FleetJournal::new(Arc::new(store.clone()), Arc::new(move || Ok(epoch)))
+    (FleetJournal::new(store, Arc::new(move || Ok(epoch))), epoch)
 }
 
 fn flow(uid: &str) -> FlowRecord {
@@ -30,15 +34,58 @@ fn ended() -> FlowSummary {
     FlowSummary { phase: FlowPhase::Succeeded, ended_at: at, ..FlowSummary::default() }
 }
 
+/// Stores of a suite by number, each with the epoch of whoever leads on it.
+type Stores = BTreeMap<u32, (Arc<dyn FleetStore>, Epoch)>;
+
+/// Runs the port's suite over stores, one for each of its numbers.
+async fn is_kept_on(open: impl AsyncFn(u32) -> Arc<dyn FleetStore>) {
+    let stores: tokio::sync::Mutex<Stores> = tokio::sync::Mutex::default();
+    let journal = async |number: u32| {
+        let mut stores = stores.lock().await;
+        let store = match stores.remove(&number) {
+            Some((store, epoch)) => {
+                // Whoever has a term gives it up before the next one leads.
+                store.release(epoch).await.unwrap();
+                store
+            }
+            None => open(number).await,
+        };
+        let (journal, epoch) = by_leader(Arc::clone(&store)).await;
+        stores.insert(number, (store, epoch));
+        journal
+    };
+    let checks = journal_suite(journal).await.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(checks.len() >= 40);
+}
+
 #[tokio::test]
 async fn the_port_is_kept() {
-    let stores: Mutex<BTreeMap<u32, MemoryFleet>> = Mutex::default();
+    is_kept_on(async |_| Arc::new(MemoryFleet::new()) as Arc<dyn FleetStore>).await;
+}
+
+#[tokio::test]
+async fn the_port_is_kept_on_sqlite() {
+    use orlop_cloud::store::sqlite::fleet::{Durability, SqliteFleet};
+    let dir = tempfile::tempdir().unwrap();
     let open = async |number: u32| {
-        let store = stores.lock().unwrap().entry(number).or_default().clone();
-        on(&store).await
+        let path = dir.path().join(format!("{number}.db"));
+        Arc::new(SqliteFleet::open(path, Durability::Full).await.unwrap()) as Arc<dyn FleetStore>
     };
-    let checks = journal_suite(open).await.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(checks.len() >= 40);
+    is_kept_on(open).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn the_port_is_kept_on_postgresql() {
+    use orlop_cloud::store::postgres::fleet::{PostgresFleet, PostgresOptions};
+    let Some(url) = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty()) else {
+        return println!("skipped: no PostgreSQL in ORLOP_TEST_POSTGRES; scripts/with-postgres provides one");
+    };
+    let open = async |number: u32| {
+        let options = PostgresOptions::new(&url).schema(format!("t{}_journal_{number}", std::process::id()));
+        Arc::new(PostgresFleet::open(options).await.unwrap()) as Arc<dyn FleetStore>
+    };
+    is_kept_on(open).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,187 @@
+//! A need on every substrate: what it becomes there, or why it cannot. Owns the answer as a value.
+
+use orlop_core::hardware::fleet::{FleetNeed, demand};
+use orlop_core::hardware::merge::Merged;
+use orlop_core::hardware::placement::{LabelExpr, Note, Placement};
+use orlop_core::hardware::{HardwareError, HardwareInput, Resolved, Resources, Substrate, Tables, Verdict, place};
+use orlop_core::resource::{Bytes, CpuMilli, ResourceVector};
+use orlop_k8s::hardware::{Node, claim_template, translate};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::nodes::Cluster;
+use super::request::{CONTAINER, Request};
+
+/// The name of a claim's template in answers.
+const CLAIM: &str = "need-gpu";
+
+/// Why a substrate cannot serve a need.
+#[derive(Debug, Serialize)]
+pub(super) struct Refusal {
+    pub(super) error: String,
+    pub(super) help: String,
+}
+
+impl From<HardwareError> for Refusal {
+    fn from(error: HardwareError) -> Self {
+        Self { help: error.help().to_owned(), error: error.to_string() }
+    }
+}
+
+/// What a need becomes on a substrate, or why it cannot.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Told<T> {
+    Becomes(T),
+    Refused(Refusal),
+}
+
+impl<T> From<Result<T, HardwareError>> for Told<T> {
+    fn from(result: Result<T, HardwareError>) -> Self {
+        result.map_or_else(|error| Self::Refused(error.into()), Self::Becomes)
+    }
+}
+
+/// A pod and its claim.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pod {
+    pub(super) pod: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) claim_template: Option<Value>,
+    pub(super) notes: Vec<Note>,
+}
+
+/// What is looked for on a site's catalogue.
+#[derive(Debug, Serialize)]
+pub(super) struct Site {
+    pub(super) placement: Placement,
+}
+
+/// What a worker must be, and what of it a job can say.
+#[derive(Debug, Serialize)]
+pub(super) struct Fleet {
+    pub(super) placement: Placement,
+    pub(super) job: Told<FleetNeed>,
+}
+
+/// What is said of one node.
+#[derive(Debug, Serialize)]
+pub(super) struct NodeTold {
+    pub(super) name: String,
+    pub(super) fits: bool,
+    pub(super) reasons: Vec<ReasonTold>,
+}
+
+/// A dimension in which a node does not fit.
+#[derive(Debug, Serialize)]
+pub(super) struct ReasonTold {
+    pub(super) dimension: String,
+    pub(super) message: String,
+}
+
+/// The whole answer.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer {
+    pub(super) asked: HardwareInput,
+    pub(super) resolved: Resolved,
+    pub(super) kubernetes: Told<Pod>,
+    pub(super) openstack: Told<Site>,
+    pub(super) docker: Told<Value>,
+    pub(super) fleet: Told<Fleet>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nodes: Option<Vec<NodeTold>>,
+}
+
+/// Tells what a request becomes, and which nodes fit.
+pub(super) fn tell(request: &Request, tables: &Tables, cluster: Option<&Cluster>) -> Answer {
+    let resolved = &request.resolved;
+    let resources = plain(&request.pod);
+    let words = |substrate| tables.vocabulary(substrate);
+    let cluster_words = words(Substrate::Kubernetes);
+    let translated = translate(&request.pod, CONTAINER, (resolved, &cluster_words), CLAIM);
+    let nodes = match (&translated, cluster) {
+        (_, None) => None,
+        (Ok((_, merged)), Some(cluster)) => Some(judge(merged, cluster)),
+        (Err(_), Some(_)) => Some(Vec::new()),
+    };
+    let kubernetes = match translated {
+        Ok((pod, merged)) => Told::Becomes(Pod {
+            claim_template: claim_template(&merged, CLAIM, "default", "v1"),
+            notes: merged.notes.iter().copied().collect(),
+            pod,
+        }),
+        Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Told::Refused(error.into()),
+        Err(other) => Told::Refused(Refusal { error: other.to_string(), help: "correct the field".to_owned() }),
+    };
+    let openstack = place(resolved, &resources, &words(Substrate::OpenStack)).map(|placement| Site { placement });
+    let fleet = place(resolved, &resources, &words(Substrate::Fleet))
+        .map(|placement| Fleet { placement, job: demand(resolved, &resources).into() });
+    Answer {
+        asked: request.input.clone(),
+        resolved: resolved.clone(),
+        kubernetes,
+        openstack: openstack.into(),
+        docker: docker(resolved, &resources, tables),
+        fleet: fleet.into(),
+        nodes,
+    }
+}
+
+#[cfg(feature = "docker")]
+fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables) -> Told<Value> {
+    let config = orlop_cloud::runtime::docker::hardware::host_config(resolved, resources, tables, None);
+    config.map(|config| serde_json::to_value(config).unwrap_or_default()).into()
+}
+
+#[cfg(not(feature = "docker"))]
+fn docker(_resolved: &Resolved, _resources: &Resources, _tables: &Tables) -> Told<Value> {
+    let error = "this program was built without Docker".to_owned();
+    Told::Refused(Refusal { error, help: "build it with the feature `docker`".to_owned() })
+}
+
+/// Plain resources of the pod's container.
+fn plain(pod: &Value) -> Resources {
+    let Ok(user) = orlop_k8s::hardware::read(pod, CONTAINER) else { return Resources::default() };
+    let asked = user.limits.larger_of(&user.requests);
+    let mut extended = ResourceVector::new();
+    for (name, amount) in asked.iter().filter(|(name, _)| name.as_str().contains('/')) {
+        extended.set(name.clone(), amount);
+    }
+    Resources {
+        cpu_milli: CpuMilli(asked.cpu().0),
+        memory_bytes: Bytes(asked.memory().0),
+        disk_bytes: Bytes(asked.get(orlop_core::resource::EPHEMERAL_STORAGE)),
+        extended,
+    }
+}
+
+fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
+    let class = merged.runtime_class.as_ref().and_then(|class| cluster.classes.get(class));
+    let under = class.map_or_else(|| Ok(merged.clone()), |class| merged.clone().under(class));
+    cluster.nodes.iter().map(|node| told(node, under.as_ref())).collect()
+}
+
+fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
+    let reason = |dimension: &str, message: String| ReasonTold { dimension: dimension.to_owned(), message };
+    let mut reasons = Vec::new();
+    if !node.ready {
+        reasons.push(reason("Ready", "is not ready".to_owned()));
+    }
+    if !node.schedulable {
+        reasons.push(reason("Schedulable", "is cordoned".to_owned()));
+    }
+    match merged.map(|merged| merged.check(&node.machine)) {
+        Ok(Verdict { failures, .. }) => {
+            reasons.extend(failures.iter().map(|failure| reason(failure.dimension(), failure.to_string())));
+        }
+        Err(error) => reasons.push(reason("RuntimeClass", error.to_string())),
+    }
+    NodeTold { name: node.machine.name.clone(), fits: reasons.is_empty(), reasons }
+}
+
+/// Conditions of a placement as people read them.
+pub(super) fn conditions(placement: &Placement) -> Vec<String> {
+    let arch: Vec<String> = placement.arch.iter().map(LabelExpr::to_string).collect();
+    arch.into_iter().chain(placement.required.iter().map(ToString::to_string)).collect()
+}

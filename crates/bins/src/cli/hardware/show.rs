@@ -1,0 +1,122 @@
+//! The answer as people read it. Owns its form.
+
+use orlop_core::hardware::Resolved;
+use orlop_core::hardware::placement::Placement;
+use serde_json::Value;
+
+use super::dialect::{Answer, Fleet, Pod, Refusal, Told, conditions};
+
+/// The answer as a text.
+pub(super) fn text(answer: &Answer) -> String {
+    let mut out = String::new();
+    section(&mut out, "asked for", &asked(&answer.resolved));
+    section(&mut out, "kubernetes", &told(&answer.kubernetes, kubernetes));
+    section(&mut out, "openstack", &told(&answer.openstack, |site| placement(&site.placement)));
+    section(&mut out, "docker", &told(&answer.docker, members));
+    section(&mut out, "fleet", &told(&answer.fleet, fleet));
+    if let Some(nodes) = &answer.nodes {
+        let fitting = nodes.iter().filter(|node| node.fits).count();
+        let lines: Vec<(String, String)> = nodes
+            .iter()
+            .map(|node| {
+                let why: Vec<&str> = node.reasons.iter().map(|reason| reason.message.as_str()).collect();
+                (node.name.clone(), if node.fits { "fits".to_owned() } else { why.join("; ") })
+            })
+            .collect();
+        section(&mut out, &format!("nodes: {fitting} of {} fit", nodes.len()), &lines);
+    }
+    out
+}
+
+/// A heading and lines of names and values, the values in one column.
+fn section(out: &mut String, title: &str, lines: &[(String, String)]) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    out.push_str(title);
+    out.push('\n');
+    for (name, value) in lines {
+        out.push_str(&format!("  {name:width$}  {value}\n"));
+    }
+}
+
+fn line(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+fn told<T>(told: &Told<T>, becomes: impl Fn(&T) -> Vec<(String, String)>) -> Vec<(String, String)> {
+    match told {
+        Told::Becomes(value) => {
+            let lines = becomes(value);
+            if lines.is_empty() { vec![line("nothing", "special")] } else { lines }
+        }
+        Told::Refused(Refusal { error, help }) => vec![line("refused", error.clone()), line("help", help.clone())],
+    }
+}
+
+fn asked(resolved: &Resolved) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    if let Some(gpu) = &resolved.gpu {
+        lines.push(line("gpu", format!("{} × {} ({})", gpu.count, gpu.kind, gpu.class)));
+        if let Some(products) = &gpu.products {
+            let names: Vec<&str> = products.iter().map(|product| product.name.as_str()).collect();
+            lines.push(line("products", names.join(", ")));
+        }
+    }
+    lines.extend(resolved.tee.map(|tee| line("tee", format!("{} {}", tee.level, tee.kind))));
+    lines.extend(resolved.arch.map(|arch| line("arch", arch.to_string())));
+    lines.extend(resolved.labels.iter().map(|(key, value)| line("label", format!("{key}={value}"))));
+    if lines.is_empty() { vec![line("nothing", "special")] } else { lines }
+}
+
+fn kubernetes(pod: &Pod) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let spec = |name: &str| pod.pod.get(name).filter(|value| !value.is_null());
+    for (name, label) in [
+        ("nodeSelector", "nodeSelector"),
+        ("affinity", "affinity"),
+        ("tolerations", "tolerations"),
+        ("runtimeClassName", "runtimeClassName"),
+        ("resourceClaims", "resourceClaims"),
+    ] {
+        lines.extend(spec(name).map(|value| line(label, scalar(value))));
+    }
+    let resources = pod.pod.pointer("/containers/0/resources");
+    lines.extend(resources.map(|value| line("resources", value.to_string())));
+    lines.extend(pod.claim_template.iter().map(|template| {
+        line("claim", template.pointer("/spec/spec/devices/requests").unwrap_or(template).to_string())
+    }));
+    lines.extend(pod.notes.iter().map(|note| line("note", note.to_string())));
+    lines
+}
+
+fn scalar(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn members(value: &Value) -> Vec<(String, String)> {
+    let members = value.as_object().into_iter().flatten();
+    members.filter(|(_, value)| !value.is_null()).map(|(name, value)| line(name, scalar(value))).collect()
+}
+
+fn placement(placement: &Placement) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> =
+        placement.device.iter().map(|device| line("devices", device.to_string())).collect();
+    lines.extend(conditions(placement).into_iter().map(|condition| line("needs", condition)));
+    lines.extend(placement.preferred.iter().map(|wish| line("prefers", wish.alternative.to_string())));
+    if !placement.resources.is_zero() {
+        lines.push(line("resources", placement.resources.to_string()));
+    }
+    lines.extend(placement.notes.iter().map(|note| line("note", note.to_string())));
+    lines
+}
+
+fn fleet(fleet: &Fleet) -> Vec<(String, String)> {
+    let mut lines = placement(&fleet.placement);
+    lines.push(match &fleet.job {
+        Told::Becomes(job) => line("job", serde_json::to_string(job).unwrap_or_default()),
+        Told::Refused(refusal) => line("job", format!("refused: {}", refusal.error)),
+    });
+    lines
+}

@@ -1,0 +1,42 @@
+//! What a controller is to the operator: a name with a switch, the resources it must be able to list, and a loop. Owns the
+//! list of them; what a controller does is its own.
+
+use async_trait::async_trait;
+
+use super::Stop;
+
+/// The controllers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Which {
+    /// Flows: objects of the kind JobFlow.
+    JobFlow,
+}
+
+impl Which {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::JobFlow];
+
+    /// Its name, as flags and labels have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::JobFlow => "jobflow",
+        }
+    }
+
+    /// The file with the definition of its kind.
+    #[must_use]
+    pub const fn definition(self) -> &'static str {
+        match self {
+            Self::JobFlow => "deploy/crds/jobflows.workflow.kube-zen.io.yaml",
+        }
+    }
+}
+
+/// A controller as the operator runs it.
+#[async_trait]
+pub(super) trait Controls: Send + Sync {
+    /// Works until `stop` comes; what is under way is finished first. It is called while this process leads and is dropped
+    /// when it does not any more.
+    async fn run(&self, stop: &Stop);
+}

@@ -1,0 +1,40 @@
+//! The controller of flows as the operator runs it: fenced by the term, at a pace, measured. Owns that composition.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use orlop_k8s::api::Client;
+use orlop_k8s::flow::{Controller, RunOptions};
+use orlop_k8s::shell::lease::Fenced;
+use orlop_k8s::shell::limits::Limited;
+
+use super::controller::Controls;
+use super::observe::FlowMonitor;
+use super::{Operator, Stop};
+
+/// See the module.
+pub(super) struct Flows {
+    controller: Controller<Fenced<Limited<Client>>>,
+    client: kube::Client,
+    options: RunOptions,
+}
+
+impl Flows {
+    pub(super) fn new(operator: &Operator) -> Self {
+        let Operator { plan, client, clock, term, monitor, .. } = operator;
+        let api = Fenced::new(Limited::new(Client::new(client.clone()), plan.rate), term.clone());
+        let controller = Controller::new(api, Arc::clone(clock), plan.flows.clone());
+        let controller = controller.measured(Arc::<FlowMonitor>::clone(monitor));
+        let mut options = RunOptions::default();
+        options.namespaces.clone_from(&plan.namespaces);
+        (options.passes, options.resync) = (plan.passes, plan.resync);
+        Self { controller, client: client.clone(), options }
+    }
+}
+
+#[async_trait]
+impl Controls for Flows {
+    async fn run(&self, stop: &Stop) {
+        self.controller.run(self.client.clone(), &self.options, stop.come()).await;
+    }
+}

@@ -1,0 +1,209 @@
+//! The operator: controllers of Kubernetes objects in one process, of which one of several leads. Owns the process as a
+//! whole; what happens in it is in its parts:
+//!
+//! | part | owns |
+//! |---|---|
+//! | `controller`, `flows` | what a controller is to the operator; the controller of flows |
+//! | `standing` | whether it works, and why not |
+//! | `observe` | what controllers tell, as metrics and standing |
+//! | `asked` | what is asked of the API server, measured |
+//! | `serve` | probes and metrics over HTTP |
+//! | `program` | flags, log, credentials, signals |
+//!
+//! Nothing here decides about an object, and nothing is written that the term of the leader does not cover.
+
+mod asked;
+mod controller;
+mod flows;
+mod observe;
+#[cfg(feature = "cli")]
+pub mod program;
+mod serve;
+mod standing;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use orlop_core::rate::Rate;
+use orlop_core::time::Time;
+use orlop_k8s::api::Client;
+use orlop_k8s::shell::Clock;
+use orlop_k8s::shell::lease::{self, Ended, Term, lead};
+use orlop_k8s::shell::limits;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub use self::controller::Which;
+use self::observe::FlowMonitor;
+pub use self::standing::Standing;
+use crate::telemetry::metrics::OperatorMetrics;
+
+/// What an operator does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Its controllers.
+    pub controllers: Vec<Which>,
+    /// The namespaces it works in; all of them where none is given.
+    pub namespaces: Vec<String>,
+    /// The leases it must hold to work; without them it works at once.
+    pub election: Option<lease::Options>,
+    /// Passes of a controller at once.
+    pub passes: usize,
+    /// How often all that exists is listed again.
+    pub resync: Duration,
+    /// Requests it may make.
+    pub rate: Rate,
+    /// How flows are driven.
+    pub flows: orlop_k8s::flow::Options,
+}
+
+impl Default for Plan {
+    /// Everything, everywhere, without an election.
+    fn default() -> Self {
+        Self {
+            controllers: Which::ALL.to_vec(),
+            namespaces: Vec::new(),
+            election: None,
+            passes: 8,
+            resync: Duration::from_secs(300),
+            rate: limits::DEFAULT,
+            flows: orlop_k8s::flow::Options::default(),
+        }
+    }
+}
+
+/// An operator that could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// It led and does not any more. Whoever leads now goes on.
+    #[error("this process does not lead any more: {0}; it ends so that its replacement can stand for election")]
+    Lost(String),
+    /// A listener broke.
+    #[error("requests for probes and metrics cannot be served: {0}")]
+    Serve(#[from] std::io::Error),
+}
+
+/// Until when an operator works. Clones are the same moment.
+#[derive(Clone, Debug)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// A moment that comes when `true` is sent, or the sender is dropped.
+    #[must_use]
+    pub fn new() -> (watch::Sender<bool>, Self) {
+        let (tell, told) = watch::channel(false);
+        (tell, Self(told))
+    }
+
+    /// Waits for it.
+    pub async fn come(&self) {
+        let mut told = self.0.clone();
+        // A sender that is gone cannot say more.
+        drop(told.wait_for(|come| *come).await);
+    }
+}
+
+/// An operator, ready to work.
+pub struct Operator {
+    plan: Plan,
+    client: kube::Client,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<OperatorMetrics>,
+    standing: Standing,
+    term: Term,
+    /// What stands of flows.
+    monitor: Arc<FlowMonitor>,
+}
+
+impl Operator {
+    /// An operator over a client, with its rights.
+    #[must_use]
+    pub fn new(plan: Plan, client: kube::Client, clock: Arc<dyn Clock>) -> Self {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let term = Term::default();
+        let standing = Standing::new(&plan.controllers, term.clone(), plan.election.is_some());
+        let client = asked::measured(client, Arc::clone(&metrics), standing.clone());
+        let monitor = FlowMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing.clone());
+        Self { plan, client, clock, metrics, standing, term, monitor: Arc::new(monitor) }
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<OperatorMetrics> {
+        &self.metrics
+    }
+
+    /// Whether it works.
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Serves probes and metrics, and probes alone, on these listeners for as long as the process lives. Gives where.
+    ///
+    /// # Errors
+    /// A listener that has no address.
+    pub fn serve(&self, all: Option<TcpListener>, probes: Option<TcpListener>) -> std::io::Result<Vec<SocketAddr>> {
+        let mut addresses = Vec::new();
+        for (listener, metrics) in [(all, true), (probes, false)] {
+            let Some(listener) = listener else { continue };
+            addresses.push(listener.local_addr()?);
+            let router = serve::router(&self.metrics, &self.standing, metrics.then(|| Arc::clone(&self.monitor)));
+            tokio::spawn(async move { axum::serve(listener, router).await });
+        }
+        Ok(addresses)
+    }
+
+    /// Stands for election and works until `stop` comes; then passes under way are finished and the leases given back.
+    ///
+    /// # Errors
+    /// It led and does not any more: the process must end.
+    pub async fn run(&self, stop: &Stop) -> Result<(), OperatorError> {
+        let works = async {
+            let controllers: Vec<_> = self.plan.controllers.iter().map(|which| self.controller(*which)).collect();
+            tracing::info!(controllers = %names(&self.plan.controllers), "leads");
+            join_all(controllers.iter().map(|controller| controller.run(stop))).await;
+        };
+        let options = self
+            .plan
+            .election
+            .clone()
+            .unwrap_or_else(|| lease::Options { leases: Vec::new(), ..lease::Options::operator("", "", false) });
+        // Leases are asked for without a pace: a renewal must not wait behind work.
+        let api = asked::Elections::new(Client::new(self.client.clone()), options.namespace.clone());
+        let leading = lead((&api, self.clock.as_ref()), options, &self.term, stop.come(), works);
+        let ended = tokio::select! {
+            ended = leading => ended,
+            () = self.standing.keep_asking(&self.client) => Ended::Stopped,
+        };
+        match ended {
+            Ended::Done(()) | Ended::Stopped => Ok(()),
+            Ended::Lost(why) => Err(OperatorError::Lost(why)),
+        }
+    }
+
+    fn controller(&self, which: Which) -> Box<dyn controller::Controls> {
+        match which {
+            Which::JobFlow => Box::new(flows::Flows::new(self)),
+        }
+    }
+}
+
+/// Names of controllers, for people.
+fn names(controllers: &[Which]) -> String {
+    controllers.iter().map(|which| which.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// The clock of this machine, as controllers read it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineClock;
+
+impl Clock for MachineClock {
+    fn now(&self) -> Time {
+        use crate::host::flow::Clock as _;
+        crate::host::flow::SystemClock.now()
+    }
+}

@@ -1,0 +1,391 @@
+//! The configuration of `orlop-operator`: flags, and variables `ORLOP_*` of the same names (operator contract, chapter 6;
+//! flow contract, section 5.3). Owns names, defaults, what is wrong with a value, and the way to a plan.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use orlop_core::id::dns1123_subdomain;
+use orlop_core::rate::Rate;
+use orlop_core::time::GoDuration;
+use orlop_k8s::shell::lease;
+use serde::Serialize;
+
+use super::super::{Plan, Which};
+use super::listen::{Listen, NoAddress};
+
+/// Where a pod finds its namespace.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConfigError {
+    /// The command line.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
+    /// A value.
+    #[error("--{0}: {1}")]
+    Value(&'static str, String),
+}
+
+/// What the arguments ask for.
+pub(super) enum Asked {
+    /// To work.
+    Run(Box<Config>),
+    /// To say something.
+    Show(String),
+}
+
+/// Runs JobFlow objects in a Kubernetes cluster.
+#[derive(Parser, Debug)]
+#[command(
+    name = "orlop-operator",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  orlop-operator crds | kubectl apply -f -              define the kinds of objects
+  orlop-operator --leader-elect=false --log-format text  try it with your kubeconfig
+  orlop-operator --namespaces team-a,team-b             work in two namespaces, with Roles there
+
+Exit codes: 0 stopped, 1 failed or does not lead any more, 2 usage or no way to the API server.
+SIGTERM and SIGINT finish what is under way and give the leases back; a second one ends at once."
+)]
+struct Flags {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// File with the way to the API server; default: that of KUBECONFIG, else the pod's service account
+    #[arg(long, env = "ORLOP_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, env = "ORLOP_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// Address of the API server, in place of the one of the kubeconfig
+    #[arg(long, env = "ORLOP_MASTER", value_name = "URL")]
+    master: Option<String>,
+    /// Controllers that run
+    #[arg(long, env = "ORLOP_CONTROLLERS", value_delimiter = ',', value_enum, default_value = "jobflow")]
+    controllers: Vec<Switch>,
+    /// Namespaces to work in, separated by commas; default: all
+    #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
+    namespaces: Vec<String>,
+    /// Work only while this process holds the leases
+    #[arg(long, env = "ORLOP_LEADER_ELECT", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value_t = true, default_missing_value = "true")]
+    leader_elect: bool,
+    /// The same in the words of zen-flow
+    #[arg(long, env = "ORLOP_LEADER_ELECTION_MODE", value_enum, hide = true)]
+    leader_election_mode: Option<Mode>,
+    /// Lease of the operator
+    #[arg(long, env = "ORLOP_LEASE_NAME", value_name = "NAME", default_value = lease::OPERATOR)]
+    lease_name: String,
+    /// Lease that the controller of flows shares with zen-flow
+    #[arg(long, env = "ORLOP_LEADER_ELECTION_LEASE_NAME", alias = "leader-election-id", value_name = "NAME",
+          default_value = lease::FLOWS)]
+    leader_election_lease_name: String,
+    /// Namespace of the leases; default: POD_NAMESPACE, else that of the service account or the kubeconfig
+    #[arg(long, env = "ORLOP_LEASE_NAMESPACE", value_name = "NAME")]
+    lease_namespace: Option<String>,
+    /// Address for /metrics, /healthz, /readyz and /version, or `off`; default: :8080 in a pod, else 127.0.0.1:8080
+    #[arg(long, env = "ORLOP_METRICS_ADDR", value_name = "HOST:PORT")]
+    metrics_addr: Option<String>,
+    /// Address for /healthz and /readyz alone, or `off`; default: :8081 in a pod, else 127.0.0.1:8081
+    #[arg(long, env = "ORLOP_HEALTH_ADDR", value_name = "HOST:PORT")]
+    health_addr: Option<String>,
+    /// Objects a controller works on at once
+    #[arg(long, env = "ORLOP_WORKERS", alias = "max-concurrent-reconciles", default_value_t = 8, value_name = "COUNT")]
+    workers: u16,
+    /// How often all that exists is listed again
+    #[arg(long, env = "ORLOP_RESYNC", default_value = "5m", value_name = "DURATION")]
+    resync: GoDuration,
+    /// Requests to the API server a second
+    #[arg(long, env = "ORLOP_KUBE_QPS", default_value_t = 50, value_name = "COUNT")]
+    kube_qps: u64,
+    /// Requests to the API server at once
+    #[arg(long, env = "ORLOP_KUBE_BURST", default_value_t = 100, value_name = "COUNT")]
+    kube_burst: u64,
+    /// Live Jobs of all flows together
+    #[arg(long, env = "ORLOP_MAX_LIVE_JOBS", default_value_t = 2000, value_name = "COUNT")]
+    max_live_jobs: usize,
+    /// Live Jobs of one flow
+    #[arg(long, env = "ORLOP_MAX_LIVE_JOBS_PER_FLOW", default_value_t = 500, value_name = "COUNT")]
+    max_live_jobs_per_flow: u32,
+    /// Kinds of owners that are schedules, besides CronJob: their flows exclude each other
+    #[arg(long, env = "ORLOP_SCHEDULE_KINDS", value_delimiter = ',', value_name = "KIND")]
+    schedule_kinds: Vec<String>,
+    /// Bytes of a status with all its steps in it; larger ones are packed
+    #[arg(long, env = "ORLOP_STATUS_INLINE_LIMIT", default_value_t = 256 << 10, value_name = "BYTES")]
+    status_inline_limit: usize,
+    /// Bytes of a flow with its status; what is more goes to ConfigMaps
+    #[arg(long, env = "ORLOP_MAX_OBJECT_BYTES", default_value_t = 1 << 20, value_name = "BYTES")]
+    max_object_bytes: usize,
+    /// Refuse flows for what is otherwise only warned about
+    #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value_t = false, default_missing_value = "true")]
+    strict: bool,
+    /// What is logged: error, warn, info, debug, trace, or a filter by module
+    #[arg(long, env = "ORLOP_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    log_level: String,
+    /// Form of the log
+    #[arg(long, env = "ORLOP_LOG_FORMAT", value_enum, default_value_t = LogFormat::Json)]
+    log_format: LogFormat,
+    /// Show the settings that are in effect, and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// What else the program can do.
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// Print the CustomResourceDefinitions
+    Crds,
+}
+
+/// A controller, as the flag names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Switch {
+    /// Flows: objects of the kind JobFlow
+    Jobflow,
+}
+
+/// Whether leases are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// They are
+    Builtin,
+    /// They are not
+    Disabled,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LogFormat {
+    /// JSON, an object a line
+    Json,
+    /// Text
+    Text,
+}
+
+/// The settings in effect.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Config {
+    pub(super) kubeconfig: Option<PathBuf>,
+    pub(super) context: Option<String>,
+    pub(super) master: Option<String>,
+    controllers: Vec<Switch>,
+    namespaces: Vec<String>,
+    leader_elect: bool,
+    lease_name: String,
+    leader_election_lease_name: String,
+    lease_namespace: Option<String>,
+    pub(super) metrics_addr: Option<Listen>,
+    pub(super) health_addr: Option<Listen>,
+    workers: u16,
+    resync: GoDuration,
+    kube_qps: u64,
+    kube_burst: u64,
+    max_live_jobs: usize,
+    max_live_jobs_per_flow: u32,
+    schedule_kinds: Vec<String>,
+    status_inline_limit: usize,
+    max_object_bytes: usize,
+    strict: bool,
+    pub(super) log_level: String,
+    pub(super) log_format: LogFormat,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// Reads all of it.
+pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Asked, ConfigError> {
+    let flags = Flags::try_parse_from(args)?;
+    if matches!(flags.command, Some(Command::Crds)) {
+        let wrong = |error: &dyn std::fmt::Display| ConfigError::Value("crds", error.to_string());
+        let definition = orlop_k8s::crd::job_flow().map_err(|error| wrong(&error))?;
+        return Ok(Asked::Show(serde_saphyr::to_string(&definition).map_err(|error| wrong(&error))?));
+    }
+    let print = flags.print_config;
+    let config = config(flags, variable("KUBERNETES_SERVICE_HOST").is_some())?;
+    if print {
+        let text = serde_saphyr::to_string(&config);
+        return Ok(Asked::Show(text.map_err(|error| ConfigError::Value("print-config", error.to_string()))?));
+    }
+    Ok(Asked::Run(Box::new(config)))
+}
+
+fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
+    let elects = flags.leader_election_mode.map_or(flags.leader_elect, |mode| mode == Mode::Builtin);
+    let replicas = variable("REPLICA_COUNT").and_then(|count| count.parse::<u32>().ok()).unwrap_or(1);
+    if !elects && replicas > 1 {
+        let told = format!("REPLICA_COUNT is {replicas}, and without an election they would all write");
+        return Err(ConfigError::Value("leader-elect", told));
+    }
+    let namespaces: Vec<String> = flags.namespaces.into_iter().map(|name| name.trim().to_owned()).collect();
+    let mut namespaces: Vec<String> = namespaces.into_iter().filter(|name| !name.is_empty()).collect();
+    namespaces.sort();
+    namespaces.dedup();
+    let names = namespaces.iter().map(|name| ("namespaces", name));
+    let names = names.chain(flags.lease_namespace.iter().map(|name| ("lease-namespace", name)));
+    let leases = [("lease-name", &flags.lease_name), ("leader-election-lease-name", &flags.leader_election_lease_name)];
+    for (flag, name) in names.chain(leases) {
+        dns1123_subdomain(name).map_err(|error| ConfigError::Value(flag, error.to_string()))?;
+    }
+    let default = |port| if in_pod { Listen::everywhere(port) } else { Listen::loopback(port) };
+    let address = |flag, given: Option<String>, port| match given.as_deref().map(str::trim) {
+        None => Ok(Some(default(port))),
+        Some("off" | "0" | "") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|error: NoAddress| ConfigError::Value(flag, error.to_string())),
+    };
+    let positive = |flag, value: u64| match value {
+        0 => Err(ConfigError::Value(flag, "must be at least 1".to_owned())),
+        value => Ok(value),
+    };
+    positive("workers", u64::from(flags.workers))?;
+    positive("resync", u64::from(!flags.resync.get().is_zero()))?;
+    positive("max-live-jobs", flags.max_live_jobs.min(1) as u64)?;
+    positive("max-live-jobs-per-flow", u64::from(flags.max_live_jobs_per_flow))?;
+    Ok(Config {
+        kubeconfig: flags.kubeconfig,
+        context: flags.context,
+        master: flags.master,
+        controllers: flags.controllers,
+        namespaces,
+        leader_elect: elects,
+        lease_name: flags.lease_name,
+        leader_election_lease_name: flags.leader_election_lease_name,
+        lease_namespace: flags.lease_namespace,
+        metrics_addr: address("metrics-addr", flags.metrics_addr, 8080)?,
+        health_addr: address("health-addr", flags.health_addr, 8081)?,
+        workers: flags.workers,
+        resync: flags.resync,
+        kube_qps: positive("kube-qps", flags.kube_qps)?,
+        kube_burst: positive("kube-burst", flags.kube_burst)?,
+        max_live_jobs: flags.max_live_jobs,
+        max_live_jobs_per_flow: flags.max_live_jobs_per_flow,
+        schedule_kinds: flags.schedule_kinds,
+        status_inline_limit: flags.status_inline_limit,
+        max_object_bytes: flags.max_object_bytes,
+        strict: flags.strict,
+        log_level: flags.log_level,
+        log_format: flags.log_format,
+    })
+}
+
+impl Config {
+    /// What the operator is to do. `home` is the namespace of the kubeconfig.
+    pub(super) fn plan(&self, home: &str) -> Result<Plan, ConfigError> {
+        let host = variable("POD_NAME").or_else(|| nix::unistd::gethostname().ok()?.into_string().ok());
+        let host = host.unwrap_or_else(|| "orlop-operator".to_owned());
+        // A pod that is started again has the same name: another process it is all the same.
+        let identity = format!("{host}_{}", uuid::Uuid::new_v4().simple());
+        let controllers: Vec<Which> = self.controllers.iter().map(|Switch::Jobflow| Which::JobFlow).collect();
+        let account = || std::fs::read_to_string(ACCOUNT).ok().map(|text| text.trim().to_owned());
+        let namespace = self.lease_namespace.clone().or_else(|| variable("POD_NAMESPACE")).or_else(account);
+        let mut leases = vec![self.lease_name.clone()];
+        if controllers.contains(&Which::JobFlow) && self.leader_election_lease_name != self.lease_name {
+            leases.push(self.leader_election_lease_name.clone());
+        }
+        let election = lease::Options {
+            leases,
+            ..lease::Options::operator(identity, namespace.unwrap_or_else(|| home.to_owned()), false)
+        };
+        let mut flows = orlop_k8s::flow::Options::default();
+        flows.limits.strict = self.strict;
+        flows.sizes.inline = self.status_inline_limit;
+        flows.sizes.object = self.max_object_bytes;
+        flows.max_live_jobs = self.max_live_jobs;
+        flows.max_live_jobs_per_flow = self.max_live_jobs_per_flow;
+        flows.schedule_kinds.clone_from(&self.schedule_kinds);
+        flows.instance = host;
+        Ok(Plan {
+            controllers,
+            namespaces: self.namespaces.clone(),
+            election: self.leader_elect.then_some(election),
+            passes: usize::from(self.workers),
+            resync: self.resync.get(),
+            rate: Rate { per_second: self.kube_qps, burst: self.kube_burst },
+            flows,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(args: &[&str]) -> Result<Config, ConfigError> {
+        let flags = Flags::try_parse_from(["orlop-operator"].iter().chain(args))?;
+        config(flags, false)
+    }
+
+    #[test]
+    fn h6_flags_have_the_defaults_of_the_contract() {
+        let config = of(&[]).unwrap();
+        insta::assert_snapshot!(serde_saphyr::to_string(&config).unwrap(), @"
+        kubeconfig: null
+        context: null
+        master: null
+        controllers:
+        - jobflow
+        namespaces: []
+        leader_elect: true
+        lease_name: orlop-operator
+        leader_election_lease_name: zen-flow-controller-leader-election
+        lease_namespace: null
+        metrics_addr: 127.0.0.1:8080
+        health_addr: 127.0.0.1:8081
+        workers: 8
+        resync: 5m0s
+        kube_qps: 50
+        kube_burst: 100
+        max_live_jobs: 2000
+        max_live_jobs_per_flow: 500
+        schedule_kinds: []
+        status_inline_limit: 262144
+        max_object_bytes: 1048576
+        strict: false
+        log_level: info
+        log_format: json
+        ");
+        let plan = config.plan("home").unwrap();
+        let election = plan.election.unwrap();
+        assert_eq!(election.leases, ["orlop-operator", "zen-flow-controller-leader-election"]);
+        assert_eq!((plan.passes, plan.resync.as_secs()), (8, 300));
+    }
+
+    #[test]
+    fn s5_3_flags_of_other_controllers_of_flows_are_taken() {
+        let config = of(&[
+            "--leader-election-mode=disabled",
+            "--leader-election-id=mine",
+            "--max-concurrent-reconciles=3",
+            "--metrics-addr=:9090",
+            "--health-addr=off",
+            "--namespaces=b, a,b",
+        ]);
+        let config = config.unwrap();
+        assert_eq!((config.leader_elect, config.workers), (false, 3));
+        assert_eq!(config.leader_election_lease_name, "mine");
+        assert_eq!((config.metrics_addr.unwrap().to_string().as_str(), config.health_addr), (":9090", None));
+        assert_eq!(config.namespaces, ["a", "b"]);
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_their_flag() {
+        insta::assert_snapshot!(of(&["--namespaces=Team"]).unwrap_err().to_string(), @"--namespaces: name `Team` is not valid: character 'T' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
+        insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is no address; write host:port, or :port for all addresses of the machine");
+        insta::assert_snapshot!(of(&["--workers=0"]).unwrap_err().to_string(), @"--workers: must be at least 1");
+        assert!(matches!(of(&["--controllers=performer"]), Err(ConfigError::Usage(_))));
+        assert!(matches!(of(&["--leader-election-mode=zenlead"]), Err(ConfigError::Usage(_))));
+    }
+
+    #[test]
+    fn in_a_pod_probes_come_from_outside() {
+        let flags = Flags::try_parse_from(["orlop-operator"]).unwrap();
+        let config = config(flags, true).unwrap();
+        assert_eq!(config.health_addr.unwrap().to_string(), ":8081");
+    }
+}

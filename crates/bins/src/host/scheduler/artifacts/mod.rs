@@ -1,0 +1,296 @@
+//! The fleet's artifacts as a server keeps them (scheduler contract, section 6): uploads, what is whole, and whose it is. Owns
+//! the documents beside the bytes; callers are checked by the services. How long it stays is [`retain`]'s, how much of it a
+//! tenant may have [`shelved`]'s.
+//!
+//! Whatever makes an artifact or takes one away holds the same lock and reads the document anew, so that neither of them acts
+//! on what the other has changed meanwhile.
+
+mod retain;
+mod shelved;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use orlop_cloud::artifact::{Shelf, ShelfError};
+use orlop_core::error::PortError;
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::ports::fleet_store::{
+    Artifact as Stored, ArtifactLink, Document as _, Documents as _, Kind, Record, Turn, Upload,
+};
+use orlop_core::spec::job::JobSpec;
+
+pub use self::retain::Swept;
+pub(super) use self::shelved::Shelved;
+use super::{Error, Handle, Status, error};
+use crate::wire::artifact::{Beginning, Begun};
+use crate::wire::problem::{Code, FieldError, Problem};
+use crate::wire::result::Artifact;
+
+/// How long an upload may rest before it is given up.
+const UPLOADING: Duration = Duration::from_secs(24 * 3600);
+/// How much of that is over before a piece that comes makes it begin anew: not every piece is worth a commit.
+const RESTED: Duration = Duration::from_secs(3600);
+/// How old the time since which nothing refers to an artifact may be when a job is about to. From there on it runs anew, so
+/// that the artifact is there when that job is.
+const PINNED: Duration = Duration::from_secs(60);
+
+/// No job: what a tenant calls an artifact by itself.
+const NAMED: JobId = JobId::from_u64(0);
+
+/// What a tenant calls an artifact, as a link.
+fn named(tenant: &TenantName, name: &str, sha256: &str) -> ArtifactLink {
+    let (tenant, name, sha256) = (tenant.clone(), format!("{tenant}/{name}"), sha256.to_owned());
+    ArtifactLink { job: NAMED, name, sha256, tenant }
+}
+
+/// The problem of a shelf.
+fn wrong(problem: ShelfError) -> Error {
+    let text = problem.to_string();
+    match problem {
+        ShelfError::Unknown => error::problem(Code::NotFound, text),
+        ShelfError::Offset(expected) => {
+            let expected = FieldError { path: "offset".to_owned(), message: expected.to_string() };
+            Box::new(Problem { errors: vec![expected], ..Problem::new(Code::Conflict, text) })
+        }
+        ShelfError::Checksum { .. } => error::problem(Code::Checksum, text),
+        ShelfError::Disk(failure) => error::port(&failure),
+    }
+}
+
+impl Handle {
+    fn shelf(&self) -> Result<Shelf, Error> {
+        let none = || error::problem(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
+        self.options().artifacts.clone().ok_or_else(none)
+    }
+
+    /// Does something with the files, on a thread that may block.
+    async fn on_shelf<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shelf) -> Result<T, ShelfError> + Send + 'static,
+    ) -> Result<T, Error> {
+        let shelf = self.shelf()?;
+        let done = tokio::task::spawn_blocking(move || work(&shelf)).await;
+        done.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?.map_err(wrong)
+    }
+
+    /// Writes records that are not the loop's.
+    async fn put(&self, records: Vec<Record>) -> Result<(), Error> {
+        let Status::Leading { epoch } = self.status() else { return Err(error::not_leader(None)) };
+        self.store().commit(epoch, vec![Turn::new(records)]).await.map_err(|wrong| error::port(&wrong))
+    }
+
+    async fn upload(&self, id: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Upload, Error> {
+        let found: Option<Upload> = self.store().get(id).await.map_err(|wrong| error::port(&wrong))?;
+        found.filter(|upload| sees(&upload.tenant)).ok_or_else(|| wrong(ShelfError::Unknown))
+    }
+
+    /// Begins an upload of a tenant, or says how far one is.
+    ///
+    /// # Errors
+    /// NotFound for an upload that is not the tenant's; Precondition where no artifacts are kept; and as of the store.
+    pub async fn begin_upload(&self, tenant: &TenantName, asked: Beginning) -> Result<Begun, Error> {
+        if let Some(id) = asked.upload {
+            let known = self.upload(&id, |owner| owner == tenant).await?;
+            self.goes_on(known).await?;
+            let upload = id.clone();
+            let committed = self.on_shelf(move |shelf| shelf.received(&id)).await?;
+            return Ok(Begun { upload, committed, stored: false });
+        }
+        // Content that this tenant has already need not be sent again; of others' it learns nothing.
+        let known = match &asked.sha256 {
+            Some(sha256) => self.held(sha256, tenant).await?,
+            None => None,
+        };
+        if known.is_none() {
+            self.shared.room.check_upload(asked.bytes)?;
+            self.counted().await?.admit(tenant, asked.bytes, self.artifact_limit(tenant))?;
+        }
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let upload = Upload {
+            id: id.clone(),
+            tenant: tenant.clone(),
+            received: 0,
+            total: asked.bytes,
+            expires_at: self.clock().wall().plus(UPLOADING),
+            name: asked.name,
+        };
+        // The document comes first: a file without one is what a crash has left.
+        self.put(vec![Record::put(&upload).map_err(|wrong| error::port(&wrong))?]).await?;
+        let begun = id.clone();
+        self.on_shelf(move |shelf| shelf.begin(&begun)).await?;
+        Ok(Begun { upload: id, committed: 0, stored: known.is_some() })
+    }
+
+    /// Adds a piece to an upload; gives how many bytes are stored then.
+    ///
+    /// # Errors
+    /// NotFound; Conflict when it does not begin where the stored bytes end; TooLarge beyond what was announced;
+    /// QuotaExceeded when its tenant has too much stored.
+    pub async fn add_to_upload(
+        &self,
+        sees: impl Fn(&TenantName) -> bool,
+        id: &str,
+        offset: u64,
+        bytes: bytes::Bytes,
+    ) -> Result<u64, Error> {
+        let upload = self.upload(id, sees).await?;
+        if offset.saturating_add(bytes.len() as u64) > upload.total {
+            let text = format!("{} bytes were announced; this piece goes beyond", upload.total);
+            return Err(error::problem(Code::TooLarge, text));
+        }
+        let (key, count) = (id.to_owned(), bytes.len() as u64);
+        self.shared.room.check_upload(count)?;
+        let mut shelved = self.counted().await?;
+        shelved.admit(&upload.tenant, count, self.artifact_limit(&upload.tenant))?;
+        let committed = self.on_shelf(move |shelf| shelf.append(&key, offset, &bytes)).await?;
+        shelved.grown(&upload, committed);
+        drop(shelved);
+        self.goes_on(upload).await?;
+        Ok(committed)
+    }
+
+    /// Somebody still sends an upload: the time it may rest begins anew.
+    async fn goes_on(&self, upload: Upload) -> Result<(), Error> {
+        let until = self.clock().wall().plus(UPLOADING);
+        if upload.expires_at.plus(RESTED) > until {
+            return Ok(());
+        }
+        let later = Upload { expires_at: until, ..upload };
+        self.put(vec![Record::put(&later).map_err(|wrong| error::port(&wrong))?]).await
+    }
+
+    /// Ends an upload: from then on the artifact is there.
+    ///
+    /// # Errors
+    /// NotFound; Conflict when bytes are missing; Checksum when the content is not what was announced.
+    pub async fn end_upload(
+        &self,
+        sees: impl Fn(&TenantName) -> bool,
+        id: &str,
+        sha256: &str,
+    ) -> Result<Artifact, Error> {
+        let upload = self.upload(id, sees).await?;
+        let mut shelved = self.counted().await?;
+        let key = id.to_owned();
+        let received = self.on_shelf(move |shelf| shelf.received(&key)).await?;
+        let known = self.held(sha256, &upload.tenant).await?;
+        let bytes = match known {
+            // All of it is here already.
+            Some(known) if received == 0 && known.bytes == upload.total => {
+                let key = id.to_owned();
+                self.on_shelf(move |shelf| shelf.discard(&key)).await?;
+                known.bytes
+            }
+            _ if received != upload.total => return Err(wrong(ShelfError::Offset(received))),
+            _ => {
+                let (key, sha256) = (id.to_owned(), sha256.to_owned());
+                let finished = self.on_shelf(move |shelf| shelf.finish(&key, &sha256)).await;
+                if finished.as_ref().is_err_and(|problem| problem.code == Code::Checksum) {
+                    // The file is gone, and with it the upload.
+                    self.put(vec![Record::Delete(Kind::Upload, upload.key())]).await?;
+                    shelved.left(&upload.id);
+                }
+                finished?
+            }
+        };
+        let new = self.keep(&upload, sha256, bytes).await?;
+        shelved.left(&upload.id);
+        if new {
+            shelved.kept(&upload.tenant, bytes);
+            self.options().metrics.transport.artifact_bytes.inc_by(bytes);
+        }
+        let (name, sha256) = (upload.name, sha256.to_owned());
+        Ok(Artifact { name, sha256, bytes, path: String::new() })
+    }
+
+    /// Writes down that an artifact is there, and whose. Whether its tenant did not have it before.
+    async fn keep(&self, upload: &Upload, sha256: &str, bytes: u64) -> Result<bool, Error> {
+        let port = |wrong: PortError| error::port(&wrong);
+        let before: Option<Stored> = self.store().get(sha256).await.map_err(port)?;
+        let mut tenants = before.map(|stored| stored.tenants).unwrap_or_default();
+        let new = tenants.insert(upload.tenant.clone());
+        // Until a job refers to it, its time runs.
+        let unreferenced_at = Some(self.clock().wall());
+        let stored = Stored { sha256: sha256.to_owned(), bytes, refs: 0, unreferenced_at, tenants };
+        let link = named(&upload.tenant, &upload.name, sha256);
+        let records = [Record::put(&stored), Record::put(&link)].into_iter().collect::<Result<Vec<_>, _>>();
+        let mut records = records.map_err(port)?;
+        records.push(Record::Delete(Kind::Upload, upload.key()));
+        self.put(records).await?;
+        Ok(new)
+    }
+
+    /// What a tenant has stored and is still there.
+    async fn held(&self, sha256: &str, tenant: &TenantName) -> Result<Option<Stored>, Error> {
+        let Some(stored) = self.known(sha256, |owner| owner == tenant).await? else { return Ok(None) };
+        let key = sha256.to_owned();
+        let there = self.on_shelf(move |shelf| Ok(shelf.read(&key)?)).await?;
+        Ok(there.map(|_| stored))
+    }
+
+    async fn known(&self, sha256: &str, sees: impl Fn(&TenantName) -> bool) -> Result<Option<Stored>, Error> {
+        let found: Option<Stored> = self.store().get(sha256).await.map_err(|wrong| error::port(&wrong))?;
+        Ok(found.filter(|stored| stored.tenants.iter().any(sees)))
+    }
+
+    /// The content of an artifact that the caller sees, with its length.
+    ///
+    /// # Errors
+    /// NotFound; and as of the store and the disk.
+    pub async fn artifact(
+        &self,
+        sees: impl Fn(&TenantName) -> bool,
+        sha256: &str,
+    ) -> Result<(std::fs::File, u64), Error> {
+        let shown: String = sha256.chars().take(64).collect();
+        let none = || error::not_found(format_args!("artifact {shown}"));
+        self.known(sha256, sees).await?.ok_or_else(none)?;
+        let sha256 = sha256.to_owned();
+        self.on_shelf(move |shelf| Ok(shelf.read(&sha256)?)).await?.ok_or_else(none)
+    }
+
+    /// Names the content of a job's inputs: those without a digest are the latest of their name.
+    ///
+    /// # Errors
+    /// InvalidSpec when there is no such artifact of the tenant.
+    pub async fn pin_inputs(&self, tenant: &TenantName, spec: &mut JobSpec, place: &str) -> Result<(), Error> {
+        for (number, input) in spec.artifacts_in.iter_mut().enumerate() {
+            let problem = |text: String| {
+                let path = if place.is_empty() { String::new() } else { format!("{place}.") };
+                let path = format!("{path}artifacts_in[{number}]");
+                Box::new(Problem::invalid(vec![FieldError { path, message: text }]))
+            };
+            if input.sha256.is_none() {
+                let key = named(tenant, &input.name, "").key();
+                let link: Option<ArtifactLink> = self.store().get(&key).await.map_err(|wrong| error::port(&wrong))?;
+                input.sha256 = link.map(|link| link.sha256);
+            }
+            let known = match &input.sha256 {
+                Some(sha256) => self.known(sha256, |owner| owner == tenant).await?,
+                None => None,
+            };
+            let none = || problem(format!("tenant `{tenant}` has no artifact `{}`; upload it first", input.name));
+            self.pin(known.ok_or_else(none)?).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps an artifact that nothing has referred to for a while: a job is about to.
+    async fn pin(&self, stored: Stored) -> Result<(), Error> {
+        let now = self.clock().wall();
+        let rests = |stored: &Stored| stored.unreferenced_at.is_some_and(|since| since.plus(PINNED) <= now);
+        if !rests(&stored) {
+            return Ok(());
+        }
+        let _alone = self.shared.uploads.lock().await;
+        let found: Option<Stored> = self.store().get(&stored.key()).await.map_err(|wrong| error::port(&wrong))?;
+        let gone = || error::not_found(format_args!("artifact {}", stored.sha256));
+        let found = found.ok_or_else(gone)?;
+        if !rests(&found) {
+            return Ok(());
+        }
+        let found = Stored { unreferenced_at: Some(now), ..found };
+        self.put(vec![Record::put(&found).map_err(|wrong| error::port(&wrong))?]).await
+    }
+}

@@ -1,0 +1,264 @@
+//! How long artifacts stay and how many a tenant may have, with a store in memory and files in a temporary folder.
+
+use std::time::Duration;
+
+use orlop_cloud::artifact::Shelf;
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{
+    ArtifactLink, Document as _, Documents as _, FleetStore as _, Kind, Record, Retention,
+};
+use orlop_core::testing::fleet_store::MemoryFleet;
+use orlop_scheduler::event::Quota;
+use serde_json::json;
+
+use super::super::tests::bed::{Bed, spec, tenant, until};
+use super::super::{Batch, Options, Status, Submission};
+use super::retain::Swept;
+use super::{Beginning, Code, Stored, named};
+
+const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+struct World {
+    bed: Bed,
+    shelf: Shelf,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = Shelf::open(folder.path()).unwrap();
+        let options = Options { artifacts: Some(shelf.clone()), ..Options::default() };
+        Self { bed: Bed::with(MemoryFleet::new(), options).await, shelf, _folder: folder }
+    }
+
+    async fn begin(&self, name: &str, bytes: u64) -> Result<String, super::Error> {
+        let asked = Beginning { name: name.to_owned(), bytes, sha256: None, attempt: None, upload: None };
+        Ok(self.bed.handle().begin_upload(&tenant(), asked).await?.upload)
+    }
+
+    async fn upload(&self, name: &str) {
+        let (handle, sees) = (self.bed.handle(), |_: &TenantName| true);
+        let id = self.begin(name, 5).await.unwrap();
+        handle.add_to_upload(sees, &id, 0, "hello".into()).await.unwrap();
+        handle.end_upload(sees, &id, HELLO).await.unwrap();
+    }
+
+    /// Submits a job with the artifact of a name as its input.
+    async fn refer(&self, name: &str) -> Result<JobId, super::Error> {
+        let mut spec = spec(&json!({ "artifacts_in": [{ "name": name, "path": "in" }] }));
+        self.bed.handle().pin_inputs(&tenant(), &mut spec, "").await?;
+        let jobs = vec![Submission::of(&spec, &tenant(), None).unwrap()];
+        Ok(self.bed.handle().submit(Batch { jobs, once: None }).await?.jobs[0])
+    }
+
+    /// Has a job end, and be as old as what is deleted.
+    async fn forget(&self, job: JobId) {
+        self.bed.handle().cancel(job, Vec::new()).await.unwrap();
+        self.bed.reaches(job, JobState::Cancelled).await;
+        let Status::Leading { epoch } = self.bed.handle().status() else { panic!("it leads") };
+        let now = self.bed.handle().clock().wall();
+        let policy = Retention { now, jobs_before: now.plus(DAY), audit_before: now, batch: 100 };
+        self.bed.store.retain(epoch, &policy).await.unwrap();
+    }
+
+    async fn walk(&self) -> Swept {
+        self.bed.handle().retain_artifacts(DAY).await.unwrap()
+    }
+
+    async fn stored(&self) -> Option<Stored> {
+        self.bed.store.get(HELLO).await.unwrap()
+    }
+
+    fn there(&self) -> bool {
+        self.shelf.read(HELLO).unwrap().is_some()
+    }
+
+    async fn name(&self) -> Option<ArtifactLink> {
+        self.bed.store.get(&named(&tenant(), "greeting", "").key()).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn s5_2_an_upload_is_given_up_when_it_rests_and_not_while_it_goes_on() {
+    let world = World::new().await;
+    let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
+    let id = world.begin("greeting", 5).await.unwrap();
+    for (offset, piece) in (0..).zip(["h", "e", "l", "l"]) {
+        world.bed.pass(20 * HOUR);
+        handle.add_to_upload(sees, &id, offset, piece.into()).await.unwrap();
+        assert_eq!(world.walk().await, Swept::default());
+    }
+    // Who asks how far it is goes on with it too.
+    world.bed.pass(20 * HOUR);
+    let name = "greeting".to_owned();
+    let asked = Beginning { name, bytes: 5, sha256: None, attempt: None, upload: Some(id.clone()) };
+    assert_eq!(handle.begin_upload(&tenant(), asked).await.unwrap().committed, 4);
+    world.bed.pass(20 * HOUR);
+    assert_eq!(world.walk().await, Swept::default());
+    world.bed.pass(4 * HOUR);
+    assert_eq!(world.walk().await, Swept { uploads: 1, ..Swept::default() });
+    assert_eq!(handle.add_to_upload(sees, &id, 4, "o".into()).await.unwrap_err().code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn s5_2_an_artifact_stays_a_day_after_the_last_job_that_refers_to_it() {
+    let world = World::new().await;
+    world.upload("greeting").await;
+    let job = world.refer("greeting").await.unwrap();
+    assert_eq!(world.walk().await, Swept::default());
+    assert_eq!(world.stored().await.unwrap().unreferenced_at, None, "a job refers to it");
+    world.bed.pass(30 * DAY);
+    assert_eq!(world.walk().await, Swept::default());
+    world.forget(job).await;
+    assert_eq!(world.walk().await, Swept { links: 1, ..Swept::default() }, "its day begins");
+    world.bed.pass(DAY - HOUR);
+    assert_eq!(world.walk().await, Swept::default());
+    assert!(world.there() && world.name().await.is_some());
+    world.bed.pass(HOUR);
+    assert_eq!(world.walk().await, Swept { artifacts: 1, bytes: 5, ..Swept::default() });
+    assert!(!world.there() && world.stored().await.is_none());
+    assert!(world.name().await.is_none(), "its name leads nowhere");
+    let refused = world.refer("greeting").await.unwrap_err();
+    assert_eq!(refused.code, Code::InvalidSpec, "{refused}");
+    // As new it is sent again.
+    world.upload("greeting").await;
+    assert!(world.there());
+}
+
+#[tokio::test]
+async fn s5_2_a_name_that_leads_elsewhere_by_now_stays() {
+    let world = World::new().await;
+    world.upload("greeting").await;
+    world.bed.pass(DAY);
+    let links = world.bed.handle().links().await.unwrap();
+    let other = named(&tenant(), "greeting", &"0".repeat(64));
+    world.bed.handle().put(vec![Record::put(&other).unwrap()]).await.unwrap();
+    let (now, mut swept) = (world.bed.handle().clock().wall(), Swept::default());
+    world.bed.handle().settle(HELLO, false, (now, DAY), &links, &mut swept).await.unwrap();
+    assert_eq!((swept.artifacts, world.name().await), (1, Some(other)));
+}
+
+#[tokio::test]
+async fn s5_2_what_is_stored_again_or_submitted_with_during_a_walk_stays() {
+    for again in [true, false] {
+        let world = World::new().await;
+        world.upload("greeting").await;
+        world.bed.pass(2 * DAY);
+        // What the walk has read is old when it comes to the artifact.
+        let links = world.bed.handle().links().await.unwrap();
+        if again {
+            world.upload("greeting").await;
+        } else {
+            world.refer("greeting").await.unwrap();
+        }
+        let (now, mut swept) = (world.bed.handle().clock().wall(), Swept::default());
+        world.bed.handle().settle(HELLO, false, (now, DAY), &links, &mut swept).await.unwrap();
+        assert_eq!((swept, world.there()), (Swept::default(), true), "again: {again}");
+        assert!(world.stored().await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn s5_2_what_a_crash_has_left_goes() {
+    let world = World::new().await;
+    world.upload("greeting").await;
+    // The file went, its document did not: it does not keep others from sending it.
+    world.shelf.remove(HELLO).unwrap();
+    assert_eq!(world.walk().await, Swept { orphans: 1, ..Swept::default() });
+    assert!(world.stored().await.is_none());
+    world.upload("greeting").await;
+    // The document went, its file did not; and the file of an upload without a document.
+    let handle = world.bed.handle();
+    handle.put(vec![Record::Delete(Kind::Artifact, HELLO.to_owned())]).await.unwrap();
+    world.shelf.begin("lost").unwrap();
+    assert_eq!(world.walk().await, Swept { orphans: 2, ..Swept::default() });
+    assert!(!world.there() && world.shelf.uploads().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn s5_2_an_upload_that_rests_is_given_up() {
+    let world = World::new().await;
+    let (handle, sees) = (world.bed.handle(), |_: &TenantName| true);
+    let id = world.begin("greeting", 5).await.unwrap();
+    handle.add_to_upload(sees, &id, 0, "hel".into()).await.unwrap();
+    world.bed.pass(DAY);
+    assert_eq!(world.walk().await, Swept { uploads: 1, ..Swept::default() });
+    assert_eq!(handle.add_to_upload(sees, &id, 3, "lo".into()).await.unwrap_err().code, Code::NotFound);
+    assert!(world.shelf.uploads().unwrap().is_empty());
+    assert_eq!(handle.artifact_bytes().await.unwrap().get(&tenant()), Some(&0));
+}
+
+#[tokio::test]
+async fn s5_2_a_server_without_artifacts_walks_nowhere() {
+    let bed = Bed::new().await;
+    assert_eq!(bed.handle().retain_artifacts(DAY).await.unwrap(), Swept::default());
+    assert!(bed.handle().artifact_bytes().await.unwrap().is_empty());
+}
+
+/// Gives the tenant limits.
+async fn limit(bed: &Bed, quota: Quota) {
+    bed.handle().set_tenant(tenant(), None, Some(quota.clone())).await.unwrap();
+    let handle = bed.handle();
+    // Pictures of the fleet are made now and then.
+    bed.pass(Duration::from_secs(1));
+    let known = async || handle.snapshot().tenants.get(&tenant()).is_some_and(|known| known.quota == quota);
+    until("the quota", async || known().await.then_some(())).await;
+}
+
+#[tokio::test]
+async fn s1_2_chunks_beyond_max_artifact_bytes_are_refused() {
+    let mut world = World::new().await;
+    limit(&world.bed, Quota { max_artifact_bytes: Some(12), ..Quota::default() }).await;
+    world.upload("greeting").await;
+    world.upload("other").await;
+    let sees = |_: &TenantName| true;
+    let used = async |world: &World| world.bed.handle().artifact_bytes().await.unwrap()[&tenant()];
+    assert_eq!(used(&world).await, 5, "the same content is stored once");
+    let refused = world.begin("large", 8).await.unwrap_err();
+    let quota = refused.quota.clone().unwrap();
+    assert_eq!(
+        (refused.code, quota.name.as_str(), quota.limit, quota.used),
+        (Code::QuotaExceeded, "max_artifact_bytes", 12, 13)
+    );
+    // Two that fit one by one do not fit together.
+    let (one, two) = (world.begin("one", 6).await.unwrap(), world.begin("two", 6).await.unwrap());
+    let handle = world.bed.handle();
+    assert_eq!(handle.add_to_upload(sees, &one, 0, "abcdef".into()).await.unwrap(), 6);
+    assert_eq!(handle.add_to_upload(sees, &two, 0, "ab".into()).await.unwrap_err().code, Code::QuotaExceeded);
+    // Of others nothing is taken.
+    let asked = Beginning { name: "x".into(), bytes: 100, sha256: None, attempt: None, upload: None };
+    handle.begin_upload(&"chemistry".parse().unwrap(), asked).await.unwrap();
+    // The next server counts the same.
+    world.bed.crash();
+    world.bed.start().await;
+    assert_eq!(used(&world).await, 11);
+    // What is not what was announced is gone, and counts no more.
+    let handle = world.bed.handle();
+    assert_eq!(handle.end_upload(sees, &one, HELLO).await.unwrap_err().code, Code::Checksum);
+    assert_eq!(used(&world).await, 5);
+    handle.add_to_upload(sees, &two, 0, "ab".into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn s1_2_the_log_of_a_job_is_no_longer_than_its_tenant_may_have_it() {
+    let bed = Bed::new().await;
+    limit(&bed, Quota { max_log_bytes_per_job: Some(4096), ..Quota::default() }).await;
+    let mut spec = spec(&json!({ "log": { "limit": "1Mi", "on_full": "fail" } }));
+    bed.handle().complete(&tenant(), &mut spec);
+    assert_eq!(spec.log.limit, 4096);
+    spec.log.limit = 100;
+    bed.handle().complete(&tenant(), &mut spec);
+    assert_eq!(spec.log.limit, 100, "less is fine");
+}
+
+#[test]
+fn digests_are_compared_by_their_numbers() {
+    let stored = |sha256: &str| super::retain::number(sha256);
+    assert_ne!(stored(HELLO), stored(&HELLO.replace('2', "3")));
+    assert_eq!(stored("short"), None);
+    assert_eq!(stored(&"x".repeat(64)), None);
+}

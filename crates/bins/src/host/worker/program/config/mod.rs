@@ -1,0 +1,389 @@
+//! The configuration of `orlop-worker`: from a file, variables `ORLOP_WORKER_*` and flags, in rising precedence. Owns
+//! names, defaults and what is wrong with a value; secrets stand in files of their own and are never shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use orlop_cloud::runtime::worker::process::Enforce;
+use orlop_core::id::{TenantName, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use crate::host::layers::{LayerError, Layers};
+use crate::host::worker::machine::Offer;
+use crate::host::worker::{AgentOptions, Containers};
+use crate::telemetry::trace::ExportPlan;
+use crate::wire::grpc::Endpoint;
+use crate::wire::identity::JoinToken;
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConfigError {
+    /// The command line.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
+    /// A file.
+    #[error("`{0}` cannot be read: {1}")]
+    File(PathBuf, #[source] io::Error),
+    /// The text of a file.
+    #[error("`{0}`: {1}")]
+    Text(PathBuf, String),
+    /// A key, or a value of another kind.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// A value.
+    #[error("{0}: {1}")]
+    Value(&'static str, String),
+}
+
+/// The section that all settings are of.
+const SECTION: &str = "worker";
+/// The variable that names the file.
+const PLACE: &str = "ORLOP_WORKER_CONFIG";
+
+/// Works for an Orlop scheduler: runs its jobs on this machine.
+#[derive(Parser, Debug)]
+#[command(
+    name = "orlop-worker",
+    version,
+    after_help = "Examples:
+  orlop-worker --server http://127.0.0.1:7071 --state /var/lib/orlop-worker
+  orlop-worker --server https://scheduler:7071 --join-token-file /run/token --label zone=a
+
+Every setting is also a key of the file and a variable ORLOP_WORKER_<KEY>, in rising precedence file, variable, flag;
+--print-config shows them all. SIGTERM drains, a second signal or SIGINT cancels what runs."
+)]
+struct Flags {
+    /// File with these settings in YAML: names without dashes before, `_` for `-`; else the variable ORLOP_WORKER_CONFIG
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Address of a server; repeat it for more
+    #[arg(long = "server", value_delimiter = ',')]
+    servers: Vec<String>,
+    /// File with the join token
+    #[arg(long)]
+    join_token_file: Option<PathBuf>,
+    /// State directory
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// The worker's id
+    #[arg(long)]
+    id: Option<String>,
+    /// Millicores to offer; default: all CPUs
+    #[arg(long)]
+    cpu_m: Option<u64>,
+    /// Bytes of memory to offer; default: all but 5 %, at least 256 Mi
+    #[arg(long)]
+    memory_bytes: Option<u64>,
+    /// Attempts at once; default: four for each CPU
+    #[arg(long)]
+    max_jobs: Option<u32>,
+    /// A label, as key=value; repeat it for more
+    #[arg(long = "label", value_delimiter = ',')]
+    labels: Vec<String>,
+    /// A tenant whose jobs are taken; repeat it for more; default: everybody's
+    #[arg(long = "tenant", value_delimiter = ',')]
+    tenants: Vec<String>,
+    /// Take no jobs that run as processes
+    #[arg(long)]
+    no_processes: bool,
+    /// Take no jobs that run as containers
+    #[arg(long)]
+    no_containers: bool,
+    /// Address of the container engine; default: as the docker command finds it
+    #[arg(long)]
+    docker_host: Option<String>,
+    /// The network containers are in, one of the engine's; default: the engine's default
+    #[arg(long)]
+    network: Option<String>,
+    /// A capability that containers keep; repeat it for more; all others are dropped
+    #[arg(long = "keep-capability", value_delimiter = ',')]
+    keep_capabilities: Vec<String>,
+    /// How many directories of attempts that failed stay; default: none
+    #[arg(long)]
+    keep_failed: Option<usize>,
+    /// How many days claims of flows stay that no step has used; default: 30
+    #[arg(long)]
+    keep_claims_days: Option<u64>,
+    /// A named counter to offer, such as licences, as name=count; repeat it for more
+    #[arg(long = "extra", value_delimiter = ',')]
+    extras: Vec<String>,
+    /// Free bytes of the state directory below which no work is taken; default: 1 Gi
+    #[arg(long)]
+    min_free: Option<u64>,
+    /// Whether limits are enforced by control groups
+    #[arg(long, value_enum)]
+    enforce: Option<Limits>,
+    /// Control group below which those of attempts are made; default: the program's own, if it was delegated
+    #[arg(long)]
+    cgroup: Option<PathBuf>,
+    /// Bytes of output kept while the server does not take them
+    #[arg(long)]
+    spool_logs: Option<u64>,
+    /// Results survive the host, not only this program
+    #[arg(long)]
+    spool_fsync: bool,
+    /// Seconds to wait for attempts when told to end
+    #[arg(long)]
+    drain_seconds: Option<u64>,
+    /// Address of the gRPC port of an OpenTelemetry collector that spans of attempts go to; default: nowhere
+    #[arg(long)]
+    trace_endpoint: Option<String>,
+    /// File with the certificate of the collector's authority, for https
+    #[arg(long)]
+    trace_ca_file: Option<PathBuf>,
+    /// Write the log as JSON lines
+    #[arg(long)]
+    json_log: bool,
+    /// Show the settings that are in effect, and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Whether limits are enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Limits {
+    /// As far as this machine lets this program
+    #[default]
+    Auto,
+    /// All of them, or nothing runs
+    Require,
+    /// None
+    Off,
+}
+
+/// The settings in effect: names in files, and in variables in capitals behind `ORLOP_WORKER_`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Config {
+    server: Vec<String>,
+    join_token_file: Option<PathBuf>,
+    pub(super) state: PathBuf,
+    id: Option<String>,
+    cpu_m: Option<u64>,
+    memory_bytes: Option<u64>,
+    max_jobs: Option<u32>,
+    labels: BTreeMap<String, String>,
+    tenants: Vec<String>,
+    extras: BTreeMap<String, Count>,
+    no_processes: bool,
+    no_containers: bool,
+    docker_host: Option<String>,
+    network: Option<String>,
+    keep_capabilities: Vec<String>,
+    keep_failed: usize,
+    keep_claims_days: u64,
+    min_free: u64,
+    enforce: Limits,
+    cgroup: Option<PathBuf>,
+    spool_logs: u64,
+    spool_fsync: bool,
+    drain_seconds: u64,
+    trace_endpoint: Option<String>,
+    trace_ca_file: Option<PathBuf>,
+    pub(super) json_log: bool,
+    #[serde(skip)]
+    pub(super) print: bool,
+}
+
+/// How many there are of something, as a number or as the text of one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Count {
+    Number(u64),
+    Text(String),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let (options, days) = (AgentOptions::new("/var/lib/orlop-worker"), 86_400);
+        Self {
+            server: Vec::new(),
+            join_token_file: None,
+            id: None,
+            cpu_m: None,
+            memory_bytes: None,
+            max_jobs: None,
+            labels: BTreeMap::new(),
+            tenants: Vec::new(),
+            extras: BTreeMap::new(),
+            no_processes: false,
+            no_containers: false,
+            docker_host: None,
+            network: None,
+            keep_capabilities: Vec::new(),
+            keep_failed: options.keep_failed,
+            keep_claims_days: options.claims.as_secs() / days,
+            min_free: options.min_free,
+            enforce: Limits::default(),
+            cgroup: None,
+            spool_logs: options.spool_logs,
+            spool_fsync: options.spool_fsync,
+            drain_seconds: options.drain.as_secs(),
+            trace_endpoint: None,
+            trace_ca_file: None,
+            json_log: false,
+            print: false,
+            state: options.state,
+        }
+    }
+}
+
+/// Reads all of it.
+pub(super) fn read(
+    args: impl IntoIterator<Item = OsString>,
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Config, ConfigError> {
+    let flags = Flags::try_parse_from(args)?;
+    let (place, variables): (Vec<_>, Vec<_>) = variables.partition(|(name, _)| name == PLACE);
+    let defaults =
+        serde_json::to_value(Config::default()).map_err(|error| ConfigError::Value(SECTION, error.to_string()))?;
+    let mut layers = Layers::new(serde_json::json!({ SECTION: defaults }));
+    if let Some(path) = flags.config.clone().or_else(|| place.into_iter().next().map(|(_, path)| PathBuf::from(path))) {
+        let text = fs::read_to_string(&path).map_err(|error| ConfigError::File(path.clone(), error))?;
+        layers.file_of(SECTION, &path.display().to_string(), &text)?;
+    }
+    layers.environment(variables.into_iter())?;
+    let mut all = layers.value();
+    let settings = all.get_mut(SECTION).map(serde_json::Value::take).unwrap_or_default();
+    let mut config: Config =
+        serde_json::from_value(settings).map_err(|error| ConfigError::Value(SECTION, error.to_string()))?;
+    flags.put_on(&mut config)?;
+    Ok(config)
+}
+
+/// A flag as `key=value`.
+fn pair<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), ConfigError> {
+    text.split_once('=').ok_or_else(|| ConfigError::Value(flag, format!("`{text}` is not key=value")))
+}
+
+/// Takes the place of what is there, if it was given.
+fn put<T>(given: Option<T>, place: &mut T) {
+    if let Some(given) = given {
+        *place = given;
+    }
+}
+
+impl Flags {
+    /// Puts the flags on top. Labels and counters are added to those that are there.
+    fn put_on(self, config: &mut Config) -> Result<(), ConfigError> {
+        let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
+        for label in &self.labels {
+            let (key, value) = pair("label", label)?;
+            config.labels.insert(key.to_owned(), value.to_owned());
+        }
+        for extra in &self.extras {
+            let (key, value) = pair("extra", extra)?;
+            config.extras.insert(key.to_owned(), Count::Text(value.to_owned()));
+        }
+        put(some(self.servers), &mut config.server);
+        put(some(self.tenants), &mut config.tenants);
+        put(some(self.keep_capabilities), &mut config.keep_capabilities);
+        put(self.state, &mut config.state);
+        put(self.keep_failed, &mut config.keep_failed);
+        put(self.keep_claims_days, &mut config.keep_claims_days);
+        put(self.min_free, &mut config.min_free);
+        put(self.enforce, &mut config.enforce);
+        put(self.spool_logs, &mut config.spool_logs);
+        put(self.drain_seconds, &mut config.drain_seconds);
+        put(self.join_token_file.map(Some), &mut config.join_token_file);
+        put(self.id.map(Some), &mut config.id);
+        put(self.cpu_m.map(Some), &mut config.cpu_m);
+        put(self.memory_bytes.map(Some), &mut config.memory_bytes);
+        put(self.max_jobs.map(Some), &mut config.max_jobs);
+        put(self.docker_host.map(Some), &mut config.docker_host);
+        put(self.network.map(Some), &mut config.network);
+        put(self.cgroup.map(Some), &mut config.cgroup);
+        put(self.trace_endpoint.map(Some), &mut config.trace_endpoint);
+        put(self.trace_ca_file.map(Some), &mut config.trace_ca_file);
+        config.no_processes |= self.no_processes;
+        config.no_containers |= self.no_containers;
+        config.spool_fsync |= self.spool_fsync;
+        config.json_log |= self.json_log;
+        config.print = self.print_config;
+        Ok(())
+    }
+}
+
+impl Config {
+    /// The settings as a file would have them. Secrets stand in files, of which only the paths are settings.
+    pub(super) fn masked(&self) -> String {
+        serde_saphyr::to_string(self).unwrap_or_else(|error| format!("# {error}\n"))
+    }
+
+    pub(super) fn servers(&self) -> Result<Vec<Endpoint>, ConfigError> {
+        let one = |text: &String| text.parse().map_err(|error| ConfigError::Value("server", format!("{error}")));
+        self.server.iter().map(one).collect()
+    }
+
+    pub(super) fn token(&self) -> Result<Option<JoinToken>, ConfigError> {
+        let Some(path) = &self.join_token_file else { return Ok(None) };
+        let text = fs::read_to_string(path).map_err(|error| ConfigError::File(path.clone(), error))?;
+        let token = text.trim().parse().map_err(|error| ConfigError::Text(path.clone(), format!("{error}")))?;
+        Ok(Some(token))
+    }
+
+    /// Where spans go; none = nowhere. Which traces are kept the server decides.
+    pub(super) fn traces(&self) -> Option<ExportPlan> {
+        let endpoint = self.trace_endpoint.clone().filter(|endpoint| !endpoint.is_empty())?;
+        let instance = self.id.clone().unwrap_or_default();
+        let authority = self.trace_ca_file.clone();
+        Some(ExportPlan { endpoint, authority, ratio: 0.0, service: "orlop-worker", instance })
+    }
+
+    pub(super) fn options(&self) -> Result<AgentOptions, ConfigError> {
+        let wrong = |what| move |error: orlop_core::id::IdError| ConfigError::Value(what, error.to_string());
+        let worker = self.id.clone().map(WorkerId::new).transpose().map_err(wrong("id"))?;
+        let tenants: Result<BTreeSet<_>, _> = self.tenants.iter().cloned().map(TenantName::new).collect();
+        let extras: Result<BTreeMap<_, _>, _> = self.extras.iter().map(|(name, count)| count_of(name, count)).collect();
+        let offer = Offer {
+            cpu_m: self.cpu_m,
+            memory_bytes: self.memory_bytes,
+            max_jobs: self.max_jobs,
+            labels: self.labels.clone(),
+            extras: extras?,
+            tenants: tenants.map_err(wrong("tenant"))?,
+            ..Offer::default()
+        };
+        Ok(AgentOptions {
+            worker,
+            offer,
+            processes: !self.no_processes,
+            containers: (!self.no_containers).then(|| Containers {
+                address: self.docker_host.clone(),
+                network: self.network.clone(),
+                capabilities: self.keep_capabilities.clone(),
+            }),
+            keep_failed: self.keep_failed,
+            claims: Duration::from_secs(self.keep_claims_days.saturating_mul(86_400)),
+            min_free: self.min_free,
+            enforce: match self.enforce {
+                Limits::Auto => Enforce::Auto,
+                Limits::Require => Enforce::Require,
+                Limits::Off => Enforce::Off,
+            },
+            cgroup: self.cgroup.clone(),
+            drain: Duration::from_secs(self.drain_seconds),
+            spool_logs: self.spool_logs,
+            spool_fsync: self.spool_fsync,
+            ..AgentOptions::new(&self.state)
+        })
+    }
+}
+
+fn count_of(name: &str, count: &Count) -> Result<(String, u64), ConfigError> {
+    let read = match count {
+        Count::Number(number) => Some(*number),
+        Count::Text(text) => text.trim().parse().ok(),
+    };
+    let none = || ConfigError::Value("extra", format!("`{name}` has no count; write {name}=3"));
+    Ok((name.to_owned(), read.ok_or_else(none)?))
+}
+
+#[cfg(test)]
+mod tests;

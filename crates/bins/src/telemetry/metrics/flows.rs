@@ -1,0 +1,153 @@
+//! Metrics of flows that the server drives. No label names a flow, a step, a job or a person.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::group::{Group, OWN};
+use super::series::Series;
+
+/// Seconds from 1 s to 24 h: what flows and steps take.
+fn hours() -> Histogram {
+    Histogram::new([1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 10_800.0, 21_600.0, 43_200.0, 86_400.0])
+}
+
+/// Seconds from 1 s to 10 min: what a retry waits.
+fn minutes() -> Histogram {
+    Histogram::new([1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0])
+}
+
+/// Seconds from 1 ms to 60 s: what a step that may run waits.
+fn waits() -> Histogram {
+    Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0])
+}
+
+/// Seconds from 1 ms to 1 s: what a plan takes.
+fn instants() -> Histogram {
+    Histogram::new([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
+}
+
+/// Seconds from 1 min to 24 h: what people take.
+fn people() -> Histogram {
+    Histogram::new([60.0, 300.0, 900.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_200.0, 86_400.0])
+}
+
+/// What happens to flows, and how they stand.
+#[derive(Debug)]
+pub struct FlowMetrics {
+    /// Flows that are driven, by `phase`.
+    pub flows: Series<Gauge, 1>,
+    /// Their steps, by `phase`.
+    pub steps: Series<Gauge, 1>,
+    /// Steps that wait for a slot or a worker.
+    pub ready: Gauge,
+    /// Attempts that are under way.
+    pub live_attempts: Gauge,
+    /// Steps that wait for a decision.
+    pub approvals_pending: Gauge,
+    /// Changes of flows, `from` a phase `to` another.
+    pub transitions: Series<Counter, 2>,
+    /// Changes of steps, `from` a phase `to` another.
+    pub step_transitions: Series<Counter, 2>,
+    /// Flows that have ended, by `outcome` and `reason`.
+    pub finished: Series<Counter, 2>,
+    /// Seconds from start to end, by `outcome` and `reason`.
+    pub duration: Series<Histogram, 2>,
+    /// Seconds an attempt took, by `result`: success, failure or timeout.
+    pub step_duration: Series<Histogram, 1>,
+    /// Seconds from the end of the last step it depends on until its attempt was accepted.
+    pub step_start_latency: Histogram,
+    /// Seconds that planning a flow took.
+    pub plan_duration: Histogram,
+    /// Attempts that failed, by `reason`.
+    pub step_errors: Series<Counter, 1>,
+    /// Attempts that were repeated.
+    pub step_retries: Counter,
+    /// Seconds a retry waited.
+    pub retry_backoff: Histogram,
+    /// Seconds from the question to the decision.
+    pub approval_latency: Histogram,
+    /// What took too long, by `type`: step, flow or approval.
+    pub timeouts: Series<Counter, 1>,
+}
+
+const UNDER_WAY: &str = "Attempts of steps that are under way";
+
+/// How long steps that may run wait, and planning takes.
+fn latencies(group: &mut Group) -> (Histogram, Histogram) {
+    let wait = "Seconds from the end of the last step a step depends on until its first attempt was accepted";
+    let latency = group.single("orlop_step_start_latency_seconds", wait, waits());
+    (latency, group.single("orlop_plan_duration_seconds", "Seconds that planning flows took", instants()))
+}
+
+impl FlowMetrics {
+    pub(super) fn new(group: &mut Group) -> Self {
+        let (step_start_latency, plan_duration) = latencies(group);
+        let (phase, change, end) = (["phase"], ["from", "to"], ["outcome", "reason"]);
+        Self {
+            flows: group.series("orlop_flows", "Flows that have not ended, by phase", (phase, OWN), Gauge::default),
+            steps: group.series(
+                "orlop_steps",
+                "Steps of flows that have not ended, by phase",
+                (phase, OWN),
+                Gauge::default,
+            ),
+            ready: group.single("orlop_ready_steps", "Steps that wait for a slot or a worker", Gauge::default()),
+            live_attempts: group.single("orlop_live_attempts", UNDER_WAY, Gauge::default()),
+            approvals_pending: group.single(
+                "orlop_approvals_pending",
+                "Steps that wait for a decision",
+                Gauge::default(),
+            ),
+            transitions: group.series(
+                "orlop_flow_phase_transitions",
+                "Changes of the phase of flows",
+                (change, OWN),
+                Counter::default,
+            ),
+            step_transitions: group.series(
+                "orlop_step_phase_transitions",
+                "Changes of the phase of steps",
+                (change, OWN),
+                Counter::default,
+            ),
+            finished: group.series("orlop_flows_finished", "Flows that have ended", (end, OWN), Counter::default),
+            duration: group.series(
+                "orlop_flow_duration_seconds",
+                "Seconds from start to end of flows",
+                (end, OWN),
+                hours,
+            ),
+            step_duration: group.series(
+                "orlop_step_duration_seconds",
+                "Seconds that attempts of steps took",
+                (["result"], OWN),
+                hours,
+            ),
+            step_start_latency,
+            plan_duration,
+            step_errors: group.series(
+                "orlop_step_errors",
+                "Attempts of steps that failed",
+                (["reason"], OWN),
+                Counter::default,
+            ),
+            step_retries: group.single(
+                "orlop_step_retries",
+                "Attempts of steps that were repeated",
+                Counter::default(),
+            ),
+            retry_backoff: group.single(
+                "orlop_step_retry_backoff_seconds",
+                "Seconds that retries of steps waited",
+                minutes(),
+            ),
+            approval_latency: group.single(
+                "orlop_approval_latency_seconds",
+                "Seconds from the question to the decision",
+                people(),
+            ),
+            timeouts: group.series("orlop_timeouts", "What took too long", (["type"], OWN), Counter::default),
+        }
+    }
+}

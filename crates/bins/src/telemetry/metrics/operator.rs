@@ -1,0 +1,196 @@
+//! The metrics of an operator (flow contract, section 5.2; operator contract, chapter 6): one value that its controllers
+//! share. No label names a flow, a step, a Job or a person.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use super::FlowMetrics;
+use super::group::{Described, Group, Kind, OWN, short};
+use super::process;
+use super::series::Series;
+
+/// Seconds from 5 ms to 10 s: what a pass takes.
+fn passes() -> Histogram {
+    Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
+}
+
+/// Seconds from 1 µs to 65 ms: what the engine takes.
+fn applies() -> Histogram {
+    Histogram::new([0.000_001, 0.000_004, 0.000_016, 0.000_064, 0.000_256, 0.001, 0.004, 0.016, 0.065])
+}
+
+/// Bytes from 1 KiB to 1 MiB.
+fn sizes() -> Histogram {
+    Histogram::new([1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 524_288.0, 1_048_576.0])
+}
+
+/// What the loops of controllers do.
+#[derive(Debug)]
+pub struct ControllerMetrics {
+    /// Passes, by `controller` and `result`.
+    pub passes: Series<Counter, 2>,
+    /// Seconds of a pass, by `controller`.
+    pub duration: Series<Histogram, 1>,
+    /// What had no success, by `controller` and `class`.
+    pub errors: Series<Counter, 2>,
+    /// Objects that could be looked at now, by `controller`.
+    pub depth: Series<Gauge, 1>,
+    /// Watches that were begun again, by `kind`.
+    pub watch_restarts: Series<Counter, 1>,
+    /// 1 while this process leads, else 0.
+    pub leader: Gauge,
+    /// What the engine was told, by `event`.
+    pub events: Series<Counter, 1>,
+    /// Seconds the engine took.
+    pub apply: Histogram,
+    /// Results of attempts that were not the current ones.
+    pub fenced: Counter,
+    /// Writes of statuses of flows, by `level` and `result`.
+    pub status_writes: Series<Counter, 2>,
+    /// Seconds of a write of a status.
+    pub status_duration: Histogram,
+    /// Sizes of statuses.
+    pub status_bytes: Histogram,
+}
+
+impl ControllerMetrics {
+    fn new(group: &mut Group) -> Self {
+        let of = ["controller"];
+        Self {
+            passes: group.series(
+                "orlop_reconcile",
+                "Passes of controllers",
+                (["controller", "result"], OWN),
+                Counter::default,
+            ),
+            duration: group.series("orlop_reconcile_duration_seconds", "Seconds of a pass", (of, OWN), passes),
+            errors: group.series(
+                "orlop_reconcile_errors",
+                "What passes needed and did not get",
+                (["controller", "class"], OWN),
+                Counter::default,
+            ),
+            depth: group.series("orlop_workqueue_depth", "Objects that wait for a pass", (of, OWN), Gauge::default),
+            watch_restarts: group.series(
+                "orlop_watch_restarts",
+                "Watches that were begun again",
+                (["kind"], OWN),
+                Counter::default,
+            ),
+            leader: group.single("orlop_leader", "1 while this process leads", Gauge::default()),
+            events: group.series("orlop_engine_events", "What the engine was told", (["event"], OWN), Counter::default),
+            apply: group.single("orlop_engine_apply_seconds", "Seconds the engine took", applies()),
+            fenced: group.single(
+                "orlop_fenced_results",
+                "Results of attempts that were not the current ones",
+                Counter::default(),
+            ),
+            status_writes: group.series(
+                "orlop_status_writes",
+                "Writes of statuses of flows",
+                (["level", "result"], OWN),
+                Counter::default,
+            ),
+            status_duration: group.single(
+                "orlop_status_write_duration_seconds",
+                "Seconds of a write of a status",
+                short(),
+            ),
+            status_bytes: group.single("orlop_status_bytes", "Sizes of statuses", sizes()),
+        }
+    }
+}
+
+/// What is asked of the API server.
+#[derive(Debug)]
+pub struct KubeMetrics {
+    /// Requests, by `verb`, `resource` and `code`.
+    pub requests: Series<Counter, 3>,
+    /// Seconds to the head of the answer, by `verb`, `resource` and `code`.
+    pub duration: Series<Histogram, 3>,
+    /// Requests that change something, by `controller`, `kind` and `verb`.
+    pub writes: Series<Counter, 3>,
+}
+
+impl KubeMetrics {
+    fn new(group: &mut Group) -> Self {
+        let labels = ["verb", "resource", "code"];
+        Self {
+            requests: group.series(
+                "orlop_kube_requests",
+                "Requests to the API server",
+                (labels, OWN),
+                Counter::default,
+            ),
+            duration: group.series(
+                "orlop_kube_request_duration_seconds",
+                "Seconds to the head of an answer of the API server",
+                (labels, OWN),
+                short,
+            ),
+            writes: group.series(
+                "orlop_api_writes",
+                "Requests to the API server that change something",
+                (["controller", "kind", "verb"], OWN),
+                Counter::default,
+            ),
+        }
+    }
+}
+
+/// All metrics of one operator.
+#[derive(Debug)]
+pub struct OperatorMetrics {
+    /// Flows and their steps.
+    pub flows: FlowMetrics,
+    /// Passes, watches, the engine, statuses.
+    pub controllers: ControllerMetrics,
+    /// Requests to the API server.
+    pub kube: KubeMetrics,
+    registry: Registry,
+    names: BTreeMap<String, Described>,
+}
+
+impl Default for OperatorMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl OperatorMetrics {
+    /// The metrics of an operator, all at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut group = Group::default();
+        let flows = FlowMetrics::new(&mut group);
+        let controllers = ControllerMetrics::new(&mut group);
+        let kube = KubeMetrics::new(&mut group);
+        group.note("orlop_build_info", Kind::Gauge, &["version"]);
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        group.registry.register("orlop_build", "Version of the program", build);
+        process::register(&mut group);
+        Self { flows, controllers, kube, registry: group.registry, names: group.names }
+    }
+
+    /// The names that an answer of `/metrics` can hold, each with its kind and labels.
+    #[must_use]
+    pub fn names(&self) -> &BTreeMap<String, Described> {
+        &self.names
+    }
+
+    /// The text form that Prometheus reads (OpenMetrics 1.0).
+    ///
+    /// # Errors
+    /// None of its own; that of the writer.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut out = String::new();
+        prometheus_client::encoding::text::encode(&mut out, &self.registry)?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,133 @@
+//! The server is killed at full load, many times: no submit or result that was acknowledged is missing, none is accepted
+//! twice. Owns the load and the reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::super::programs::{Programs, Scheduler, ask, until};
+
+/// How often the server is killed where nobody says, and in a long run.
+const KILLS: u32 = 8;
+const MANY: u32 = 100;
+/// Jobs in one submit.
+const BATCH: usize = 25;
+/// So many jobs wait at most: the load is full, and the test ends.
+const WAITING: u64 = 600;
+
+/// Submits under keys of its own, each until it is acknowledged, until told to stop. Gives the ids by key.
+fn submit(server: &str, who: &str, job: &Value, stop: &AtomicBool) -> BTreeMap<String, Vec<String>> {
+    let body = json!({ "jobs": vec![job; BATCH] }).to_string();
+    let mut acknowledged = BTreeMap::new();
+    while !stop.load(Ordering::SeqCst) {
+        let stats = super::super::programs::json(server, "/stats");
+        if stats.is_none_or(|stats| stats["jobs"].as_u64().is_none_or(|jobs| jobs > WAITING)) {
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        }
+        let key = format!("{who}-{}", acknowledged.len());
+        let ids = until("an acknowledgement", || again(server, &key, &body));
+        acknowledged.insert(key, ids);
+    }
+    acknowledged
+}
+
+/// One try of a submit.
+fn again(server: &str, key: &str, body: &str) -> Option<Vec<String>> {
+    let (status, answer) = ask(server, "POST", "/jobs", &format!("Idempotency-Key: {key}\r\n"), body)?;
+    if status != 202 {
+        assert!(matches!(status, 503 | 429 | 409), "{status}: {answer}");
+        return None;
+    }
+    let answer: Value = serde_json::from_str(&answer).ok()?;
+    let ids = answer["ids"].as_array().expect("ids").iter().map(|id| id.as_str().expect("an id").to_owned());
+    Some(ids.collect())
+}
+
+/// Numbers that look random and are the same in every run.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// What the store says of all jobs, and what the jobs wrote: each ended well, once.
+fn reckon(programs: &Programs, acknowledged: &BTreeSet<String>, ran: &str) {
+    let store = rusqlite::Connection::open(programs.path("orlop-fleet.db")).expect("the store is there");
+    let number = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("an answer");
+    let jobs = number("SELECT count(*) FROM jobs");
+    assert_eq!(jobs, acknowledged.len() as i64, "one job for each that was acknowledged");
+    assert_eq!(number("SELECT count(*) FROM jobs WHERE state = 'Completed'"), jobs);
+    let finals = "SELECT count(*) FROM jobs WHERE 1 = \
+                  (SELECT count(*) FROM attempts WHERE job_id = jobs.id AND final = 1 AND state = 'Succeeded')";
+    assert_eq!(number(finals), jobs, "each has one result that counts");
+    let live = "SELECT count(*) FROM attempts WHERE state IN ('Assigned', 'Accepted', 'Running', 'Suspect')";
+    assert_eq!(number(live), 0, "nothing is left over");
+    let mut times: BTreeMap<&str, u32> = BTreeMap::new();
+    ran.lines().for_each(|line| *times.entry(line).or_default() += 1);
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    assert_eq!(twice, [], "nothing ran twice: the workers were there all the time");
+    // Every result that was accepted is of work that was done: the other half of the jobs do nothing.
+    assert_eq!(times.len() * 2, acknowledged.len(), "{} ran", times.len());
+}
+
+#[test]
+fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
+    let given = std::env::var("ORLOP_TEST_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
+    let usual = if std::env::var_os("ORLOP_TEST_LONG").is_some() { MANY } else { KILLS };
+    let kills: u32 = given.unwrap_or(usual);
+    let programs = Programs::new();
+    // Nothing is given up for lost meanwhile: whatever runs twice would be a mistake.
+    let args = ["--scheduler-reassign-after=120s", "--log-level=warn"];
+    let mut server: Scheduler = programs.scheduler("s1", &args);
+    let workers = ["w1", "w2"].map(|name| {
+        programs.worker(name, &[&server.grpc], &["--cpu-m", "2000", "--max-jobs", "16", "--memory-bytes", "4000000000"])
+    });
+    let ran = programs.path("ran");
+    let small = json!({ "cpu_m": 1, "memory_bytes": 1 << 20 });
+    let script = format!("echo $ORLOP_JOB_ID >> {}", ran.display());
+    let works = json!({ "runtime": "process", "command": ["sh", "-c", script], "resources": small });
+    let nothing = json!({ "runtime": "noop", "resources": small });
+    let (rest, stop) = (server.rest.clone(), AtomicBool::new(false));
+    let began = Instant::now();
+    let acknowledged = std::thread::scope(|threads| {
+        let one = threads.spawn(|| submit(&rest, "works", &works, &stop));
+        let two = threads.spawn(|| submit(&rest, "nothing", &nothing, &stop));
+        let mut seed = 7;
+        for _ in 0..kills {
+            std::thread::sleep(Duration::from_millis(30 + random(&mut seed) % 700));
+            server.process.kill();
+            server = programs.scheduler_again("s1", &server, &args);
+        }
+        stop.store(true, Ordering::SeqCst);
+        let mut all = one.join().expect("it submits");
+        let two = two.join().expect("it submits");
+        // As many of one kind as of the other, so that they can be told by their number.
+        let most = all.len().max(two.len());
+        all.extend(two);
+        for (who, job) in [("works", &works), ("nothing", &nothing)] {
+            let body = json!({ "jobs": vec![job; BATCH] }).to_string();
+            for number in 0..most {
+                let key = format!("{who}-{number}");
+                let ids = until("an acknowledgement", || again(&rest, &key, &body));
+                let known = all.entry(key).or_insert_with(|| ids.clone());
+                assert_eq!(*known, ids, "the answer to a key is the same for ever");
+            }
+        }
+        all
+    });
+    until("the ends of all jobs", || (super::super::programs::json(&rest, "/stats")?["jobs"] == 0).then_some(()));
+    let ids: BTreeSet<String> = acknowledged.values().flatten().cloned().collect();
+    println!("{kills} kills, {} jobs, {:.0?}", ids.len(), began.elapsed());
+    for worker in &workers {
+        worker.signal(Signal::SIGTERM);
+    }
+    for worker in workers {
+        assert_eq!(worker.end(), Some(0));
+    }
+    server.process.signal(Signal::SIGTERM);
+    assert_eq!(server.process.end(), Some(0), "{}", programs.log("s1"));
+    reckon(&programs, &ids, &std::fs::read_to_string(ran).expect("the jobs ran"));
+}
