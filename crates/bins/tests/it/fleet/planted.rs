@@ -244,9 +244,14 @@ impl Planted {
 
     /// A job and a flow that say what they were given, in many ways. Gives the job.
     fn work(&self) -> String {
+        let go = self.programs.path("go");
+        let script = [
+            "echo \"$P\"; cat $ORLOP_SECRETS_DIR/f >&2; printf %s \"$P\" | base64 -w0; echo; echo left > kept",
+            "echo \"o=$P\" >> $ORLOP_OUTPUT",
+            &format!("until [ -e {} ]; do sleep 0.05; done; exit 4", go.display()),
+        ];
         let job = json!({
-            "script": "echo \"$P\"; cat $ORLOP_SECRETS_DIR/f >&2; printf %s \"$P\" | base64 -w0; echo; echo left > kept; \
-                       echo \"o=$P\" >> $ORLOP_OUTPUT; sleep 3; exit 4",
+            "script": script.join("; "),
             "resources": { "cpu_m": 100, "memory_bytes": 16 << 20 },
             "secret_refs": [{ "name": "db", "as": "env", "target": "P" }, { "name": "db", "as": "file", "target": "f" }],
             "artifacts_out": [{ "name": "kept", "path": "kept", "required": true }],
@@ -257,6 +262,7 @@ impl Planted {
         let in_state = |state: &str| self.orlop(&["jobs", "--state", state, "-o", "name"]).out.contains(&id);
         until("the job to run", || in_state("Running").then_some(()));
         self.needles.processes();
+        std::fs::write(&go, "").expect("it is written");
         until("the job to end", || in_state("Failed").then_some(()));
         let file = self.programs.path("flow.json");
         std::fs::write(&file, flow().to_string()).expect("it is written");

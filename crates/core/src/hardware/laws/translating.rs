@@ -58,7 +58,8 @@ fn stronger(resolved: &Resolved, how: u8, word: Form) -> Resolved {
         (1, Some(gpu)) => gpu.kind.memory_gib = Some(gpu.kind.memory_gib.unwrap_or(0) + 8),
         (2, Some(gpu)) => drop(gpu.kind.form.insert(word)),
         (3, Some(gpu)) => gpu.kind.nvlink = true,
-        (4, _) => drop(more.labels.insert("zone".to_owned(), "a".to_owned())),
+        // Another zone in place of one asked for would be something else, not more.
+        (4, _) => drop(more.labels.entry("zone".to_owned()).or_insert_with(|| "a".to_owned())),
         (5, _) => {
             let level = TeeLevel::Required;
             more.tee = more.tee.map(|tee| TeeNeed { level, ..tee }).or(Some(TeeNeed { kind: TeeKind::Sgx, level }));
