@@ -8,6 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 
+use orlop_core::name::sha256_hex;
+
 use super::attempt::AttemptId;
 use super::event::Outcome;
 use super::plan::{Secret, SecretForm, beneath};
@@ -175,16 +177,42 @@ fn open_up(dir: &Path) {
     }
 }
 
-/// A directory in memory that only this user may enter, for secrets; none where there is no such file system.
-pub(super) fn memory_dir(name: &str) -> Option<PathBuf> {
+/// A directory in memory that only this user may enter, for secrets; none where there is no such file system. Workers of one
+/// name on one machine have one each, by where their attempts are.
+pub(super) fn memory_dir(name: &str, work: &Path) -> Option<PathBuf> {
+    let work = std::path::absolute(work).unwrap_or_else(|_| work.to_owned());
+    let own = sha256_hex(work.as_os_str().as_encoded_bytes(), 16);
     let user = nix::unistd::geteuid();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let places = [Some(PathBuf::from("/run")), runtime, Some(PathBuf::from("/dev/shm"))];
     places.into_iter().flatten().find_map(|place| {
         let in_memory = rustix::fs::statfs(&place).is_ok_and(|found| found.f_type as u64 == 0x0102_1994);
-        let dir = place.join(format!("orlop-{user}-{name}"));
+        let dir = place.join(format!("orlop-{user}-{name}-{own}"));
         let made = in_memory && DirBuilder::new().recursive(true).mode(0o700).create(&dir).is_ok();
-        let own = made && rustix::fs::stat(&dir).is_ok_and(|found| found.st_uid == user.as_raw());
-        (own && fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).is_ok()).then_some(dir)
+        let ours = made && rustix::fs::stat(&dir).is_ok_and(|found| found.st_uid == user.as_raw());
+        (ours && fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).is_ok()).then_some(dir)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_workers_of_one_name_on_one_machine_have_secrets_of_their_own() {
+        let dirs = tempfile::tempdir().unwrap();
+        let of = |state: &str| memory_dir("directories-test", &dirs.path().join(state));
+        let Some(first) = of("a") else {
+            return println!(
+                "skipped: s6_workers_of_one_name_on_one_machine_have_secrets_of_their_own: no file system in memory"
+            );
+        };
+        let second = of("b").unwrap();
+        assert_ne!(first, second);
+        assert_eq!(of("a"), Some(first.clone()), "it is found again after a restart");
+        for dir in [first, second] {
+            assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+            fs::remove_dir(dir).unwrap();
+        }
+    }
 }

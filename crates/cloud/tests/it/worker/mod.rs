@@ -50,7 +50,7 @@ impl Machine {
     fn with(change: impl FnOnce(&mut ProcessOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let told = Arc::new(Recorder::default());
-        // The directory of secrets in memory is named after the worker, and other test programs run beside this one.
+        // Processes are known by the mark of their worker, and other test programs run beside this one.
         let worker = format!("test-{}-{}", std::process::id(), fresh().job);
         let mut options = ProcessOptions::new(worker, dir.path().join("work"));
         change(&mut options);

@@ -149,19 +149,20 @@ impl Upkeep {
     /// Starts it.
     pub(super) fn start(handle: &Handle, limits: Limits, bus: Option<BusPlace>) -> Self {
         let stop = Stop::default();
-        let mut tasks = vec![
-            tokio::spawn(keeper::keep(handle.clone(), limits, stop.clone())),
-            tokio::spawn(machine::look_after(handle.clone(), stop.clone())),
-        ];
-        match bus {
-            None => {}
+        let courier = match bus {
+            None => None,
             #[cfg(feature = "nats")]
             Some(BusPlace::Nats(options)) => {
                 use orlop_cloud::bus::nats::NatsBus;
                 let open = move || NatsBus::open(options.clone());
-                tasks.push(tokio::spawn(super::super::courier::carry(handle.clone(), open, stop.clone())));
+                Some(tokio::spawn(super::super::courier::carry(handle.clone(), open, stop.clone())))
             }
-        }
+        };
+        let tasks = [
+            tokio::spawn(keeper::keep(handle.clone(), limits, stop.clone())),
+            tokio::spawn(machine::look_after(handle.clone(), stop.clone())),
+        ];
+        let tasks = tasks.into_iter().chain(courier).collect();
         Self { stop, tasks }
     }
 

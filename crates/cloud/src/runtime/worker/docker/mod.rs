@@ -79,10 +79,10 @@ impl ContainerOptions {
     /// The usual choices for a worker of that name, with its attempts below `work`.
     #[must_use]
     pub fn new(worker: impl Into<String>, work: impl Into<PathBuf>) -> Self {
-        let worker = worker.into();
+        let (worker, work) = (worker.into(), work.into());
         Self {
-            work: work.into(),
-            secrets: memory_dir(&format!("{worker}-containers")),
+            secrets: memory_dir(&format!("{worker}-containers"), &work),
+            work,
             mark: worker.clone(),
             worker,
             address: None,

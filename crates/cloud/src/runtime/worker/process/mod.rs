@@ -98,11 +98,11 @@ impl ProcessOptions {
     /// The usual choices for a worker of that name, with its attempts below `work`.
     #[must_use]
     pub fn new(worker: impl Into<String>, work: impl Into<PathBuf>) -> Self {
-        let worker = worker.into();
-        let secrets = memory_dir(&worker);
+        let (worker, work) = (worker.into(), work.into());
+        let secrets = memory_dir(&worker, &work);
         let mark = worker.clone();
         Self {
-            work: work.into(),
+            work,
             secrets,
             worker,
             mark,
