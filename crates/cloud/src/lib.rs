@@ -29,3 +29,5 @@ pub mod secret;
 pub mod spool;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;

@@ -1,6 +1,7 @@
 //! One target a file. A target takes any bytes, and checks more than that nothing panics.
 
 mod catalog;
+mod cloud;
 mod depends;
 mod engine_events;
 mod hardware;
@@ -16,6 +17,7 @@ mod scheduler_events;
 mod when;
 
 pub use catalog::site_answers;
+pub use cloud::{cloud_answers, cloud_settings, deployment_journal};
 pub use depends::depends;
 pub use engine_events::engine_events;
 pub use hardware::{gpu_type, hardware_merge, hardware_tables, tee_type};
@@ -35,7 +37,10 @@ pub type Target = fn(&[u8]);
 
 /// All targets by the name of their corpus.
 pub const ALL: &[(&str, Target)] = &[
+    ("cloud_answers", cloud_answers),
+    ("cloud_settings", cloud_settings),
     ("depends", depends),
+    ("deployment_journal", deployment_journal),
     ("engine_events", engine_events),
     ("gpu_type", gpu_type),
     ("hardware_merge", hardware_merge),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orlop_core::error::{Class, PortError};
-#[cfg(feature = "git")]
+#[cfg(any(feature = "git", feature = "openstack"))]
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
@@ -34,7 +34,7 @@ pub fn system_trust() -> Result<ClientConfig, PortError> {
 ///
 /// # Errors
 /// Invalid when the text holds no certificate; Fatal when TLS cannot be set up at all.
-#[cfg(feature = "git")]
+#[cfg(any(feature = "git", feature = "openstack"))]
 pub(crate) fn trust_beside_system(pem: &[u8]) -> Result<ClientConfig, PortError> {
     let invalid = |what: String| PortError::new(Class::Invalid, what);
     let extra: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)

@@ -1,3 +1,10 @@
-//! From requirements to a leased server (provisioner contract). Owns the plan; never talks to a cloud.
+//! From requirements to a leased server (provisioner contract). Owns the plan, the marks, the journal's form and the saga, all
+//! pure; `drive` carries the saga out over ports.
 
+#[cfg(feature = "openstack")]
+pub mod drive;
+pub mod journal;
+pub mod mark;
+pub mod order;
 pub mod plan;
+pub mod saga;

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "docker")]
 mod docker;
+#[cfg(feature = "testing")]
+mod openstack;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod process;
 #[cfg(all(feature = "process", target_os = "linux"))]

@@ -4,11 +4,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use orlop_core::error::Class;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Service {
     /// Keystone.
     Identity,
@@ -20,6 +24,29 @@ pub enum Service {
     Network,
     /// Blazar.
     Reservation,
+}
+
+impl Service {
+    /// All services.
+    pub const ALL: [Self; 5] = [Self::Identity, Self::Image, Self::Compute, Self::Network, Self::Reservation];
+
+    /// Its type in the catalogue of services.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Image => "image",
+            Self::Compute => "compute",
+            Self::Network => "network",
+            Self::Reservation => "reservation",
+        }
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())
+    }
 }
 
 /// What was asked for.
@@ -49,7 +76,8 @@ impl Call {
 }
 
 /// What happens next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Meaning {
     /// It was done.
     Done,

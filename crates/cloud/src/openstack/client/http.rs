@@ -1,0 +1,138 @@
+//! Requests over HTTP. Owns connections, times, limits and TLS: certificates are always checked, and redirects never followed.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::error::{Class, PortError};
+use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, ClientBuilder};
+use ring::rand::SecureRandom as _;
+
+use crate::http::tls;
+use crate::openstack::wire::{Lost, MAX_BODY, Method, Response, Sent, Token, Transport};
+
+/// Requests over HTTP, with the certificates and proxies of the system.
+#[derive(Debug, Clone)]
+pub struct HttpTransport {
+    kept: Client,
+    /// Creates take a connection of their own: one from before may be dead, and nobody would know what became of them.
+    fresh: Client,
+}
+
+impl HttpTransport {
+    /// A transport that trusts the authorities of the system, and those of a text in PEM beside them.
+    ///
+    /// # Errors
+    /// The text holds no certificate, or TLS cannot be set up.
+    pub fn new(authorities: Option<&[u8]>) -> Result<Self, PortError> {
+        let build = |builder: ClientBuilder| -> Result<Client, PortError> {
+            let trust = match authorities {
+                Some(pem) => tls::trust_beside_system(pem)?,
+                None => tls::system_trust()?,
+            };
+            builder
+                .tls_backend_preconfigured(trust)
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(Duration::from_secs(10))
+                .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")))
+                .build()
+                .map_err(|error| PortError::new(Class::Fatal, "the HTTP client cannot be set up").because(error))
+        };
+        Ok(Self { kept: build(Client::builder())?, fresh: build(Client::builder().pool_max_idle_per_host(0))? })
+    }
+}
+
+/// An id under which all services log what belongs to one request.
+fn global_id() -> String {
+    let mut bytes = [0_u8; 16];
+    // Without randomness the id only helps less.
+    drop(ring::rand::SystemRandom::new().fill(&mut bytes));
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
+    format!("req-{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))
+}
+
+/// Why there is no answer.
+fn lost(error: &reqwest::Error) -> Lost {
+    let mut cause = error.source();
+    let mut words = String::new();
+    while let Some(inner) = cause {
+        words.push_str(&inner.to_string().to_lowercase());
+        cause = inner.source();
+    }
+    match error {
+        error if error.is_connect() && (words.contains("certificate") || words.contains("tls")) => Lost::Tls,
+        error if error.is_connect() || error.is_builder() => Lost::Refused,
+        error if error.is_timeout() => Lost::Timeout,
+        _ => Lost::Broken,
+    }
+}
+
+fn word(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+fn date(text: &str) -> Option<i64> {
+    jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp().as_millisecond())
+}
+
+#[async_trait]
+impl Transport for HttpTransport {
+    async fn send(&self, sent: &Sent) -> Result<Response, Lost> {
+        let client = if sent.request.is_repeatable() { &self.kept } else { &self.fresh };
+        let method = match sent.request.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+            Method::Delete => reqwest::Method::DELETE,
+        };
+        let mut request = client.request(method, &sent.url).timeout(sent.request.patience());
+        request = request.header("accept", "application/json").header("x-openstack-request-id", global_id());
+        for (name, value) in &sent.headers {
+            let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| Lost::Refused)?;
+            value.set_sensitive(true);
+            request = request.header(*name, value);
+        }
+        if let Some(body) = &sent.request.body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let mut answer = request.send().await.map_err(|error| lost(&error))?;
+        let headers = answer.headers();
+        let mut response = Response {
+            status: answer.status().as_u16(),
+            request_id: word(headers, "x-openstack-request-id").or_else(|| word(headers, "x-compute-request-id")),
+            retry_after: word(headers, RETRY_AFTER.as_str()).and_then(|wait| wait.trim().parse().ok()),
+            date: word(headers, DATE.as_str()).and_then(|text| date(&text)),
+            subject_token: word(headers, "x-subject-token").map(Token),
+            body: String::new(),
+        };
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(|error| lost(&error))? {
+            if body.len() + chunk.len() > MAX_BODY {
+                return Err(Lost::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        response.body = String::from_utf8_lossy(&body).into_owned();
+        Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_http_are_read() {
+        assert_eq!(date("Fri, 20 Nov 2026 13:44:03 GMT"), Some(1_795_182_243_000));
+        assert_eq!(date("yesterday"), None);
+    }
+
+    #[test]
+    fn global_ids_are_uuids_and_never_the_same() {
+        let (one, other) = (global_id(), global_id());
+        assert_eq!(one.len(), 40);
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,38 @@
+//! The adapter to OpenStack (provisioner contract, chapter 6): requests as values, one service a file. Translates and classifies;
+//! decides nothing and never repeats a create.
+
+mod clock;
+mod compute;
+mod http;
+mod identity;
+mod image;
+mod network;
+mod pages;
+mod reservation;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use clock::SystemClock;
+pub use http::HttpTransport;
+pub use session::{Meter, Session};
+
+use super::credentials::Credentials;
+use super::port::{Clock, Cloud};
+use super::wire::Transport;
+
+/// The services of a site, over a session of its own.
+#[must_use]
+pub fn open(credentials: Credentials, transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> (Cloud, Arc<Session>) {
+    let session = Arc::new(Session::new(credentials, transport, clock));
+    let cloud = Cloud {
+        identity: Arc::clone(&session) as _,
+        images: Arc::clone(&session) as _,
+        compute: Arc::clone(&session) as _,
+        network: Arc::clone(&session) as _,
+        reservations: Arc::clone(&session) as _,
+    };
+    (cloud, session)
+}

@@ -1,0 +1,185 @@
+//! Sessions against answers made up.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::time::Time;
+
+use super::*;
+use crate::openstack::classify::Meaning;
+use crate::openstack::credentials::{Settings, resolve};
+use crate::openstack::wire::{Lost, Response, Sent, Token};
+
+/// A clock that sleeping moves.
+#[derive(Default)]
+struct Watch(Mutex<(i64, Vec<Duration>)>);
+
+#[async_trait]
+impl Clock for Watch {
+    fn now(&self) -> Time {
+        Time::from_millis(1_767_621_607_000 + self.0.lock().unwrap().0)
+    }
+
+    async fn sleep_until(&self, time: Time) {
+        let wait = time.since(self.now());
+        let mut held = self.0.lock().unwrap();
+        held.0 += i64::try_from(wait.as_millis()).unwrap();
+        held.1.push(wait);
+    }
+}
+
+/// Answers as told; signing in always works and gives a new token.
+struct Script {
+    answers: Mutex<Vec<Result<Response, Lost>>>,
+    sent: Mutex<Vec<Sent>>,
+    tokens: AtomicUsize,
+    lasts: i64,
+}
+
+fn ok(body: &str) -> Result<Response, Lost> {
+    Ok(Response { status: 200, body: body.to_owned(), ..Response::default() })
+}
+
+fn status(status: u16) -> Result<Response, Lost> {
+    Ok(Response { status, body: "{}".to_owned(), ..Response::default() })
+}
+
+#[async_trait]
+impl Transport for Script {
+    async fn send(&self, sent: &Sent) -> Result<Response, Lost> {
+        self.sent.lock().unwrap().push(sent.clone());
+        if sent.url.ends_with("/auth/tokens") {
+            // Others come meanwhile.
+            tokio::task::yield_now().await;
+            let number = self.tokens.fetch_add(1, Ordering::Relaxed) + 1;
+            let end = Time::from_millis(1_767_621_607_000 + self.lasts).to_string();
+            let endpoint = |kind: &str| serde_json::json!({"type": kind, "endpoints": [{"interface": "public", "region": "r", "url": format!("https://{kind}.test")}]});
+            let catalog: Vec<_> = ["compute", "image", "network", "reservation"].map(endpoint).into();
+            let body = serde_json::json!({"token": {"expires_at": end, "user": {"id": "U"}, "project": {"id": "P"}, "catalog": catalog}});
+            let subject_token = Some(Token(format!("planted-token-{number}")));
+            return Ok(Response { status: 201, body: body.to_string(), subject_token, ..Response::default() });
+        }
+        let mut answers = self.answers.lock().unwrap();
+        if answers.is_empty() { status(500) } else { answers.remove(0) }
+    }
+}
+
+fn script(lasts: i64, answers: Vec<Result<Response, Lost>>) -> (Arc<Script>, Arc<Watch>, Arc<Session>) {
+    let script = Script { answers: Mutex::new(answers), sent: Mutex::default(), tokens: AtomicUsize::new(0), lasts };
+    let (script, watch) = (Arc::new(script), Arc::new(Watch::default()));
+    let settings = Settings::of([
+        ("OS_AUTH_URL", "https://identity.test/v3"),
+        ("OS_USERNAME", "u"),
+        ("OS_PASSWORD", "planted-password"),
+        ("OS_PROJECT_ID", "P"),
+    ]);
+    let session = open(resolve(&settings).unwrap(), Arc::clone(&script) as _, Arc::clone(&watch) as _).1;
+    (script, watch, session)
+}
+
+use crate::openstack::port::{Identity as _, NewLease, Reservations as _, Reserve};
+
+const HOUR: i64 = 3_600_000;
+
+fn new_lease() -> NewLease {
+    let end = Time::from_millis(1_767_721_607_000);
+    NewLease { name: "n".into(), start: None, end, reserve: Reserve::Flavor { flavor_id: "4".into() } }
+}
+
+#[tokio::test]
+async fn s6_a_refused_token_is_renewed_once_by_one_while_the_others_wait() {
+    let answers = (0..8).map(|_| status(401)).chain((0..8).map(|_| ok("{\"leases\": []}"))).collect();
+    let (script, _, session) = script(HOUR, answers);
+    session.authenticate().await.unwrap();
+    let calls = (0..8).map(|_| session.leases());
+    for answer in futures::future::join_all(calls).await {
+        assert!(answer.unwrap().is_empty());
+    }
+    assert_eq!(script.tokens.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn s6_a_second_refusal_is_believed() {
+    let (script, _, session) = script(HOUR, vec![status(401), status(401)]);
+    let error = session.leases().await.unwrap_err();
+    assert_eq!((error.meaning, error.status), (Meaning::Auth, Some(401)));
+    assert_eq!(script.sent.lock().unwrap().len(), 4, "two sign-ins, two questions");
+}
+
+#[tokio::test]
+async fn s2_a_token_is_renewed_before_it_ends_and_a_short_one_not_for_ever() {
+    let (script_, watch, session) = script(HOUR, vec![ok("{\"leases\": []}"), ok("{\"leases\": []}")]);
+    session.leases().await.unwrap();
+    watch.sleep_until(watch.now().plus(Duration::from_secs(3600 - 299))).await;
+    session.leases().await.unwrap();
+    assert_eq!(script_.tokens.load(Ordering::Relaxed), 2);
+    let (short, _, session) = script(10_000, vec![ok("{\"leases\": []}"), ok("{\"leases\": []}")]);
+    session.leases().await.unwrap();
+    session.leases().await.unwrap();
+    assert_eq!(short.tokens.load(Ordering::Relaxed), 1, "it lasts ten seconds, and half of them are not gone");
+}
+
+#[tokio::test]
+async fn s6_reading_is_repeated_with_growing_waits_and_the_services_own() {
+    let busy = Ok(Response { status: 429, retry_after: Some(40), ..Response::default() });
+    let answers = vec![status(503), Err(Lost::Timeout), busy, ok("<html>"), ok("{\"leases\": []}")];
+    let (_, watch, session) = script(HOUR, answers);
+    session.leases().await.unwrap();
+    let waits = watch.0.lock().unwrap().1.clone();
+    assert_eq!(waits.len(), 4);
+    assert!(waits[0] >= Duration::from_secs(1) && waits[0] <= Duration::from_millis(1300), "{waits:?}");
+    assert!(waits[1] > waits[0] && waits[2] == Duration::from_secs(40), "{waits:?}");
+    let (script, watch, session) = self::script(HOUR, Vec::new());
+    let error = session.leases().await.unwrap_err();
+    assert_eq!((error.meaning, watch.0.lock().unwrap().1.len()), (Meaning::Transient, 5));
+    assert_eq!(script.sent.lock().unwrap().len(), 7);
+}
+
+#[tokio::test]
+async fn s6_a_create_is_sent_once_whatever_comes() {
+    for (answer, meaning, unmade) in [
+        (Err(Lost::Timeout), Meaning::Ambiguous, false),
+        (Err(Lost::Broken), Meaning::Ambiguous, false),
+        (status(500), Meaning::Ambiguous, false),
+        (status(503), Meaning::Ambiguous, true),
+        (status(429), Meaning::Ambiguous, true),
+        (Err(Lost::Refused), Meaning::Transient, true),
+        (ok("{\"lease\": {}}"), Meaning::Ambiguous, false),
+        (ok("{\"lea"), Meaning::Ambiguous, false),
+        (ok(""), Meaning::Ambiguous, false),
+    ] {
+        let what = format!("{answer:?}");
+        let (script, _, session) = script(HOUR, vec![answer]);
+        let error = session.create_lease(&new_lease()).await.unwrap_err();
+        assert_eq!((error.meaning, error.is_surely_unmade()), (meaning, unmade), "{what}");
+        assert_eq!(script.sent.lock().unwrap().len(), 2, "{what}: one sign-in, one create");
+    }
+}
+
+#[tokio::test]
+async fn s6_pages_that_go_round_in_a_circle_are_refused() {
+    let page =
+        |marker: &str| ok(&format!("{{\"images\": [{{\"id\": \"1\"}}], \"next\": \"/v2/images?marker={marker}\"}}"));
+    let (_, _, session) = script(HOUR, vec![page("a"), page("b"), page("a"), page("b")]);
+    let error = crate::openstack::port::Images::images(&*session).await.unwrap_err();
+    assert!(error.message.contains("circle"), "{error}");
+}
+
+#[tokio::test]
+async fn s10_no_secret_is_in_any_debug_form_or_message() {
+    let (script, _, session) = script(HOUR, vec![status(403)]);
+    let error = session.create_lease(&new_lease()).await.unwrap_err();
+    let account = session.authenticate().await.unwrap();
+    let sent = format!("{:?}", script.sent.lock().unwrap());
+    for text in [
+        format!("{error} {error:?}"),
+        format!("{session:?}"),
+        sent,
+        format!("{account:?}"),
+        format!("{:?}", session.credentials),
+    ] {
+        assert!(!text.contains("planted"), "{text}");
+    }
+}

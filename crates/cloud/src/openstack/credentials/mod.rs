@@ -1,0 +1,129 @@
+//! What one signs in with (provisioner contract, chapter 1, Configuration). Owns the settings by name, their sources and what
+//! they come to; reads no file and no environment by itself, and no secret of it is ever printed.
+
+mod assign;
+mod clouds;
+#[cfg(feature = "openstack")]
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use assign::{Assignments, read_assignments};
+pub use clouds::{read_clouds, read_secure};
+#[cfg(feature = "openstack")]
+pub use resolve::{Credentials, Method, Project, Who, resolve};
+
+/// Bytes of a file of settings that are read.
+pub const MAX_FILE: usize = 1 << 20;
+
+/// Settings of a cloud by the names that the environment has for them, such as `OS_AUTH_URL`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<String, String>);
+
+impl Settings {
+    /// The settings among some variables: those that begin with `OS_` and are not empty.
+    pub fn of<K: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
+        let own = variables.into_iter().map(|(key, value)| (key.into(), value.into()));
+        Self(own.filter(|(key, value): &(String, String)| key.starts_with("OS_") && !value.is_empty()).collect())
+    }
+
+    /// The value of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Sets a value that wins over what was there.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    /// Takes from `weaker` what is not set here.
+    ///
+    /// What says who one is stays together: when this has a way to sign in of its own, nothing of another's is mixed in.
+    #[must_use]
+    pub fn over(mut self, weaker: &Self) -> Self {
+        let own_way = self.0.keys().any(|key| IDENTITY.contains(&key.as_str()));
+        for (key, value) in &weaker.0 {
+            if own_way && IDENTITY.contains(&key.as_str()) {
+                continue;
+            }
+            self.0.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        self
+    }
+
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Names that say who one is and how one proves it, without the password, which may be asked for.
+const IDENTITY: [&str; 8] = [
+    "OS_APPLICATION_CREDENTIAL_ID",
+    "OS_APPLICATION_CREDENTIAL_NAME",
+    "OS_APPLICATION_CREDENTIAL_SECRET",
+    "OS_AUTH_TYPE",
+    "OS_TOKEN",
+    "OS_USERNAME",
+    "OS_USER_ID",
+    "OS_PASSWORD",
+];
+
+impl fmt::Debug for Settings {
+    /// Names only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Why settings do not do. Never holds a value that may be secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CredentialsError {
+    /// A file that is not what it should be.
+    #[error("{file}{} is no file of clouds: {what}", line.map_or(String::new(), |line| format!(", line {line},")))]
+    File {
+        /// Which.
+        file: String,
+        /// Where, from 1.
+        line: Option<u64>,
+        /// What is wrong.
+        what: String,
+    },
+    /// No cloud of this name.
+    #[error("cloud `{name}` is not in {file}; there are: {known}")]
+    UnknownCloud {
+        /// As given.
+        name: String,
+        /// Which file.
+        file: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Something is missing.
+    #[error("{what} is missing; set {names}, or choose a cloud of clouds.yaml with --cloud")]
+    Missing {
+        /// What.
+        what: &'static str,
+        /// Names that give it.
+        names: &'static str,
+    },
+    /// A way to sign in that is not known here.
+    #[error("signing in by `{kind}` is not possible; use password, v3applicationcredential or token")]
+    UnknownType {
+        /// As given.
+        kind: String,
+    },
+    /// An address that is none, or one over which secrets would be readable.
+    #[error("the address in OS_AUTH_URL is not usable: {why}")]
+    Address {
+        /// Why.
+        why: &'static str,
+    },
+}

@@ -1,0 +1,134 @@
+//! Calls of the saga, asked of the ports. Owns the translation of one into the other.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Hands;
+use crate::openstack::port::{Answered, Cloud};
+use crate::provision::journal::Kind;
+use crate::provision::order::Order;
+use crate::provision::saga::{Answer, Call, Facts, Inventory};
+
+/// Asks, and gives what came.
+pub(super) async fn perform(hands: &Hands, order: &Order, call: &Call) -> Answer {
+    if let Call::Probe { address, user } = call {
+        return Answer::Probed(hands.around.probe(address, user.as_deref()).await);
+    }
+    if let Call::Inventory { kinds, devices, key } = call {
+        return Answer::Inventory(Box::new(inventory(&hands.cloud, order, kinds, devices, key.as_deref()).await));
+    }
+    ask(&hands.cloud, order, call).await.unwrap_or_else(Answer::Failed)
+}
+
+async fn ask(cloud: &Cloud, order: &Order, call: &Call) -> Answered<Answer> {
+    let Cloud { compute, network, reservations, .. } = cloud;
+    Ok(match call {
+        Call::Keypair(name) => Answer::Keypair(compute.keypair(name).await?),
+        Call::ImportKeypair(name, key) => Answer::Keypair(compute.import_keypair(name, key).await?),
+        Call::Groups => Answer::Groups(network.security_groups().await?),
+        Call::CreateGroup(name, words) => Answer::Groups(vec![network.create_security_group(name, words).await?]),
+        Call::AllowSsh(group, from) => {
+            network.allow_ssh(group, from).await?;
+            Answer::Done
+        }
+        Call::Recheck { image, flavor } => Answer::Rechecked(facts(cloud, image, flavor).await?),
+        Call::Leases => Answer::Leases(reservations.leases().await?),
+        Call::Lease(id) => Answer::Lease(reservations.lease(id).await?),
+        Call::CreateLease(new) => Answer::Lease(reservations.create_lease(new).await?),
+        Call::ExtendLease(id, end) => Answer::Lease(reservations.extend_lease(id, *end).await?),
+        Call::Servers => Answer::Servers(compute.servers(Some(order.id.as_str())).await?),
+        Call::Server(id) => Answer::Server(compute.server(id).await?),
+        Call::CreateServer(new) => Answer::ServerMade(compute.create_server(new).await?),
+        Call::StartServer(id) => {
+            compute.start_server(id).await?;
+            Answer::Done
+        }
+        Call::Console(id) => Answer::Console(compute.console(id, 100).await?),
+        Call::Ports(device) => Answer::Ports(network.ports(device).await?),
+        Call::Addresses => Answer::Addresses(network.floating_ips().await?),
+        Call::Address(id) => Answer::Address(network.floating_ip(id).await?),
+        Call::CreateAddress(new) => Answer::Address(network.create_floating_ip(new).await?),
+        Call::Bind(id, port) => Answer::Address(network.bind_floating_ip(id, port).await?),
+        Call::Allocations => Answer::Allocations(reservations.allocations().await?),
+        Call::Delete(kind, id) => {
+            delete(cloud, *kind, id).await?;
+            Answer::Done
+        }
+        Call::Probe { .. } | Call::Inventory { .. } => Answer::Done,
+    })
+}
+
+async fn delete(cloud: &Cloud, kind: Kind, id: &str) -> Answered<()> {
+    match kind {
+        Kind::Address => cloud.network.delete_floating_ip(id).await,
+        Kind::Server => cloud.compute.delete_server(id).await,
+        Kind::Port => cloud.network.delete_port(id).await,
+        Kind::Group => cloud.network.delete_security_group(id).await,
+        Kind::Lease => cloud.reservations.delete_lease(id).await,
+        Kind::Key => cloud.compute.delete_keypair(id).await,
+    }
+}
+
+async fn facts(cloud: &Cloud, image: &str, flavor: &str) -> Answered<Facts> {
+    let (networks, limits, image, flavors) = tokio::join!(
+        cloud.network.networks(),
+        cloud.compute.limits(),
+        async {
+            match cloud.images.image(image).await {
+                Ok(image) => Ok(image.get("status").and_then(Value::as_str) == Some("active")),
+                Err(error) if error.is_gone() => Ok(false),
+                Err(error) => Err(error),
+            }
+        },
+        cloud.compute.flavors(),
+    );
+    let has_id = |one: &Value| one.get("id").and_then(Value::as_str) == Some(flavor);
+    Ok(Facts { networks: networks?, limits: limits?, image: image?, flavor: flavors?.iter().any(has_id) })
+}
+
+/// Everything that may be a deployment's, of some kinds.
+async fn inventory(
+    cloud: &Cloud,
+    order: &Order,
+    kinds: &BTreeSet<Kind>,
+    devices: &BTreeSet<String>,
+    key: Option<&str>,
+) -> Inventory {
+    let mut all = Inventory::default();
+    if kinds.contains(&Kind::Address) {
+        keep(cloud.network.floating_ips().await, &mut all.addresses, &mut all.failed);
+    }
+    if kinds.contains(&Kind::Server) || kinds.contains(&Kind::Port) {
+        keep(cloud.compute.servers(Some(order.id.as_str())).await, &mut all.servers, &mut all.failed);
+    }
+    if kinds.contains(&Kind::Port) {
+        for device in devices {
+            let mut ports = Vec::new();
+            keep(cloud.network.ports(device).await, &mut ports, &mut all.failed);
+            all.ports.extend(ports);
+        }
+    }
+    // Only deployments that made a group pay for the question.
+    if kinds.contains(&Kind::Group) && (order.ssh_from.is_some() || order.choices.is_empty()) {
+        keep(cloud.network.security_groups().await, &mut all.groups, &mut all.failed);
+    }
+    if kinds.contains(&Kind::Lease) {
+        keep(cloud.reservations.leases().await, &mut all.leases, &mut all.failed);
+    }
+    if let Some(name) = key {
+        match cloud.compute.keypair(name).await {
+            Ok(pair) => all.key = Some(pair),
+            Err(error) if error.is_gone() => {}
+            Err(error) => all.failed.push(error),
+        }
+    }
+    all
+}
+
+fn keep<T>(answer: Answered<Vec<T>>, place: &mut Vec<T>, failed: &mut Vec<crate::openstack::port::CloudError>) {
+    match answer {
+        Ok(found) => *place = found,
+        Err(error) => failed.push(error),
+    }
+}

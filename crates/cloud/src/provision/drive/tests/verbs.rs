@@ -1,0 +1,86 @@
+//! Extending, looking, finding what is left.
+
+use std::time::Duration;
+
+use super::*;
+use crate::provision::journal::Kind;
+
+#[test]
+fn s1_extend_asks_the_rules_first_and_then_the_cloud() {
+    let world = World::new();
+    let end = world.applied().lease_end().unwrap();
+    let asked = |hours: u64| world.take_up(Event::Extend { end: end.plus(Duration::from_secs(hours * 3600)) }).unwrap();
+    let saga = asked(24);
+    assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None));
+    assert_eq!(saga.lease_end(), Some(end.plus(Duration::from_secs(24 * 3600))));
+    let again = replayed(&world.journal.written()).unwrap();
+    assert_eq!(again.lease_end(), saga.lease_end(), "it is written down");
+    assert_eq!(asked(1).failure().map(|failure| failure.exit), Some(2), "not a later end");
+    assert_eq!(asked(24 + 200).failure().map(|failure| failure.exit), Some(8), "too long");
+}
+
+#[test]
+fn s5_5_extension_opens_48_hours_before_the_end_and_keeps_the_budget() {
+    let mut world = World::new();
+    for choice in &mut world.order.choices {
+        choice.hours = 120;
+        choice.su_milli = 120_000;
+    }
+    world.order.max_su = Some(130);
+    let end = world.applied().lease_end().unwrap();
+    let asked = |hours: u64| world.take_up(Event::Extend { end: end.plus(Duration::from_secs(hours * 3600)) }).unwrap();
+    let failure = asked(5).failure().cloned().unwrap();
+    assert!(failure.exit == 8 && failure.message.starts_with("extension opens at "), "{failure:?}");
+    world.clock.pass(Duration::from_secs(80 * 3600));
+    assert_eq!(asked(5).failure(), None);
+    let failure = asked(20).failure().cloned().unwrap();
+    assert_eq!((failure.exit, failure.message.as_str()), (7, "estimate 140 SU over --max-su 130"));
+}
+
+#[test]
+fn s1_a_server_that_vanished_is_seen_and_an_address_that_vanished_is_drift() {
+    let world = World::new();
+    world.applied();
+    assert_eq!(world.take_up(Event::Look).unwrap().state(), SagaState::Ready);
+    world.cloud.world().lose_servers();
+    let saga = world.take_up(Event::Look).unwrap();
+    assert_eq!(saga.state(), SagaState::Expired);
+    assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
+    world.assert_nothing("swept");
+}
+
+#[test]
+fn s1_what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
+    let world = World::new();
+    world.applied();
+    let foreign = world.cloud.world().add_address("somebody's", &[]);
+    let found = orphans(&world.cloud.open().0, "project").now_or_never().unwrap().unwrap();
+    let kinds: Vec<Kind> = found.iter().map(|orphan| orphan.kind).collect();
+    assert_eq!(kinds, [Kind::Address, Kind::Server, Kind::Lease]);
+    assert!(found.iter().all(|orphan| orphan.deployment == world.order.id));
+    let lost = World { journal: MemoryJournal::default(), ..World::new() };
+    let lost = World { cloud: world.cloud.clone(), clock: world.clock.clone(), ..lost };
+    let saga =
+        remove(&lost.hands(), Order::to_remove(world.order.id.clone(), "project")).now_or_never().unwrap().unwrap();
+    assert_eq!(saga.state(), SagaState::Destroyed);
+    let left = world.remains();
+    assert_eq!((left.leases.len(), left.servers.len()), (0, 0));
+    assert_eq!(left.addresses, [format!("{foreign} somebody's")]);
+}
+
+#[test]
+fn s7_two_deployments_never_touch_each_other() {
+    let one = World::new();
+    one.applied();
+    let other = World { cloud: one.cloud.clone(), clock: one.clock.clone(), ..World::new() };
+    let id = DeploymentId::new("orlop-demo", "project", "another nonce");
+    let mut order = Order { id, ..order() };
+    order.choices.reverse();
+    let other = World { order, ..other };
+    assert_eq!(other.applied().state(), SagaState::Ready, "{}", other.told());
+    assert_eq!(one.remains().servers.len(), 2);
+    other.take_up(Event::Destroy).unwrap();
+    let left = one.remains();
+    assert_eq!((left.leases.len(), left.servers.len(), left.addresses.len()), (1, 1, 1));
+    assert_eq!(one.take_up(Event::Look).unwrap().state(), SagaState::Ready);
+}

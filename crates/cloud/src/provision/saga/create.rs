@@ -1,0 +1,376 @@
+//! Making leases, servers and addresses: intents, what answers mean, and the settle rule for those whose answer is unclear. Owns
+//! the rule that a create is never repeated before it was looked for.
+
+use std::time::Duration;
+
+use orlop_core::machine::saga::{Event as Turn, SagaState};
+use orlop_core::time::Time;
+
+use super::words;
+use super::{Answer, Call, Effect, FailedOffering, Saga, Settle, Todo, effect};
+use crate::openstack::classify::Meaning;
+use crate::openstack::port::{CloudError, FloatingIp, Lease, NewFloatingIp, NewLease, NewServer, Server};
+use crate::provision::journal::{Entry, Kind};
+
+/// When it is looked for again, in seconds after the answer that was unclear.
+const LISTINGS: [u64; 5] = [0, 5, 15, 45, 120];
+/// How long it is looked for when listings themselves fail.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// What the name of a lease given by the user has to agree with besides.
+const SKEW: Duration = Duration::from_secs(120);
+
+impl Saga {
+    /// Writes down what is about to be made, and asks for it.
+    fn intend(&mut self, kind: Kind, now: Time) {
+        let (mark, choice) = (self.mark, self.choice);
+        self.slot(kind).open = Some(mark);
+        self.record(Entry::Intent { object: kind, mark, choice });
+        self.submitted = Some(now);
+        self.ask_now(Todo::Create(kind), now);
+    }
+
+    /// Repeats a create that was looked for in vain: under the next mark, or, where nothing was made most likely, under the
+    /// same one a little later.
+    pub(super) fn repeat(&mut self, kind: Kind, now: Time) {
+        if self.settle.easy {
+            let wait = Duration::from_secs(5 << self.settle.easy_repeats.min(5));
+            self.settle.easy_repeats += 1;
+            let (mark, choice) = (self.mark, self.choice);
+            self.slot(kind).open = Some(mark);
+            self.record(Entry::Intent { object: kind, mark, choice });
+            self.submitted = Some(now.plus(wait));
+            return self.ask_in(Todo::Create(kind), now, wait);
+        }
+        self.settle.repeats += 1;
+        self.mark += 1;
+        self.intend(kind, now);
+    }
+
+    pub(super) fn begin_lease(&mut self, turn: Turn, now: Time) {
+        match turn {
+            Turn::AttemptUndone | Turn::CapacityFree => {
+                let Some(next) = self.next_choice(now) else { return self.fail_internal("no offering is left", now) };
+                self.choice = next;
+                self.image = 0;
+                self.attempt += 1;
+                self.mark += 1;
+                self.settle = Settle::default();
+                self.host_retried = false;
+                self.started = false;
+                self.failure = None;
+            }
+            Turn::NotFound => return self.repeat(Kind::Lease, now),
+            _ => self.settle = Settle::default(),
+        }
+        if self.choice().is_some_and(|choice| choice.reserve.is_none()) {
+            // Nothing is reserved: the lease counts as there.
+            self.state = SagaState::ServerIntent;
+            return self.begin_server(Turn::LeaseActive, now);
+        }
+        self.intend(Kind::Lease, now);
+    }
+
+    pub(super) fn begin_server(&mut self, turn: Turn, now: Time) {
+        if turn == Turn::NotFound {
+            return self.repeat(Kind::Server, now);
+        }
+        self.settle = Settle::default();
+        self.intend(Kind::Server, now);
+    }
+
+    pub(super) fn create_address(&mut self, now: Time) {
+        self.intend(Kind::Address, now);
+    }
+
+    pub(super) fn create_call(&self, kind: Kind, now: Time) -> Option<Call> {
+        let order = &self.order;
+        let choice = self.choice()?;
+        Some(match kind {
+            Kind::Lease => {
+                let cloud_now = Time::from_millis(now.millis() + self.ahead * 1000);
+                // A start that has passed meanwhile is now.
+                let start = choice.start.filter(|start| *start > cloud_now.plus(Duration::from_secs(60)));
+                let from = start.unwrap_or(Time::from_millis(cloud_now.millis().div_euclid(60_000) * 60_000));
+                let end = from.plus(Duration::from_secs(u64::from(choice.hours) * 3600));
+                let name = order.lease_name(self.mark);
+                Call::CreateLease(Box::new(NewLease { name, start, end, reserve: choice.reserve.clone()? }))
+            }
+            Kind::Server => {
+                let is_flavor = matches!(choice.reserve, Some(crate::openstack::port::Reserve::Flavor { .. }));
+                let reservation = self.detail_of(Kind::Lease).map(str::to_owned);
+                let mut groups = order.groups.clone();
+                if order.ssh_from.is_some() {
+                    groups.push(order.id.marks().group_name());
+                }
+                Call::CreateServer(Box::new(NewServer {
+                    name: order.server_name.clone(),
+                    image: self.image()?.id.clone(),
+                    flavor: if is_flavor { reservation.clone()? } else { choice.flavor.clone() },
+                    key: order.key.name.clone(),
+                    network: order.network.0.clone(),
+                    reservation: reservation.filter(|_| !is_flavor),
+                    groups,
+                    deployment: order.id.to_string(),
+                    attempt: self.mark,
+                    user_data: order.user_data.clone(),
+                }))
+            }
+            Kind::Address => Call::CreateAddress(Box::new(NewFloatingIp {
+                network: order.external.clone()?,
+                port: self.ports.get(self.port).cloned(),
+                description: order.id.marks().address(self.mark),
+            })),
+            Kind::Key | Kind::Group | Kind::Port => return None,
+        })
+    }
+
+    /// Something is there, and known from now on.
+    pub(super) fn done(&mut self, object: Kind, id: String, detail: String, until: Option<Time>) {
+        self.record(Entry::Done { object, id: id.clone(), detail: detail.clone(), until });
+        *self.slot(object) = super::Slot { id: Some(id), detail, until, open: None };
+    }
+
+    fn not_made(&mut self, object: Kind, error: &CloudError) {
+        let mark = self.slot(object).open.take().unwrap_or(self.mark);
+        self.record(Entry::Failed { object, mark, why: error.to_string() });
+    }
+
+    /// Something may have been made under a mark: it is looked for until it cannot come any more.
+    pub(super) fn sweep(&mut self, object: Kind, mark: u32, now: Time) {
+        match self.sweeps.iter_mut().find(|(kind, known, _)| *kind == object && *known == mark) {
+            Some(known) => known.2 = now,
+            None => {
+                self.sweeps.push((object, mark, now));
+                self.record(Entry::Sweep { object, mark });
+            }
+        }
+    }
+
+    pub(super) fn on_created(&mut self, kind: Kind, answer: Answer, now: Time) {
+        match answer {
+            Answer::Lease(lease) => {
+                self.lease_known(lease);
+                self.turn(Turn::Created, now);
+            }
+            Answer::ServerMade(id) => {
+                self.done(Kind::Server, id, String::new(), None);
+                self.turn(Turn::Created, now);
+            }
+            Answer::Address(address) => self.address_made(address, now),
+            Answer::Failed(error) => self.create_failed(kind, &error, now),
+            _ => self.fail_internal("a create was answered by something else", now),
+        }
+    }
+
+    fn lease_known(&mut self, lease: Lease) {
+        let reservation = lease.reservations.into_iter().next().map(|one| one.id).unwrap_or_default();
+        self.done(Kind::Lease, lease.id, reservation, lease.end);
+    }
+
+    fn create_failed(&mut self, kind: Kind, error: &CloudError, now: Time) {
+        match error.meaning {
+            meaning
+                if error.is_passing()
+                    || meaning == Meaning::Exists
+                    || meaning == Meaning::Gone && kind != Kind::Address =>
+            {
+                self.settle.easy = error.is_surely_unmade();
+                self.settle.distrusted += u32::from(meaning == Meaning::TrustSuspected);
+                if self.settle.distrusted >= 2 {
+                    self.not_made(kind, error);
+                    return self.fail(words::cannot_trust(), Turn::Refused, now);
+                }
+                let mark = self.mark;
+                self.sweep(kind, mark, now);
+                self.turn(Turn::Ambiguous, now);
+            }
+            Meaning::Capacity => {
+                self.not_made(kind, error);
+                self.remember("capacity", effect::CAPACITY, now);
+                self.fail(words::no_room(self.choice(), error), Turn::CapacityRefused, now);
+            }
+            Meaning::Clock if !self.clock_mended => {
+                self.not_made(kind, error);
+                self.clock_mended = true;
+                let ahead = self.ahead;
+                self.warn(format!("local clock is {} s off", ahead.abs()));
+                if let Some(choice) = self.order.choices.get_mut(self.choice) {
+                    choice.start = None;
+                }
+                self.intend(kind, now);
+            }
+            Meaning::Image if kind == Kind::Server => {
+                self.not_made(kind, error);
+                let left = self.holds(orlop_core::machine::saga::Guard::ImageLeft, now);
+                if left {
+                    self.turn_image(now);
+                } else {
+                    self.fail(
+                        words::image_refused(self.image().map_or("", |image| image.name.as_str()), error),
+                        Turn::ImageRefused,
+                        now,
+                    );
+                }
+            }
+            _ if kind == Kind::Address => self.address_refused(error, now),
+            _ => {
+                self.not_made(kind, error);
+                if error.meaning == Meaning::Quota {
+                    self.remember_site(now);
+                }
+                self.fail(words::refused(error), Turn::Refused, now);
+            }
+        }
+    }
+
+    fn turn_image(&mut self, now: Time) {
+        let before = self.image().map(|image| image.name.clone()).unwrap_or_default();
+        self.turn_keeping(Turn::ImageRefused, now);
+        self.image += 1;
+        self.warn(format!("image {before} was refused; the next one is taken"));
+        self.intend(Kind::Server, now);
+    }
+
+    /// Takes a turn that stays in its state without beginning it anew.
+    pub(super) fn turn_keeping(&mut self, turn: Turn, now: Time) {
+        let begun = orlop_core::machine::saga::MACHINE.step(self.state, turn, |guard| self.holds(guard, now));
+        if begun != Ok(self.state) {
+            self.turn(turn, now);
+        }
+    }
+
+    /// Remembers that the present choice cannot be had.
+    pub(super) fn remember(&mut self, why: &str, lasts: Duration, now: Time) {
+        let Some(choice) = self.choice() else { return };
+        let failed = FailedOffering {
+            site: choice.site.clone(),
+            what: choice.node_type.clone(),
+            hour: choice.start.unwrap_or(now).millis().div_euclid(3_600_000),
+            hours: choice.hours,
+            why: why.to_owned(),
+            until: now.plus(lasts),
+        };
+        self.out.push(Effect::Remember(failed.clone()));
+        self.failed.push(failed);
+    }
+
+    fn remember_site(&mut self, now: Time) {
+        let Some(choice) = self.choice() else { return };
+        let everything = FailedOffering {
+            site: choice.site.clone(),
+            what: "*".to_owned(),
+            hour: 0,
+            hours: 0,
+            why: "quota".to_owned(),
+            until: now.plus(self.order.pace.deadline),
+        };
+        self.failed.push(everything);
+    }
+
+    /// The first choice that is not known to be out of reach, if attempts and time are left.
+    pub(super) fn next_choice(&self, now: Time) -> Option<usize> {
+        let spent = now.since(self.began.unwrap_or(now)) >= self.order.pace.deadline;
+        if spent || self.attempt >= self.order.max_attempts || self.stop.is_some() {
+            return None;
+        }
+        let is_out = |index: usize| {
+            let Some(choice) = self.order.choices.get(index) else { return true };
+            let hour = choice.start.unwrap_or(now).millis().div_euclid(3_600_000);
+            self.failed.iter().filter(|failed| failed.until > now && failed.site == choice.site).any(|failed| {
+                failed.what == "*"
+                    || failed.what == choice.node_type && failed.hour == hour && failed.hours == choice.hours
+            })
+        };
+        (self.choice + 1..self.order.choices.len()).chain(0..=self.choice).find(|index| !is_out(*index))
+    }
+
+    pub(super) fn listings_left(&self) -> bool {
+        if self.settle.easy { self.settle.listings < 1 } else { self.settle.listings < LISTINGS.len() }
+    }
+
+    /// Looks for what may have been made, now or at the next time of the rule.
+    pub(super) fn continue_settle(&mut self, kind: Kind, turn: Turn, now: Time) {
+        if turn != Turn::NotFound {
+            self.settle.listings = 0;
+            self.settle.began = Some(now);
+            if turn == Turn::Resume {
+                self.settle.easy = false;
+                let mark = self.slot(kind).open.unwrap_or(self.mark);
+                self.sweep(kind, mark, now);
+            }
+        }
+        let began = self.settle.began.unwrap_or(now);
+        let due = LISTINGS.get(self.settle.listings).copied().unwrap_or(0);
+        let at = began.plus(Duration::from_secs(due)).max(now);
+        if at == now { self.ask_now(Todo::SettleList(kind), now) } else { self.ask_at(Todo::SettleList(kind), at) }
+    }
+
+    pub(super) fn on_settle(&mut self, kind: Kind, answer: Answer, now: Time) {
+        let mark = self.slots.get(&kind).and_then(|slot| slot.open).unwrap_or(self.mark);
+        let found = match answer {
+            Answer::Leases(leases) => {
+                let mine = leases.into_iter().filter(|lease| self.is_my_lease(lease, mark));
+                mine.min_by_key(|lease| lease.created).map(|lease| self.lease_known(lease))
+            }
+            Answer::Servers(servers) => {
+                let marks = self.order.id.marks();
+                let mine = servers.into_iter().filter(|server: &Server| marks.server_attempt(server) == Some(mark));
+                let oldest = mine.min_by_key(|server| server.created);
+                oldest.map(|server| self.done(Kind::Server, server.id, String::new(), None))
+            }
+            Answer::Addresses(addresses) => {
+                let marks = self.order.id.marks();
+                let mine = addresses.into_iter().filter(|one: &FloatingIp| marks.address_attempt(one) == Some(mark));
+                let oldest = mine.min_by_key(|address| address.created);
+                oldest.map(|address| self.address_known(&address))
+            }
+            Answer::Failed(error) => {
+                // What was not listed says nothing.
+                let began = self.settle.began.unwrap_or(now);
+                if now.since(began) > PATIENCE || !error.is_passing() {
+                    self.settle.easy = true;
+                    self.settle.listings = 1;
+                    self.settle.repeats = super::machine::REPEATS;
+                    self.settle.easy_repeats = super::machine::EASY_REPEATS;
+                    let since = self.last_error.as_ref().map_or(began, |(since, _)| *since);
+                    return self.fail(words::unavailable(&error, since), Turn::NotFound, now);
+                }
+                return self.ask_in(Todo::SettleList(kind), now, Duration::from_secs(10));
+            }
+            _ => return self.fail_internal("a list was asked for, something else came", now),
+        };
+        match found {
+            Some(()) => self.turn(Turn::Found, now),
+            None => self.absent(kind, mark, now),
+        }
+    }
+
+    fn is_my_lease(&self, lease: &Lease, mark: u32) -> bool {
+        if self.order.id.marks().lease_attempt(&lease.name) == Some(mark) {
+            return true;
+        }
+        // A name that the user gave may be somebody else's too.
+        let asked = self.submitted.or(self.began);
+        lease.name == self.order.lease_name(mark)
+            && self.order.lease_name.is_some()
+            && lease.project_id == self.order.project_id
+            && lease.created.zip(asked).is_some_and(|(made, asked)| made.plus(SKEW) >= asked)
+    }
+
+    /// It was not listed: it is looked for again, or counts as not made.
+    fn absent(&mut self, kind: Kind, mark: u32, now: Time) {
+        self.settle.listings += 1;
+        if self.listings_left() {
+            return self.turn(Turn::NotFound, now);
+        }
+        self.slot(kind).open = None;
+        self.record(Entry::Failed { object: kind, mark, why: "it was not found".to_owned() });
+        let repeats = self.holds(orlop_core::machine::saga::Guard::RepeatsLeft, now);
+        if !repeats {
+            let (since, error) = self.last_error.clone().unwrap_or((now, "no answer".to_owned()));
+            let failure = words::kept_failing(kind, since, &error);
+            return self.fail(failure, Turn::NotFound, now);
+        }
+        self.turn(Turn::NotFound, now);
+    }
+}

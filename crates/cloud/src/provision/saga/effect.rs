@@ -1,0 +1,266 @@
+//! What the saga takes and gives: events in, effects out. Owns both as values; carries out nothing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use orlop_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::window::Allocation;
+use crate::openstack::port::{
+    CloudError, FloatingIp, Keypair, Lease, Limits, NetPort, Network, NewFloatingIp, NewLease, NewServer,
+    SecurityGroup, Server,
+};
+use crate::provision::journal::{Entry, Kind};
+
+/// What happens to a saga.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The plan was confirmed.
+    Start,
+    /// A call was answered.
+    Answered(Box<Answer>),
+    /// The time that was waited for has come, or any other.
+    Woke,
+    /// Somebody wants it to stop: by rolling back, or by keeping everything as it is.
+    Interrupt(Stop),
+    /// Somebody wants it to be gone.
+    Destroy,
+    /// It is taken up again after its journal was read.
+    Resume,
+    /// The lease gets another end.
+    Extend {
+        /// Which.
+        end: Time,
+    },
+    /// Somebody looks whether it is still there.
+    Look,
+}
+
+/// How to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Remove what was made.
+    RollBack,
+    /// Leave it.
+    Keep,
+}
+
+/// What is asked of a cloud; exactly one at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// Look at a keypair.
+    Keypair(String),
+    /// Import a public key under a name.
+    ImportKeypair(String, String),
+    /// List security groups.
+    Groups,
+    /// Make a security group of a name and words.
+    CreateGroup(String, String),
+    /// Let SSH into a group from somewhere.
+    AllowSsh(String, String),
+    /// Look again at network, limits, image and flavor.
+    Recheck {
+        /// The image's id.
+        image: String,
+        /// The flavor's id.
+        flavor: String,
+    },
+    /// List leases.
+    Leases,
+    /// Look at a lease.
+    Lease(String),
+    /// Make a lease.
+    CreateLease(Box<NewLease>),
+    /// Give a lease another end.
+    ExtendLease(String, Time),
+    /// List servers of this deployment.
+    Servers,
+    /// Look at a server.
+    Server(String),
+    /// Make a server.
+    CreateServer(Box<NewServer>),
+    /// Start a server.
+    StartServer(String),
+    /// Read the end of a console.
+    Console(String),
+    /// List ports of a server.
+    Ports(String),
+    /// List floating IPs.
+    Addresses,
+    /// Look at a floating IP.
+    Address(String),
+    /// Make a floating IP.
+    CreateAddress(Box<NewFloatingIp>),
+    /// Bind a floating IP to a port.
+    Bind(String, String),
+    /// Ask when hosts are taken.
+    Allocations,
+    /// See whether the machine answers.
+    Probe {
+        /// Where.
+        address: String,
+        /// Who signs in.
+        user: Option<String>,
+    },
+    /// List everything that may be this deployment's.
+    Inventory {
+        /// Of these kinds.
+        kinds: BTreeSet<Kind>,
+        /// Servers whose ports are looked for.
+        devices: BTreeSet<String>,
+        /// The keypair, if it may have been made.
+        key: Option<String>,
+    },
+    /// Delete something.
+    Delete(Kind, String),
+}
+
+/// What a network, an image and a flavor look like now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Networks that can be seen.
+    pub networks: Vec<Network>,
+    /// What the project may have.
+    pub limits: Limits,
+    /// Whether the image is there.
+    pub image: bool,
+    /// Whether the flavor is there.
+    pub flavor: bool,
+}
+
+/// Everything that may be a deployment's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Floating IPs.
+    pub addresses: Vec<FloatingIp>,
+    /// Servers.
+    pub servers: Vec<Server>,
+    /// Ports.
+    pub ports: Vec<NetPort>,
+    /// Security groups.
+    pub groups: Vec<SecurityGroup>,
+    /// Leases.
+    pub leases: Vec<Lease>,
+    /// The keypair.
+    pub key: Option<Keypair>,
+    /// What could not be listed.
+    pub failed: Vec<CloudError>,
+}
+
+/// What the machine said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// It answers.
+    Answered,
+    /// It does not, yet.
+    Silent,
+    /// It answers, and has less than planned: how, in words.
+    Differs(String),
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// It failed.
+    Failed(CloudError),
+    /// It was done.
+    Done,
+    /// A keypair.
+    Keypair(Keypair),
+    /// Security groups.
+    Groups(Vec<SecurityGroup>),
+    /// What is there now.
+    Rechecked(Facts),
+    /// Leases.
+    Leases(Vec<Lease>),
+    /// A lease.
+    Lease(Lease),
+    /// Servers.
+    Servers(Vec<Server>),
+    /// A server.
+    Server(Server),
+    /// A server was made and has this id.
+    ServerMade(String),
+    /// Text of a console.
+    Console(Option<String>),
+    /// Ports.
+    Ports(Vec<NetPort>),
+    /// Floating IPs.
+    Addresses(Vec<FloatingIp>),
+    /// A floating IP.
+    Address(FloatingIp),
+    /// When hosts are taken.
+    Allocations(Vec<Allocation>),
+    /// What the machine said.
+    Probed(Probe),
+    /// Everything that may be this deployment's.
+    Inventory(Box<Inventory>),
+}
+
+/// What is to be done, in this order; a call comes last.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Write this down; it has to be durable before the next.
+    Record(Entry),
+    /// Remember that something cannot be had.
+    Remember(FailedOffering),
+    /// Keep the text of a console beside the journal.
+    KeepConsole(String),
+    /// Ask the cloud.
+    Call {
+        /// The same for the same thing, whoever asks and however often.
+        key: String,
+        /// What.
+        call: Box<Call>,
+    },
+    /// Nothing follows.
+    End,
+}
+
+/// Why a deployment fails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The exit code of a program.
+    pub exit: u8,
+    /// A word for programs.
+    pub code: String,
+    /// What went wrong, for people.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+    /// The request's id, if a service gave one.
+    pub request_id: Option<String>,
+}
+
+impl Failure {
+    /// A failure in words.
+    #[must_use]
+    pub fn new(exit: u8, code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { exit, code: code.to_owned(), message: message.into(), hint: hint.into(), request_id: None }
+    }
+}
+
+/// Something that could not be had, and for how long it is not tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedOffering {
+    /// The site.
+    pub site: String,
+    /// The type, or the filter of one host.
+    pub what: String,
+    /// The hour of the start.
+    pub hour: i64,
+    /// The hours it lasts.
+    pub hours: u32,
+    /// A word for why.
+    pub why: String,
+    /// Until when.
+    pub until: Time,
+}
+
+/// How long a reason lasts.
+pub(super) const CAPACITY: Duration = Duration::from_secs(180);
+/// How long a broken host is left alone.
+pub(super) const HOST: Duration = Duration::from_secs(24 * 3600);
+/// How long a network without room is left alone.
+pub(super) const NETWORK: Duration = Duration::from_secs(600);

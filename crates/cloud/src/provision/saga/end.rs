@@ -1,0 +1,190 @@
+//! Interruptions, destruction, extension, and a look at what is there. Owns these events.
+
+use std::time::Duration;
+
+use orlop_core::machine::saga::{Event as Turn, SagaState};
+use orlop_core::time::Time;
+
+use super::wait::{Standing, standing};
+use super::words;
+use super::{Answer, Failure, Saga, Stop, Todo};
+use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
+use crate::provision::journal::{Entry, Kind};
+
+/// Between two looks.
+pub(super) const LOOK: Duration = Duration::from_secs(10);
+/// How long another end may take to be taken.
+const CHANGE: Duration = Duration::from_secs(120);
+const HOUR: u64 = 3600;
+
+impl Saga {
+    pub(super) fn interrupted(&mut self, stop: Stop, now: Time) {
+        if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() {
+            return self.close();
+        }
+        self.stop = Some(stop);
+        let message = match stop {
+            Stop::RollBack => "interrupted; rolled back",
+            Stop::Keep => "interrupted; kept as it is",
+        };
+        let failure = Failure::new(130, "interrupted", message, "go on with resume, or remove it with destroy");
+        if self.state == SagaState::RollingBack && stop == Stop::RollBack {
+            return self.ask(now);
+        }
+        self.failure = Some(failure);
+        // A create that is under way may have been done.
+        if let Todo::Create(kind) = self.todo.clone() {
+            let mark = self.mark;
+            self.sweep(kind, mark, now);
+        }
+        self.turn(Turn::Interrupt, now);
+    }
+
+    fn is_good(&self) -> bool {
+        matches!(self.state, SagaState::Ready | SagaState::Degraded)
+    }
+
+    pub(super) fn destroy(&mut self, now: Time) {
+        self.destroy = true;
+        self.failure = None;
+        self.leftovers.clear();
+        let open: Vec<(Kind, u32)> = self.slots.iter().filter_map(|(kind, slot)| Some((*kind, slot.open?))).collect();
+        for (kind, mark) in open {
+            self.sweep(kind, mark, now);
+        }
+        self.turn(Turn::Destroy, now);
+    }
+
+    /// Another end of the lease, if the rules of site and user allow it.
+    pub(super) fn extend(&mut self, end: Time, now: Time) {
+        if let Err(failure) = self.may_extend(end, now) {
+            self.failure = Some(failure);
+            return self.close();
+        }
+        self.failure = None;
+        self.since = now;
+        self.tries = 0;
+        self.ask_now(Todo::Extend(end), now);
+    }
+
+    fn may_extend(&self, end: Time, now: Time) -> Result<(), Failure> {
+        let hint = "see status for the present end";
+        let policy = |message: String| Err(Failure::new(8, "policy", message, hint));
+        if !self.is_good() && self.state != SagaState::Unreachable {
+            let message = format!("a deployment that is {} cannot be extended", self.state);
+            return Err(Failure::new(2, "state", message, "only one that is ready can"));
+        }
+        let (Some(present), Some(choice)) = (self.lease_end(), self.choice()) else {
+            return Err(Failure::new(2, "no_lease", "there is no lease to extend", hint));
+        };
+        if matches!(choice.reserve, Some(crate::openstack::port::Reserve::Flavor { .. })) {
+            return policy("leases of virtual machines cannot be changed".to_owned());
+        }
+        if end <= present {
+            return Err(Failure::new(2, "end", format!("the lease lasts until {present} already"), hint));
+        }
+        let opens = Time::from_millis(present.millis() - i64::from(EXTENSION_OPENS_HOURS) * 3_600_000);
+        if now < opens {
+            return policy(format!("extension opens at {opens} (48 h before end)"));
+        }
+        if end.since(present).as_secs() > u64::from(MAX_HOURS) * HOUR {
+            return policy(format!("an extension by more than {MAX_HOURS} h is not possible"));
+        }
+        let start = choice.start.or(self.submitted).unwrap_or(now);
+        let whole = end.since(start).as_secs().div_ceil(HOUR);
+        if let Some(most) = self.order.max_hours
+            && whole > u64::from(most)
+        {
+            return policy(format!("a lease of {whole} h is longer than --max-lifetime of {most} h"));
+        }
+        let rate = choice.su_milli.div_ceil(u64::from(choice.hours.max(1)));
+        if let Some(max_su) = self.order.max_su
+            && rate.saturating_mul(whole) > max_su.saturating_mul(1000)
+        {
+            let su = rate.saturating_mul(whole).div_ceil(1000);
+            let hint = "choose a nearer end, or a larger --max-su";
+            return Err(Failure::new(7, "budget", format!("estimate {su} SU over --max-su {max_su}"), hint));
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_extended(&mut self, end: Time, answer: Answer, now: Time) {
+        match answer {
+            Answer::Lease(_) => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(1)),
+            Answer::Failed(error) if error.is_passing() && now.since(self.since) < CHANGE => {
+                self.ask_in(Todo::Extend(end), now, LOOK);
+            }
+            Answer::Failed(error) if error.meaning == crate::openstack::classify::Meaning::Capacity => {
+                let hint = "choose a nearer end";
+                let message = format!("the host is taken after the present end: {}", error.message);
+                self.failure = Some(Failure::new(6, "capacity", message, hint));
+                self.close();
+            }
+            Answer::Failed(error) => {
+                self.failure = Some(words::refused(&error));
+                self.close();
+            }
+            _ => self.fail_internal("an extension was asked for, something else came", now),
+        }
+    }
+
+    pub(super) fn on_extend_poll(&mut self, end: Time, answer: Answer, now: Time) {
+        let minute = |time: Time| time.millis().div_euclid(60_000);
+        let is_over = now.since(self.since) >= CHANGE;
+        match answer {
+            Answer::Lease(lease) => match (standing(&lease), lease.end) {
+                (Standing::Active, Some(seen)) if minute(seen) >= minute(end) => {
+                    let detail = self.detail_of(Kind::Lease).unwrap_or_default().to_owned();
+                    self.done(Kind::Lease, lease.id, detail, Some(seen));
+                    self.turn(Turn::Extend, now);
+                }
+                // A change that failed can leave the lease broken.
+                (Standing::Over(why), _) => {
+                    self.failure = Some(words::lease_failed(why));
+                    self.close();
+                }
+                _ if is_over => {
+                    let message = "the lease did not take the new end in time";
+                    self.failure = Some(Failure::new(9, "unavailable", message, "see status, then try again"));
+                    self.close();
+                }
+                _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
+            },
+            Answer::Failed(error) if !error.is_passing() || is_over => {
+                self.failure = Some(words::refused(&error));
+                self.close();
+            }
+            _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
+        }
+    }
+
+    /// Compares what should be there with what is.
+    pub(super) fn on_look_list(&mut self, answer: Answer, now: Time) {
+        let Answer::Inventory(all) = answer else {
+            self.failure = Some(Failure::new(9, "unavailable", "the cloud cannot be listed", "try again later"));
+            return self.close();
+        };
+        let is_there = |kind: Kind, there: bool| there || all.failed_for(kind) || self.id_of(kind).is_none();
+        let lease = self.id_of(Kind::Lease).and_then(|id| all.leases.iter().find(|lease| lease.id == id));
+        let ended = lease.map_or(!is_there(Kind::Lease, false), |lease| matches!(standing(lease), Standing::Over(_)));
+        let server = self.id_of(Kind::Server).is_some_and(|id| all.servers.iter().any(|server| server.id == id));
+        let server_gone = !is_there(Kind::Server, server);
+        let address = self.id_of(Kind::Address).is_some_and(|id| all.addresses.iter().any(|one| one.id == id));
+        if !is_there(Kind::Address, address) {
+            self.warn("drift: the floating IP is gone".to_owned());
+        }
+        if self.is_good() && (ended || server_gone) {
+            let at = lease.and_then(|lease| lease.end).or(self.lease_end());
+            let when = at.map_or_else(|| "unknown".to_owned(), |end| end.to_string());
+            let text = if ended {
+                format!("lease ended {when}; server removed by the site")
+            } else {
+                "the server is gone".to_owned()
+            };
+            self.record(Entry::Warned { text: text.clone() });
+            self.warnings.push(text);
+            return self.turn(Turn::LeaseEnded, now);
+        }
+        self.close();
+    }
+}

@@ -1,0 +1,406 @@
+//! The saga of a deployment (provisioner contract, chapter 7): a state, an event and the time give effects. Pure: no I/O, no
+//! clock, no runtime. Every transition is one of the table in `orlop_core::machine::saga`; every create is written down before
+//! it is asked for, and one whose answer is unclear is looked for by its mark before it is repeated.
+
+mod begin;
+mod create;
+mod effect;
+mod end;
+mod machine;
+mod reach;
+mod resume;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod wait;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use orlop_core::machine::saga::{Event as Turn, SagaState};
+use orlop_core::time::Time;
+
+pub use effect::{Answer, Call, Effect, Event, Facts, FailedOffering, Failure, Inventory, Probe, Stop};
+pub use resume::replayed;
+pub use words::check_account;
+
+use super::journal::{Entry, Kind};
+use super::order::{Choice, Order};
+use undo::Undo;
+
+/// What is being done at the moment.
+#[derive(Debug, Clone, PartialEq)]
+enum Todo {
+    Nothing,
+    KeyLook,
+    KeyImport,
+    GroupLook,
+    GroupCreate,
+    GroupRule,
+    Recheck,
+    Create(Kind),
+    SettleList(Kind),
+    LeasePoll,
+    ServerPoll,
+    ServerStart,
+    Console(Turn),
+    PortList,
+    AddressList,
+    Bind,
+    AddressPoll,
+    Probe,
+    UndoList,
+    UndoDelete(Kind, String),
+    Allocations,
+    ResumeList,
+    LookList,
+    Extend(Time),
+    ExtendPoll(Time),
+}
+
+/// An object of the deployment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// Its id, once it is known.
+    pub(super) id: Option<String>,
+    /// The reservation of a lease; the address of a floating IP.
+    pub(super) detail: String,
+    /// Until when it lasts.
+    pub(super) until: Option<Time>,
+    /// The mark of an intent without result.
+    pub(super) open: Option<u32>,
+}
+
+/// How a search for something that may have been made goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Settle {
+    began: Option<Time>,
+    listings: usize,
+    /// Whether nothing was made most likely, so that one empty listing is enough.
+    easy: bool,
+    repeats: u32,
+    easy_repeats: u32,
+    /// Creates that failed as those of a service that cannot make its trust.
+    distrusted: u32,
+}
+
+/// A deployment on its way.
+#[derive(Debug, Clone)]
+pub struct Saga {
+    order: Order,
+    state: SagaState,
+    todo: Todo,
+    wait: Option<Time>,
+    began: Option<Time>,
+    /// The number in the marks of the next create.
+    mark: u32,
+    /// Choices tried so far, this one included.
+    attempt: u32,
+    choice: usize,
+    image: usize,
+    slots: BTreeMap<Kind, Slot>,
+    /// Marks of creates that may still show, with when they were asked for.
+    sweeps: Vec<(Kind, u32, Time)>,
+    settle: Settle,
+    /// When the present phase began, and how often it was tried.
+    since: Time,
+    tries: u32,
+    submitted: Option<Time>,
+    host_retried: bool,
+    started: bool,
+    ports: Vec<String>,
+    port: usize,
+    fixed: Option<String>,
+    /// Whether the address is bound to one of the ports.
+    bound: bool,
+    undo: Option<Undo>,
+    /// What follows once no extra object is left.
+    after_tidy: Option<Turn>,
+    ahead: i64,
+    clock_mended: bool,
+    destroy: bool,
+    stop: Option<Stop>,
+    failure: Option<Failure>,
+    warnings: Vec<String>,
+    leftovers: Vec<String>,
+    failed: Vec<FailedOffering>,
+    last_error: Option<(Time, String)>,
+    resuming: Option<resume::Found>,
+    /// Since when capacity is waited for.
+    waiting: Option<Time>,
+    /// The state that was last written down.
+    told: Option<(SagaState, bool, Option<Failure>)>,
+    out: Vec<Effect>,
+}
+
+impl Saga {
+    /// A deployment that has not begun. `failed` is what is known not to be had.
+    #[must_use]
+    pub fn new(order: Order, failed: Vec<FailedOffering>) -> Self {
+        Self {
+            order,
+            state: SagaState::Planned,
+            todo: Todo::Nothing,
+            wait: None,
+            began: None,
+            mark: 1,
+            attempt: 1,
+            choice: 0,
+            image: 0,
+            slots: BTreeMap::new(),
+            sweeps: Vec::new(),
+            settle: Settle::default(),
+            since: Time::EPOCH,
+            tries: 0,
+            submitted: None,
+            host_retried: false,
+            started: false,
+            ports: Vec::new(),
+            port: 0,
+            fixed: None,
+            bound: false,
+            undo: None,
+            after_tidy: None,
+            ahead: 0,
+            clock_mended: false,
+            destroy: false,
+            stop: None,
+            failure: None,
+            warnings: Vec::new(),
+            leftovers: Vec::new(),
+            failed,
+            last_error: None,
+            resuming: None,
+            waiting: None,
+            told: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// What is carried out.
+    #[must_use]
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// In which state it is.
+    #[must_use]
+    pub fn state(&self) -> SagaState {
+        self.state
+    }
+
+    /// Which attempt it is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Why it fails, if it does.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// What people should know.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What could not be removed.
+    #[must_use]
+    pub fn leftovers(&self) -> &[String] {
+        &self.leftovers
+    }
+
+    /// The id of an object, once it is known.
+    #[must_use]
+    pub fn id_of(&self, kind: Kind) -> Option<&str> {
+        self.slots.get(&kind)?.id.as_deref()
+    }
+
+    /// What else is known of an object: the reservation of a lease, the address of a floating IP.
+    #[must_use]
+    pub fn detail_of(&self, kind: Kind) -> Option<&str> {
+        self.slots.get(&kind).map(|slot| slot.detail.as_str()).filter(|detail| !detail.is_empty())
+    }
+
+    /// The end of the lease, once it is known.
+    #[must_use]
+    pub fn lease_end(&self) -> Option<Time> {
+        self.slots.get(&Kind::Lease)?.until
+    }
+
+    /// The address of the server inside its network, once it is known.
+    #[must_use]
+    pub fn fixed_address(&self) -> Option<&str> {
+        self.fixed.as_deref()
+    }
+
+    /// What is being tried.
+    #[must_use]
+    pub fn choice(&self) -> Option<&Choice> {
+        self.order.choices.get(self.choice)
+    }
+
+    /// The image that is taken.
+    #[must_use]
+    pub fn image(&self) -> Option<&super::order::OrderImage> {
+        self.choice()?.images.get(self.image)
+    }
+
+    /// When to call again if nothing happens.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.wait
+    }
+
+    /// How far the clock of the cloud is ahead, in seconds.
+    pub fn set_clock_ahead(&mut self, seconds: i64) {
+        self.ahead = if seconds.abs() > 60 { seconds } else { 0 };
+    }
+
+    /// Takes an event; gives what is to be done.
+    ///
+    /// A call that is asked for has to be answered before the next event but an interruption.
+    pub fn on(&mut self, event: Event, now: Time) -> Vec<Effect> {
+        self.began.get_or_insert(now);
+        match event {
+            Event::Start => self.turn(Turn::Confirmed, now),
+            Event::Answered(answer) => self.answered(*answer, now),
+            Event::Woke => {
+                if self.wait.is_none_or(|due| due <= now) {
+                    self.ask(now);
+                }
+            }
+            Event::Interrupt(stop) => self.interrupted(stop, now),
+            Event::Destroy => self.destroy(now),
+            Event::Resume => self.resume(now),
+            Event::Extend { end } => self.extend(end, now),
+            Event::Look => self.ask_now(Todo::LookList, now),
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    fn record(&mut self, entry: Entry) {
+        self.out.push(Effect::Record(entry));
+    }
+
+    fn warn(&mut self, text: String) {
+        if !self.warnings.contains(&text) {
+            self.record(Entry::Warned { text: text.clone() });
+            self.warnings.push(text);
+        }
+    }
+
+    /// Does something at once.
+    fn ask_now(&mut self, todo: Todo, now: Time) {
+        self.todo = todo;
+        self.ask(now);
+    }
+
+    /// Does something later.
+    fn ask_at(&mut self, todo: Todo, at: Time) {
+        self.todo = todo;
+        self.wait = Some(at);
+    }
+
+    fn ask_in(&mut self, todo: Todo, now: Time, wait: Duration) {
+        self.ask_at(todo, now.plus(wait));
+    }
+
+    fn slot(&mut self, kind: Kind) -> &mut Slot {
+        self.slots.entry(kind).or_default()
+    }
+
+    fn text_id(&self, kind: Kind) -> String {
+        self.id_of(kind).unwrap_or_default().to_owned()
+    }
+
+    /// The call of what is to be done.
+    fn ask(&mut self, now: Time) {
+        self.wait = None;
+        let id = |kind| self.text_id(kind);
+        let call = match self.todo.clone() {
+            Todo::Nothing => return self.close(),
+            Todo::KeyLook => Call::Keypair(self.order.key.name.clone()),
+            Todo::KeyImport => {
+                Call::ImportKeypair(self.order.key.name.clone(), self.order.key.public_key.clone().unwrap_or_default())
+            }
+            Todo::GroupLook => Call::Groups,
+            Todo::GroupCreate => {
+                let marks = self.order.id.marks();
+                Call::CreateGroup(marks.group_name(), marks.group())
+            }
+            Todo::GroupRule => Call::AllowSsh(id(Kind::Group), self.order.ssh_from.clone().unwrap_or_default()),
+            Todo::Recheck => self.recheck_call(),
+            Todo::Create(kind) => match self.create_call(kind, now) {
+                Some(call) => call,
+                None => return self.fail_internal("there is nothing to create", now),
+            },
+            Todo::SettleList(Kind::Lease) => Call::Leases,
+            Todo::SettleList(Kind::Server) => Call::Servers,
+            Todo::SettleList(_) | Todo::AddressList => Call::Addresses,
+            Todo::LeasePoll | Todo::ExtendPoll(_) => Call::Lease(id(Kind::Lease)),
+            Todo::ServerPoll => Call::Server(id(Kind::Server)),
+            Todo::ServerStart => Call::StartServer(id(Kind::Server)),
+            Todo::Console(_) => Call::Console(id(Kind::Server)),
+            Todo::PortList => Call::Ports(id(Kind::Server)),
+            Todo::Bind => Call::Bind(id(Kind::Address), self.ports.get(self.port).cloned().unwrap_or_default()),
+            Todo::AddressPoll => Call::Address(id(Kind::Address)),
+            Todo::Probe => self.probe_call(),
+            Todo::UndoList | Todo::ResumeList | Todo::LookList => self.inventory_call(),
+            Todo::UndoDelete(kind, id) => Call::Delete(kind, id),
+            Todo::Allocations => Call::Allocations,
+            Todo::Extend(end) => Call::ExtendLease(id(Kind::Lease), end),
+        };
+        let key = format!("{}/{}/{:?}", self.order.id, self.mark, self.todo);
+        self.out.push(Effect::Call { key, call: Box::new(call) });
+    }
+
+    fn answered(&mut self, answer: Answer, now: Time) {
+        if let Answer::Failed(error) = &answer
+            && error.is_passing()
+            && self.last_error.is_none()
+        {
+            self.last_error = Some((now, error.to_string()));
+        }
+        match self.todo.clone() {
+            Todo::Nothing => {}
+            Todo::KeyLook | Todo::KeyImport => self.on_key(answer, now),
+            Todo::GroupLook | Todo::GroupCreate | Todo::GroupRule => self.on_group(answer, now),
+            Todo::Recheck => self.on_recheck(answer, now),
+            Todo::Create(kind) => self.on_created(kind, answer, now),
+            Todo::SettleList(kind) => self.on_settle(kind, answer, now),
+            Todo::LeasePoll => self.on_lease(answer, now),
+            Todo::ServerPoll | Todo::ServerStart => self.on_server(answer, now),
+            Todo::Console(turn) => self.on_console(turn, answer, now),
+            Todo::PortList | Todo::AddressList | Todo::Bind | Todo::AddressPoll => self.on_address(answer, now),
+            Todo::Probe => self.on_probe(answer, now),
+            Todo::UndoList => self.on_undo_list(answer, now),
+            Todo::UndoDelete(kind, id) => self.on_undo_delete(kind, id, &answer, now),
+            Todo::Allocations => self.on_allocations(answer, now),
+            Todo::ResumeList => self.on_resume_list(answer, now),
+            Todo::LookList => self.on_look_list(answer, now),
+            Todo::Extend(end) => self.on_extended(end, answer, now),
+            Todo::ExtendPoll(end) => self.on_extend_poll(end, answer, now),
+        }
+    }
+
+    fn inventory_call(&self) -> Call {
+        let kinds: BTreeSet<Kind> = match &self.undo {
+            Some(undo) => undo.kinds.clone(),
+            None => Kind::ALL.into_iter().collect(),
+        };
+        let devices = self.undo.as_ref().map(|undo| undo.devices.clone()).unwrap_or_default();
+        let key = self.owned_key().filter(|_| kinds.contains(&Kind::Key));
+        Call::Inventory { kinds, devices, key }
+    }
+
+    /// The keypair, if this deployment made it or may have.
+    fn owned_key(&self) -> Option<String> {
+        let slot = self.slots.get(&Kind::Key)?;
+        (slot.id.is_some() || slot.open.is_some()).then(|| self.order.key.name.clone()).filter(|name| !name.is_empty())
+    }
+}

@@ -1,0 +1,335 @@
+//! Removing what was made: listing, deleting in order, waiting until it is gone, and watching for what may still show up. Owns
+//! the rule that nothing counts as gone before a listing says so, and that nothing of another deployment is touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use orlop_core::machine::lease::LeaseState;
+use orlop_core::machine::saga::{Event as Turn, SagaState};
+use orlop_core::time::Time;
+
+use super::{Answer, Inventory, Saga, Todo};
+use crate::provision::journal::{Entry, Kind};
+
+/// How long removing may take.
+const BUDGET: Duration = Duration::from_secs(900);
+/// Between two listings while something goes away.
+const LOOK: Duration = Duration::from_secs(5);
+/// After so long a deletion is asked for again.
+const REPEAT: Duration = Duration::from_secs(60);
+/// A server that stays longer does not hold up the rest.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// What nobody saw may show so long after it was asked for.
+const LATE: Duration = Duration::from_secs(150);
+/// Between the two listings that have to be empty.
+const APART: Duration = Duration::from_secs(60);
+
+/// What follows once it is gone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Then {
+    /// A turn.
+    Turn(Turn),
+    /// A turn that ends well, once all else is tidy.
+    Tidy(Turn),
+    /// Another server in the same lease.
+    HostRetry,
+    /// Only extra objects were removed: the turn that waits.
+    Tidied,
+}
+
+/// Removing, under way.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Undo {
+    pub(super) kinds: BTreeSet<Kind>,
+    pub(super) devices: BTreeSet<String>,
+    then: Then,
+    since: Time,
+    /// When a deletion was last asked for.
+    asked: BTreeMap<(Kind, String), Time>,
+    /// When a listing was first empty.
+    empty: Option<Time>,
+    found: Vec<(Kind, String, String)>,
+    last_failure: Option<String>,
+}
+
+impl Saga {
+    pub(super) fn begin_undo(&mut self, kinds: &[Kind], then: Then, now: Time) {
+        let mut devices = BTreeSet::new();
+        if kinds.contains(&Kind::Port) {
+            devices.extend(self.id_of(Kind::Server).map(str::to_owned));
+        }
+        self.undo = Some(Undo {
+            kinds: kinds.iter().copied().collect(),
+            devices,
+            then,
+            since: now,
+            asked: BTreeMap::new(),
+            empty: None,
+            found: Vec::new(),
+            last_failure: None,
+        });
+        self.ask_now(Todo::UndoList, now);
+    }
+
+    /// What of an inventory is to go: kind, id, words.
+    fn unwanted(&self, all: &Inventory, undo: &Undo) -> Vec<(Kind, String, String)> {
+        let marks = self.order.id.marks();
+        let only_extra = undo.then == Then::Tidied;
+        let known = |kind: Kind, id: &str| self.id_of(kind) == Some(id);
+        let is_extra = |kind: Kind, id: &str| !only_extra || !known(kind, id);
+        let mut found: Vec<(Kind, String, String)> = Vec::new();
+        let mut add = |kind: Kind, id: &str, words: String| {
+            if undo.kinds.contains(&kind) && is_extra(kind, id) {
+                found.push((kind, id.to_owned(), words));
+            }
+        };
+        for one in &all.addresses {
+            let reserved = one.tags.iter().any(|tag| tag.starts_with("reservation:"));
+            if marks.address_attempt(one).is_some() || known(Kind::Address, &one.id) && !reserved {
+                add(Kind::Address, &one.id, one.address.clone());
+            }
+        }
+        for one in &all.servers {
+            if marks.owns_server(one) || known(Kind::Server, &one.id) {
+                add(Kind::Server, &one.id, one.name.clone());
+            }
+        }
+        for one in &all.ports {
+            let has_server = all.servers.iter().any(|server| server.id == one.device);
+            if undo.devices.contains(&one.device) && !has_server && !all.failed_for(Kind::Server) {
+                add(Kind::Port, &one.id, one.addresses.join(", "));
+            }
+        }
+        for one in &all.groups {
+            if marks.owns_group(one) || known(Kind::Group, &one.id) {
+                add(Kind::Group, &one.id, one.name.clone());
+            }
+        }
+        for one in &all.leases {
+            let named = marks.lease_attempt(&one.name).is_some() || self.is_given_lease(one);
+            if (named || known(Kind::Lease, &one.id)) && one.status != Some(LeaseState::Gone) {
+                let until = one.end.map_or(String::new(), |end| format!(" until {end}"));
+                add(Kind::Lease, &one.id, format!("{}{until}", one.name));
+            }
+        }
+        if let Some(pair) = &all.key
+            && !only_extra
+            && self.order.key.public_key.as_ref().is_some_and(|key| pair.is(key))
+        {
+            add(Kind::Key, &pair.name, pair.fingerprint.clone());
+        }
+        found.sort_by_key(|(kind, id, _)| (*kind, id.clone()));
+        found
+    }
+
+    /// Whether a lease has the name that the user gave, was made since this deployment began, and is ours by all that is known.
+    fn is_given_lease(&self, lease: &crate::openstack::port::Lease) -> bool {
+        let may_be = self
+            .sweeps
+            .iter()
+            .any(|(kind, mark, _)| *kind == Kind::Lease && self.order.lease_name(*mark) == lease.name);
+        let young =
+            lease.created.zip(self.began).is_some_and(|(made, began)| made.plus(Duration::from_secs(120)) >= began);
+        self.order.lease_name.is_some() && may_be && young && lease.project_id == self.order.project_id
+    }
+
+    pub(super) fn on_undo_list(&mut self, answer: Answer, now: Time) {
+        let Some(mut undo) = self.undo.take() else { return self.fail_internal("nothing is being removed", now) };
+        let all = match answer {
+            Answer::Inventory(all) => *all,
+            Answer::Failed(error) => Inventory { failed: vec![error], ..Inventory::default() },
+            _ => return self.fail_internal("an inventory was asked for, something else came", now),
+        };
+        undo.devices.extend(
+            all.servers
+                .iter()
+                .filter(|server| self.order.id.marks().owns_server(server))
+                .map(|server| server.id.clone()),
+        );
+        undo.found = self.unwanted(&all, &undo);
+        undo.last_failure = all.failed.first().map(ToString::to_string).or(undo.last_failure.take());
+        self.note_gone(&undo, &all);
+        let is_spent = now.since(undo.since) >= BUDGET;
+        if undo.found.is_empty() && all.failed.is_empty() {
+            self.undo = Some(undo);
+            return self.nothing_listed(now);
+        }
+        undo.empty = None;
+        if is_spent {
+            self.undo = Some(undo);
+            return self.spent(now);
+        }
+        let next = self.next_deletion(&undo, now);
+        if let Some((kind, id)) = &next {
+            if !undo.asked.contains_key(&(*kind, id.clone())) {
+                self.record(Entry::UndoIntent { object: *kind, id: id.clone() });
+            }
+            undo.asked.insert((*kind, id.clone()), now);
+        }
+        self.undo = Some(undo);
+        match next {
+            Some((kind, id)) => self.ask_now(Todo::UndoDelete(kind, id), now),
+            None => self.ask_in(Todo::UndoList, now, LOOK),
+        }
+    }
+
+    /// The next thing to delete: in the order of kinds, each once a minute, what depends on it being gone before.
+    fn next_deletion(&self, undo: &Undo, now: Time) -> Option<(Kind, String)> {
+        for (kind, id, _) in &undo.found {
+            let waits_for_server = matches!(kind, Kind::Group | Kind::Lease | Kind::Port | Kind::Key);
+            let has_server = undo.found.iter().any(|(other, _, _)| *other == Kind::Server);
+            if waits_for_server && has_server && now.since(undo.since) < PATIENCE {
+                return None;
+            }
+            let asked = undo.asked.get(&(*kind, id.clone()));
+            if asked.is_none_or(|asked| now.since(*asked) >= REPEAT) {
+                return Some((*kind, id.clone()));
+            }
+        }
+        None
+    }
+
+    /// Writes down what was asked to go and is not listed any more.
+    fn note_gone(&mut self, undo: &Undo, all: &Inventory) {
+        for kind in &undo.kinds {
+            if all.failed_for(*kind) {
+                continue;
+            }
+            let gone: Vec<String> = undo
+                .asked
+                .keys()
+                .filter(|(asked, id)| asked == kind && !undo.found.iter().any(|(_, other, _)| other == id))
+                .map(|(_, id)| id.clone())
+                .collect();
+            for id in gone {
+                self.forget(*kind, &id);
+            }
+        }
+    }
+
+    /// An object is gone.
+    fn forget(&mut self, kind: Kind, id: &str) {
+        let slot = self.slot(kind);
+        if slot.id.as_deref() == Some(id) {
+            *slot = super::Slot::default();
+            self.record(Entry::UndoDone { object: kind, id: id.to_owned() });
+        }
+    }
+
+    pub(super) fn on_undo_delete(&mut self, kind: Kind, id: String, answer: &Answer, now: Time) {
+        if let Answer::Failed(error) = answer
+            && !error.is_gone()
+            && let Some(undo) = &mut self.undo
+        {
+            undo.last_failure = Some(error.to_string());
+        }
+        // What a listing says counts, not this answer; other things may go meanwhile.
+        drop(id);
+        let wait = if kind == Kind::Server || kind == Kind::Lease { LOOK } else { Duration::from_secs(1) };
+        self.ask_in(Todo::UndoList, now, wait);
+    }
+
+    /// Nothing is listed: it is over, unless something may still show.
+    fn nothing_listed(&mut self, now: Time) {
+        let Some(undo) = &mut self.undo else { return };
+        let kinds = undo.kinds.clone();
+        let late =
+            self.sweeps.iter().filter(|(kind, _, _)| kinds.contains(kind)).map(|(_, _, asked)| asked.plus(LATE)).max();
+        // Another attempt goes on: what shows up late is removed before the end.
+        let must_be_sure = late.is_some() && matches!(undo.then, Then::Turn(Turn::AllGone) | Then::Tidied);
+        if must_be_sure {
+            let first_allowed = late.unwrap_or(now);
+            if now < first_allowed {
+                undo.empty = None;
+                return self.ask_at(Todo::UndoList, first_allowed);
+            }
+            match undo.empty {
+                None => {
+                    undo.empty = Some(now);
+                    return self.ask_in(Todo::UndoList, now, APART);
+                }
+                Some(first) if now.since(first) < APART => return self.ask_at(Todo::UndoList, first.plus(APART)),
+                Some(_) => self.sweeps.retain(|(kind, _, _)| !kinds.contains(kind)),
+            }
+        }
+        let then = self.undo.take().map(|undo| undo.then);
+        for kind in kinds {
+            if matches!(then, Some(Then::Tidied)) {
+                continue;
+            }
+            if let Some(id) = self.id_of(kind).map(str::to_owned) {
+                self.forget(kind, &id);
+            }
+            self.slot(kind).open = None;
+        }
+        self.follow(then, now);
+    }
+
+    fn follow(&mut self, then: Option<Then>, now: Time) {
+        match then {
+            Some(Then::Turn(turn)) => self.turn(turn, now),
+            Some(Then::Tidy(turn)) => self.turn_when_tidy(turn, now),
+            Some(Then::HostRetry) => self.host_retry(now),
+            Some(Then::Tidied) => match self.after_tidy.take() {
+                Some(turn) => self.turn(turn, now),
+                None => self.fail_internal("nothing waits for tidiness", now),
+            },
+            None => self.fail_internal("nothing is being removed", now),
+        }
+    }
+
+    /// The time for removing is spent.
+    fn spent(&mut self, now: Time) {
+        let Some(undo) = self.undo.take() else { return };
+        let site = self.choice().map_or("", |choice| choice.site.as_str()).to_owned();
+        let left: Vec<String> = undo
+            .found
+            .iter()
+            .map(|(kind, id, words)| {
+                format!("{} {id} ({words}{}{site})", kind.as_str(), if site.is_empty() { "" } else { ", " })
+            })
+            .collect();
+        let why = undo.last_failure.clone().unwrap_or_default();
+        if self.state != SagaState::RollingBack && self.state != SagaState::NextOffering {
+            // The rest is as it should be; what is left is told, and goes with the deployment.
+            for one in left {
+                self.warn(format!("left behind for now: {one}"));
+            }
+            return match undo.then {
+                Then::Tidy(turn) => self.turn_when_tidy(turn, now),
+                Then::Tidied => {
+                    let turn = self.after_tidy.take().unwrap_or(Turn::Answered);
+                    self.turn(turn, now);
+                }
+                Then::HostRetry | Then::Turn(_) => {
+                    self.host_retried = true;
+                    self.turn(Turn::ServerError, now);
+                }
+            };
+        }
+        if self.state == SagaState::RollingBack {
+            self.leftovers = left;
+            if self.leftovers.is_empty() {
+                self.leftovers.push(format!("unknown, since the cloud cannot be listed: {why}"));
+            }
+            let list = self.leftovers.join("; ");
+            let hint = "run destroy again, or ask the site";
+            self.failure = Some(super::Failure::new(11, "leftover", format!("LEFT BEHIND: {list}"), hint));
+        }
+        self.turn(Turn::CleanupDeadline, now);
+    }
+}
+
+impl Inventory {
+    /// Whether objects of a kind could not be listed.
+    #[must_use]
+    pub fn failed_for(&self, kind: Kind) -> bool {
+        use crate::openstack::classify::Service;
+        let service = match kind {
+            Kind::Address | Kind::Port | Kind::Group => Service::Network,
+            Kind::Server | Kind::Key => Service::Compute,
+            Kind::Lease => Service::Reservation,
+        };
+        self.failed.iter().any(|error| error.service == service || error.service == Service::Identity)
+    }
+}

@@ -1,0 +1,162 @@
+//! Failures in words (provisioner contract, chapter 8): what happened, what to do, and the exit code. Owns the texts.
+
+use orlop_core::time::Time;
+
+use super::Failure;
+use crate::openstack::classify::Meaning;
+use crate::openstack::port::{Account, CloudError, Network};
+use crate::provision::journal::Kind;
+use crate::provision::order::Choice;
+
+fn of(exit: u8, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
+    Failure { request_id: error.request_id.clone(), ..Failure::new(exit, code, message, hint) }
+}
+
+/// Whether somebody can make leases.
+///
+/// # Errors
+/// The credential is restricted, so that the reservation service cannot act for it.
+pub fn check_account(account: &Account) -> Result<(), Failure> {
+    if account.application_credential && account.restricted {
+        return Err(cannot_trust());
+    }
+    Ok(())
+}
+
+pub(super) fn cannot_trust() -> Failure {
+    Failure::new(
+        3,
+        "credential",
+        "the credential cannot make leases",
+        "create an unrestricted application credential (roles member and reader), or use a password",
+    )
+}
+
+/// A request that will never work as it is.
+pub(super) fn refused(error: &CloudError) -> Failure {
+    let message = error.to_string();
+    match error.meaning {
+        Meaning::Auth => of(3, "credential", message, "check the credential, and that it has not expired", error),
+        Meaning::Quota => of(7, "quota", message, "ask for more, delete something, or choose another site", error),
+        Meaning::Policy => {
+            of(8, "policy", in_hours(&message), "choose a shorter --lease-duration, or ask the site", error)
+        }
+        Meaning::Clock => of(2, "clock", message, "set the clock of this machine", error),
+        _ if error.is_passing() => unavailable(error, Time::EPOCH),
+        _ => of(2, "invalid", message, "check flags and configuration", error),
+    }
+}
+
+/// A service that kept failing.
+pub(super) fn unavailable(error: &CloudError, since: Time) -> Failure {
+    let since = if since == Time::EPOCH { String::new() } else { format!(" since {since}") };
+    let message = format!("the {} service is unavailable{since}: {error}", error.service);
+    of(9, "unavailable", message, "try again later, or ask the site with the request id", error)
+}
+
+pub(super) fn kept_failing(kind: Kind, since: Time, error: &str) -> Failure {
+    let message = format!("no {} could be made since {since}: {error}", kind.as_str());
+    Failure::new(9, "unavailable", message, "try again later, or ask the site with the request id")
+}
+
+pub(super) fn no_key(name: &str) -> Failure {
+    let message = format!("there is no key {name} in the cloud and no public key file");
+    Failure::new(2, "key_missing", message, "give --key-path, or make a key with --create-key")
+}
+
+pub(super) fn other_key(name: &str) -> Failure {
+    let message = format!("key {name} in the cloud is not the one in the file");
+    Failure::new(2, "key_conflict", message, "choose another --key-name; it is never overwritten")
+}
+
+pub(super) fn no_network(name: &str, site: &str, known: &[Network]) -> Failure {
+    let mut names: Vec<&str> =
+        known.iter().filter(|one| one.usable).map(|network| network.name.as_str()).take(20).collect();
+    names.sort_unstable();
+    let at = if site.is_empty() { String::new() } else { format!(" at {site}") };
+    let message = format!("network {name} not found{at}; there are: {}", names.join(", "));
+    Failure::new(2, "network_missing", message, "choose one with --network or --external-network")
+}
+
+pub(super) fn no_image(name: &str) -> Failure {
+    Failure::new(2, "image_missing", format!("image {name} is not there any more"), "choose another with --image")
+}
+
+pub(super) fn image_refused(name: &str, error: &CloudError) -> Failure {
+    of(2, "image_refused", format!("image {name} cannot be taken: {error}"), "choose another with --image", error)
+}
+
+pub(super) fn no_room(choice: Option<&Choice>, error: &CloudError) -> Failure {
+    let (what, site) = choice.map_or(("host", ""), |choice| (choice.node_type.as_str(), choice.site.as_str()));
+    let message = format!("no free {what} at {site}: {}", error.message);
+    of(6, "capacity", message, "try --fallback, --start-within, --wait-for-capacity or another type", error)
+}
+
+pub(super) fn lease_late(id: &str, status: &str, seconds: u64) -> Failure {
+    let message = format!("lease {id} still {status} after {seconds} s, deleted");
+    Failure::new(10, "lease_late", message, "try again, or another type with --fallback types")
+}
+
+pub(super) fn lease_failed(what: &str) -> Failure {
+    Failure::new(10, "lease_failed", what, "try again, or another type with --fallback types")
+}
+
+pub(super) fn server_failed(fault: &str) -> Failure {
+    let message = format!("server failed: {fault}; undone");
+    Failure::new(10, "server_failed", message, "try again, or another type; the console is kept beside the journal")
+}
+
+pub(super) fn server_late(seconds: u64) -> Failure {
+    let message = format!("server not ready after {} min, undone", seconds / 60);
+    Failure::new(10, "server_late", message, "try again, or another type; the console is kept beside the journal")
+}
+
+pub(super) fn unreachable(address: &str) -> Failure {
+    let message = format!("server is up, port 22 of {address} silent");
+    Failure::new(
+        12,
+        "unreachable",
+        message,
+        "check floating IP, security group, firewall and key; then resume or destroy",
+    )
+}
+
+pub(super) fn differs(how: &str) -> Failure {
+    Failure::new(12, "hardware_differs", how, "keep it, or remove it with destroy")
+}
+
+/// A text of the service with its seconds as hours.
+fn in_hours(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let is_seconds = words.get(at + 1).is_some_and(|next| next.starts_with("second"));
+        match word.parse::<u64>().ok().filter(|_| is_seconds) {
+            Some(seconds) => {
+                let end = if words.get(at + 1).is_some_and(|next| next.ends_with('.')) { "." } else { "" };
+                out.push(format!("{} h{end}", seconds / 3600));
+                at += 2;
+            }
+            None => {
+                out.push((*word).to_owned());
+                at += 1;
+            }
+        }
+    }
+    out.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_seconds_are_shown_as_hours() {
+        let text = "Lease duration of 691200 seconds must be less than or equal to the maximum lease duration of 604800 seconds.";
+        assert_eq!(
+            in_hours(text),
+            "Lease duration of 192 h must be less than or equal to the maximum lease duration of 168 h."
+        );
+    }
+}
