@@ -3,7 +3,10 @@
 
 #[cfg(feature = "openstack")]
 pub mod drive;
+pub mod info;
 pub mod journal;
+#[cfg(feature = "openstack")]
+pub mod keep;
 pub mod mark;
 pub mod order;
 pub mod plan;

@@ -7,6 +7,7 @@ use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::mark::DeploymentId;
+use super::plan::PlannedOffering;
 use crate::openstack::port::Reserve;
 
 /// An image that can be taken.
@@ -41,6 +42,33 @@ pub struct Choice {
     pub flavor: String,
     /// The cost in thousandths of a service unit.
     pub su_milli: u64,
+}
+
+impl Choice {
+    /// What a plan offers, with what only a site knows: the flavor's id, and hosts that would do. Nothing if the plan has no
+    /// image of the site.
+    #[must_use]
+    pub fn of(offering: &PlannedOffering, hours: u32, flavor: &str, hosts: Vec<String>) -> Option<Self> {
+        let image = OrderImage {
+            id: offering.image.id.clone()?,
+            name: offering.image.name.clone(),
+            user: offering.image.user.clone(),
+        };
+        Some(Self {
+            site: offering.site.clone(),
+            node_type: offering.node_type.clone(),
+            reserve: Some(Reserve::Host {
+                hypervisor_properties: offering.hypervisor_properties.clone(),
+                resource_properties: offering.resource_properties.clone(),
+            }),
+            hosts,
+            start: offering.start.parse().ok(),
+            hours,
+            images: vec![image],
+            flavor: flavor.to_owned(),
+            su_milli: offering.su_milli,
+        })
+    }
 }
 
 /// The key that opens the server.

@@ -46,8 +46,10 @@ impl HttpTransport {
 /// An id under which all services log what belongs to one request.
 fn global_id() -> String {
     let mut bytes = [0_u8; 16];
-    // Without randomness the id only helps less.
-    drop(ring::rand::SystemRandom::new().fill(&mut bytes));
+    if ring::rand::SystemRandom::new().fill(&mut bytes).is_err() {
+        // Without randomness the id only helps less.
+        tracing::debug!("this machine gives no randomness");
+    }
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
     format!("req-{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))

@@ -36,6 +36,8 @@ struct Script {
     sent: Mutex<Vec<Sent>>,
     tokens: AtomicUsize,
     lasts: i64,
+    /// A token that no service takes.
+    refused: Option<&'static str>,
 }
 
 fn ok(body: &str) -> Result<Response, Lost> {
@@ -61,13 +63,26 @@ impl Transport for Script {
             let subject_token = Some(Token(format!("planted-token-{number}")));
             return Ok(Response { status: 201, body: body.to_string(), subject_token, ..Response::default() });
         }
+        tokio::task::yield_now().await;
+        if self.refused.is_some_and(|refused| sent.headers.iter().any(|(_, value)| value == refused)) {
+            return status(401);
+        }
         let mut answers = self.answers.lock().unwrap();
         if answers.is_empty() { status(500) } else { answers.remove(0) }
     }
 }
 
 fn script(lasts: i64, answers: Vec<Result<Response, Lost>>) -> (Arc<Script>, Arc<Watch>, Arc<Session>) {
-    let script = Script { answers: Mutex::new(answers), sent: Mutex::default(), tokens: AtomicUsize::new(0), lasts };
+    with(Script {
+        answers: Mutex::new(answers),
+        sent: Mutex::default(),
+        tokens: AtomicUsize::new(0),
+        lasts,
+        refused: None,
+    })
+}
+
+fn with(script: Script) -> (Arc<Script>, Arc<Watch>, Arc<Session>) {
     let (script, watch) = (Arc::new(script), Arc::new(Watch::default()));
     let settings = Settings::of([
         ("OS_AUTH_URL", "https://identity.test/v3"),
@@ -90,14 +105,18 @@ fn new_lease() -> NewLease {
 
 #[tokio::test]
 async fn s6_a_refused_token_is_renewed_once_by_one_while_the_others_wait() {
-    let answers = (0..8).map(|_| status(401)).chain((0..8).map(|_| ok("{\"leases\": []}"))).collect();
-    let (script, _, session) = script(HOUR, answers);
+    let answers = Mutex::new((0..8).map(|_| ok("{\"leases\": []}")).collect());
+    let refused = Some("planted-token-1");
+    let all = Script { answers, sent: Mutex::default(), tokens: AtomicUsize::new(0), lasts: HOUR, refused };
+    let (script, _, session) = with(all);
     session.authenticate().await.unwrap();
     let calls = (0..8).map(|_| session.leases());
     for answer in futures::future::join_all(calls).await {
         assert!(answer.unwrap().is_empty());
     }
     assert_eq!(script.tokens.load(Ordering::Relaxed), 2);
+    let sent = script.sent.lock().unwrap().len();
+    assert!(sent > 2 + 8 + 1, "several were refused before one signed in: {sent}");
 }
 
 #[tokio::test]

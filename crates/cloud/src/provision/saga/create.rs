@@ -126,6 +126,9 @@ impl Saga {
 
     /// Something is there, and known from now on.
     pub(super) fn done(&mut self, object: Kind, id: String, detail: String, until: Option<Time>) {
+        if let (Kind::Lease, Some(mark)) = (object, self.slot(object).open) {
+            self.lease_mark = mark;
+        }
         self.record(Entry::Done { object, id: id.clone(), detail: detail.clone(), until });
         *self.slot(object) = super::Slot { id: Some(id), detail, until, open: None };
     }

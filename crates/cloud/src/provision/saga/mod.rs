@@ -12,6 +12,7 @@ mod resume;
 #[cfg(test)]
 mod tests;
 mod undo;
+mod view;
 mod wait;
 mod words;
 
@@ -26,7 +27,7 @@ pub use resume::replayed;
 pub use words::check_account;
 
 use super::journal::{Entry, Kind};
-use super::order::{Choice, Order};
+use super::order::Order;
 use undo::Undo;
 
 /// What is being done at the moment.
@@ -95,6 +96,8 @@ pub struct Saga {
     began: Option<Time>,
     /// The number in the marks of the next create.
     mark: u32,
+    /// The number in the mark of the lease that is known.
+    lease_mark: u32,
     /// Choices tried so far, this one included.
     attempt: u32,
     choice: usize,
@@ -145,6 +148,7 @@ impl Saga {
             wait: None,
             began: None,
             mark: 1,
+            lease_mark: 1,
             attempt: 1,
             choice: 0,
             image: 0,
@@ -176,84 +180,6 @@ impl Saga {
             told: None,
             out: Vec::new(),
         }
-    }
-
-    /// What is carried out.
-    #[must_use]
-    pub fn order(&self) -> &Order {
-        &self.order
-    }
-
-    /// In which state it is.
-    #[must_use]
-    pub fn state(&self) -> SagaState {
-        self.state
-    }
-
-    /// Which attempt it is, from 1.
-    #[must_use]
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// Why it fails, if it does.
-    #[must_use]
-    pub fn failure(&self) -> Option<&Failure> {
-        self.failure.as_ref()
-    }
-
-    /// What people should know.
-    #[must_use]
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// What could not be removed.
-    #[must_use]
-    pub fn leftovers(&self) -> &[String] {
-        &self.leftovers
-    }
-
-    /// The id of an object, once it is known.
-    #[must_use]
-    pub fn id_of(&self, kind: Kind) -> Option<&str> {
-        self.slots.get(&kind)?.id.as_deref()
-    }
-
-    /// What else is known of an object: the reservation of a lease, the address of a floating IP.
-    #[must_use]
-    pub fn detail_of(&self, kind: Kind) -> Option<&str> {
-        self.slots.get(&kind).map(|slot| slot.detail.as_str()).filter(|detail| !detail.is_empty())
-    }
-
-    /// The end of the lease, once it is known.
-    #[must_use]
-    pub fn lease_end(&self) -> Option<Time> {
-        self.slots.get(&Kind::Lease)?.until
-    }
-
-    /// The address of the server inside its network, once it is known.
-    #[must_use]
-    pub fn fixed_address(&self) -> Option<&str> {
-        self.fixed.as_deref()
-    }
-
-    /// What is being tried.
-    #[must_use]
-    pub fn choice(&self) -> Option<&Choice> {
-        self.order.choices.get(self.choice)
-    }
-
-    /// The image that is taken.
-    #[must_use]
-    pub fn image(&self) -> Option<&super::order::OrderImage> {
-        self.choice()?.images.get(self.image)
-    }
-
-    /// When to call again if nothing happens.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Time> {
-        self.wait
     }
 
     /// How far the clock of the cloud is ahead, in seconds.

@@ -44,6 +44,9 @@ impl Saga {
                 self.slot(*object).open = Some(*mark);
             }
             Entry::Done { object, id, detail, until } => {
+                if let (Kind::Lease, Some(mark)) = (*object, self.slot(*object).open) {
+                    self.lease_mark = mark;
+                }
                 *self.slot(*object) =
                     super::Slot { id: Some(id.clone()), detail: detail.clone(), until: *until, open: None };
             }

@@ -6,6 +6,7 @@ use super::*;
 use crate::openstack::classify::{Meaning, Service};
 use crate::openstack::port::{CloudError, Keypair, Limits, Reached};
 use crate::provision::mark::DeploymentId;
+use crate::provision::order::Choice;
 
 fn order() -> Order {
     let mut order = Order::to_remove(DeploymentId::new("server", "project", "nonce"), "project");

@@ -50,6 +50,8 @@ pub(super) struct Undo {
     empty: Option<Time>,
     found: Vec<(Kind, String, String)>,
     last_failure: Option<String>,
+    /// Looks that did not find a keypair that was made.
+    missed: u32,
 }
 
 impl Saga {
@@ -67,6 +69,7 @@ impl Saga {
             empty: None,
             found: Vec::new(),
             last_failure: None,
+            missed: 0,
         });
         self.ask_now(Todo::UndoList, now);
     }
@@ -151,9 +154,18 @@ impl Saga {
         self.note_gone(&undo, &all);
         let is_spent = now.since(undo.since) >= BUDGET;
         if undo.found.is_empty() && all.failed.is_empty() {
+            let has_key = undo.kinds.contains(&Kind::Key) && undo.then != Then::Tidied && self.owned_key().is_some();
+            undo.missed += 1;
+            // A keypair is not in a list: one look that does not find it may have met a liar.
+            let again = has_key && undo.missed < 2;
             self.undo = Some(undo);
-            return self.nothing_listed(now);
+            return if again {
+                self.ask_in(Todo::UndoList, now, Duration::from_secs(1))
+            } else {
+                self.nothing_listed(now)
+            };
         }
+        undo.missed = 0;
         undo.empty = None;
         if is_spent {
             self.undo = Some(undo);

@@ -4,7 +4,7 @@ use orlop_core::time::Time;
 use serde_json::{Value, json};
 
 use super::world::{PROJECT, World};
-use super::{ADDRESS, json as answer, text};
+use super::{json as answer, text};
 use crate::openstack::classify::Service;
 use crate::openstack::wire::{Request, Response, Token};
 
@@ -59,10 +59,11 @@ pub(super) fn serve(world: &mut World, now: Time, request: &Request) -> Response
     }
     let end = now.plus(world.token_lasts);
     token["expires_at"] = json!(end.to_string());
+    let address = world.address.clone();
     let endpoint = |kind: &str| {
         json!({"type": kind, "endpoints": [
             {"interface": "admin", "region": "test", "region_id": "test", "url": "https://admin.invalid"},
-            {"interface": "public", "region": "test", "region_id": "test", "url": format!("{ADDRESS}/{kind}/")},
+            {"interface": "public", "region": "test", "region_id": "test", "url": format!("{address}/{kind}/")},
         ]})
     };
     let kinds = ["identity", "image", "compute", "network", "reservation"];

@@ -8,6 +8,7 @@ mod identity;
 mod image;
 mod network;
 mod reservation;
+mod server;
 mod suite;
 #[cfg(test)]
 mod tests;
@@ -26,8 +27,9 @@ use crate::openstack::wire::{Lost, Method, Request, Response, Sent, Transport};
 
 pub use clock::VirtualClock;
 pub use fault::{Fault, Faults};
+pub use server::MemoryServer;
 pub use suite::{Subject, cloud_suite};
-pub use world::{Build, Host, LeaseStart, Remains, World};
+pub use world::{Build, EXTERNAL, Host, LeaseStart, NETWORK, Remains, World};
 
 /// Where the double has its services.
 const ADDRESS: &str = "https://cloud.test";

@@ -1,5 +1,7 @@
 //! The double passes the suite, in no time.
 
+use std::time::Duration;
+
 use futures::FutureExt as _;
 
 use super::*;
@@ -22,4 +24,61 @@ fn the_double_passes_the_suite_without_waiting() {
     assert_eq!(passed.unwrap_or_else(|failure| panic!("{failure}")).len(), 14);
     let left = cloud.world().remains();
     assert_eq!(left, Remains::default(), "the suite cleans up");
+}
+
+/// Credentials of a server's double.
+fn credentials(server: &MemoryServer) -> Credentials {
+    let auth_url = server.auth_url();
+    Credentials { auth_url, ..MemoryCloud::credentials(false) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_adapter_passes_the_suite_over_real_bytes() {
+    let clock = VirtualClock::default();
+    let cloud = MemoryCloud::new(clock.clone());
+    let server = MemoryServer::start(cloud.clone()).await.unwrap();
+    let transport = client::HttpTransport::new(None).unwrap();
+    let (ports, session) = client::open(credentials(&server), Arc::new(transport), Arc::new(clock.clone()));
+    let subject = Subject {
+        cloud: &ports,
+        clock: &clock,
+        node_type: "compute_haswell",
+        image: "CC-Ubuntu22.04",
+        flavor: "baremetal",
+        networks: ("sharednet1", "public"),
+        nonce: "bytes",
+    };
+    let passed = cloud_suite(&subject).await.unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(passed.len(), 14);
+    assert!(session.meter().calls.load(std::sync::atomic::Ordering::Relaxed) > 50);
+    assert_eq!(cloud.world().remains(), Remains::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_break_off_over_real_bytes_are_told_apart_from_services_that_are_not_there() {
+    let clock = VirtualClock::default();
+    let cloud = MemoryCloud::new(clock.clone());
+    let server = MemoryServer::start(cloud.clone()).await.unwrap();
+    let transport = || Arc::new(client::HttpTransport::new(None).unwrap());
+    let (ports, _) = client::open(credentials(&server), transport(), Arc::new(clock.clone()));
+    let new = crate::openstack::port::NewLease {
+        name: "n".to_owned(),
+        start: None,
+        end: clock.now().plus(Duration::from_secs(3600)),
+        reserve: crate::openstack::port::Reserve::Host {
+            hypervisor_properties: String::new(),
+            resource_properties: "[\"=\", \"$node_type\", \"compute_haswell\"]".to_owned(),
+        },
+    };
+    cloud.faults().on("reservation POST", Fault::Reset, 1);
+    let error = ports.reservations.create_lease(&new).await.unwrap_err();
+    assert_eq!((error.meaning, error.is_surely_unmade()), (crate::openstack::classify::Meaning::Ambiguous, false));
+    assert_eq!(ports.reservations.leases().await.unwrap().len(), 1, "it was made");
+    cloud.faults().on("reservation GET", Fault::Reset, 2);
+    assert_eq!(ports.reservations.leases().await.unwrap().len(), 1, "reading is repeated");
+    let address = credentials(&server);
+    drop(server);
+    let (ports, _) = client::open(address, transport(), Arc::new(clock));
+    let error = ports.identity.authenticate().await.unwrap_err();
+    assert_eq!((error.reached, error.status), (crate::openstack::port::Reached::NotSent, None), "{error}");
 }

@@ -106,6 +106,8 @@ pub struct World {
     pub port_is_routed: bool,
     /// How long a token lasts.
     pub token_lasts: Duration,
+    /// Where its services say that they are.
+    pub address: String,
     /// Whether the application credential is restricted.
     pub restricted: bool,
     pub(super) now: Time,
@@ -162,6 +164,7 @@ impl World {
             refuse_leases: Vec::new(),
             port_is_routed: true,
             token_lasts: Duration::from_secs(3600),
+            address: super::ADDRESS.to_owned(),
             restricted: false,
             now: Time::EPOCH,
             served: 0,

@@ -1,5 +1,6 @@
 //! Where the real services are, and hands to work with on them.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +16,15 @@ use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::order::{Choice, KeyOrder, Order, OrderImage, Pace, Verify};
 use orlop_cloud::provision::saga::Probe;
 use orlop_core::time::Time;
-use tokio::sync::{Mutex, MutexGuard};
 
 /// A public key whose private half nobody has.
 pub(super) const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPqzLuUFJzOmYPLp2UjD8NJqhNPJ3k4Q8XSvBv0wSgx7 test";
 
-static TURN: Mutex<()> = Mutex::const_new(());
-
 /// The real services, for one test at a time.
 pub(super) struct Services {
     folder: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    /// Locked while this test has its turn, whatever process the others run in.
+    _turn: File,
 }
 
 impl Services {
@@ -35,7 +34,14 @@ impl Services {
             println!("skipped: no OpenStack in ORLOP_TEST_OPENSTACK; scripts/with-openstack provides one");
             return None;
         };
-        Some(Self { folder: folder.into(), _turn: TURN.lock().await })
+        let folder = PathBuf::from(folder);
+        let lock = folder.join("orlop-test.lock");
+        let turn = tokio::task::spawn_blocking(move || {
+            let file = File::create(lock).unwrap();
+            file.lock().unwrap();
+            file
+        });
+        Some(Self { folder, _turn: turn.await.unwrap() })
     }
 
     /// A session as somebody: `tester`, `appcred`, `appcred-restricted`, `admin`.

@@ -32,6 +32,21 @@ fn s7_a_deployment_gets_ready_with_one_of_each() {
 }
 
 #[test]
+fn s1_the_state_file_tells_all_and_ends_with_a_command() {
+    let world = World::new();
+    let saga = world.applied();
+    let context =
+        crate::provision::info::Context { key_file: Some("/home/me/my key.pem".to_owned()), ..Default::default() };
+    let info = crate::provision::info::Info::of(&saga, &context, world.clock.now());
+    let told = serde_json::to_value(&info).unwrap();
+    assert_eq!(told.as_object().unwrap().len(), 37);
+    assert_eq!((info.status, info.degraded, info.key_created), (SagaState::Ready, false, true));
+    let lease = info.lease_name.unwrap();
+    assert_eq!(Some(1), world.order.id.marks().lease_attempt(&lease));
+    assert_eq!(info.ssh_command.unwrap(), format!("ssh -i '/home/me/my key.pem' cc@{}", info.floating_ip.unwrap()));
+}
+
+#[test]
 fn s9_a_happy_deployment_takes_few_calls_besides_polls() {
     let world = World::new();
     world.applied();

@@ -28,7 +28,7 @@ fn settle(world: &World, what: &str, first: Option<Saga>) {
             assert_eq!((left.leases.len(), left.servers.len()), (1, 1), "{what}: {left:?}");
             assert!(left.addresses.len() <= 1, "{what}: {left:?}");
         }
-        SagaState::Failed => world.assert_nothing(what),
+        SagaState::Failed | SagaState::Destroyed => world.assert_nothing(what),
         SagaState::Leftover => assert!(!saga.leftovers().is_empty(), "{what}"),
         SagaState::Kept | SagaState::Unreachable => {}
         state => panic!("{what}: ended {state}\n{}", world.told()),
