@@ -111,8 +111,8 @@ impl Saga {
         for one in &all.leases {
             let named = marks.lease_attempt(&one.name).is_some() || self.is_given_lease(one);
             if (named || known(Kind::Lease, &one.id)) && one.status != Some(LeaseState::Gone) {
-                let until = one.end.map_or(String::new(), |end| format!(" until {end}"));
-                add(Kind::Lease, &one.id, format!("{}{until}", one.name));
+                let until = one.end.map_or_else(|| one.name.clone(), |end| format!("until {end}"));
+                add(Kind::Lease, &one.id, until);
             }
         }
         if let Some(pair) = &all.key
@@ -290,17 +290,24 @@ impl Saga {
         }
     }
 
+    /// What people need to know of something that is left: where, until when, at which price.
+    fn leftover(&self, kind: Kind, words: &str) -> String {
+        let choice = self.choice();
+        let rate = choice.filter(|_| kind == Kind::Lease).map(|choice| {
+            let milli_su = choice.su_milli.div_ceil(u64::from(choice.hours.max(1)));
+            format!("{}/h", crate::catalog::cost::Cost { milli_su, known: true }.text())
+        });
+        let site = choice.map(|choice| choice.site.clone());
+        [site, Some(words.to_owned()), rate].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
     /// The time for removing is spent.
     fn spent(&mut self, now: Time) {
         let Some(undo) = self.undo.take() else { return };
-        let site = self.choice().map_or("", |choice| choice.site.as_str()).to_owned();
-        let left: Vec<String> = undo
-            .found
-            .iter()
-            .map(|(kind, id, words)| {
-                format!("{} {id} ({words}{}{site})", kind.as_str(), if site.is_empty() { "" } else { ", " })
-            })
-            .collect();
+        let told = |(kind, id, words): &(Kind, String, String)| {
+            format!("{} {id} ({})", kind.as_str(), self.leftover(*kind, words))
+        };
+        let left: Vec<String> = undo.found.iter().map(told).collect();
         let why = undo.last_failure.clone().unwrap_or_default();
         if self.state != SagaState::RollingBack && self.state != SagaState::NextOffering {
             // The rest is as it should be; what is left is told, and goes with the deployment.

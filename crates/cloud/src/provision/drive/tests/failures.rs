@@ -343,6 +343,7 @@ fn s8_21_what_cannot_be_removed_is_listed_and_goes_later() {
     assert_eq!((saga.state(), failure.exit), (SagaState::Leftover, 11));
     assert!(failure.message.starts_with("LEFT BEHIND: lease lease-"), "{}", failure.message);
     assert_eq!(saga.leftovers().len(), 1, "{:?}", saga.leftovers());
+    assert!(failure.message.ends_with(" (test, until 2026-01-06T14:00:00Z, 1 SU/h)"), "{}", failure.message);
     world.cloud.faults().clear();
     assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
     world.assert_nothing("later");
