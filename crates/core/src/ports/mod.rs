@@ -1,6 +1,7 @@
 //! Ports: what the hosts need of the world, one trait a file. Adapters implement them; the in-memory doubles and the
 //! conformance suites live in `testing`.
 
+pub mod advisor;
 pub mod artifact;
 pub mod bus;
 pub mod fleet_store;

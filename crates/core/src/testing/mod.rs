@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+pub mod advisor;
 pub mod artifact;
 pub mod bus;
 pub mod fleet_store;
@@ -21,6 +22,7 @@ pub mod substrate;
 mod suite;
 mod wait;
 
+pub use advisor::{Deed, ScriptedAdvisor, advisor_suite};
 pub use artifact::{MemoryArtifacts, artifact_suite};
 pub use bus::{MemoryBus, bus_suite};
 pub use fleet_store::{MemoryFleet, MemoryFleets, fleet_store_suite};
