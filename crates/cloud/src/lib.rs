@@ -16,6 +16,8 @@ pub mod download;
 pub mod durable;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "llm")]
+pub mod llm;
 #[cfg(feature = "fleet")]
 pub mod logs;
 pub mod openstack;
@@ -23,6 +25,7 @@ pub mod provision;
 pub mod repository;
 #[cfg(feature = "local")]
 pub mod runtime;
+pub mod scrub;
 #[cfg(feature = "fleet")]
 pub mod secret;
 #[cfg(feature = "local")]

@@ -1,5 +1,6 @@
 //! One target a file. A target takes any bytes, and checks more than that nothing panics.
 
+mod advice;
 mod catalog;
 mod cloud;
 mod depends;
@@ -16,6 +17,7 @@ mod repository;
 mod scheduler_events;
 mod when;
 
+pub use advice::model_answers;
 pub use catalog::site_answers;
 pub use cloud::{cloud_answers, cloud_settings, deployment_journal};
 pub use depends::depends;
@@ -49,6 +51,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("jobflow_yaml", jobflow_yaml),
     ("journal", journal),
     ("jsonpath", jsonpath),
+    ("model_answers", model_answers),
     ("packing", packing),
     ("parameters", parameters),
     ("pipeline", pipeline),

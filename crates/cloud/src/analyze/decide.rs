@@ -16,8 +16,6 @@ use super::version::Version;
 pub(super) const LEAST_VRAM: u32 = 8;
 /// Memory of a card that work with language models wants, in GB.
 const LANGUAGE_VRAM: u32 = 24;
-/// Memory that work on a GPU wants at most because of its cards, in GiB.
-const RAM_FOR_GPU: u32 = 512;
 
 /// What is decided upon.
 pub(super) struct Known<'a> {
@@ -25,6 +23,8 @@ pub(super) struct Known<'a> {
     /// Bytes of the repository.
     pub(super) bytes: u64,
     pub(super) notes: &'a mut Vec<String>,
+    /// Advice that a GPU is needed, with a line that stands in the repository; it counts like soft evidence without a veto.
+    pub(super) advised: Option<&'a Fact>,
 }
 
 impl<'a> Known<'a> {
@@ -118,11 +118,13 @@ fn gpu(known: &mut Known<'_>) -> Gpu {
     if !hard.is_empty() && !vetoes.is_empty() {
         known.notes.push("the repository needs a GPU and also says it runs without: the need counts".to_owned());
     }
-    let required = !hard.is_empty() || (!soft.is_empty() && vetoes.is_empty());
+    let by_rules = !hard.is_empty() || (!soft.is_empty() && vetoes.is_empty());
+    let required = by_rules || known.advised.is_some();
     let vendor = vendor(known, &asked, required);
     let evidence: Vec<&Fact> = match (hard.is_empty(), required) {
         (false, _) => hard.iter().chain(&soft).copied().collect(),
-        (true, true) => soft,
+        (true, true) if by_rules => soft,
+        (true, true) => known.advised.into_iter().chain(soft).chain(weak).collect(),
         (true, false) if !soft.is_empty() => vetoes.into_iter().chain(soft).collect(),
         (true, false) => weak.into_iter().chain(vetoes).collect(),
     };
@@ -334,7 +336,7 @@ fn machine(known: &Known<'_>, gpu_gb: Option<u32>) -> Machine {
         sizing::even,
         &classes,
     );
-    let for_gpu = gpu_gb.map_or(0, |gb| gb.saturating_mul(2).min(RAM_FOR_GPU));
+    let for_gpu = gpu_gb.map_or(0, sizing::ram_for_cards);
     let ram = add(most(|s| s.ram_gib, UNKNOWN.ram_gib), extra.ram_gib).max(for_gpu);
     let ram = join(stated(ram_of), ram, floor(|s| s.ram_gib), sizing::usual_ram, &classes);
     let disk = add(add(most(|s| s.disk_gb, UNKNOWN.disk_gb), extra.disk_gb), by_size);

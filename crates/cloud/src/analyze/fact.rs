@@ -9,6 +9,7 @@ use super::card::Card;
 use super::os::Os;
 use super::sizing::{Class, ServiceClass};
 use super::version::Version;
+use crate::scrub::scrubbed;
 
 /// How much a fact binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -192,6 +193,7 @@ impl<'a> Sink<'a> {
     }
 
     pub(super) fn note(&mut self, note: String) {
+        let note = scrubbed(&note);
         if self.notes.len() < 100 && !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -216,17 +218,26 @@ fn beyond(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Untrusted words for people: one line, no control sequences, bounded.
+/// Bytes of a line that are looked at for a quote: a secret that begins within it is seen as one.
+const WINDOW: usize = QUOTE + 512;
+
+/// Untrusted words for people: one line, no secrets, no control sequences, bounded.
 pub(super) fn quoted(text: &str) -> String {
-    let visible = text.chars().map(|ch| if ch.is_whitespace() { ' ' } else { ch });
-    let visible = visible.filter(|ch| !ch.is_control() && !crate::repository::source::is_invisible(*ch));
-    let mut quote: String = visible.collect::<String>().trim().to_owned();
+    let text = text.trim_start();
+    let end = (0..=WINDOW.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let mut quote = scrubbed(visible(text.get(..end).unwrap_or_default()).trim());
     if quote.len() > QUOTE {
         let end = (0..=QUOTE).rev().find(|end| quote.is_char_boundary(*end)).unwrap_or(0);
         quote.truncate(end);
         quote.push('…');
     }
     quote
+}
+
+/// A text in one line without control sequences and characters that hide or turn others.
+pub(super) fn visible(text: &str) -> String {
+    let plain = text.chars().map(|ch| if ch.is_whitespace() { ' ' } else { ch });
+    plain.filter(|ch| !ch.is_control() && !crate::repository::source::is_invisible(*ch)).collect()
 }
 
 #[cfg(test)]
@@ -261,6 +272,19 @@ mod tests {
         assert_eq!(quoted("a\x1b[31mb\u{202e}c\nd\t "), "a[31mbc d");
         let long = quoted(&"é".repeat(1000));
         assert!(long.len() <= QUOTE + 3 && long.ends_with('…'));
+    }
+
+    #[test]
+    fn s4_5_quotes_hold_no_secrets_also_where_they_are_cut_or_hidden() {
+        let key = format!("ghp_{}", "Q7wE9rT2yU5iO8pA1sD4fG6hJ3kL0zXc");
+        for line in [
+            format!("torch @ https://{key}@host/x"),
+            format!("{} {key}", "x".repeat(QUOTE - 10)),
+            format!("a gh\u{200b}p_{}", key.trim_start_matches("ghp_")),
+        ] {
+            let quote = quoted(&line);
+            assert!(!quote.contains("Q7wE9") && quote.contains("[scrubbed:") | quote.ends_with('…'), "{quote}");
+        }
     }
 
     #[test]

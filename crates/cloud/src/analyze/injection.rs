@@ -4,6 +4,9 @@
 use crate::repository::ScannedFile;
 use crate::repository::source::is_invisible;
 
+/// How the flag of such a line begins.
+pub const FLAG: &str = "instruction-like text";
+
 /// Phrases in small letters, by what they are.
 const PHRASES: [(&str, &[&str]); 5] = [
     (
@@ -128,7 +131,7 @@ pub fn cleared(file: &ScannedFile) -> (String, Vec<String>) {
     let mut text = String::with_capacity(file.text.len());
     for (index, line) in file.text.lines().enumerate() {
         match suspicion(line).filter(|_| !file.kind.is_lock()) {
-            Some(kind) => flags.push(format!("instruction-like text: {}:{}: {kind}", file.path, index + 1)),
+            Some(kind) => flags.push(format!("{FLAG}: {}:{}: {kind}", file.path, index + 1)),
             None => text.push_str(line),
         }
         text.push('\n');

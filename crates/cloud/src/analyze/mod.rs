@@ -1,11 +1,13 @@
 //! From a scanned repository to what a machine must have, by rules alone (provisioner contract, chapter 3): facts with
 //! their evidence, then requirements. Pure and total: no I/O, no clock; the same scan gives the same bytes.
 
+pub mod advice;
 pub mod card;
 mod decide;
 mod fact;
 pub mod injection;
 mod kind;
+pub mod merge;
 pub mod os;
 mod python;
 mod read;

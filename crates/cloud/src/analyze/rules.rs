@@ -46,10 +46,10 @@ pub fn analyze(scan: &Scan) -> Analysis {
     if flags.len() > MAX_FLAGS {
         let more = flags.len() - MAX_FLAGS;
         flags.truncate(MAX_FLAGS);
-        flags.push(format!("instruction-like text: {more} further lines"));
+        flags.push(format!("{}: {more} further lines", injection::FLAG));
     }
     sources(scan, &cleared, &mut facts, &mut notes);
-    let requirements = decide(Known { facts: &facts, bytes: scan.bytes, notes: &mut notes }, flags);
+    let requirements = decide(Known { facts: &facts, bytes: scan.bytes, notes: &mut notes, advised: None }, flags);
     Analysis { requirements, notes, facts }
 }
 

@@ -135,6 +135,12 @@ pub const fn heap(gib_tenths: u32) -> u32 {
     tenths.div_ceil(10)
 }
 
+/// Memory beside cards in GiB: twice what they have together in GB, up to 512.
+#[must_use]
+pub fn ram_for_cards(gb: u32) -> u32 {
+    gb.saturating_mul(2).min(512)
+}
+
 /// The next usual size of memory.
 #[must_use]
 pub fn usual_ram(gib: u32) -> u32 {

@@ -111,11 +111,12 @@ fn sentences(pieces: &[(usize, String)]) -> Vec<(usize, String)> {
     for (number, piece) in pieces {
         for word in piece.split_whitespace() {
             let (_, text) = open.get_or_insert_with(|| (*number, String::new()));
-            if text.len() < MAX_SENTENCE {
+            let said = without_address(word);
+            if text.len() < MAX_SENTENCE && !said.is_empty() {
                 if !text.is_empty() {
                     text.push(' ');
                 }
-                text.push_str(word);
+                text.push_str(said);
             }
             if ends(word) {
                 found.extend(open.take());
@@ -124,6 +125,13 @@ fn sentences(pieces: &[(usize, String)]) -> Vec<(usize, String)> {
     }
     found.extend(open);
     found
+}
+
+/// A word up to an address in it: what stands in an address is no requirement.
+fn without_address(word: &str) -> &str {
+    let Some(at) = word.find("://") else { return word };
+    let before = word.get(..at).unwrap_or_default();
+    before.trim_end_matches(|ch: char| ch.is_ascii_alphanumeric())
 }
 
 /// Whether a word ends a sentence; abbreviations do not.

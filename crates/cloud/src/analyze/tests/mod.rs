@@ -5,6 +5,8 @@ mod laws;
 mod native;
 mod prose;
 mod python;
+pub(super) mod repositories;
+mod trees;
 
 use super::*;
 use crate::repository::scan::{self, Entry, EntryKind};
@@ -34,9 +36,20 @@ pub(super) fn analysed(files: &[(&str, &str)]) -> Analysis {
 /// `gpu!` a GPU by hard evidence, `gpu` by soft, `cpu` none; `x!=N` a minimum of exactly N; `x=A..B` a wish within; what
 /// is not named does not matter.
 pub(super) fn expect(name: &str, files: &[(&str, &str)], wanted: &str) {
-    let analysis = analysed(files);
+    holds(name, &analysed(files), wanted);
+}
+
+/// The same of an analysis.
+pub(super) fn holds(name: &str, analysis: &Analysis, wanted: &str) {
+    let shown = || format!("{name}: {wanted}\n{}\n{:#?}", serde_json::to_string(analysis).unwrap(), analysis.notes);
+    let broken = broken(analysis, wanted);
+    assert!(broken.is_empty(), "{broken:?} does not hold of {}", shown());
+}
+
+/// The words that do not hold.
+pub(super) fn broken<'w>(analysis: &Analysis, wanted: &'w str) -> Vec<&'w str> {
     let r = &analysis.requirements;
-    let shown = || format!("{name}: {wanted}\n{}\n{:#?}", serde_json::to_string(&analysis).unwrap(), analysis.notes);
+    let mut broken = Vec::new();
     for word in wanted.split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let text = |found: Option<String>| found.unwrap_or_else(|| "?".to_owned()) == value;
@@ -77,6 +90,9 @@ pub(super) fn expect(name: &str, files: &[(&str, &str)], wanted: &str) {
             "note" => analysis.notes.iter().any(|note| note.contains(value)),
             _ => panic!("unknown word {word}"),
         };
-        assert!(holds, "{word} does not hold of {}", shown());
+        if !holds {
+            broken.push(word);
+        }
     }
+    broken
 }

@@ -37,6 +37,10 @@ pub struct Request {
     pub node_type: Option<String>,
     /// `--lease-duration`, in hours.
     pub hours: Option<u32>,
+    /// Hours that were advised; they count where the user says nothing, and are shortened to fit a budget.
+    pub advised_hours: Option<u32>,
+    /// Images that were advised, by id, the best first; they count where they are admissible.
+    pub preferred_images: Vec<String>,
     /// `--max-lifetime`, in hours.
     pub max_hours: Option<u32>,
     /// The start, with the delay, rounded up to a minute.
@@ -64,6 +68,8 @@ impl Request {
             image: None,
             node_type: None,
             hours: None,
+            advised_hours: None,
+            preferred_images: Vec::new(),
             max_hours: None,
             start,
             within: SignedDuration::ZERO,
@@ -92,8 +98,37 @@ pub struct World<'a> {
 /// Wrong arguments, nothing that fits, nothing free, or over the budget.
 pub fn plan(analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
     check_sites(request, world.catalogue)?;
+    let wished = hours(analysis, request)?;
+    let refused = match plan_for(wished, analysis, world, request) {
+        Err(error @ PlanError::Budget { .. }) if request.hours.is_none() => error,
+        other => return other,
+    };
+    // Shorter than advised, but not than the repository asks for: the longest that the budget allows.
+    let (mut least, mut most) = (analysis.requirements.duration_hours.target.unwrap_or(1).min(wished), wished);
+    let mut found = None;
+    while least < most {
+        let middle = least.midpoint(most);
+        match plan_for(middle, analysis, world, request) {
+            Ok(plan) => (found, least) = (Some(plan), middle + 1),
+            Err(_) => most = middle,
+        }
+    }
+    let mut plan = found.ok_or(refused)?;
+    plan.notes.push(format!("shortened from {wished} h to {} h to fit the budget", plan.hours));
+    Ok(plan)
+}
+
+/// The images that may be chosen for the best offering of a plan, the first by rule first; none where the user names one.
+#[must_use]
+pub fn admissible_images<'a>(plan: &Plan, analysis: &Analysis, world: &World<'a>, request: &Request) -> Vec<&'a Image> {
+    let (Some(images), Some(best), None) = (world.images, plan.best(), &request.image) else { return Vec::new() };
+    let needs = Needs::of(&analysis.requirements, &request.overrides);
+    let os = request.os.unwrap_or_else(|| system(analysis));
+    candidates(images, &Wanted { os, needs: &needs, shape: &best.hardware, vgpu: false })
+}
+
+fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
     let requirements = &analysis.requirements;
-    let hours = hours(analysis, request)?;
     let mut notes = analysis.notes.clone();
     let mut warnings = Vec::new();
     if requirements.has_flag(LOW_CONFIDENCE) {
@@ -171,7 +206,12 @@ fn hours(analysis: &Analysis, request: &Request) -> Result<u32, PlanError> {
     if let Some(hours) = request.hours.filter(|hours| !(1..=MAX_HOURS).contains(hours)) {
         return Err(PlanError::Duration { hours });
     }
-    let wished = request.hours.or(analysis.requirements.duration_hours.target).unwrap_or(24).clamp(1, MAX_HOURS);
+    let wished = request
+        .hours
+        .or(request.advised_hours)
+        .or(analysis.requirements.duration_hours.target)
+        .unwrap_or(24)
+        .clamp(1, MAX_HOURS);
     match request.max_hours {
         Some(most) if request.hours.is_some_and(|hours| hours > most) => {
             Err(PlanError::Lifetime { hours: wished, most })
@@ -282,7 +322,9 @@ fn choose_image(
     let usual = image::usual();
     let images = world.images.unwrap_or(&usual);
     let wanted = Wanted { os, needs, shape: &offering.variant.shape, vgpu: false };
-    let Some(best) = candidates(images, &wanted).first().copied() else {
+    let offered = candidates(images, &wanted);
+    let preferred = request.preferred_images.iter().find_map(|id| offered.iter().find(|image| image.id == *id));
+    let Some(best) = preferred.or(offered.first()).copied() else {
         if world.images.is_none() {
             return Ok(PlannedImage::named(image::default_name(needs)));
         }

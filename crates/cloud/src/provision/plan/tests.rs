@@ -176,3 +176,57 @@ fn s9_five_hundred_hosts_and_a_thousand_images_are_planned_at_once() {
     assert_eq!(found.offerings.len(), 4);
     assert_eq!(found.best().unwrap().image.name, "CC-Ubuntu22.04-20240109.998");
 }
+
+#[test]
+fn s4_3_advised_hours_are_shortened_to_fit_a_budget_and_not_below_the_rules() {
+    let plain = analysis("requirements.txt", "flask\n");
+    let advised = |hours, max_su| Request { advised_hours: Some(hours), max_su, attempts: 1, ..request() };
+    let hours = |request: &Request| {
+        let catalogue = embedded();
+        let world = World { catalogue: &catalogue, allocations: None, images: None };
+        plan(&plain, &world, request).map(|plan| plan.hours).map_err(|error| error.exit_code())
+    };
+    assert_eq!(hours(&advised(100, None)), Ok(100));
+    assert_eq!(hours(&advised(100, Some(60))), Ok(60));
+    assert_eq!(hours(&advised(100, Some(24))), Ok(24));
+    assert_eq!(hours(&advised(100, Some(23))), Err(7), "the rules want 24");
+    assert_eq!(hours(&advised(10, Some(12))), Ok(10), "advice may want less than the rules");
+    assert_eq!(
+        hours(&Request { hours: Some(100), ..advised(100, Some(60)) }),
+        Err(7),
+        "what the user says is not changed"
+    );
+    assert_eq!(hours(&Request { max_hours: Some(50), ..advised(100, None) }), Ok(50));
+}
+
+#[test]
+fn s5_4_advised_images_count_where_they_are_admissible() {
+    let catalogue = embedded();
+    let image = |id: &str, name: &str| Image { id: id.into(), name: name.into(), ..Image::default() };
+    let images = [
+        image("a", "CC-Ubuntu22.04"),
+        image("b", "CC-Ubuntu24.04"),
+        image("c", "CC-Ubuntu22.04-CUDA"),
+        image("d", "mine"),
+    ];
+    let world = World { catalogue: &catalogue, allocations: None, images: Some(&images) };
+    let plain = analysis("requirements.txt", "flask\n");
+    let chosen = |wanted: &[&str]| {
+        let preferred_images = wanted.iter().map(|id| (*id).to_owned()).collect();
+        plan(&plain, &world, &Request { preferred_images, attempts: 1, ..request() }).unwrap().offerings[0]
+            .image
+            .name
+            .clone()
+    };
+    assert_eq!(
+        [chosen(&[]), chosen(&["b"]), chosen(&["c", "d", "x"]), chosen(&["c", "b", "a"])]
+            .map(|name| name.replace("CC-Ubuntu", "")),
+        ["22.04", "24.04", "22.04", "24.04"]
+    );
+    let planned = plan(&plain, &world, &request()).unwrap();
+    let offered = admissible_images(&planned, &plain, &world, &request());
+    assert_eq!(offered.iter().map(|image| image.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(
+        admissible_images(&planned, &plain, &world, &Request { image: Some("mine".into()), ..request() }).is_empty()
+    );
+}

@@ -11,6 +11,25 @@ enum Of {
     Disk,
 }
 
+/// A size as people write it: 1 TB of memory is 1024 GiB, 1 TB of disk 1000 GB.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    binary: f64,
+    decimal: f64,
+}
+
+impl Size {
+    fn of(number: f64, unit: &str) -> Option<Self> {
+        let (binary, decimal) = match unit {
+            "gb" | "gib" | "g" => (1.0, 1.0),
+            "tb" | "tib" => (1024.0, 1000.0),
+            "mb" | "mib" => (1.0 / 1024.0, 0.001),
+            _ => return None,
+        };
+        Some(Self { binary: number * binary, decimal: number * decimal })
+    }
+}
+
 impl Said<'_> {
     pub(super) fn quantities(&self, sink: &mut Sink<'_>) {
         for (index, token) in self.tokens.iter().enumerate() {
@@ -18,14 +37,8 @@ impl Said<'_> {
             let unit_at =
                 if matches!(self.tokens.get(index + 1), Some(Token::Mark('-'))) { index + 2 } else { index + 1 };
             let Some(unit) = self.word(unit_at) else { continue };
-            let factor = match unit {
-                "gb" | "gib" | "g" => Some(1.0),
-                "tb" | "tib" => Some(1000.0),
-                "mb" | "mib" => Some(0.001),
-                _ => None,
-            };
-            if let Some(factor) = factor {
-                self.size(number * factor, unit_at, index, sink);
+            if let Some(size) = Size::of(number, unit) {
+                self.size(size, unit_at, index, sink);
             } else if self.is_cores(unit, unit_at) {
                 self.cores(number, index, sink);
             } else if ["gpu", "gpus"].contains(&unit) && (1.0..=64.0).contains(&number) {
@@ -62,20 +75,18 @@ impl Said<'_> {
         }
     }
 
-    fn size(&self, gb: f64, unit_at: usize, index: usize, sink: &mut Sink<'_>) {
+    fn size(&self, size: Size, unit_at: usize, index: usize, sink: &mut Sink<'_>) {
         let Some(of) = self.size_of(unit_at, index) else { return };
         // In tables and brackets the smaller word decides: `16 GB (32 GB recommended)`.
         let soft = (unit_at + 1..unit_at + 3)
             .any(|at| self.word(at).is_some_and(|word| word.starts_with("recommend") || word.starts_with("prefer")));
         let strength = if soft { Strength::Target } else { self.strength };
-        let whole = gb.ceil();
+        let whole = if of == Of::Ram { size.binary } else { size.decimal }.ceil();
         if !(1.0..1e9).contains(&whole) {
             return;
         }
         let whole = whole as u32;
         let finding = match of {
-            // 1 TB of memory is 1024 GiB.
-            Of::Ram if whole >= 1000 => Finding::Ram(whole.saturating_mul(128) / 125),
             Of::Ram => Finding::Ram(whole),
             Of::Vram => Finding::Vram(whole),
             Of::Disk => Finding::Disk(whole),

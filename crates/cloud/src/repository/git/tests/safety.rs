@@ -162,3 +162,59 @@ async fn s3_1_endless_readmes_and_huge_trees_are_bounded() {
     let scan = world.fetch(&world.request("/x/.git"), &world.options()).await.unwrap();
     assert!(scan.warnings.iter().any(|warning| warning.contains("100000")), "{:?}", scan.warnings);
 }
+
+#[tokio::test]
+async fn s3_1_a_fetch_that_nobody_waits_for_ends_and_leaves_nothing() {
+    let world = World::new(&[("README.md", b"hello")]).await;
+    world.server.tell("/x/.git/git-upload-pack", Answer::Silence);
+    let (request, options, doors) = (world.request("/x/.git"), world.options(), world.server.doors());
+    let folder = options.folder.clone();
+    let fetch = tokio::spawn(async move { fetch_through(&doors, &request, &options).await });
+    // The second question is Git's own: then it runs, in a folder.
+    while world.server.asked().iter().filter(|head| head.starts_with("POST")).count() == 0 {
+        assert!(!fetch.is_finished(), "it waits for an answer that never comes");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let marks: Vec<_> = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert_eq!(marks.len(), 1);
+    fetch.abort();
+    assert!(fetch.await.unwrap_err().is_cancelled());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    let mark = marks[0].display().to_string();
+    let runs = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter_map(|process| fs::read(process.path().join("environ")).ok())
+            .any(|environment| String::from_utf8_lossy(&environment).contains(&format!("GIT_DIR={mark}")))
+    };
+    let since = std::time::Instant::now();
+    while runs() {
+        assert!(since.elapsed() < Duration::from_secs(20), "git still runs");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn s3_1_trees_within_trees_without_end_are_bounded() {
+    let world = World::new(&[("README.md", b"hello")]).await;
+    let folder = world.folder();
+    let make = |listing: &str| {
+        fs::write(world.state.path().join("listing"), listing).unwrap();
+        let shell = format!("git mktree < '{}'", world.state.path().join("listing").display());
+        let tree = Command::new("sh").args(["-c", &shell]).current_dir(&folder).output().unwrap();
+        String::from_utf8(tree.stdout).unwrap().trim().to_owned()
+    };
+    let blob = git(&folder, &["rev-parse", "HEAD:README.md"]);
+    // Each level names the one below it ten times: 10^9 paths of one blob.
+    let mut tree = make(&format!("100644 blob {blob}\tREADME.md\n"));
+    for _ in 0..9 {
+        tree = make(&(0..10).map(|n| format!("040000 tree {tree}\td{n}\n")).collect::<String>());
+    }
+    let top = make(&format!("100644 blob {blob}\tREADME.md\n040000 tree {tree}\td\n"));
+    let commit = git(&folder, &["commit-tree", &top, "-m", "bomb"]);
+    git(&folder, &["update-ref", "refs/heads/main", &commit]);
+    let started = std::time::Instant::now();
+    let scan = world.fetch(&world.request("/x/.git"), &world.options()).await.unwrap();
+    assert!(paths(&scan).contains(&"README.md"), "what is near the top is read");
+    assert!(!scan.warnings.is_empty() && started.elapsed() < Duration::from_secs(60), "{:?}", scan.warnings);
+}
