@@ -189,3 +189,13 @@ fn what_a_policy_does_with_a_trace_is_drawn_as_text_and_as_svg() {
         assert!(!refused.status.success() && told.contains(complaint), "{told}");
     }
 }
+
+#[test]
+fn a_server_is_planned_for_a_repository_without_credentials() {
+    let said = output(env!("CARGO_BIN_EXE_server_for_repository"), &[]);
+    assert!(said.contains("cards Some(1) with Some(24) GB each"), "{said}");
+    assert!(said.contains("because of requirements.txt:1 \u{201c}torch==2.1.0+cu121\u{201d}"), "{said}");
+    assert!(said.contains("for 17 hours, the best first:\n  gpu_rtx_6000 at uc with CC-Ubuntu22.04-CUDA"), "{said}");
+    let folder = output(env!("CARGO_BIN_EXE_server_for_repository"), &[&here("..")]);
+    assert!(folder.contains("cores Some(") && folder.contains("the best first:"), "{folder}");
+}

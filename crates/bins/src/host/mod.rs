@@ -12,6 +12,8 @@ mod layers;
 pub mod local;
 #[cfg(feature = "kube")]
 pub mod operator;
+#[cfg(feature = "provisioner")]
+pub mod provisioner;
 #[cfg(feature = "fleet")]
 pub mod scheduler;
 #[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]

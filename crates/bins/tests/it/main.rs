@@ -17,4 +17,6 @@ mod image;
 mod kill;
 #[cfg(all(feature = "kube", feature = "testing"))]
 mod operator;
+#[cfg(feature = "provisioner")]
+mod provisioner;
 mod tidy;

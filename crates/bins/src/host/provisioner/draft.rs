@@ -1,0 +1,93 @@
+//! From what a machine must have to a plan, with advice on the duration and the image. Owns the order of questions, and that
+//! advice never leaves a user with less than the rules alone would give.
+
+use jiff::Timestamp;
+use orlop_cloud::analyze::Analysis;
+use orlop_cloud::catalog::image::Image;
+use orlop_cloud::llm::{self, Council};
+use orlop_cloud::provision::plan::{Plan, PlanError, Request, World, admissible_images, plan};
+use orlop_core::error::PortError;
+
+use super::Survey;
+
+/// What a plan is made of, beside the repository.
+#[derive(Debug, Clone, Copy)]
+pub struct Draft<'a> {
+    /// What is known of the sites.
+    pub world: World<'a>,
+    /// What the user says.
+    pub request: &'a Request,
+    /// `--min-duration`: how far the lease may be shortened to find a free window.
+    pub least_hours: Option<u32>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Makes a plan.
+///
+/// # Errors
+/// Outside, the system has no randomness for advice; inside, there is no plan.
+pub async fn draft(
+    survey: &Survey,
+    draft: &Draft<'_>,
+    council: &mut Council<'_>,
+) -> Result<Result<Plan, PlanError>, PortError> {
+    let mut request = draft.request.clone();
+    if council.is_on() && request.hours.is_none() {
+        request.advised_hours = llm::hours(council, &survey.analysis, draft.now, &llm::marker()?).await;
+    }
+    let (analysis, found) = advised_or_not(survey, draft, &request);
+    let Ok(first) = found else { return Ok(found) };
+    let offered: Vec<&Image> = admissible_images(&first, analysis, &draft.world, &request);
+    if council.is_on() && offered.len() > 1 {
+        let order = llm::images(council, &analysis.requirements, &offered, &llm::marker()?).await;
+        request.preferred_images =
+            order.iter().filter_map(|index| offered.get(*index)).map(|image| image.id.clone()).collect();
+        if let Ok(mut better) = shortened(analysis, draft, &request) {
+            better.notes = first.notes;
+            return Ok(Ok(better));
+        }
+    }
+    Ok(Ok(first))
+}
+
+/// The plan with advice; where nothing has what is advised, the plan by rules.
+fn advised_or_not<'s>(
+    survey: &'s Survey,
+    draft: &Draft<'_>,
+    request: &Request,
+) -> (&'s Analysis, Result<Plan, PlanError>) {
+    let found = shortened(&survey.analysis, draft, request);
+    if survey.advised.is_empty() || found.is_ok() {
+        return (&survey.analysis, found);
+    }
+    match shortened(&survey.rules, draft, request) {
+        Ok(mut by_rules) => {
+            by_rules.notes.push("nothing has what was advised: rules alone decide".to_owned());
+            (&survey.rules, Ok(by_rules))
+        }
+        // What is missing also without advice is what the user has to know.
+        Err(error) => (&survey.rules, Err(error)),
+    }
+}
+
+/// The plan, with a shorter lease if only that is free and the user allows it.
+fn shortened(analysis: &Analysis, draft: &Draft<'_>, request: &Request) -> Result<Plan, PlanError> {
+    let refused = match plan(analysis, &draft.world, request) {
+        Err(error @ PlanError::Taken { .. }) => error,
+        other => return other,
+    };
+    let Some(least) = draft.least_hours else { return Err(refused) };
+    let whole = request.hours.or(request.advised_hours).or(analysis.requirements.duration_hours.target).unwrap_or(24);
+    let (mut least, mut most, mut found) = (least.max(1), whole, None);
+    while least < most {
+        let middle = least.midpoint(most);
+        match plan(analysis, &draft.world, &Request { hours: Some(middle), ..request.clone() }) {
+            Ok(plan) => (found, least) = (Some(plan), middle + 1),
+            Err(_) => most = middle,
+        }
+    }
+    let mut plan = found.ok_or(refused)?;
+    plan.notes.push(format!("shortened from {whole} h to {} h, which is free", plan.hours));
+    Ok(plan)
+}

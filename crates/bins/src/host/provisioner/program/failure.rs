@@ -1,0 +1,143 @@
+//! How the program ends: exit codes (provisioner contract, chapters 1 and 8) and errors for people and programs. Owns the mapping.
+
+use orlop_cloud::llm::SettingsError;
+use orlop_cloud::provision::plan::PlanError;
+use orlop_cloud::repository::{FetchError, Refusal};
+use orlop_cloud::scrub::scrubbed;
+use orlop_core::error::{Class, PortError};
+use serde::Serialize;
+
+/// A failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Failure {
+    /// The exit code.
+    #[serde(skip)]
+    pub(super) exit: u8,
+    /// The class of the error.
+    pub(super) class: String,
+    /// One word for programs.
+    pub(super) code: &'static str,
+    /// What is wrong; holds no secret.
+    pub(super) message: String,
+    /// What to do, if the message does not say it.
+    pub(super) hint: Option<&'static str>,
+    /// The service that failed, its status and the id of the request.
+    pub(super) service: Option<String>,
+    pub(super) status: Option<u16>,
+    pub(super) request_id: Option<String>,
+}
+
+impl Failure {
+    pub(super) fn new(exit: u8, class: Class, code: &'static str, message: impl AsRef<str>) -> Self {
+        let message = scrubbed(message.as_ref());
+        Self {
+            exit,
+            class: class.to_string(),
+            code,
+            message,
+            hint: None,
+            service: None,
+            status: None,
+            request_id: None,
+        }
+    }
+
+    /// Wrong flags or configuration.
+    pub(super) fn usage(message: impl AsRef<str>) -> Self {
+        Self::new(2, Class::Invalid, "usage", message)
+    }
+
+    /// Something that must not happen.
+    pub(super) fn internal(message: impl AsRef<str>) -> Self {
+        Self::new(1, Class::Fatal, "internal", message)
+    }
+
+    pub(super) fn interrupted(exit: u8) -> Self {
+        Self::new(exit, Class::Transient, "interrupted", "interrupted; nothing was created")
+    }
+
+    fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(4, Class::Invalid, "refused", refusal.to_string())
+    }
+}
+
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        let code = match &error {
+            FetchError::Refused(_) => "refused",
+            FetchError::Private { .. } => "private_host",
+            FetchError::Redirect { .. } => "redirect",
+            FetchError::NoProgram => "no_git",
+            FetchError::Denied { .. } => "denied",
+            FetchError::Network { .. } => "network",
+            FetchError::TooLarge { .. } => "too_large",
+            FetchError::TooSlow { .. } => "too_slow",
+            FetchError::Missing { .. } => "missing",
+            _ => "io",
+        };
+        let failure = Self::new(4, error.class(), code, error.to_string());
+        match code {
+            "network" | "too_slow" => failure.hint("check the address and the network, then try again"),
+            "missing" => failure.hint("check --ref and --subdir"),
+            "denied" => failure.hint("name the variable of a token with --git-token-env"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        let (class, code) = match error.exit_code() {
+            5 => (Class::Capacity, "nothing_fits"),
+            6 => (Class::Capacity, "no_capacity"),
+            7 => (Class::Capacity, "budget"),
+            8 => (Class::Denied, "policy"),
+            _ => (Class::Invalid, "usage"),
+        };
+        Self::new(error.exit_code(), class, code, error.to_string())
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<PortError> for Failure {
+    fn from(error: PortError) -> Self {
+        Self::internal(error.chain())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s8_every_failure_has_its_exit_code_and_no_secret() {
+        let leak = format!("https://h/x?token=ghp_{}", "Q7wE9rT2yU5iO8pA1sD4fG6hJ3kL0zXc");
+        let all = [
+            Failure::from(Refusal::Helper),
+            FetchError::Denied { url: leak, why: "404 Not Found".into() }.into(),
+            FetchError::NoProgram.into(),
+            FetchError::Missing { what: "branch x".into() }.into(),
+            PlanError::Edge.into(),
+            PlanError::Budget { estimate: "30 SU".into(), max_su: 20 }.into(),
+            PlanError::Lifetime { hours: 30, most: 20 }.into(),
+            PlanError::Taken { types: "t".into(), site: "uc".into(), until: None }.into(),
+            SettingsError::BaseUrl.into(),
+            Failure::interrupted(130),
+        ];
+        let told = all.iter().map(|one| format!("{} {} {}: {one}", one.exit, one.class, one.code)).collect::<Vec<_>>();
+        insta::assert_snapshot!(told.join("\n"));
+    }
+}

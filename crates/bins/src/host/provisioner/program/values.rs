@@ -1,0 +1,72 @@
+//! Values of arguments that are more than a number or a word. Owns their reading.
+
+use jiff::SignedDuration;
+use orlop_cloud::analyze::Os;
+
+/// A duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DurationArg(pub(super) SignedDuration);
+
+impl DurationArg {
+    /// Whole hours, the part of one left out.
+    pub(super) fn hours(self) -> u32 {
+        u32::try_from(self.0.as_hours()).unwrap_or(0)
+    }
+}
+
+/// A system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OsArg(pub(super) Os);
+
+/// Reads `90m`, `12h`, `2d`, `45s` or `0`; a year at most.
+pub(super) fn duration(text: &str) -> Result<DurationArg, String> {
+    let wrong = || "write a number and s, m, h or d, such as 90m; a year at most".to_owned();
+    let end = text.find(|ch: char| !ch.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
+    let number: i64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        "" if number == 0 => 0,
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let whole = number.checked_mul(seconds).filter(|whole| *whole <= 366 * 86_400).ok_or_else(wrong)?;
+    Ok(DurationArg(SignedDuration::from_secs(whole)))
+}
+
+/// Reads `ubuntu:22.04` or `centos:9`.
+pub(super) fn os(text: &str) -> Result<OsArg, String> {
+    let wrong = || "write TYPE:VERSION, such as ubuntu:22.04 or centos:9".to_owned();
+    let (name, version) = text.split_once(':').ok_or_else(wrong)?;
+    if !["ubuntu", "centos"].contains(&name.to_ascii_lowercase().as_str()) {
+        return Err(wrong());
+    }
+    Os::of(name, version).filter(|os| !os.mapped).map(OsArg).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_durations_have_a_unit_and_a_bound() {
+        let seconds = |text: &str| duration(text).map(|value| value.0.as_secs()).ok();
+        assert_eq!(
+            ["0", "45s", "90m", "12h", "2d"].map(seconds),
+            [Some(0), Some(45), Some(5400), Some(43_200), Some(172_800)]
+        );
+        assert_eq!(["", "5", "h", "-1h", "1.5h", "1w", "99999999999d", "367d", "1h "].map(seconds), [None; 9]);
+        assert_eq!(duration("59m").unwrap().hours(), 0);
+    }
+
+    #[test]
+    fn s1_systems_are_named_with_their_version() {
+        assert_eq!(os("Ubuntu:24.04").unwrap().0.version_text(), "24.04");
+        assert_eq!(os("centos:9").unwrap().0.version_text(), "9");
+        for text in ["ubuntu", "debian:12", "ubuntu:1.2.3.4", ":", "ubuntu:", "centos:12"] {
+            assert!(os(text).is_err(), "{text}");
+        }
+    }
+}
