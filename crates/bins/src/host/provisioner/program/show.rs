@@ -69,13 +69,13 @@ pub(super) fn offerings(plan: &Plan) -> String {
         let cards = cards
             .map_or(String::new(), |cards| format!(", {} x {} with {} GB", cards.count, cards.model, cards.memory_gb));
         out.push_str(&format!(
-            "{:>3}. {} at {}: {} threads, {} GiB{cards}\n     {} from {} to {}, {}, image {}\n",
+            "{:>3}. {} at {}: {} threads, {} GiB{cards}\n     {}, {} to {}, {}, image {}\n",
             index + 1,
             one_line(&offering.node_type, 80),
             one_line(&offering.site, 40),
             hardware.threads,
             hardware.ram_gib,
-            offering.availability,
+            if offering.availability == "unknown" { "not known whether free" } else { offering.availability },
             offering.start,
             offering.end,
             offering.su_estimate,
