@@ -102,7 +102,7 @@ fn s10_what_is_missing_or_readable_by_others_is_refused() {
     the address in OS_AUTH_URL is not usable: it is not https
     the address in OS_AUTH_URL is not usable: it holds a user
     signing in by `v3oidcpassword` is not possible; use password, v3applicationcredential or token
-    the user is missing; set OS_USERNAME or OS_USER_ID, or choose a cloud of clouds.yaml with --cloud
+    the password is missing; set OS_PASSWORD, or choose a cloud of clouds.yaml with --cloud
     the project is missing; set OS_PROJECT_ID or OS_PROJECT_NAME, or choose a cloud of clouds.yaml with --cloud
     the secret is missing; set OS_APPLICATION_CREDENTIAL_SECRET, or choose a cloud of clouds.yaml with --cloud
     ");

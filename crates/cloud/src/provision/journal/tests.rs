@@ -25,7 +25,7 @@ fn text(count: u64) -> String {
 
 #[test]
 fn s7_a_line_is_one_json_object_with_its_checksum() {
-    insta::assert_snapshot!(encode(&line(4)).unwrap(), @r#"{"seq":4,"ts":1767621607000,"attempt":1,"kind":"intent","data":{"object":"lease","mark":1,"choice":0},"crc":"00000000"}"#);
+    insta::assert_snapshot!(encode(&line(4)).unwrap(), @r#"{"seq":4,"ts":1767621607000,"attempt":1,"kind":"intent","data":{"object":"lease","mark":1,"choice":0},"crc":"ca5ccdea"}"#);
     let all = text(8);
     let (lines, whole) = replay(all.as_bytes()).unwrap();
     assert_eq!((lines.len(), whole), (8, all.len()));

@@ -106,7 +106,9 @@ async fn signs_in_to_a_project_and_knows_all_services(subject: &Subject<'_>) -> 
     }
     fails("asking for a service that is none", identity.endpoint("tea").await, &[Meaning::Invalid])?;
     identity.renew(Duration::from_secs(3600 * 24 * 365)).await.map_err(|error| wrong(&error))?;
-    holds("the clock of the services is known", identity.clock_ahead().is_some())
+    // Some services send no date at all.
+    let ahead = identity.clock_ahead().unwrap_or(0);
+    holds("the clocks of this machine and of the services tell about the same", ahead.abs() < 86_400)
 }
 
 async fn lists_images_over_all_pages_and_reads_one(subject: &Subject<'_>) -> Verdict {
