@@ -48,7 +48,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
         chosen.push((name.clone(), if run.is_made() { run } else { args.place.existing(name)? }));
     }
     if args.completed || args.older_than.is_some() {
-        let namespace = Some(args.place.namespace.clone());
+        let namespace = Some(args.place.namespace().to_owned());
         let filter = Filter { namespace, older_than: args.older_than.map(GoDuration::get), ..Filter::default() };
         let ended = runs(&args.place, &filter).await?.into_iter().filter(|run| run.flow.summary.phase.is_terminal());
         chosen.extend(ended.map(|listed| (listed.flow.name, listed.run)));

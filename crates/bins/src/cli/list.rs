@@ -127,7 +127,7 @@ pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
 /// When the home cannot be read.
 pub(super) async fn list(args: ListArgs) -> Result<Exit, Failure> {
     let filter = Filter {
-        namespace: (!args.all_namespaces).then(|| args.place.namespace.clone()),
+        namespace: (!args.all_namespaces).then(|| args.place.namespace().to_owned()),
         phase: args.phase.as_deref().map(phase).transpose()?,
         labels: args.label.clone(),
         older_than: args.older_than.map(GoDuration::get),

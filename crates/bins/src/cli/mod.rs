@@ -1,5 +1,6 @@
 //! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
 
+mod changes;
 mod control;
 mod delete;
 mod drive;
@@ -10,6 +11,8 @@ mod fleet;
 mod get;
 mod graph;
 mod hardware;
+#[cfg(feature = "kube")]
+mod kube;
 mod lines;
 mod list;
 mod logs;
@@ -36,6 +39,7 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use failure::{Exit, Failure};
+use place::Where;
 
 /// The hidden argument under which this program is the supervisor of a fleet's attempts.
 pub const SUPERVISOR: &str = "__supervisor";
@@ -83,7 +87,7 @@ enum Command {
 enum Flow {
     /// Plan and execute a flow on this machine until it has ended
     Run(Box<run::RunArgs>),
-    /// Hand a flow over to a fleet (`--target fleet`)
+    /// Hand a flow over to a fleet or a cluster (`--target fleet`, `--target kube`)
     Submit(Box<submit::SubmitArgs>),
     /// Check files or folders of flows
     Validate(validate::ValidateArgs),
@@ -167,14 +171,17 @@ fn parse() -> Result<Cli, clap::Error> {
 
 fn telemetry() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        // What a client of Kubernetes could not do is told by the verb.
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
 /// Runs a command. The verbs of the fleet have exit codes of their own.
 async fn dispatch(command: Command) -> Result<u8, Failure> {
-    if command.is_for_fleet() {
-        return on_fleet(command).await.map(|exit| exit as u8);
+    match command.target() {
+        Where::Local => {}
+        Where::Fleet => return on_fleet(command).await.map(|exit| exit as u8),
+        Where::Kube => return in_cluster(command).await.map(|exit| exit as u8),
     }
     let exit = match command {
         Command::Run(args) => run::run(*args).await,
@@ -201,15 +208,25 @@ async fn on_fleet(_command: Command) -> Result<Exit, Failure> {
     Err(Failure::usage("this program was built without the fleet; leave out `--target fleet`"))
 }
 
+#[cfg(feature = "kube")]
+async fn in_cluster(command: Command) -> Result<Exit, Failure> {
+    kube::run(command).await
+}
+
+#[cfg(not(feature = "kube"))]
+async fn in_cluster(_command: Command) -> Result<Exit, Failure> {
+    Err(Failure::usage("this program was built without Kubernetes; leave out `--target kube`"))
+}
+
 impl Command {
-    /// Whether it is about flows of a fleet.
-    fn is_for_fleet(&self) -> bool {
+    /// Where the flows are that it is about.
+    fn target(&self) -> Where {
         let place = match self {
             Self::Run(args) => Some(&args.place),
             Self::Flow(flow) => flow.place(),
             _ => None,
         };
-        place.is_some_and(|place| place.target == place::Where::Fleet)
+        place.map(|place| place.target).unwrap_or_default()
     }
 }
 
@@ -240,7 +257,8 @@ async fn of_flow(flow: Flow) -> Result<Exit, Failure> {
     match flow {
         Flow::Run(args) => run::run(*args).await,
         Flow::Submit(_) => Err(Failure::usage(
-            "flows are handed over to a fleet: say `--target fleet`; `orlop run` runs one on this machine",
+            "flows are handed over to a fleet or a cluster: say `--target fleet` or `--target kube`; `orlop run` runs one on \
+             this machine",
         )),
         Flow::Validate(args) => validate::validate(&args),
         Flow::Graph(args) => graph::graph(args).await,

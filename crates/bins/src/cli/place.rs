@@ -17,7 +17,12 @@ pub(super) enum Where {
     Local,
     /// On a fleet: a server drives them
     Fleet,
+    /// In a Kubernetes cluster: the operator drives them
+    Kube,
 }
+
+/// The namespace where none is given, and nothing else says one.
+const DEFAULT: &str = "default";
 
 /// Where runs are kept.
 #[derive(Args, Clone, Debug)]
@@ -37,9 +42,15 @@ pub(super) struct Place {
     /// Tenant in the fleet
     #[arg(long, global = true, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,
-    /// Namespace of the flow
-    #[arg(short, long, global = true, default_value = "default", env = "ORLOP_NAMESPACE")]
-    pub namespace: String,
+    /// File that says how a cluster is reached [default: KUBECONFIG, else ~/.kube/config, else the account of the pod]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of that file
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Namespace of the flow [default: default; in a cluster that of the context]
+    #[arg(short, long, global = true, value_name = "NAMESPACE", env = "ORLOP_NAMESPACE")]
+    pub namespace: Option<String>,
     /// Directory that keeps runs [default: $XDG_STATE_HOME/orlop, else ~/.local/state/orlop]
     #[arg(long, global = true, value_name = "DIR", env = "ORLOP_HOME")]
     pub home: Option<PathBuf>,
@@ -49,6 +60,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The namespace of runs on this machine.
+    pub(super) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(DEFAULT)
+    }
+
     /// The home of runs.
     ///
     /// # Errors
@@ -70,8 +86,9 @@ impl Place {
         if let Some(dir) = &self.run_dir {
             options.push_str(&format!(" --run-dir {}", dir.display()));
         } else {
-            if self.namespace != "default" && !set("ORLOP_NAMESPACE", self.namespace.as_ref()) {
-                options.push_str(&format!(" -n {}", self.namespace));
+            let namespace = self.namespace();
+            if namespace != DEFAULT && !set("ORLOP_NAMESPACE", namespace.as_ref()) {
+                options.push_str(&format!(" -n {namespace}"));
             }
             if let Some(home) = self.home.as_ref().filter(|home| !set("ORLOP_HOME", home.as_os_str())) {
                 options.push_str(&format!(" --home {}", home.display()));
@@ -88,10 +105,10 @@ impl Place {
         if let Some(dir) = &self.run_dir {
             return Ok(RunDir::new(dir));
         }
-        for text in [name, &self.namespace] {
+        for text in [name, self.namespace()] {
             dns1123_subdomain(text).map_err(|error| Failure::usage(error.to_string()))?;
         }
-        Ok(self.home()?.run(&self.namespace, name))
+        Ok(self.home()?.run(self.namespace(), name))
     }
 
     /// The directory of a run that exists.
@@ -105,7 +122,7 @@ impl Place {
         }
         let message = format!(
             "there is no flow `{name}` in namespace `{}` (looked in {}); see `orlop flow list -A`",
-            self.namespace,
+            self.namespace(),
             run.path().display()
         );
         Err(Failure::new(Exit::NotFound, message))

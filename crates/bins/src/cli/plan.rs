@@ -57,6 +57,8 @@ pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
             let limits = Limits::at(Target::fleet(manifest::runtime(&setup)));
             if args.strict { limits.strict() } else { limits }
         }
+        Where::Kube if args.strict => Limits::kubernetes().strict(),
+        Where::Kube => Limits::kubernetes(),
     };
     let loaded = manifest::one(&args.file, limits, args.name.as_deref())?;
     let Loaded { manifest, plan } = loaded;
@@ -69,7 +71,7 @@ pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
     let meta = FlowMeta {
         uid,
         name: flow.metadata.name.clone(),
-        namespace: flow.metadata.namespace.clone().unwrap_or(args.place.namespace),
+        namespace: flow.metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned()),
         parameters: values,
         ..FlowMeta::default()
     };

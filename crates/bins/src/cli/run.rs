@@ -113,8 +113,8 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
     }
     let metadata = &loaded.manifest.flow.metadata;
     let name = args.name.clone().unwrap_or_else(|| metadata.name.clone());
-    let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace.clone());
-    let place = Place { namespace, ..args.place.clone() };
+    let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned());
+    let place = Place { namespace: Some(namespace), ..args.place.clone() };
     let run = match place.existing(&name) {
         Err(_) => return begin(args, loaded).await,
         Ok(run) => run,
@@ -133,8 +133,8 @@ async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
     dns1123_subdomain(&flow.metadata.name).map_err(|error| Failure::usage(error.to_string()))?;
-    let namespace = flow.metadata.namespace.get_or_insert_with(|| args.place.namespace.clone()).clone();
-    let place = Place { namespace, ..args.place.clone() };
+    let namespace = flow.metadata.namespace.get_or_insert_with(|| args.place.namespace().to_owned()).clone();
+    let place = Place { namespace: Some(namespace), ..args.place.clone() };
     let first = approvals(&plan, &args.auto_approve)?;
     let new = New {
         submission: Submission {

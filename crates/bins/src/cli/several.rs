@@ -77,8 +77,8 @@ fn check(args: &RunArgs, flows: &[Loaded]) -> Result<(), Failure> {
         if metadata.name.is_empty() {
             continue;
         }
-        let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace.clone());
-        let place = Place { namespace, ..args.place.clone() };
+        let namespace = metadata.namespace.clone().unwrap_or_else(|| args.place.namespace().to_owned());
+        let place = Place { namespace: Some(namespace), ..args.place.clone() };
         let run = place.run(&metadata.name)?;
         let taken = !args.resume && run.exists();
         if taken || !seen.insert(run) {

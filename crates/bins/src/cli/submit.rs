@@ -14,7 +14,8 @@ use super::setup::{BackendName, pair};
 #[command(after_help = "Examples:
   orlop flow submit flow.yaml --target fleet
   orlop flow submit flow.yaml --target fleet -p env=prod --watch
-  orlop flow submit nightly.json --target fleet --key nightly-2026-11-21   takes effect once")]
+  orlop flow submit nightly.json --target fleet --key nightly-2026-11-21   takes effect once
+  orlop flow submit flow.yaml --target kube -n team --wait                 the operator of a cluster drives it")]
 pub(super) struct SubmitArgs {
     /// File with the flow or pipeline, YAML or JSON; `-` is standard input
     pub file: PathBuf,
@@ -32,7 +33,7 @@ pub(super) struct SubmitArgs {
     /// Begin suspended
     #[arg(long)]
     pub suspend: bool,
-    /// What runs steps: containers where they name an image, or processes
+    /// What runs steps of a fleet: containers where they name an image, or processes
     #[arg(long, value_enum, default_value_t)]
     pub backend: BackendName,
     /// Wait until it has ended; the exit code says how

@@ -1,5 +1,7 @@
 //! Hosts: what drives the engines against a real world. Owns no rules; those are the engines'.
 
+#[cfg(feature = "kube")]
+pub mod cluster;
 #[cfg(unix)]
 pub mod control;
 pub mod flow;

@@ -25,7 +25,7 @@ impl Client {
 impl Api for Client {
     async fn send(&self, request: &Request) -> Result<Value, ApiError> {
         let http = http_request(request).map_err(|error| ApiError::no_answer(error.to_string()))?;
-        self.client.request(http).await.map_err(|error| refusal(&error))
+        self.client.request(http).await.map_err(|error| ApiError::from_client(&error))
     }
 }
 
@@ -52,20 +52,6 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error
         builder = builder.header(http::header::CONTENT_TYPE, kind);
     }
     builder.body(body)
-}
-
-fn refusal(error: &kube::Error) -> ApiError {
-    if let kube::Error::Api(status) = error {
-        let value = serde_json::to_value(status).unwrap_or_default();
-        return ApiError::from_status(status.code, &value);
-    }
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    ApiError::no_answer(text)
 }
 
 #[cfg(test)]
@@ -101,10 +87,10 @@ mod tests {
     #[test]
     fn answers_that_are_no_refusals_leave_the_outcome_open() {
         let status = kube::core::Status { code: 409, reason: "AlreadyExists".into(), ..kube::core::Status::default() };
-        let error = refusal(&kube::Error::Api(Box::new(status)));
+        let error = ApiError::from_client(&kube::Error::Api(Box::new(status)));
         assert_eq!((error.code, error.reason.as_str()), (Some(409), "AlreadyExists"));
-        let error = refusal(&kube::Error::Service("connection reset".into()));
+        let error = ApiError::from_client(&kube::Error::Service("connection reset".into()));
         assert!(error.outcome_is_unknown());
-        insta::assert_snapshot!(error, @"the API server does not answer: ServiceError: connection reset: connection reset");
+        insta::assert_snapshot!(error, @"the API server does not answer: ServiceError: connection reset");
     }
 }

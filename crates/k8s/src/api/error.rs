@@ -36,6 +36,17 @@ impl ApiError {
         Self { message: message.into(), ..Self::default() }
     }
 
+    /// From an error of a client.
+    #[cfg(feature = "client")]
+    #[must_use]
+    pub(crate) fn from_client(error: &kube::Error) -> Self {
+        if let kube::Error::Api(status) = error {
+            let value = serde_json::to_value(status).unwrap_or_default();
+            return Self::from_status(status.code, &value);
+        }
+        Self::no_answer(crate::shell::told::sentence(error))
+    }
+
     /// From a `Status` object.
     #[must_use]
     pub fn from_status(code: u16, status: &Value) -> Self {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::object::JobFlowObject;
 use crate::render::MANAGED_BY;
+use crate::shell::told;
 
 /// What a watch tells.
 pub(super) enum News {
@@ -97,34 +98,9 @@ fn news<K>(event: watcher::Result<watcher::Event<K>>, value: impl Fn(&K) -> Valu
         Ok(watcher::Event::InitDone) => News::Complete,
         // The watch backs off and lists again by itself.
         Err(error) => {
-            let code = code(&error);
+            let code = told::code(&error);
             tracing::debug!(%error, code, "a watch was interrupted");
-            News::Broken(code, told(&error))
+            News::Broken(code, told::sentence(&error))
         }
     }
-}
-
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
-    }
-}
-
-/// An error with what caused it.
-fn told(error: &watcher::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors repeat their cause.
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{key, object, own};
 
-/// Annotation of a Job of a fan-out instance: the name of the instance, from which its address follows.
+/// Annotation of a Job of a fan-out instance and of its pods: the name of the instance, from which its address follows.
 pub const INSTANCE: &str = "workflow.kube-zen.io/instance";
 
 /// Why an attempt has no Job on Kubernetes.
@@ -37,8 +37,14 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner) -> Result<Value, RenderError> 
     members.insert("kind".to_owned(), json!("Job"));
     let metadata = object(members, "metadata").ok_or(RenderError::NotAJob)?;
     own(metadata, owner, &spec.job_name);
-    if spec.key.item.is_some() {
-        mark_instance(metadata, &spec.key.instance());
+    let instance = spec.key.item.map(|_| spec.key.instance());
+    if let Some(instance) = &instance {
+        mark_instance(metadata, instance);
+        // Whoever reads the log of a pod sees no Job.
+        let pod = job.pointer_mut("/spec/template").and_then(Value::as_object_mut);
+        if let Some(metadata) = pod.and_then(|pod| object(pod, "metadata")) {
+            mark_instance(metadata, instance);
+        }
     }
     match spec.output_files.as_slice() {
         [] => {}
@@ -111,6 +117,11 @@ mod tests {
                     "terminationMessagePolicy": "File"
                   }
                 ]
+              },
+              "metadata": {
+                "annotations": {
+                  "workflow.kube-zen.io/instance": "work-i3"
+                }
               }
             }
           },

@@ -5,6 +5,8 @@ mod clock;
 pub mod lease;
 pub mod limits;
 mod queue;
+#[cfg(feature = "client")]
+pub(crate) mod told;
 
 pub use clock::Clock;
 pub use queue::Queue;

@@ -24,7 +24,7 @@ impl Clock for ServerClock {
 }
 
 /// A server with definitions, whose cluster works by itself.
-fn server(define: bool) -> ApiServer {
+pub(super) fn server(define: bool) -> ApiServer {
     let server = ApiServer::new();
     server.namespace("orlop");
     server.namespace("other");

@@ -1,6 +1,7 @@
 //! The operator: in this process against the API server double, and as a program against a real control plane where one is.
 
 mod cluster;
+mod command;
 mod double;
 mod kubelet;
 mod program;

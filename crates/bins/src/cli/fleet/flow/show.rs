@@ -1,7 +1,6 @@
 //! Flows of a server as people see them: lists, pages, changes, logs. Owns the way from answers to the pages of flows on
 //! this machine.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orlop_core::spec::flow::JobFlow;
@@ -10,6 +9,7 @@ use orlop_core::time::{GoDuration, Time};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
+use super::super::super::changes::Told;
 use super::super::super::drive::exit_of;
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::get::GetArgs;
@@ -175,7 +175,7 @@ impl Watcher<'_> {
 
     /// The flow once it has ended, or once something else holds.
     pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
-        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        let mut told = Told::default();
         let mut away = None::<tokio::time::Instant>;
         loop {
             let object = match self.remote.object(self.flow, Some(if self.shows { PACE } else { WAIT })).await {
@@ -193,16 +193,7 @@ impl Watcher<'_> {
             away = None;
             let status = status(&object);
             if self.shows {
-                for step in &status.steps {
-                    let why = if step.reason.is_empty() { String::new() } else { format!("/{}", step.reason) };
-                    let line = format!("{} {}{why}", step.name, step.phase);
-                    if known.get(&step.name) != Some(&line) {
-                        if known.contains_key(&step.name) || step.phase.to_string() != "Pending" {
-                            output::tell(&line);
-                        }
-                        known.insert(step.name.clone(), line);
-                    }
-                }
+                told.tell(&status);
             }
             if status.phase.is_terminal() || enough(&status) {
                 return Ok(object);

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::super::{Plan, Which};
 use super::listen::{Listen, NoAddress};
+use crate::host::cluster::Way;
 
 /// Where a pod finds its namespace.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -170,9 +171,8 @@ pub(super) enum LogFormat {
 /// The settings in effect.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Config {
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) context: Option<String>,
-    pub(super) master: Option<String>,
+    #[serde(flatten)]
+    pub(super) way: Way,
     controllers: Vec<Switch>,
     namespaces: Vec<String>,
     leader_elect: bool,
@@ -248,9 +248,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
     positive("max-live-jobs", flags.max_live_jobs.min(1) as u64)?;
     positive("max-live-jobs-per-flow", u64::from(flags.max_live_jobs_per_flow))?;
     Ok(Config {
-        kubeconfig: flags.kubeconfig,
-        context: flags.context,
-        master: flags.master,
+        way: Way { kubeconfig: flags.kubeconfig, context: flags.context, master: flags.master },
         controllers: flags.controllers,
         namespaces,
         leader_elect: elects,

@@ -1,7 +1,6 @@
 //! The program `orlop-operator`: flags, log, credentials, listeners, signals. Owns their order at the start and at the end.
 
 mod config;
-mod connect;
 mod listen;
 
 use std::process::ExitCode;
@@ -11,8 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use self::config::{Asked, Config, ConfigError, LogFormat};
-use self::connect::ConnectError;
 use super::{MachineClock, Operator, OperatorError, Stop};
+use crate::host::cluster::{self, ConnectError};
 
 /// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
 #[must_use]
@@ -26,8 +25,6 @@ pub fn main() -> ExitCode {
     if let Err(error) = start_log(&config) {
         return complain(&error, 2);
     }
-    // The client of the API server asks for the one of the process.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error.to_string(), 1),
@@ -55,7 +52,7 @@ enum Failure {
 
 async fn run(config: &Config) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let client = connect::client(config).await?;
+    let client = cluster::client(&config.way).await?;
     let plan = config.plan(client.default_namespace())?;
     let leases = plan.election.as_ref().map(|election| election.leases.join(", "));
     let all = listen::bind(config.metrics_addr.as_ref(), "--metrics-addr").await?;

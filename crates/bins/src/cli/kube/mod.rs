@@ -1,0 +1,107 @@
+//! `orlop flow … --target kube`: flows of a cluster that its operator drives. Owns what each verb asks and the exit codes of
+//! chapter 7 of the flow contract; pages are those of flows on this machine.
+
+mod logs;
+mod order;
+mod show;
+mod submit;
+mod watch;
+
+use orlop_core::error::Class;
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::status::FlowStatus;
+use orlop_k8s::api::Client;
+use orlop_k8s::client::{ClientError, FlowClient};
+
+use super::failure::{Exit, Failure};
+use super::place::Place;
+use super::{Command, Flow};
+use crate::host::cluster::{self, Way};
+use crate::view::name::RunName;
+
+/// A cluster, as verbs of flows ask it.
+struct Cluster {
+    client: kube::Client,
+    namespace: String,
+    flows: FlowClient<Client>,
+}
+
+impl Cluster {
+    /// The cluster of the options, and the namespace they name, else that of the context.
+    async fn of(place: &Place) -> Result<Self, Failure> {
+        let way = Way { kubeconfig: place.kubeconfig.clone(), context: place.context.clone(), master: None };
+        let client = cluster::client(&way).await.map_err(|error| Failure::usage(error.to_string()))?;
+        let namespace = place.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let flows = FlowClient::new(Client::new(client.clone()), &namespace);
+        Ok(Self { client, namespace, flows })
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = match error.class() {
+            Class::NotFound => Exit::NotFound,
+            Class::Conflict | Class::Exists => Exit::Conflict,
+            Class::Denied | Class::Capacity => Exit::Denied,
+            Class::Invalid => Exit::Refused,
+            Class::Transient | Class::Fatal => Exit::Unreachable,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+fn status(flow: &JobFlow) -> FlowStatus {
+    flow.status.clone().unwrap_or_default()
+}
+
+/// How a flow of a cluster is named in hints.
+fn named(place: &Place, name: &str) -> RunName {
+    let mut options = " --target kube".to_owned();
+    if let Some(file) = &place.kubeconfig {
+        options.push_str(&format!(" --kubeconfig {}", file.display()));
+    }
+    for (flag, value) in [("--context", &place.context), ("-n", &place.namespace)] {
+        if let Some(value) = value {
+            options.push_str(&format!(" {flag} {value}"));
+        }
+    }
+    RunName { name: name.to_owned(), options }
+}
+
+/// Runs a verb.
+///
+/// # Errors
+/// When the server refuses, cannot be reached, or the verb means nothing there.
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let flow = match command {
+        Command::Run(args) => return submit::run(*args).await,
+        Command::Flow(flow) => flow,
+        _ => return Err(Failure::usage("this verb is not about flows")),
+    };
+    match flow {
+        Flow::Run(args) => submit::run(*args).await,
+        Flow::Submit(args) => submit::submit(*args).await,
+        Flow::List(args) => show::list(args).await,
+        Flow::Get(args) => show::get(args).await,
+        Flow::Watch(args) => watch::watch(args).await,
+        Flow::Logs(args) => logs::logs(args).await,
+        Flow::Approve(args) => order::decide(args, true).await,
+        Flow::Reject(args) => order::decide(args, false).await,
+        Flow::Suspend(args) => order::suspend(args).await,
+        Flow::Resume(args) => order::resume(args).await,
+        Flow::Stop(args) => order::stop(args, true).await,
+        Flow::Terminate(args) => order::stop(args, false).await,
+        Flow::Retry(args) => order::retry(*args).await,
+        Flow::Delete(args) => order::delete(args).await,
+        Flow::Graph(args) if !args.is_file() => show::graph(args).await,
+        Flow::Graph(args) => super::graph::graph(args).await,
+        Flow::Plan(args) => super::plan::plan(*args).await,
+        Flow::Validate(args) => super::validate::validate(&args),
+        Flow::Explain(args) => Err(Failure::usage(format!(
+            "why a step stands where it stands is told by `orlop flow get {}` in its status, and by the events of the flow: \
+             `kubectl describe jobflow {}`",
+            named(&args.place, &args.name).call(),
+            args.name
+        ))),
+    }
+}

@@ -1,0 +1,97 @@
+//! What is ordered about flows of a cluster: decisions, suspension, ends, repeats, deletion. Owns what is told back.
+
+use orlop_core::spec::flow::{JobFlow, StopMode, SuspendMode};
+use orlop_core::spec::status::Decision;
+use orlop_k8s::client::{Decided, Repeat};
+
+use super::super::control::{DecideArgs, Mode, NameArgs, SuspendArgs};
+use super::super::delete::DeleteArgs;
+use super::super::failure::{Exit, Failure};
+use super::super::output;
+use super::super::retry::RetryArgs;
+use super::watch::{Watcher, is_older};
+use super::{Cluster, status};
+use crate::host::control::caller;
+
+fn told(name: &str, what: &str) -> Result<Exit, Failure> {
+    output::print(&format!("{name}: {what}"))?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow approve` and `reject`
+pub(super) async fn decide(args: DecideArgs, approved: bool) -> Result<Exit, Failure> {
+    let cluster = Cluster::of(&args.place).await?;
+    let by = caller();
+    let decision = if approved { Decision::Approved } else { Decision::Rejected };
+    let decided = Decided { step: &args.step, decision, by: Some(&by), reason: args.reason.as_deref() };
+    cluster.flows.decide(&args.name, &decided).await?;
+    told(&args.name, &format!("{} {}", if approved { "approved" } else { "rejected" }, args.step))
+}
+
+/// `orlop flow suspend`
+pub(super) async fn suspend(args: SuspendArgs) -> Result<Exit, Failure> {
+    let mode = match args.mode {
+        Mode::Drain => SuspendMode::Drain,
+        Mode::Suspend => SuspendMode::Suspend,
+    };
+    Cluster::of(&args.place).await?.flows.suspend(&args.name, mode).await?;
+    told(&args.name, "suspended")
+}
+
+/// `orlop flow resume`
+pub(super) async fn resume(args: NameArgs) -> Result<Exit, Failure> {
+    Cluster::of(&args.place).await?.flows.resume(&args.name).await?;
+    told(&args.name, "resumed")
+}
+
+/// `orlop flow stop` and `terminate`
+pub(super) async fn stop(args: NameArgs, graceful: bool) -> Result<Exit, Failure> {
+    let mode = if graceful { StopMode::Graceful } else { StopMode::Terminate };
+    Cluster::of(&args.place).await?.flows.stop(&args.name, mode).await?;
+    told(&args.name, if graceful { "stopping" } else { "terminating" })
+}
+
+/// `orlop flow retry`
+pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
+    let cluster = Cluster::of(&args.place).await?;
+    let repeat = Repeat {
+        steps: args.step,
+        parameters: args.param.into_iter().collect(),
+        name: args.new_name,
+        key: uuid::Uuid::new_v4().to_string(),
+    };
+    let made = cluster.flows.repeat(&args.name, repeat).await?;
+    output::print(&made.metadata.name)?;
+    Ok(Exit::Done)
+}
+
+/// `orlop flow delete`
+pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
+    let cluster = Cluster::of(&args.place).await?;
+    let mut chosen = Vec::new();
+    for name in &args.names {
+        chosen.push(cluster.flows.get(name).await?);
+    }
+    if args.completed || args.older_than.is_some() {
+        let old = |flow: &JobFlow| status(flow).phase.is_terminal() && is_older(flow, args.older_than);
+        chosen.extend(cluster.flows.list(&[]).await?.into_iter().filter(old));
+    }
+    for flow in chosen {
+        let name = &flow.metadata.name;
+        if !status(&flow).phase.is_terminal() {
+            if !args.force {
+                let message = format!("`{name}` has not ended; terminate it first, or say --force");
+                return Err(Failure::new(Exit::Conflict, message));
+            }
+            match cluster.flows.stop(name, StopMode::Terminate).await.map_err(Failure::from) {
+                // It ended by itself.
+                Err(failure) if failure.exit != Exit::Conflict => return Err(failure),
+                _ => {}
+            }
+            Watcher::new(&cluster, name, false).ended().await?;
+        }
+        cluster.flows.delete(&flow).await?;
+        output::print(&format!("{name} deleted"))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,126 @@
+//! Waiting for flows of a cluster. Owns how long a server may be away, and what is told meanwhile.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::status::FlowStatus;
+use orlop_core::time::GoDuration;
+use orlop_k8s::client::watch::{Change, changes};
+use tokio::time::Instant;
+
+use super::super::changes::Told;
+use super::super::drive::exit_of;
+use super::super::failure::{Exit, Failure};
+use super::super::output::{self, Format};
+use super::super::watch::WatchArgs;
+use super::show::end;
+use super::{Cluster, status};
+use crate::host::flow::{Clock as _, SystemClock};
+
+/// How long a server may be away before waiting ends.
+const AWAY: Duration = Duration::from_secs(60);
+
+/// How old a flow is.
+pub(super) fn age_of(flow: &JobFlow) -> Duration {
+    let now = SystemClock.now();
+    now.since(flow.metadata.creation_timestamp.unwrap_or(now))
+}
+
+/// Whether a flow is at least that old, where that is asked.
+pub(super) fn is_older(flow: &JobFlow, limit: Option<GoDuration>) -> bool {
+    limit.is_none_or(|limit| age_of(flow) >= limit.get())
+}
+
+/// Waits for the end of a flow.
+pub(super) struct Watcher<'a> {
+    cluster: &'a Cluster,
+    name: &'a str,
+    /// Whether steps are told as they change.
+    shows: bool,
+}
+
+impl<'a> Watcher<'a> {
+    pub(super) const fn new(cluster: &'a Cluster, name: &'a str, shows: bool) -> Self {
+        Self { cluster, name, shows }
+    }
+
+    /// The flow once it has ended. A server that is away for a while is waited for.
+    pub(super) async fn ended(&self) -> Result<JobFlow, Failure> {
+        self.until(|_| false).await
+    }
+
+    /// The flow once it has ended, or once something else holds.
+    pub(super) async fn until(&self, enough: impl Fn(&FlowStatus) -> bool) -> Result<JobFlow, Failure> {
+        let mut changes = pin!(changes(self.cluster.client.clone(), &self.cluster.namespace, self.name));
+        let (mut told, mut away, mut uid) = (Told::default(), None::<Instant>, None);
+        while let Some(change) = changes.next().await {
+            let object = match change {
+                Change::Seen(object) => object,
+                Change::Gone => break,
+                Change::Away { code, message } => {
+                    refused(code, &message)?;
+                    if away.get_or_insert_with(Instant::now).elapsed() > AWAY {
+                        return Err(Failure::new(Exit::Unreachable, message));
+                    }
+                    continue;
+                }
+            };
+            away = None;
+            let flow = self.cluster.flows.read(&object).await?;
+            if *uid.get_or_insert_with(|| flow.metadata.uid.clone()) != flow.metadata.uid {
+                // Another flow has its name by now.
+                break;
+            }
+            let status = status(&flow);
+            if self.shows {
+                told.tell(&status);
+            }
+            if status.phase.is_terminal() || enough(&status) {
+                return Ok(flow);
+            }
+        }
+        let message = format!("there is no flow `{}` in namespace `{}` (any more)", self.name, self.cluster.namespace);
+        Err(Failure::new(Exit::NotFound, message))
+    }
+}
+
+/// What no waiting mends.
+fn refused(code: Option<u16>, message: &str) -> Result<(), Failure> {
+    let exit = match code {
+        Some(401 | 403) => Exit::Denied,
+        Some(404) => Exit::NotFound,
+        _ => return Ok(()),
+    };
+    Err(Failure::new(exit, message))
+}
+
+/// `orlop flow watch`
+pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
+    let cluster = Cluster::of(&args.place).await?;
+    let watcher = Watcher::new(&cluster, &args.name, args.output == Format::Table);
+    let Some(flow) = within(args.timeout, watcher.ended()).await? else { return Ok(late(&args.name)) };
+    end(&flow, &args.place, args.output)?;
+    Ok(exit_of(&status(&flow)))
+}
+
+/// Waits so long at most; none when that was not enough.
+pub(super) async fn within<T>(
+    limit: Option<GoDuration>,
+    what: impl Future<Output = Result<T, Failure>>,
+) -> Result<Option<T>, Failure> {
+    match limit {
+        None => what.await.map(Some),
+        Some(limit) => match tokio::time::timeout(limit.get(), what).await {
+            Ok(done) => done.map(Some),
+            Err(_) => Ok(None),
+        },
+    }
+}
+
+/// Tells that waiting has ended and the flow has not.
+pub(super) fn late(name: &str) -> Exit {
+    output::tell(&format!("`{name}` has not ended; it goes on"));
+    Exit::TimedOut
+}

@@ -1,0 +1,172 @@
+//! `orlop flow … --target kube` as a process, over HTTP to the API server double, beside an operator that works.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{Response, StatusCode};
+use orlop::host::operator::{MachineClock, Operator, Plan, Stop};
+use orlop::k8s::testing::ApiServer;
+use serde_json::json;
+
+use super::double::server;
+use super::{flow, step};
+
+/// What a kubelet would tell: no pod of the double writes anything.
+fn log_of(path: &str) -> Option<String> {
+    let pod = path.strip_suffix("/log")?.rsplit('/').next()?;
+    Some(format!("one\ntwo of {}", if pod.contains("-a-") { "a" } else { "another" }))
+}
+
+/// Serves a double on this machine, and gives its address.
+async fn serve(server: &ApiServer) -> String {
+    let client = server.client_named("command");
+    let answer = move |request: Request| {
+        let client = client.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            if let Some(text) = log_of(parts.uri.path()) {
+                return Response::new(Body::from(text));
+            }
+            let body = to_bytes(body, 4 << 20).await.expect("a body").to_vec();
+            match client.send(Request::from_parts(parts, body.into())).await {
+                Ok(answer) => answer.map(Body::new),
+                Err(error) => {
+                    let mut refused = Response::new(Body::from(error.to_string()));
+                    *refused.status_mut() = StatusCode::BAD_GATEWAY;
+                    refused
+                }
+            }
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let router = axum::Router::new().fallback(answer);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+fn kubeconfig(dir: &Path, address: &str) {
+    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": address}}], "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "other"}}]});
+    std::fs::write(dir.join("kubeconfig"), text.to_string()).expect("it is written");
+}
+
+/// Runs `orlop flow` with words; gives its exit code and what it printed.
+fn orlop(dir: &Path, words: &str) -> (i32, String) {
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
+    for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
+        command.env_remove(variable);
+    }
+    command.current_dir(dir).arg("flow").args(words.split_whitespace());
+    let done = command.args(["--target", "kube", "--kubeconfig", "kubeconfig"]).output().expect("it runs");
+    let text = [done.stdout, done.stderr].concat();
+    (done.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).trim_end().to_owned())
+}
+
+/// A cluster with an operator, and the folder of a person who works with it.
+struct Bench {
+    dir: tempfile::TempDir,
+    server: ApiServer,
+    _stop: tokio::sync::watch::Sender<bool>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let server = server(true);
+        let dir = tempfile::tempdir().expect("a folder");
+        kubeconfig(dir.path(), &serve(&server).await);
+        let operator = Operator::new(Plan::default(), server.client_named("operator"), Arc::new(MachineClock));
+        let (tell, stop) = Stop::new();
+        tokio::spawn(async move { operator.run(&stop).await });
+        Self { dir, server, _stop: tell }
+    }
+
+    fn write(&self, name: &str, spec: &serde_json::Value) {
+        let path = self.dir.path().join(format!("{name}.json"));
+        std::fs::write(path, flow(name, spec).to_string()).expect("it is written");
+    }
+
+    async fn orlop(&self, words: &str) -> (i32, String) {
+        let (dir, words) = (self.dir.path().to_owned(), words.to_owned());
+        tokio::task::spawn_blocking(move || orlop(&dir, &words)).await.expect("it ends")
+    }
+
+    /// What a verb prints that goes well.
+    async fn good(&self, words: &str) -> String {
+        let (code, text) = self.orlop(words).await;
+        assert_eq!(code, 0, "{words}: {text}");
+        text
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ch7_a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
+    let bench = Bench::new().await;
+    let gate = json!({"name": "gate", "type": "Manual", "dependencies": ["a"]});
+    bench.write("etl", &json!({"steps": [step("a", &[], &json!({})), gate, step("b", &["gate"], &json!({}))]}));
+    assert_eq!(bench.good("submit etl.json").await, "etl");
+    assert_eq!(bench.orlop("submit etl.json").await.0, 5, "the name is taken");
+    assert_eq!(bench.orlop("delete etl").await.0, 5, "it has not ended");
+    let (code, left) = bench.orlop("watch etl --timeout 1s").await;
+    assert!(code == 8 && left.contains("`etl` has not ended; it goes on"), "{code} {left}");
+    assert_eq!(bench.good("approve etl gate --reason fine").await, "etl: approved gate");
+    assert_eq!(bench.orlop("reject etl gate").await.0, 5);
+    assert_eq!(bench.orlop("approve etl a").await.0, 4);
+    let watched = bench.good("watch etl").await;
+    assert!(watched.contains("Succeeded"), "{watched}");
+    assert_eq!(bench.good("list -o name").await, "etl");
+    assert!(bench.good("list -A").await.contains("other"), "by namespace");
+    assert_eq!(bench.good("list -n default -o name").await, "");
+    let page = bench.good("get etl").await;
+    assert!(page.contains("gate") && page.contains("Succeeded"), "{page}");
+    let object: serde_json::Value = serde_json::from_str(&bench.good("get etl -o json").await).expect("JSON");
+    assert_eq!(object["status"]["phase"], "Succeeded");
+    assert_eq!(object["status"]["steps"][1]["approval"]["reason"], "fine");
+    assert_eq!(bench.good("logs etl").await, "a/1 one\na/1 two of a\nb/1 one\nb/1 two of another");
+    assert_eq!(bench.good("logs etl b --follow").await, "b/1 one\nb/1 two of another");
+    assert_eq!(bench.orlop("logs etl nothing").await.0, 4);
+    assert!(bench.good("graph etl -o dot").await.starts_with("digraph"));
+    assert_eq!(bench.orlop("stop etl").await.0, 5, "it has ended");
+    assert_eq!(bench.good("delete etl").await, "etl deleted");
+    assert_eq!(bench.orlop("get etl").await.0, 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ch7_runs_end_with_the_codes_of_the_contract_and_are_repeated() {
+    let bench = Bench::new().await;
+    let fails = step("a", &[], &json!({"fake/exit-code": "3"}));
+    bench.write("bad", &json!({"steps": [fails.clone(), step("b", &["a"], &json!({}))]}));
+    let (code, told) = bench.orlop("run bad.json").await;
+    assert!(code == 1 && told.contains("a Failed"), "{code} {told}");
+    assert_eq!(bench.good("retry bad").await, "bad-r2");
+    assert_eq!(bench.orlop("watch bad-r2").await.0, 1);
+    let stored = bench.server.look("jobflows.workflow.kube-zen.io", "other", "bad-r2").expect("it is there");
+    assert_eq!(stored["spec"]["retryOf"]["name"], "bad");
+    bench.write("gated", &json!({"steps": [{"name": "gate", "type": "Manual"}]}));
+    assert_eq!(bench.orlop("run gated.json --no-wait-approval").await.0, 10);
+    assert_eq!(bench.good("suspend gated").await, "gated: suspended");
+    assert_eq!(bench.good("resume gated").await, "gated: resumed");
+    assert_eq!(bench.good("terminate gated").await, "gated: terminating");
+    assert_eq!(bench.orlop("watch gated").await.0, 9);
+    bench.write("wrong", &json!({"steps": [{"name": "a", "type": "Manual", "dependencies": ["z"]}]}));
+    assert_eq!(bench.orlop("submit wrong.json").await.0, 3);
+    assert_eq!(bench.orlop("submit gated.json --name open --wait --timeout 1s").await.0, 8);
+    assert_eq!(bench.good("delete open --force").await, "open deleted");
+    let gone = bench.good("delete --completed").await;
+    assert_eq!(gone.lines().collect::<Vec<_>>(), ["bad deleted", "bad-r2 deleted", "gated deleted"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ch7_a_cluster_that_is_not_there_is_told() {
+    let bench = Bench::new().await;
+    kubeconfig(bench.dir.path(), "http://127.0.0.1:1");
+    let (code, told) = bench.orlop("list").await;
+    assert_eq!(code, 7, "{told}");
+    assert!(told.starts_with("error: listing flows: the API server does not answer: "), "{told}");
+    std::fs::write(bench.dir.path().join("kubeconfig"), "nonsense").expect("it is written");
+    let (code, told) = bench.orlop("list").await;
+    assert!(code == 2 && told.contains("--kubeconfig FILE"), "{code} {told}");
+}

@@ -1,0 +1,174 @@
+//! New flows: submitted, and repeated (rules R37 and R39). Owns the mark by which a submission whose answer was lost is found
+//! again, and what of an old flow a new one takes over.
+
+use std::collections::BTreeMap;
+
+use orlop_core::error::Class;
+use orlop_core::id::dns1123_subdomain;
+use orlop_core::spec::flow::{FlowSpec, JobFlow, RetryOf};
+use orlop_dag::params::{FlowSource, flow_source};
+use serde_json::Value;
+
+use super::{ClientError, FlowClient, first, text};
+use crate::api::{Api, Kind, Request};
+use crate::convert;
+
+/// The annotation with the key of a submission: repeated with the same key, it takes effect once.
+pub const KEY: &str = "workflow.kube-zen.io/submission-key";
+
+/// Beginnings of annotations that belong to one run and are not handed to the next.
+const OF_ONE_RUN: [&str; 3] = ["approved.", "approval.", "kubectl.kubernetes.io/"];
+
+/// A flow that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewFlow {
+    /// The flow, with its name.
+    pub flow: JobFlow,
+    /// Values of parameters, in place of those in the flow.
+    pub parameters: BTreeMap<String, String>,
+    /// What tells this submission from every other one of that name.
+    pub key: String,
+}
+
+impl<A: Api> FlowClient<A> {
+    /// Creates a flow. Asked again with the same key, it gives the flow that is there: a lost answer makes no second one, and
+    /// none is mistaken for somebody else's.
+    ///
+    /// # Errors
+    /// When the flow breaks a rule, a parameter cannot have its value, the name is taken, or the server refuses.
+    pub async fn create(&self, new: NewFlow) -> Result<JobFlow, ClientError> {
+        let NewFlow { mut flow, parameters, key } = new;
+        set(&mut flow.spec, &parameters)?;
+        flow.status = None;
+        flow.metadata.namespace = Some(self.namespace.clone());
+        flow.metadata.annotations.insert(KEY.to_owned(), key.clone());
+        let object = convert::write(&flow);
+        convert::read(&object, &self.limits).map_err(|found| ClientError::Invalid(first(found)))?;
+        let name = flow.metadata.name;
+        match self.send(&Request::create(Kind::JobFlow, object), || format!("creating flow `{name}`")).await {
+            Ok(object) => self.read(&object).await,
+            Err(error) => self.created(&name, &key, error).await,
+        }
+    }
+
+    /// The flow of a submission that was refused or got no answer, if it is there all the same.
+    async fn created(&self, name: &str, key: &str, error: ClientError) -> Result<JobFlow, ClientError> {
+        let ClientError::Api { source, .. } = &error else { return Err(error) };
+        let taken = source.class() == Class::Exists;
+        if !taken && !source.outcome_is_unknown() {
+            return Err(error);
+        }
+        let object = match self.object(name).await {
+            Ok(object) => object,
+            // What the server said first says more.
+            Err(_) => return Err(error),
+        };
+        let ours = object.pointer("/metadata/annotations").and_then(|all| all.get(KEY)).and_then(Value::as_str);
+        if ours == Some(key) {
+            return self.read(&object).await;
+        }
+        let namespace = &self.namespace;
+        Err(ClientError::Conflict(format!(
+            "there is a flow `{name}` in namespace `{namespace}` already (uid {}); give another name, or delete it",
+            text(&object, "/metadata/uid")
+        )))
+    }
+
+    /// Repeats a flow that has ended, in a new one: what failed, these steps, and what comes after them (rule R39). Without a
+    /// name it is the old one's with the first free number behind it.
+    ///
+    /// # Errors
+    /// When the flow is not there, has not ended or has no such step; as of [`FlowClient::create`].
+    pub async fn repeat(&self, old: &str, repeat: Repeat) -> Result<JobFlow, ClientError> {
+        let old = self.get(old).await?;
+        let name = old.metadata.name.clone();
+        let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
+        if !phase.is_terminal() {
+            return Err(ClientError::Conflict(format!("`{name}` has not ended: it is {phase}; retry it when it has")));
+        }
+        let known = |step: &String| old.spec.steps.iter().chain(&old.spec.finally).any(|known| known.name == *step);
+        if let Some(step) = repeat.steps.iter().find(|step| !known(step)) {
+            return Err(ClientError::NoStep { flow: name, what: "step", step: step.clone() });
+        }
+        let uid = old.metadata.uid.clone().unwrap_or_default();
+        let mut flow = JobFlow::new(&name, old.spec);
+        flow.metadata.labels = old.metadata.labels;
+        flow.metadata.annotations = old.metadata.annotations;
+        flow.metadata.annotations.retain(|key, _| !OF_ONE_RUN.iter().any(|prefix| key.starts_with(prefix)));
+        flow.spec.retry_of = Some(RetryOf { name: name.clone(), uid, steps: repeat.steps });
+        flow.spec.stop = None;
+        flow.spec.suspend = None;
+        let (parameters, key) = (repeat.parameters, repeat.key);
+        if let Some(new) = repeat.name {
+            dns1123_subdomain(&new).map_err(|error| ClientError::Invalid(error.to_string()))?;
+            flow.metadata.name = new;
+            return self.create(NewFlow { flow, parameters, key }).await;
+        }
+        let stem = stem(&name);
+        for number in 2..=MOST {
+            flow.metadata.name = format!("{stem}-r{number}");
+            let new = NewFlow { flow: flow.clone(), parameters: parameters.clone(), key: key.clone() };
+            match self.create(new).await {
+                Err(ClientError::Conflict(_)) => {}
+                made => return made,
+            }
+        }
+        Err(ClientError::Conflict(format!("`{stem}-r2` to `{stem}-r{MOST}` are all taken; give a name")))
+    }
+}
+
+/// The highest number that is tried.
+const MOST: u32 = 1000;
+
+/// How a flow is repeated.
+#[derive(Clone, Debug, Default)]
+pub struct Repeat {
+    /// Steps that run again too, with all that comes after them.
+    pub steps: Vec<String>,
+    /// Other values of parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// Name of the new flow.
+    pub name: Option<String>,
+    /// As of [`NewFlow::key`].
+    pub key: String,
+}
+
+/// A name without the number of a repetition.
+fn stem(name: &str) -> &str {
+    match name.rsplit_once("-r") {
+        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
+        _ => name,
+    }
+}
+
+/// Writes values into the parameters of a spec (rule R37): on Kubernetes a flow is all there is of a submission.
+fn set(spec: &mut FlowSpec, values: &BTreeMap<String, String>) -> Result<(), ClientError> {
+    let invalid = |text: String| Err(ClientError::Invalid(text));
+    if let Some(name) = values.keys().find(|name| !spec.parameters.iter().any(|known| known.name == **name)) {
+        let known: Vec<&str> = spec.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        return invalid(format!("the flow has no parameter `{name}`: {known}"));
+    }
+    for parameter in &mut spec.parameters {
+        let name = parameter.name.clone();
+        match (values.get(&name), flow_source(parameter)) {
+            (Some(_), Ok(FlowSource::Secret(_))) => {
+                let told = "is a secret and cannot be given as text; put it into the Secret it names";
+                return invalid(format!("parameter `{name}` {told}"));
+            }
+            (None, Ok(FlowSource::Submission)) => {
+                return invalid(format!("parameter `{name}` has no value; give one with `-p {name}=VALUE`"));
+            }
+            (Some(value), _) => {
+                parameter.value = Some(value.clone());
+                parameter.value_from = None;
+            }
+            (None, _) => {}
+        }
+        let choices = parameter.choices.as_ref().zip(parameter.value.as_ref());
+        if let Some((choices, value)) = choices.filter(|(choices, value)| !choices.contains(value)) {
+            return invalid(format!("parameter `{name}` cannot be `{value}`; give one of {}", choices.join(", ")));
+        }
+    }
+    Ok(())
+}

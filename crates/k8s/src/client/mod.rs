@@ -1,0 +1,155 @@
+//! Flows of a cluster as a program or a command line works with them: created, read at every level of their status, ordered
+//! about, repeated, deleted (chapter 7 of the flow contract). Owns what each verb asks of an API server; watches and logs
+//! are in [`watch`] and [`logs`].
+
+mod create;
+mod error;
+#[cfg(feature = "client")]
+pub mod logs;
+mod order;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "client")]
+pub mod watch;
+
+use std::collections::BTreeMap;
+
+use orlop_core::spec::flow::{FlowSpec, JobFlow};
+use orlop_core::spec::status::FlowStatus;
+use orlop_dag::manifest::{Limits, Violations};
+use serde_json::Value;
+
+pub use create::{KEY, NewFlow, Repeat};
+pub use error::ClientError;
+pub use order::Decided;
+
+use crate::api::{Api, Kind, Request};
+use crate::convert;
+use crate::status::{Names, Records, piece_bytes};
+
+/// Flows of one namespace.
+///
+/// Every verb asks for what it needs and nothing else; a flow of 10,000 steps is one object, and the records of a status that
+/// is stored elsewhere are one request a piece.
+///
+/// ```
+/// # #[cfg(feature = "testing")] {
+/// use orlop_k8s::client::FlowClient;
+/// use orlop_k8s::{api::Client, crd, testing::ApiServer};
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let server = ApiServer::new();
+/// server.install(&crd::job_flow().unwrap()).unwrap();
+/// let flows = FlowClient::new(Client::new(server.client()), "default");
+/// assert!(flows.list(&[]).await.unwrap().is_empty());
+/// # });
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FlowClient<A> {
+    api: A,
+    namespace: String,
+    limits: Limits,
+}
+
+impl<A: Api> FlowClient<A> {
+    /// The flows of a namespace; an empty one lists those of all.
+    #[must_use]
+    pub fn new(api: A, namespace: &str) -> Self {
+        Self { api, namespace: namespace.to_owned(), limits: Limits::kubernetes() }
+    }
+
+    /// A flow with all records of its status, wherever they are stored.
+    ///
+    /// # Errors
+    /// When it is not there, cannot be read, or the server refuses.
+    pub async fn get(&self, name: &str) -> Result<JobFlow, ClientError> {
+        let object = self.object(name).await?;
+        self.read(&object).await
+    }
+
+    /// All flows with these labels, oldest first, with what their status shows at its level.
+    ///
+    /// # Errors
+    /// When the server refuses. A flow that cannot be read has neither spec nor status.
+    pub async fn list(&self, labels: &[(String, String)]) -> Result<Vec<JobFlow>, ClientError> {
+        let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let request = Request::list(Kind::JobFlow, &self.namespace, selector.join(","));
+        let mut list = self.send(&request, || "listing flows".to_owned()).await?;
+        let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+        let mut flows: Vec<JobFlow> = items.iter().map(listed).collect();
+        flows.sort_by(|a, b| order(a).cmp(&order(b)));
+        Ok(flows)
+    }
+
+    /// What a stored object says, with all records of its status.
+    ///
+    /// # Errors
+    /// When it cannot be read, or a part of its status is not to be had.
+    pub async fn read(&self, object: &Value) -> Result<JobFlow, ClientError> {
+        let named = || text(object, "/metadata/name").to_owned();
+        let unreadable = |why: String| ClientError::Unreadable { name: named(), why };
+        let reading = convert::read(object, &self.limits).map_err(|found| unreadable(first(found)))?;
+        let mut flow = reading.flow;
+        if let Some(status) = convert::status(object).map_err(unreadable)? {
+            flow.status = Some(self.whole(&flow, &status).await?);
+        }
+        Ok(flow)
+    }
+
+    async fn whole(&self, flow: &JobFlow, status: &FlowStatus) -> Result<FlowStatus, ClientError> {
+        let (name, uid) = (flow.metadata.name.as_str(), flow.metadata.uid.as_deref().unwrap_or_default());
+        let namespace = flow.metadata.namespace.as_deref().unwrap_or(&self.namespace);
+        let mut pieces = BTreeMap::new();
+        for piece in Records::needs(status) {
+            let doing = || format!("reading the steps of flow `{name}`");
+            let object = self.send(&Request::get(Kind::ConfigMap, namespace, piece), doing).await?;
+            pieces.extend(piece_bytes(piece, &object).map(|bytes| (piece.clone(), bytes)));
+        }
+        let names = Names { spec: &flow.spec, flow: name, namespace, uid };
+        let records = Records::read(names, status, &pieces);
+        let records =
+            records.map_err(|error| ClientError::Unreadable { name: name.to_owned(), why: error.to_string() })?;
+        Ok(records.whole(status))
+    }
+
+    /// The object of a flow as it is stored.
+    async fn object(&self, name: &str) -> Result<Value, ClientError> {
+        let request = Request::get(Kind::JobFlow, &self.namespace, name);
+        match self.send(&request, || format!("reading flow `{name}`")).await {
+            Err(ClientError::Api { source, .. }) if source.code == Some(404) => Err(self.missing(name)),
+            answer => answer,
+        }
+    }
+
+    fn missing(&self, name: &str) -> ClientError {
+        ClientError::NotFound { name: name.to_owned(), namespace: self.namespace.clone() }
+    }
+
+    async fn send(&self, request: &Request, doing: impl FnOnce() -> String) -> Result<Value, ClientError> {
+        self.api.send(request).await.map_err(|source| ClientError::Api { doing: doing(), source })
+    }
+}
+
+/// A flow of a list. One that nobody can run is listed all the same, by its metadata.
+fn listed(object: &Value) -> JobFlow {
+    serde_json::from_value(object.clone()).unwrap_or_else(|_| {
+        let metadata = object.get("metadata").cloned().unwrap_or_default();
+        let metadata = serde_json::from_value(metadata).unwrap_or_default();
+        JobFlow { metadata, ..JobFlow::new("", FlowSpec::default()) }
+    })
+}
+
+/// The first thing wrong with a flow.
+fn first(found: Violations) -> String {
+    let violation = found.into_vec().into_iter().next();
+    violation.map(|violation| format!("{}: {}", violation.path, violation.message)).unwrap_or_default()
+}
+
+fn order(flow: &JobFlow) -> (Option<orlop_core::time::Time>, Option<&str>, &str) {
+    let metadata = &flow.metadata;
+    (metadata.creation_timestamp, metadata.namespace.as_deref(), &metadata.name)
+}
+
+fn text<'v>(value: &'v Value, path: &str) -> &'v str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}

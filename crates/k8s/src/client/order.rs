@@ -1,0 +1,151 @@
+//! What is ordered about a flow: decisions, suspension, its end, its deletion (rules R20 to R22). Owns the patches; what they
+//! do is the controller's.
+
+use orlop_core::error::Class;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::name::short63;
+use orlop_core::spec::flow::{GROUP, JobFlow, StopMode, SuspendMode};
+use orlop_core::spec::status::Decision;
+use serde_json::{Map, Value, json};
+
+use super::{ClientError, FlowClient, text};
+use crate::api::{Api, Kind, Request};
+
+/// How often a decision is written again that somebody else's change came before.
+const TRIES: u32 = 8;
+
+/// A decision about a Manual step.
+#[derive(Clone, Debug)]
+pub struct Decided<'a> {
+    /// Name of the step.
+    pub step: &'a str,
+    /// What was decided.
+    pub decision: Decision,
+    /// Who says so. A webhook writes whom the server knows the request by in its place.
+    pub by: Option<&'a str>,
+    /// Why.
+    pub reason: Option<&'a str>,
+}
+
+impl<A: Api> FlowClient<A> {
+    /// Decides about a Manual step, also before it is reached. The first decision is final: the same one again does nothing.
+    ///
+    /// # Errors
+    /// When there is no such flow or Manual step, the flow or the step has ended, another decision was taken, or the server
+    /// refuses.
+    pub async fn decide(&self, name: &str, decided: &Decided<'_>) -> Result<(), ClientError> {
+        let mut last = None;
+        for _ in 0..TRIES {
+            let object = self.object(name).await?;
+            let flow = self.read(&object).await?;
+            let Some(annotations) = decision(&flow, decided)? else { return Ok(()) };
+            let version = text(&object, "/metadata/resourceVersion");
+            let patch = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+            let request = Request::patch(Kind::JobFlow, &self.namespace, name, patch);
+            match self.send(&request, || format!("deciding about step `{}` of flow `{name}`", decided.step)).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.class() == Class::Conflict => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| self.missing(name)))
+    }
+
+    /// Suspends a flow.
+    ///
+    /// # Errors
+    /// When there is no such flow, it has ended, or the server refuses.
+    pub async fn suspend(&self, name: &str, mode: SuspendMode) -> Result<(), ClientError> {
+        self.order(name, json!({"suspend": true, "suspendMode": mode}), "suspending").await
+    }
+
+    /// Lets a suspended flow go on.
+    ///
+    /// # Errors
+    /// As of [`FlowClient::suspend`].
+    pub async fn resume(&self, name: &str) -> Result<(), ClientError> {
+        self.order(name, json!({"suspend": false}), "resuming").await
+    }
+
+    /// Ends a flow. One that is being terminated is not asked to end gracefully any more.
+    ///
+    /// # Errors
+    /// As of [`FlowClient::suspend`].
+    pub async fn stop(&self, name: &str, mode: StopMode) -> Result<(), ClientError> {
+        let object = self.changeable(name).await?;
+        if mode == StopMode::Graceful && text(&object, "/spec/stop") == "Terminate" {
+            return Ok(());
+        }
+        self.patch_spec(name, json!({"stop": mode}), "stopping").await
+    }
+
+    /// Deletes a flow, and no other that may have its name by now.
+    ///
+    /// # Errors
+    /// When there is no such flow, or the server refuses.
+    pub async fn delete(&self, flow: &JobFlow) -> Result<(), ClientError> {
+        let name = &flow.metadata.name;
+        let namespace = flow.metadata.namespace.as_deref().unwrap_or(&self.namespace);
+        let request = Request::delete(Kind::JobFlow, namespace, name, flow.metadata.uid.clone());
+        match self.send(&request, || format!("deleting flow `{name}`")).await {
+            Err(ClientError::Api { source, .. }) if source.code == Some(404) => Err(self.missing(name)),
+            answer => answer.map(drop),
+        }
+    }
+
+    async fn order(&self, name: &str, spec: Value, doing: &str) -> Result<(), ClientError> {
+        self.changeable(name).await?;
+        self.patch_spec(name, spec, doing).await
+    }
+
+    /// A flow that has not ended. It may end before the patch arrives: then this changes nothing, as it should.
+    async fn changeable(&self, name: &str) -> Result<Value, ClientError> {
+        let object = self.object(name).await?;
+        match text(&object, "/status/phase") {
+            "Succeeded" | "Failed" => Err(ClientError::Ended(name.to_owned())),
+            _ => Ok(object),
+        }
+    }
+
+    async fn patch_spec(&self, name: &str, spec: Value, doing: &str) -> Result<(), ClientError> {
+        let request = Request::patch(Kind::JobFlow, &self.namespace, name, json!({ "spec": spec }));
+        self.send(&request, || format!("{doing} flow `{name}`")).await.map(drop)
+    }
+}
+
+/// The annotations of a decision; none where the same one was taken already.
+fn decision(flow: &JobFlow, decided: &Decided<'_>) -> Result<Option<Map<String, Value>>, ClientError> {
+    let (name, step) = (&flow.metadata.name, decided.step);
+    let manual = flow.spec.steps.iter().any(|known| known.name == step && known.is_manual());
+    if !manual {
+        return Err(ClientError::NoStep { flow: name.clone(), what: "Manual step", step: step.to_owned() });
+    }
+    let (short, word) = (short63(step), if decided.decision == Decision::Approved { "true" } else { "rejected" });
+    let key = format!("approved.{GROUP}/{short}");
+    match flow.metadata.annotations.get(&key).map(String::as_str) {
+        Some(known) if known == word => return Ok(None),
+        Some("true" | "rejected") => {
+            return Err(ClientError::Conflict(format!(
+                "somebody has decided about step `{step}` of flow `{name}` already"
+            )));
+        }
+        _ => {}
+    }
+    let status = flow.status.as_ref();
+    if status.is_some_and(|status| status.phase.is_terminal()) {
+        return Err(ClientError::Ended(name.clone()));
+    }
+    let phase = status.and_then(|status| status.steps.iter().find(|known| known.name == step)).map(|step| step.phase);
+    if let Some(phase @ (StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped)) = phase {
+        return Err(ClientError::Conflict(format!("step `{step}` of flow `{name}` has ended: it is {phase}")));
+    }
+    let mut annotations = Map::new();
+    annotations.insert(key, json!(word));
+    let members = [("by", decided.by), ("reason", decided.reason)];
+    let note: Map<String, Value> =
+        members.into_iter().filter_map(|(member, text)| Some((member.to_owned(), json!(text?)))).collect();
+    if !note.is_empty() {
+        annotations.insert(format!("approval.{GROUP}/{short}"), json!(Value::from(note).to_string()));
+    }
+    Ok(Some(annotations))
+}
