@@ -3,7 +3,8 @@
 
 mod orphans;
 mod perform;
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests;
 
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub trait Surroundings: Send + Sync {
 
     /// Returns when somebody wants it to stop.
     async fn stopped(&self) {
-        std::future::pending().await
+        std::future::pending().await;
     }
 }
 

@@ -159,11 +159,10 @@ impl Saga {
             // A keypair is not in a list: one look that does not find it may have met a liar.
             let again = has_key && undo.missed < 2;
             self.undo = Some(undo);
-            return if again {
-                self.ask_in(Todo::UndoList, now, Duration::from_secs(1))
-            } else {
-                self.nothing_listed(now)
-            };
+            if again {
+                return self.ask_in(Todo::UndoList, now, Duration::from_secs(1));
+            }
+            return self.nothing_listed(now);
         }
         undo.missed = 0;
         undo.empty = None;

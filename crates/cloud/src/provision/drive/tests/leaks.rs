@@ -64,12 +64,12 @@ fn s7_every_call_with_every_fault_completes_or_leaves_nothing() {
 #[test]
 fn s7_death_at_every_call_and_every_line_is_taken_up_or_leaves_nothing() {
     let (calls, lines) = happy(&rich());
-    for number in 0..calls.len() {
+    for (number, call) in calls.iter().enumerate() {
         for fault in [Fault::Kill, Fault::KillAfter] {
             for event in [Event::Resume, Event::Destroy] {
                 let world = World { order: rich(), ..World::new() };
                 world.cloud.faults().at(number, fault);
-                let what = format!("call {number} ({}) with {fault:?}, then {event:?}", calls[number]);
+                let what = format!("call {number} ({call}) with {fault:?}, then {event:?}");
                 assert!(world.apply().is_none(), "{what}: survived");
                 let saga = world.take_up(event);
                 settle(&world, &what, saga);
@@ -81,9 +81,9 @@ fn s7_death_at_every_call_and_every_line_is_taken_up_or_leaves_nothing() {
             for event in [Event::Resume, Event::Destroy] {
                 let world = World { order: rich(), ..World::new() };
                 if after {
-                    world.journal.kill_after(line)
+                    world.journal.kill_after(line);
                 } else {
-                    world.journal.kill_before(line)
+                    world.journal.kill_before(line);
                 }
                 let what = format!("line {line}, after {after}, then {event:?}");
                 assert!(world.apply().is_none(), "{what}: survived");
