@@ -3,7 +3,9 @@
 use std::panic::catch_unwind;
 
 use super::laws::{OPERATORS, shape};
-use super::{attempts, directing, division, preempting, prefilling, rebuilding, reserving, saving, snapshots, workers};
+use super::{
+    attempts, directing, division, preempting, prefilling, rebuilding, reserving, saving, snapshots, turns, workers,
+};
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
 
@@ -98,6 +100,9 @@ const RULES: &[fn()] = &[
     saving::s2_11_who_no_worker_could_hold_stands_in_nobodys_way,
     snapshots::s2_11_a_restored_scheduler_goes_on_as_the_original,
     snapshots::s2_1_a_snapshot_is_checked_when_it_is_read,
+    turns::s2_3_a_run_is_as_long_as_run_max_the_quota_and_a_256th_of_the_fleet_allow,
+    turns::s2_5_whatever_gives_a_worker_room_wakes_who_fits_there,
+    turns::s2_6_a_band_that_stops_being_ready_passes_what_it_is_owed_and_forgets_what_it_owes,
     workers::s1_5_a_worker_that_never_comes_fails,
     workers::s1_5_a_live_worker_id_is_not_declared_again,
     workers::s1_5_silence_makes_suspect_then_lost_then_failed,

@@ -21,4 +21,5 @@ mod rebuilding;
 mod reserving;
 mod saving;
 mod snapshots;
+mod turns;
 mod workers;
