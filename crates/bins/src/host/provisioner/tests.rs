@@ -40,18 +40,19 @@ fn advice(keys: &str) -> Deed {
 
 #[tokio::test]
 async fn s4_what_is_advised_in_vain_leaves_the_plan_of_the_rules() {
+    // Work with language models on AMD's cards, of which no site has one with more than 32 GB.
+    const AMD: &str = "tensorflow-rocm\npeft\n";
     let catalogue = embedded();
     let world = World { catalogue: &catalogue, allocations: None, images: None };
     let tacc = Request { sites: vec!["tacc".into()], attempts: 1, ..Request::new(now()) };
-    // No site has a card of AMD's with more than 32 GB.
     let advised = vec![advice("\"gpu_memory_gb\": 64"), Deed::Fails, Deed::Fails];
-    let found = planned("tensorflow-rocm\n", world, &tacc, None, advised).await.unwrap();
-    assert!(found.offerings[0].node_type == "gpu_mi100", "{:?}", found.offerings);
-    let rules = planned("tensorflow-rocm\n", world, &tacc, None, vec![Deed::Denies]).await.unwrap();
+    let found = planned(AMD, world, &tacc, None, advised).await.unwrap();
+    assert_eq!(found.offerings[0].node_type, "gpu_mi100");
+    assert!(found.notes.iter().any(|note| note.contains("rules alone decide")), "{:?}", found.notes);
+    let rules = planned(AMD, world, &tacc, None, vec![Deed::Denies]).await.unwrap();
     assert_eq!(found.offerings, rules.offerings);
     let impossible = Request { node_type: Some("gpu_h100".into()), ..tacc.clone() };
-    let error =
-        planned("tensorflow-rocm\n", world, &impossible, None, vec![advice("\"cpu_cores\": 8")]).await.unwrap_err();
+    let error = planned(AMD, world, &impossible, None, vec![advice("\"cpu_cores\": 8")]).await.unwrap_err();
     assert_eq!(error.exit_code(), 5);
 }
 

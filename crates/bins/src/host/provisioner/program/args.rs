@@ -28,7 +28,7 @@ pub(super) enum Verb {
   orlop-provisioner analyze --repo https://github.com/ORG/REPO --ref v1.2 --subdir services/api
   orlop-provisioner analyze --repo ../checkout --allow-local --llm off
   orlop-provisioner analyze --repo https://HOST/REPO --git-token-env GIT_TOKEN --output json")]
-    Analyze(AnalyzeArgs),
+    Analyze(Box<AnalyzeArgs>),
     /// Choose hardware, image, window and duration, with the cost; creates nothing
     #[command(after_help = "Examples:
   orlop-provisioner plan --repo https://github.com/ORG/REPO                       from the built-in table of hardware

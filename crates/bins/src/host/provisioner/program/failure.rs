@@ -15,7 +15,8 @@ pub(super) struct Failure {
     #[serde(skip)]
     pub(super) exit: u8,
     /// The class of the error.
-    pub(super) class: String,
+    #[serde(serialize_with = "in_words")]
+    pub(super) class: Class,
     /// One word for programs.
     pub(super) code: &'static str,
     /// What is wrong; holds no secret.
@@ -28,19 +29,14 @@ pub(super) struct Failure {
     pub(super) request_id: Option<String>,
 }
 
+fn in_words<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(class)
+}
+
 impl Failure {
     pub(super) fn new(exit: u8, class: Class, code: &'static str, message: impl AsRef<str>) -> Self {
         let message = scrubbed(message.as_ref());
-        Self {
-            exit,
-            class: class.to_string(),
-            code,
-            message,
-            hint: None,
-            service: None,
-            status: None,
-            request_id: None,
-        }
+        Self { exit, class, code, message, hint: None, service: None, status: None, request_id: None }
     }
 
     /// Wrong flags or configuration.
