@@ -1,4 +1,4 @@
-//! Orlop on Kubernetes: custom resources, the rendering of Jobs, and the controllers of flows.
+//! Orlop on Kubernetes: custom resources, the rendering of Jobs, and the controllers of flows, performers and executors.
 //!
 //! What a flow does next is decided by `orlop_dag::engine` here as everywhere; nothing here knows what is outside
 //! Kubernetes.
@@ -11,13 +11,17 @@ pub mod api;
 pub mod client;
 pub mod convert;
 pub mod crd;
+pub mod executor;
 pub mod flow;
 pub mod hardware;
+pub mod hourglass;
 #[cfg(feature = "client")]
 pub mod object;
 pub mod observe;
+pub mod performer;
 pub mod render;
 pub mod shell;
 pub mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod value;

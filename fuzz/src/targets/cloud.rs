@@ -62,7 +62,8 @@ pub fn cloud_settings(bytes: &[u8]) {
 pub fn deployment_journal(bytes: &[u8]) {
     let Ok((lines, whole)) = replay(bytes) else { return };
     assert!(whole <= bytes.len());
-    let again: Vec<u8> = lines.iter().filter_map(|line| encode(line).ok()).flat_map(|line| (line + "\n").into_bytes()).collect();
+    let again: Vec<u8> =
+        lines.iter().filter_map(|line| encode(line).ok()).flat_map(|line| (line + "\n").into_bytes()).collect();
     assert_eq!(replay(&again).map(|(lines, _)| lines).as_ref(), Ok(&lines));
     replayed(&lines);
 }

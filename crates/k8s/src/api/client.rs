@@ -35,12 +35,25 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error
         Verb::Create => (Method::POST, Some("application/json")),
         Verb::Update => (Method::PUT, Some("application/json")),
         Verb::Patch | Verb::PatchStatus => (Method::PATCH, Some("application/merge-patch+json")),
+        Verb::Apply { .. } | Verb::ApplyStatus { .. } => (Method::PATCH, Some("application/apply-patch+yaml")),
         Verb::Delete { .. } => (Method::DELETE, Some("application/json")),
     };
     let mut uri = request.path();
     if let Verb::List { labels } = &request.verb {
         uri.push_str("?labelSelector=");
         uri.push_str(&labels.replace('%', "%25").replace('=', "%3D").replace('/', "%2F").replace(',', "%2C"));
+    }
+    // Managers have plain names.
+    match (&request.verb, request.manager) {
+        (Verb::Apply { manager } | Verb::ApplyStatus { manager }, _) => {
+            uri.push_str("?force=true&fieldManager=");
+            uri.push_str(manager);
+        }
+        (_, Some(manager)) => {
+            uri.push_str("?fieldManager=");
+            uri.push_str(manager);
+        }
+        _ => {}
     }
     let body = match request.delete_options() {
         Some(options) => options.to_string().into_bytes(),
@@ -67,6 +80,11 @@ mod tests {
             Request::list(Kind::Pod, "n", "batch.kubernetes.io/job-name=a".into()),
             Request::patch_status("n", "f", json!({"status": {}})),
             Request::delete(Kind::Job, "n", "a", Some("u".into())),
+            Request::delete(Kind::Deployment, "n", "a", None).after_its_children(),
+            Request::create(Kind::Service, json!({"metadata": {"name": "s", "namespace": "n"}})).by("me"),
+            Request::apply(Kind::Service, json!({"metadata": {"name": "s", "namespace": "n"}}), "me"),
+            Request::apply_status(Kind::Performer, json!({"metadata": {"name": "p", "namespace": "n"}}), "me"),
+            Request::get(Kind::Node, "", "node-1"),
         ];
         let told: Vec<String> = requests
             .iter()
@@ -81,6 +99,11 @@ mod tests {
         GET /api/v1/namespaces/n/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3Da
         PATCH /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f/status application/merge-patch+json {"status":{}}
         DELETE /apis/batch/v1/namespaces/n/jobs/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":"u"}}
+        DELETE /apis/apps/v1/namespaces/n/deployments/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Foreground"}
+        POST /api/v1/namespaces/n/services?fieldManager=me application/json {"metadata":{"name":"s","namespace":"n"}}
+        PATCH /api/v1/namespaces/n/services/s?force=true&fieldManager=me application/apply-patch+yaml {"metadata":{"name":"s","namespace":"n"}}
+        PATCH /apis/hourglass.eigenlayer.io/v1alpha1/namespaces/n/performers/p/status?force=true&fieldManager=me application/apply-patch+yaml {"metadata":{"name":"p","namespace":"n"}}
+        GET /api/v1/nodes/node-1
         "#);
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 #[cfg(feature = "client")]
 pub use client::Client;
 pub use error::ApiError;
-pub use request::{Kind, Request, Verb};
+pub use request::{Kind, Propagation, Request, Verb};
 
 /// An API server.
 #[async_trait]

@@ -3,23 +3,53 @@
 use std::fmt;
 
 use orlop_core::spec::flow::GROUP;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::crd::{FLOW_VERSION, FLOWS};
+use crate::hourglass;
 
 /// Kinds of objects controllers work with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Kind {
     /// A flow.
     JobFlow,
+    /// A performer.
+    Performer,
+    /// An executor of performers.
+    Executor,
     /// A `batch/v1` Job.
     Job,
     /// A pod.
     Pod,
     /// A ConfigMap.
     ConfigMap,
+    /// A Secret.
+    Secret,
+    /// A Service.
+    Service,
+    /// A ServiceAccount.
+    ServiceAccount,
     /// A PersistentVolumeClaim.
     Claim,
+    /// An `apps/v1` Deployment.
+    Deployment,
+    /// A `policy/v1` PodDisruptionBudget.
+    DisruptionBudget,
+    /// An `apps/v1` ControllerRevision.
+    Revision,
+    /// A `resource.k8s.io/v1` ResourceClaimTemplate.
+    ClaimTemplate,
+    /// The same in `v1beta2`.
+    BetaClaimTemplate,
+    /// A node.
+    Node,
+    /// A `node.k8s.io/v1` RuntimeClass.
+    RuntimeClass,
+    /// A `resource.k8s.io/v1` DeviceClass.
+    DeviceClass,
+    /// A `resource.k8s.io/v1` ResourceSlice.
+    ResourceSlice,
     /// An `events.k8s.io/v1` Event.
     Event,
     /// A `coordination.k8s.io/v1` Lease.
@@ -32,8 +62,20 @@ impl Kind {
     pub fn api_version(self) -> String {
         match self {
             Self::JobFlow => format!("{GROUP}/{FLOW_VERSION}"),
+            Self::Performer | Self::Executor => hourglass::API_VERSION.to_owned(),
             Self::Job => "batch/v1".to_owned(),
-            Self::Pod | Self::ConfigMap | Self::Claim => "v1".to_owned(),
+            Self::Pod
+            | Self::ConfigMap
+            | Self::Secret
+            | Self::Service
+            | Self::ServiceAccount
+            | Self::Claim
+            | Self::Node => "v1".to_owned(),
+            Self::Deployment | Self::Revision => "apps/v1".to_owned(),
+            Self::DisruptionBudget => "policy/v1".to_owned(),
+            Self::ClaimTemplate | Self::DeviceClass | Self::ResourceSlice => "resource.k8s.io/v1".to_owned(),
+            Self::BetaClaimTemplate => "resource.k8s.io/v1beta2".to_owned(),
+            Self::RuntimeClass => "node.k8s.io/v1".to_owned(),
             Self::Event => "events.k8s.io/v1".to_owned(),
             Self::Lease => "coordination.k8s.io/v1".to_owned(),
         }
@@ -44,10 +86,23 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::JobFlow => "JobFlow",
+            Self::Performer => "Performer",
+            Self::Executor => "HourglassExecutor",
             Self::Job => "Job",
             Self::Pod => "Pod",
             Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::Service => "Service",
+            Self::ServiceAccount => "ServiceAccount",
             Self::Claim => "PersistentVolumeClaim",
+            Self::Deployment => "Deployment",
+            Self::DisruptionBudget => "PodDisruptionBudget",
+            Self::Revision => "ControllerRevision",
+            Self::ClaimTemplate | Self::BetaClaimTemplate => "ResourceClaimTemplate",
+            Self::Node => "Node",
+            Self::RuntimeClass => "RuntimeClass",
+            Self::DeviceClass => "DeviceClass",
+            Self::ResourceSlice => "ResourceSlice",
             Self::Event => "Event",
             Self::Lease => "Lease",
         }
@@ -58,14 +113,37 @@ impl Kind {
     pub const fn plural(self) -> &'static str {
         match self {
             Self::JobFlow => FLOWS,
+            Self::Performer => hourglass::PERFORMERS,
+            Self::Executor => hourglass::EXECUTORS,
             Self::Job => "jobs",
             Self::Pod => "pods",
             Self::ConfigMap => "configmaps",
+            Self::Secret => "secrets",
+            Self::Service => "services",
+            Self::ServiceAccount => "serviceaccounts",
             Self::Claim => "persistentvolumeclaims",
+            Self::Deployment => "deployments",
+            Self::DisruptionBudget => "poddisruptionbudgets",
+            Self::Revision => "controllerrevisions",
+            Self::ClaimTemplate | Self::BetaClaimTemplate => "resourceclaimtemplates",
+            Self::Node => "nodes",
+            Self::RuntimeClass => "runtimeclasses",
+            Self::DeviceClass => "deviceclasses",
+            Self::ResourceSlice => "resourceslices",
             Self::Event => "events",
             Self::Lease => "leases",
         }
     }
+}
+
+/// What happens to what a deleted object owns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Propagation {
+    /// It goes after the object.
+    #[default]
+    Background,
+    /// The object waits for it.
+    Foreground,
 }
 
 /// What is to be done.
@@ -86,10 +164,22 @@ pub enum Verb {
     Patch,
     /// Change the status of one object: a JSON merge patch.
     PatchStatus,
-    /// Delete one object with background propagation.
+    /// Make the fields of one object that a manager has named what the body says: a forced server-side apply.
+    Apply {
+        /// Who says so.
+        manager: &'static str,
+    },
+    /// The same with its status.
+    ApplyStatus {
+        /// Who says so.
+        manager: &'static str,
+    },
+    /// Delete one object.
     Delete {
         /// Only the object with this uid.
         uid: Option<String>,
+        /// What happens to what it owns.
+        propagation: Propagation,
     },
 }
 
@@ -102,7 +192,7 @@ impl Verb {
             Self::List { .. } => "list",
             Self::Create => "create",
             Self::Update => "update",
-            Self::Patch | Self::PatchStatus => "patch",
+            Self::Patch | Self::PatchStatus | Self::Apply { .. } | Self::ApplyStatus { .. } => "patch",
             Self::Delete { .. } => "delete",
         }
     }
@@ -127,6 +217,9 @@ pub struct Request {
     pub name: String,
     /// The object, or the patch.
     pub body: Value,
+    /// Who is recorded as the manager of what is created or patched; the client's own name where nobody is named. An apply
+    /// names its manager itself.
+    pub manager: Option<&'static str>,
 }
 
 impl Request {
@@ -157,7 +250,25 @@ impl Request {
     fn whole(verb: Verb, kind: Kind, object: Value) -> Self {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
-        Self { verb, kind, namespace, name, body: object }
+        Self { verb, kind, namespace, name, body: object, manager: None }
+    }
+
+    /// Makes the fields that a manager has named what an object says, named and placed as its metadata says.
+    #[must_use]
+    pub fn apply(kind: Kind, object: Value, manager: &'static str) -> Self {
+        Self::whole(Verb::Apply { manager }, kind, object)
+    }
+
+    /// The same with the status of an object.
+    #[must_use]
+    pub fn apply_status(kind: Kind, object: Value, manager: &'static str) -> Self {
+        Self::whole(Verb::ApplyStatus { manager }, kind, object)
+    }
+
+    /// The same request in the name of a manager.
+    #[must_use]
+    pub fn by(self, manager: &'static str) -> Self {
+        Self { manager: Some(manager), ..self }
     }
 
     /// Patches an object.
@@ -175,11 +286,20 @@ impl Request {
     /// Deletes an object, where a uid is given only the one that has it.
     #[must_use]
     pub fn delete(kind: Kind, namespace: &str, name: &str, uid: Option<String>) -> Self {
-        Self::new(Verb::Delete { uid }, kind, (namespace, name), Value::Null)
+        Self::new(Verb::Delete { uid, propagation: Propagation::Background }, kind, (namespace, name), Value::Null)
+    }
+
+    /// The same after everything it owns, where it is a deletion.
+    #[must_use]
+    pub fn after_its_children(mut self) -> Self {
+        if let Verb::Delete { propagation, .. } = &mut self.verb {
+            *propagation = Propagation::Foreground;
+        }
+        self
     }
 
     fn new(verb: Verb, kind: Kind, (namespace, name): (&str, &str), body: Value) -> Self {
-        Self { verb, kind, namespace: namespace.to_owned(), name: name.to_owned(), body }
+        Self { verb, kind, namespace: namespace.to_owned(), name: name.to_owned(), body, manager: None }
     }
 
     /// The path on the server, without query.
@@ -196,17 +316,21 @@ impl Request {
             path.push('/');
             path.push_str(&self.name);
         }
-        if self.verb == Verb::PatchStatus {
+        if self.is_on_status() {
             path.push_str("/status");
         }
         path
     }
 
+    const fn is_on_status(&self) -> bool {
+        matches!(self.verb, Verb::PatchStatus | Verb::ApplyStatus { .. })
+    }
+
     /// What a deletion asks for besides.
     #[must_use]
     pub fn delete_options(&self) -> Option<Value> {
-        let Verb::Delete { uid } = &self.verb else { return None };
-        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        let Verb::Delete { uid, propagation } = &self.verb else { return None };
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation});
         if let (Some(uid), Some(members)) = (uid, options.as_object_mut()) {
             members.insert("preconditions".to_owned(), json!({"uid": uid}));
         }
@@ -217,7 +341,7 @@ impl Request {
 impl fmt::Display for Request {
     /// Verb, kind and object: what a log or a test calls the request.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = if self.verb == Verb::PatchStatus { "/status" } else { "" };
+        let status = if self.is_on_status() { "/status" } else { "" };
         write!(f, "{} {}{status} {}/{}", self.verb.name(), self.kind.plural(), self.namespace, self.name)
     }
 }

@@ -2,7 +2,11 @@
 //! applies nothing.
 
 mod fields;
+#[cfg(feature = "client")]
+pub mod hourglass;
 mod schema;
+#[cfg(feature = "client")]
+mod structural;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -79,6 +83,15 @@ pub fn job_flow() -> Result<Value, SchemaError> {
             }],
         },
     }))
+}
+
+/// The definitions of all kinds, by the name of their controller.
+///
+/// # Errors
+/// As of [`job_flow`].
+#[cfg(feature = "client")]
+pub fn all() -> Result<[(&'static str, Value); 3], SchemaError> {
+    Ok([("jobflow", job_flow()?), ("performer", hourglass::performer()), ("executor", hourglass::executor())])
 }
 
 /// The schema of the spec of flows, made once.

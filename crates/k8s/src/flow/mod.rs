@@ -29,7 +29,6 @@ mod waiting;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orlop_core::event::FlowEvent;
@@ -39,37 +38,15 @@ use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
 use crate::api::Api;
-pub use crate::shell::Clock;
+pub use crate::shell::{Clock, Key};
 use crate::status::SizeLimits;
+use crate::value::text;
 use cache::Cache;
 use memory::Memory;
 pub use monitor::{Monitor, Note};
 #[cfg(feature = "client")]
 pub use run::RunOptions;
 use slots::Slots;
-
-/// A flow among all flows of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl Key {
-    /// The key of an object by its metadata.
-    #[must_use]
-    pub fn of(object: &Value) -> Self {
-        Self { namespace: text(object, "/metadata/namespace"), name: text(object, "/metadata/name") }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// How a controller works.
 #[derive(Clone, Debug)]
@@ -242,8 +219,4 @@ impl<A: Api> Controller<A> {
 /// Whether an object is in a namespace; where none is given, in any.
 fn is_in(object: &Value, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| text(object, "/metadata/namespace") == namespace)
-}
-
-fn text(object: &Value, path: &str) -> String {
-    object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

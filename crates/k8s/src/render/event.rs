@@ -15,6 +15,49 @@ const NOTE_MAX: usize = 1024;
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
 
+/// What an event is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    /// Group and version, and kind.
+    pub(crate) of: (&'a str, &'a str),
+    /// Its namespace.
+    pub(crate) namespace: &'a str,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Its uid.
+    pub(crate) uid: &'a str,
+    /// Which controller reports.
+    pub(crate) reporter: &'a str,
+}
+
+/// What people are told: whether it is a warning, why in one word, and a sentence.
+pub(crate) type Told<'a> = (bool, &'a str, &'a str);
+
+/// An event about an object. The same subject and key give the same name, so that it is created once.
+pub(crate) fn about(
+    subject: Subject<'_>,
+    (warning, reason, message): Told<'_>,
+    key: &str,
+    (now, instance): (Time, &str),
+) -> Value {
+    let Subject { of: (version, kind), namespace, name, uid, reporter } = subject;
+    let suffix = format!(".{}", sha256_hex(format!("{uid}/{key}").as_bytes(), 16));
+    let event_name = bounded(Parts { flow: name, part: "event", suffix: &suffix }, NAME_MAX);
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": event_name, "namespace": namespace},
+        "eventTime": micros(now),
+        "reportingController": reporter,
+        "reportingInstance": instance,
+        "action": reason,
+        "reason": reason,
+        "type": if warning { "Warning" } else { "Normal" },
+        "note": message.chars().take(NOTE_MAX).collect::<String>(),
+        "regarding": {"apiVersion": version, "kind": kind, "name": name, "namespace": namespace, "uid": uid},
+    })
+}
+
 /// The event of a notice: regarding the flow, related to the Job. `key` is the notice's idempotency key, `count` how
 /// often it happened and `instance` the reporting process.
 #[must_use]
@@ -24,24 +67,15 @@ pub fn event(
     related: Option<&ObjectReference>,
     (now, instance): (Time, &str),
 ) -> Value {
-    let suffix = format!(".{}", sha256_hex(format!("{}/{key}", owner.uid).as_bytes(), 16));
-    let name = bounded(Parts { flow: &owner.name, part: "event", suffix: &suffix }, NAME_MAX);
-    let regarding = json!({
-        "apiVersion": API_VERSION, "kind": KIND, "name": owner.name, "namespace": owner.namespace, "uid": owner.uid,
-    });
-    let mut event = json!({
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": owner.namespace},
-        "eventTime": micros(now),
-        "reportingController": REPORTER,
-        "reportingInstance": instance,
-        "action": notice.reason,
-        "reason": notice.reason,
-        "type": if notice.warning { "Warning" } else { "Normal" },
-        "note": notice.message.chars().take(NOTE_MAX).collect::<String>(),
-        "regarding": regarding,
-    });
+    let subject = Subject {
+        of: (API_VERSION, KIND),
+        namespace: &owner.namespace,
+        name: &owner.name,
+        uid: &owner.uid,
+        reporter: REPORTER,
+    };
+    let told = (notice.warning, notice.reason.as_str(), notice.message.as_str());
+    let mut event = about(subject, told, key, (now, instance));
     let Some(members) = event.as_object_mut() else { return event };
     if let Some(related) = related {
         members.insert("related".to_owned(), json!(related));

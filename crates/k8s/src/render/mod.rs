@@ -11,7 +11,7 @@ use orlop_dag::attempt::disown;
 use serde_json::{Map, Value, json};
 
 pub use event::event;
-pub(crate) use event::micros;
+pub(crate) use event::{Subject, about, micros};
 pub use job::{INSTANCE, RenderError, job};
 pub use resource::{claim, config_map, state};
 

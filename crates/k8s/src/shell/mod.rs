@@ -2,11 +2,21 @@
 //! process of several works, and how fast it asks; knows nothing of what a pass does.
 
 mod clock;
+mod key;
 pub mod lease;
 pub mod limits;
 mod queue;
 #[cfg(feature = "client")]
+pub(crate) mod run;
+#[cfg(test)]
+pub(crate) mod small;
+#[cfg(feature = "client")]
 pub(crate) mod told;
+#[cfg(feature = "client")]
+pub(crate) mod watch;
 
 pub use clock::Clock;
+pub use key::Key;
 pub use queue::Queue;
+#[cfg(feature = "client")]
+pub use run::RunOptions;

@@ -6,6 +6,7 @@ mod conformance;
 mod definitions;
 mod double;
 mod flows;
+mod hourglass;
 mod lease;
 mod limits;
 mod object_schema;

@@ -41,7 +41,7 @@ pub trait Surroundings: Send + Sync {
 
     /// Returns when somebody wants it to stop.
     async fn stopped(&self) {
-        std::future::pending().await;
+        std::future::pending::<()>().await;
     }
 }
 

@@ -6,7 +6,8 @@ mod leaders;
 mod life;
 mod orders;
 mod repeat;
-mod server;
 mod slots;
 mod trouble;
 mod watch;
+
+use crate::shell::small as server;

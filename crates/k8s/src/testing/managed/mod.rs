@@ -33,7 +33,10 @@ pub(crate) fn after_write(state: &State, kind: &Kind, call: &Call, old: Option<&
     let before = old.unwrap_or(&empty);
     let differences = fields::compare(&shape, before, new, ignored(kind, call));
     if differences.is_empty() && old.is_some() {
-        keep(old, new);
+        // Who says who manages what, and changes nothing else, is believed.
+        if list(new, &["metadata", "managedFields"]).is_empty() {
+            keep(old, new);
+        }
         return;
     }
     let mut touched = differences.added;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use k8s_openapi::api::{batch, coordination, core, events, rbac};
+use k8s_openapi::api::{apps, batch, coordination, core, events, node, policy, rbac, resource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
@@ -44,9 +44,16 @@ fn all() -> All {
     add("", "Secret", structure::<core::v1::Secret>());
     add("", "Service", structure::<core::v1::Service>());
     add("", "ServiceAccount", structure::<core::v1::ServiceAccount>());
+    add("apps", "ControllerRevision", structure::<apps::v1::ControllerRevision>());
+    add("apps", "Deployment", structure::<apps::v1::Deployment>());
     add("batch", "Job", structure::<batch::v1::Job>());
     add("coordination.k8s.io", "Lease", structure::<coordination::v1::Lease>());
     add("events.k8s.io", "Event", structure::<events::v1::Event>());
+    add("node.k8s.io", "RuntimeClass", structure::<node::v1::RuntimeClass>());
+    add("policy", "PodDisruptionBudget", structure::<policy::v1::PodDisruptionBudget>());
+    add("resource.k8s.io", "DeviceClass", structure::<resource::v1::DeviceClass>());
+    add("resource.k8s.io", "ResourceClaimTemplate", structure::<resource::v1::ResourceClaimTemplate>());
+    add("resource.k8s.io", "ResourceSlice", structure::<resource::v1::ResourceSlice>());
     add(RBAC, "Role", structure::<rbac::v1::Role>());
     add(RBAC, "RoleBinding", structure::<rbac::v1::RoleBinding>());
     add(RBAC, "ClusterRole", structure::<rbac::v1::ClusterRole>());

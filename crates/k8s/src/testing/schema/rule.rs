@@ -30,13 +30,21 @@ impl fmt::Debug for Rule {
     }
 }
 
+/// The functions a server has besides those of the language, as far as they are offered here: those of texts.
+fn environment() -> Arc<cel::Env> {
+    let mut environment = cel::Env::stdlib();
+    // Nothing else declares functions of these names.
+    drop(environment.add_extension(cel::extensions::strings));
+    Arc::new(environment)
+}
+
 impl Rule {
     /// Parses one entry.
     pub(crate) fn parse(entry: &Value) -> Result<Self, String> {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let rule = text("rule");
         let compile = |source: &str, what: &str| {
-            cel::Program::compile(source).map(Arc::new).map_err(|error| format!("{what}: compilation failed: {error}"))
+            environment().compile(source).map(Arc::new).map_err(|error| format!("{what}: compilation failed: {error}"))
         };
         let program = compile(&rule, "rule")?;
         let expression = text("messageExpression");
@@ -59,7 +67,7 @@ impl Rule {
         if self.transition && old.is_none() && !self.optional_old {
             return None;
         }
-        let mut context = cel::Context::default();
+        let mut context = cel::Context::with_env(environment());
         context.add_variable_from_value("self", translate(structure, value));
         if let Some(old) = old {
             context.add_variable_from_value("oldSelf", translate(structure, old));

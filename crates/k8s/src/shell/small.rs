@@ -1,5 +1,5 @@
-//! An API server as small as these tests need: objects, versions, merge patches, owners, and faults at the n-th write. Owns
-//! what happened, in order, as a watch would tell it.
+//! An API server as small as tests of controllers need: objects, versions, merge patches, applies, owners, finalizers, and
+//! faults at the n-th write. Owns what happened, in order, as a watch would tell it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,19 +8,19 @@ use async_trait::async_trait;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::super::Clock;
+use super::Clock;
 use crate::api::{Api, ApiError, Kind, Request, Verb};
 
 /// A clock that stands still unless it is set.
 #[derive(Debug)]
-pub(super) struct TestClock(Mutex<Time>);
+pub(crate) struct TestClock(Mutex<Time>);
 
 impl TestClock {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new("2026-11-21T10:00:00Z".parse().unwrap()))
     }
 
-    pub(super) fn set(&self, now: Time) {
+    pub(crate) fn set(&self, now: Time) {
         let mut known = self.0.lock().unwrap();
         *known = now.max(*known);
     }
@@ -34,7 +34,7 @@ impl Clock for TestClock {
 
 /// What goes wrong at a write; writes count from 0.
 #[derive(Clone, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It never arrives, and the controller dies.
     DieBefore(usize),
     /// It is carried out, and the controller dies.
@@ -47,58 +47,58 @@ pub(super) enum Fault {
 
 /// Something that happened to an object.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub(super) kind: Kind,
-    pub(super) object: Value,
-    pub(super) gone: bool,
+pub(crate) struct Change {
+    pub(crate) kind: Kind,
+    pub(crate) object: Value,
+    pub(crate) gone: bool,
 }
 
 type Place = (Kind, String, String);
 
 #[derive(Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     objects: BTreeMap<Place, Value>,
     version: u64,
-    pub(super) log: Vec<Change>,
-    pub(super) writes: Vec<String>,
-    pub(super) created: Vec<String>,
+    pub(crate) log: Vec<Change>,
+    pub(crate) writes: Vec<String>,
+    pub(crate) created: Vec<String>,
     /// Faults that have not struck yet.
-    pub(super) faults: Vec<Fault>,
-    pub(super) dead: bool,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) dead: bool,
 }
 
 /// The server; clones are the same one.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(crate) struct Server {
     store: Arc<Mutex<Store>>,
     clock: Arc<TestClock>,
 }
 
 impl Server {
-    pub(super) fn new(clock: Arc<TestClock>) -> Self {
+    pub(crate) fn new(clock: Arc<TestClock>) -> Self {
         Self { store: Arc::default(), clock }
     }
 
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }
 
     /// Somebody creates an object.
-    pub(super) fn put(&self, kind: Kind, object: Value) -> Value {
+    pub(crate) fn put(&self, kind: Kind, object: Value) -> Value {
         self.store().create(kind, object, self.clock.now()).unwrap()
     }
 
-    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+    pub(crate) fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         self.store().objects.get(&(kind, "default".into(), name.into())).cloned()
     }
 
-    pub(super) fn list(&self, kind: Kind) -> Vec<Value> {
+    pub(crate) fn list(&self, kind: Kind) -> Vec<Value> {
         let store = self.store();
         store.objects.iter().filter(|((known, ..), _)| *known == kind).map(|(_, object)| object.clone()).collect()
     }
 
     /// Somebody changes an object.
-    pub(super) fn edit(&self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
         let mut store = self.store();
         let place = (kind, "default".to_owned(), name.to_owned());
         let mut object = store.objects[&place].clone();
@@ -110,9 +110,15 @@ impl Server {
         store.save(place, object);
     }
 
-    /// Somebody deletes an object.
-    pub(super) fn remove(&self, kind: Kind, name: &str) {
+    /// An object is gone.
+    pub(crate) fn remove(&self, kind: Kind, name: &str) {
         self.store().delete(&(kind, "default".into(), name.into()));
+    }
+
+    /// Somebody asks for a deletion.
+    pub(crate) fn ask_to_go(&self, kind: Kind, name: &str) {
+        let now = self.clock.now();
+        self.store().ask_to_go(&(kind, "default".into(), name.into()), now);
     }
 }
 
@@ -138,6 +144,20 @@ impl Store {
         metadata["creationTimestamp"] = json!(now.whole_seconds().to_string());
         metadata["generation"] = json!(1);
         Ok(self.save(place, object))
+    }
+
+    /// Asks for a deletion: what somebody holds, and a pod that has a node, goes later.
+    fn ask_to_go(&mut self, place: &Place, now: Time) {
+        let Some(mut object) = self.objects.get(place).cloned() else { return };
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+        let runs = place.0 == Kind::Pod && object["spec"]["nodeName"].is_string();
+        if !held && !runs {
+            self.delete(place);
+        } else if object["metadata"]["deletionTimestamp"].is_null() {
+            let grace = std::time::Duration::from_secs(if runs { 30 } else { 0 });
+            object["metadata"]["deletionTimestamp"] = json!(now.plus(grace).whole_seconds().to_string());
+            self.save(place.clone(), object);
+        }
     }
 
     fn delete(&mut self, place: &Place) -> Option<Value> {
@@ -174,34 +194,57 @@ impl Store {
         match &request.verb {
             Verb::Create => self.create(request.kind, request.body.clone(), now),
             Verb::List { labels } => {
-                let (key, value) = labels.split_once('=').unwrap();
+                let labels: Vec<(&str, &str)> = labels.split(',').map(|label| label.split_once('=').unwrap()).collect();
                 let items = self.objects.iter().filter(|((kind, namespace, _), object)| {
                     (*kind, namespace) == (request.kind, &request.namespace)
-                        && object["metadata"]["labels"][key] == value
+                        && labels.iter().all(|(key, value)| object["metadata"]["labels"][key] == *value)
                 });
                 Ok(json!({"items": items.map(|(_, object)| object.clone()).collect::<Vec<_>>()}))
             }
             Verb::Get => known.ok_or_else(|| refused(404, "NotFound")),
             // Nothing of a flow is replaced whole.
             Verb::Update => Err(refused(405, "MethodNotAllowed")),
-            Verb::Delete { uid } => {
+            Verb::Delete { uid, .. } => {
                 let known = known.ok_or_else(|| refused(404, "NotFound"))?;
                 if uid.as_ref().is_some_and(|uid| known["metadata"]["uid"] != json!(uid)) {
                     return Err(refused(409, "Conflict"));
                 }
-                self.delete(&place);
+                self.ask_to_go(&place, now);
                 Ok(json!({"kind": "Status", "status": "Success"}))
             }
-            Verb::Patch | Verb::PatchStatus => {
+            Verb::Apply { .. } | Verb::ApplyStatus { .. } | Verb::Patch | Verb::PatchStatus => {
                 let known = known.ok_or_else(|| refused(404, "NotFound"))?;
                 let version = &request.body["metadata"]["resourceVersion"];
                 if version.is_string() && *version != known["metadata"]["resourceVersion"] {
                     return Err(refused(409, "Conflict"));
                 }
+                if request.body["metadata"]["uid"].is_string()
+                    && request.body["metadata"]["uid"] != known["metadata"]["uid"]
+                {
+                    return Err(refused(409, "Conflict"));
+                }
                 let mut object = known.clone();
-                let part = if request.verb == Verb::PatchStatus { "status" } else { "spec" };
-                merge(&mut object[part], &request.body[part]);
-                if object == known { Ok(known) } else { Ok(self.save(place, object)) }
+                match &request.verb {
+                    Verb::PatchStatus => merge(&mut object["status"], &request.body["status"]),
+                    Verb::ApplyStatus { .. } => object["status"] = request.body["status"].clone(),
+                    Verb::Patch if request.body["metadata"]["managedFields"].is_array() => {}
+                    _ => {
+                        merge(&mut object, &request.body);
+                        object["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
+                    }
+                }
+                if object == known {
+                    return Ok(known);
+                }
+                if object["spec"] != known["spec"] {
+                    object["metadata"]["generation"] = json!(known["metadata"]["generation"].as_u64().unwrap_or(0) + 1);
+                }
+                let going = !object["metadata"]["deletionTimestamp"].is_null() && request.kind != Kind::Pod;
+                let saved = self.save(place.clone(), object);
+                if going && saved["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                    self.delete(&place);
+                }
+                Ok(saved)
             }
         }
     }
@@ -225,7 +268,7 @@ fn merge(value: &mut Value, patch: &Value) {
     }
 }
 
-pub(super) fn refused(code: u16, reason: &str) -> ApiError {
+pub(crate) fn refused(code: u16, reason: &str) -> ApiError {
     ApiError::from_status(code, &json!({"reason": reason, "message": reason}))
 }
 

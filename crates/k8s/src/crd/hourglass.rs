@@ -1,0 +1,220 @@
+//! The definitions of `Performer` and `HourglassExecutor` (Hourglass contract, chapter 2). Owns names, columns,
+//! subresources and rules; fields come from the types in `hourglass::spec`.
+
+use orlop_core::machine::Named;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::structural::structural;
+use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus, PerformerSpec, PerformerStatus};
+use crate::hourglass::{EXECUTORS, GROUP, PERFORMERS, VERSION};
+
+/// A rule in CEL with what is said where it does not hold.
+fn rule(rule: &str, message: &str) -> Value {
+    json!({"rule": rule, "message": message})
+}
+
+pub(crate) fn one_node_affinity() -> Value {
+    json!([rule(
+        "!(has(self.nodeAffinity) && has(self.affinity) && has(self.affinity.nodeAffinity))",
+        "nodeAffinity is the short form of affinity.nodeAffinity; set one of them",
+    )])
+}
+
+pub(crate) fn one_source() -> Value {
+    json!([rule(
+        "has(self.secretKeyRef) != has(self.configMapKeyRef)",
+        "valueFrom needs exactly one of secretKeyRef and configMapKeyRef",
+    )])
+}
+
+pub(crate) fn one_key_source() -> Value {
+    json!([rule(
+        "has(self.operatorKeys) != has(self.operatorKeysSecretRef)",
+        "config needs exactly one of operatorKeys and operatorKeysSecretRef",
+    )])
+}
+
+/// The texts of a closed set.
+pub(crate) fn names<T: Named>(_: &mut SchemaGenerator) -> Schema {
+    let texts: Vec<&str> = T::ALL.iter().map(|value| value.as_str()).collect();
+    json_schema!({"type": "string", "enum": texts})
+}
+
+pub(crate) fn environment(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 256,
+        "additionalProperties": {"type": "string", "maxLength": 32768},
+        "x-kubernetes-validations": [rule(
+            "self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",
+            "names of environment variables consist of letters, digits, `_`, `.` and `-` and do not begin with a digit",
+        )],
+    })
+}
+
+pub(crate) fn operator_keys(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": {"type": "string", "maxLength": 16384},
+        "x-kubernetes-validations": [rule(
+            "self.all(name, name.matches('^[A-Za-z0-9._-]{1,200}$'))",
+            "names of operator keys consist of letters, digits, `.`, `_` and `-`, 200 at most",
+        )],
+    })
+}
+
+/// What `HardwareInput` reads.
+pub(crate) fn hardware(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "gpuType": {"description": "A kind of device, such as nvidia-a100, a100-80gb or mig-1g.5gb.", "type": "string", "maxLength": 128},
+            "gpuCount": {"description": "How many devices.", "type": "integer", "format": "int32", "minimum": 0, "maximum": 1024},
+            "gpuMemoryGiB": {"description": "Nominal memory of one device in GiB, at least this.", "type": "integer", "format": "int32", "minimum": 1},
+            "nvlink": {"description": "All devices are connected by NVLink or the vendor's equal.", "type": "boolean"},
+            "teeRequired": {"description": "Whether a trusted execution environment is required, or only better.", "type": "boolean"},
+            "teeType": {"description": "Which one: sgx, tdx, sev-snp, se or cca.", "type": "string", "maxLength": 128},
+            "cpuArch": {"description": "CPU architecture.", "type": "string", "enum": ["amd64", "arm64", "ppc64le", "s390x", "riscv64"]},
+            "allocation": {"description": "How devices are asked for.", "type": "string", "enum": ["devicePlugin", "dra", "auto"], "default": "devicePlugin"},
+            "customLabels": {"description": "Labels the node must have, with exactly these values.", "type": "object", "maxProperties": 64, "additionalProperties": {"type": "string", "maxLength": 63}},
+        },
+        "x-kubernetes-validations": [
+            rule("!has(self.gpuType) || !has(self.gpuCount) || self.gpuCount > 0", "gpuCount is 0 although gpuType names a device; leave gpuType out or ask for at least 1"),
+            rule("!has(self.teeRequired) || !self.teeRequired || has(self.teeType)", "teeRequired needs teeType"),
+            rule(
+                "!has(self.teeType) || self.teeType.lowerAscii().matches('^((intel|amd|ibm|arm)[-_])?(sgx[12]?|tdx|sev|sev[-_]?es|snp|sev[-_]?snp|se|cca)$')",
+                "teeType must be one of sgx, tdx, sev, sev-es, sev-snp, se and cca",
+            ),
+        ],
+    })
+}
+
+fn column(name: &str, kind: &str, path: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path})
+}
+
+fn wide(mut column: Value) -> Value {
+    column["priority"] = json!(1);
+    column
+}
+
+/// What differs between the two kinds.
+struct Parts {
+    description: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    short: &'static str,
+    subresources: Value,
+    columns: Value,
+    spec: Value,
+    status: Value,
+}
+
+fn definition(parts: Parts) -> Value {
+    let Parts { kind, plural, .. } = parts;
+    let (mut spec, mut status) = (parts.spec, parts.status);
+    spec["description"] = json!("What is wanted.");
+    status["description"] = json!("What has happened; written by the controller only.");
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{GROUP}")},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": parts.singular,
+                "shortNames": [parts.short],
+                "categories": ["all"],
+            },
+            "versions": [{
+                "name": VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": parts.subresources,
+                "additionalPrinterColumns": parts.columns,
+                "schema": {"openAPIV3Schema": {
+                    "description": parts.description,
+                    "type": "object",
+                    "required": ["spec"],
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": spec,
+                        "status": status,
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+/// The CustomResourceDefinition of performers.
+///
+/// ```
+/// assert_eq!(orlop_k8s::crd::hourglass::performer()["metadata"]["name"], "performers.hourglass.eigenlayer.io");
+/// ```
+#[must_use]
+pub fn performer() -> Value {
+    definition(Parts {
+        description: "A gRPC server that executes tasks for a service, on the hardware it needs.",
+        kind: "Performer",
+        plural: PERFORMERS,
+        singular: "performer",
+        short: "perf",
+        subresources: json!({"status": {}}),
+        columns: json!([
+            column("AVS", "string", ".spec.avsAddress"),
+            column("Image", "string", ".spec.image"),
+            column("Version", "string", ".spec.version"),
+            column("Phase", "string", ".status.phase"),
+            column("Endpoint", "string", ".status.grpcEndpoint"),
+            column("Age", "date", ".metadata.creationTimestamp"),
+            wide(column("State", "string", ".status.state")),
+            wide(column("Ready", "boolean", ".status.ready")),
+            wide(column("Node", "string", ".status.nodeName")),
+        ]),
+        spec: structural::<PerformerSpec>(),
+        status: structural::<PerformerStatus>(),
+    })
+}
+
+/// The CustomResourceDefinition of executors.
+///
+/// ```
+/// let definition = orlop_k8s::crd::hourglass::executor();
+/// assert_eq!(definition["spec"]["versions"][0]["subresources"]["scale"]["labelSelectorPath"], ".status.selector");
+/// ```
+#[must_use]
+pub fn executor() -> Value {
+    definition(Parts {
+        description: "Takes tasks from an aggregator, watches chains and calls performers.",
+        kind: "HourglassExecutor",
+        plural: EXECUTORS,
+        singular: "hourglassexecutor",
+        short: "hgx",
+        subresources: json!({"status": {}, "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        }}),
+        columns: json!([
+            column("Image", "string", ".spec.image"),
+            column("Replicas", "integer", ".spec.replicas"),
+            column("Ready", "integer", ".status.readyReplicas"),
+            column("Phase", "string", ".status.phase"),
+            column("Age", "date", ".metadata.creationTimestamp"),
+            wide(column("State", "string", ".status.state")),
+            wide(column("Updated", "integer", ".status.updatedReplicas")),
+        ]),
+        spec: structural::<ExecutorSpec>(),
+        status: structural::<ExecutorStatus>(),
+    })
+}

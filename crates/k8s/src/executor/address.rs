@@ -1,0 +1,95 @@
+//! Whether an address may be shown (section 4.1). Owns that judgement; what is in doubt carries credentials.
+
+use url::{Host, Url};
+
+/// Parts of a path or host from this length on look like keys.
+const LONG: usize = 24;
+/// Parts with a digit from this length on look like keys.
+const MIXED: usize = 16;
+
+/// Whether an address carries no credentials: it parses, without user, query and fragment, and no part of path or host looks
+/// like a key.
+///
+/// ```
+/// use orlop_k8s::executor::is_plain;
+/// assert!(is_plain("https://eth.example/rpc") && is_plain("aggregator.example:9000"));
+/// assert!(!is_plain("https://eth.example/v3/0123456789abcdef0123456789abcdef"));
+/// assert!(!is_plain("https://user:word@eth.example") && !is_plain("https://eth.example?key=k"));
+/// ```
+#[must_use]
+pub fn is_plain(address: &str) -> bool {
+    // Without a scheme, what stands before the port would be taken for one.
+    let whole = if address.contains("://") { address.to_owned() } else { format!("grpc://{address}") };
+    let Ok(url) = Url::parse(&whole) else { return false };
+    let bare =
+        url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    // An empty user or query is one all the same: `https://@host`, `https://host?`.
+    if !bare || whole.contains(['@', '?', '#', '\\']) {
+        return false;
+    }
+    let host = match url.host() {
+        None => return false,
+        Some(Host::Domain(name)) => name.split('.').all(is_short),
+        Some(_) => true,
+    };
+    host && url.path().split('/').all(is_short)
+}
+
+fn is_short(part: &str) -> bool {
+    part.len() < MIXED || part.len() < LONG && !part.contains(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn s4_1_what_is_in_doubt_carries_credentials() {
+        for plain in [
+            "https://eth.example",
+            "wss://base.example:8546/ws",
+            "aggregator.example:9000",
+            "http://10.0.0.1:8545",
+            "http://[::1]:8545/rpc",
+            "https://my-quite-long-label.example",
+        ] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for secret in [
+            "",
+            "https://",
+            "https://k@eth.example",
+            "https://:p@eth.example",
+            "https://eth.example/?",
+            "https://eth.example/#f",
+            "https://eth.example/abcdefghijklmnopqrstuvwx",
+            "https://eth.example/abcdefghijklmno1",
+            "https://abcdefghijklmno1.eth.example",
+            "https://eth.example:x",
+            "eth example",
+        ] {
+            assert!(!is_plain(secret), "{secret}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn s4_1_a_key_is_never_plain_wherever_it_stands(key in "[A-Za-z0-9_-]{24,64}", place in 0..5) {
+            let address = match place {
+                0 => format!("https://eth.example/v2/{key}"),
+                1 => format!("https://{key}.eth.example"),
+                2 => format!("https://{key}@eth.example"),
+                3 => format!("eth.example/{key}/rpc"),
+                _ => format!("https://eth.example?apikey={key}"),
+            };
+            prop_assert!(!is_plain(&address), "{address}");
+        }
+
+        #[test]
+        fn s4_1_no_text_is_too_odd(text in "\\PC{0,80}") {
+            let _ = is_plain(&text);
+        }
+    }
+}

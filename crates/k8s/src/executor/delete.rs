@@ -1,0 +1,50 @@
+//! The end of an executor (section 4.2): Service, PodDisruptionBudget, Deployment with its pods, ConfigMap, Secret, finalizer.
+//! Owns that order; it goes on wherever it was left.
+
+use orlop_core::machine::executor::{ExecutorPhase, ExecutorState as State, MACHINE};
+use orlop_core::time::Time;
+
+use super::FINALIZER;
+use super::observe::Observation;
+use super::status::{changed, ending};
+use crate::api::{Kind, Propagation};
+use crate::hourglass::children::{delete, is_going, way};
+use crate::hourglass::plan::{Effect, Notice, Plan, Requeue};
+
+/// What is to be done about an executor that goes.
+pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
+    if !obs.meta.finalizers.iter().any(|name| name == FINALIZER) {
+        return Plan { requeue: Requeue::Never, ..Plan::default() };
+    }
+    let children = [
+        (Kind::Service, &obs.service),
+        (Kind::DisruptionBudget, &obs.budget),
+        (Kind::Deployment, &obs.deployment),
+        (Kind::ConfigMap, &obs.config),
+        (Kind::Secret, &obs.secret),
+    ];
+    let mut left = children.into_iter().filter_map(|(kind, live)| Some((kind, live.as_ref()?)));
+    let first = left.find(|(_, live)| obs.meta.owns(live));
+    let Some((kind, live)) = first else {
+        let path = way(&MACHINE, obs.state(), Some(State::Gone));
+        return Plan { effects: vec![Effect::RemoveFinalizer], requeue: Requeue::Never, path };
+    };
+    let told = obs.status.phase == Some(ExecutorPhase::Terminating);
+    let state = if told { State::Cleanup } else { State::Terminating };
+    let mut effects = Vec::new();
+    if !told {
+        effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its children go in their order", "end")));
+    }
+    let write = changed(&obs.stored, &ending(obs, state, now));
+    let path = if write.is_some() { way(&MACHINE, obs.state(), Some(state)) } else { Vec::new() };
+    effects.extend(write);
+    if !is_going(live) {
+        effects.push(match delete(kind, live) {
+            Effect::Delete { key, uid, .. } if kind == Kind::Deployment => {
+                Effect::Delete { key, uid, propagation: Propagation::Foreground }
+            }
+            other => other,
+        });
+    }
+    Plan { effects, requeue: Requeue::Resync, path }
+}

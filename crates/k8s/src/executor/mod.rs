@@ -1,0 +1,65 @@
+//! The controller of executors (Hourglass contract, chapter 4): a Deployment with its configuration, its keys and a Service.
+//! Owns what those are and when they change; how a plan is carried out is in `hourglass`.
+
+mod address;
+mod delete;
+mod file;
+mod observe;
+mod plan;
+mod render;
+mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use orlop_core::time::Time;
+
+pub use address::is_plain;
+pub use file::{File, REDACTED};
+pub use observe::Observation;
+pub use plan::plan;
+pub use render::Rendered;
+
+use crate::api::{Api, ApiError, Kind};
+use crate::hourglass::children::Meta;
+use crate::hourglass::controller::{Look, Reconciler};
+use crate::hourglass::plan::Plan;
+use crate::hourglass::{Config, controller};
+
+/// What holds an executor until its children are gone.
+pub const FINALIZER: &str = "hourglass.eigenlayer.io/finalizer";
+/// Label of children: the executor.
+pub const NAME: &str = "hourglass.eigenlayer.io/name";
+/// The container that executes.
+pub const CONTAINER: &str = "executor";
+
+/// The controller of executors.
+pub type Controller<A> = controller::Controller<A, Executors>;
+
+/// The rules of executors.
+pub struct Executors;
+
+#[async_trait]
+impl Reconciler for Executors {
+    const KIND: Kind = Kind::Executor;
+    const NAME: &'static str = "executor";
+    const FINALIZER: &'static str = FINALIZER;
+    const LABEL: &'static str = NAME;
+    const LABELS: &'static str = "app=hourglass-executor";
+    const CHILDREN: &'static [Kind] = &[Kind::Pod, Kind::Service, Kind::Deployment, Kind::DisruptionBudget];
+    const OTHERS: &'static [Kind] = &[];
+    type Observation = Observation;
+
+    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
+        observe::observe(look).await
+    }
+
+    fn meta(observation: &Observation) -> &Meta {
+        &observation.meta
+    }
+
+    fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
+        plan(observation, config, now)
+    }
+}

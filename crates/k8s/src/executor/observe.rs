@@ -1,0 +1,122 @@
+//! Everything a plan for an executor is made of, read at the server. Owns which objects those are.
+
+use std::fmt;
+
+use orlop_core::machine::executor::ExecutorState;
+use serde_json::Value;
+
+use super::NAME;
+use crate::api::{Api, ApiError, Kind};
+use crate::hourglass::children::Meta;
+use crate::hourglass::controller::Look;
+use crate::hourglass::names;
+use crate::hourglass::plan::Trouble;
+use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus};
+use crate::performer::{get, list};
+
+/// Names of the children of an executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    /// Of Deployment and PodDisruptionBudget.
+    pub(super) deployment: String,
+    /// Of the ConfigMap.
+    pub(super) config: String,
+    /// Of the Secret.
+    pub(super) secrets: String,
+    /// Of the Service.
+    pub(super) service: String,
+}
+
+impl Names {
+    /// The names for an executor.
+    #[must_use]
+    pub(super) fn of(name: &str) -> Self {
+        let base = names::base(name);
+        Self {
+            config: format!("{base}-config"),
+            secrets: format!("{base}-secrets"),
+            service: names::service(super::CONTAINER, name),
+            deployment: base,
+        }
+    }
+}
+
+/// What is known of an executor.
+#[derive(Clone)]
+pub struct Observation {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its spec, or why it cannot be read.
+    pub spec: Result<ExecutorSpec, String>,
+    /// Its status; nothing of it where it cannot be read.
+    pub status: ExecutorStatus,
+    /// The same as it is stored.
+    pub stored: Value,
+    /// The object under the name of its ConfigMap.
+    pub config: Option<Value>,
+    /// Of its Secret.
+    pub secret: Option<Value>,
+    /// Of its service account.
+    pub account: Option<Value>,
+    /// Of its Deployment.
+    pub deployment: Option<Value>,
+    /// Of its PodDisruptionBudget.
+    pub budget: Option<Value>,
+    /// Of its Service.
+    pub service: Option<Value>,
+    /// Pods with its labels.
+    pub pods: Vec<Value>,
+    /// What went wrong last.
+    pub trouble: Option<Trouble>,
+}
+
+impl fmt::Debug for Observation {
+    /// Without the contents of Secrets and of the spec, which holds keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observation")
+            .field("meta", &self.meta)
+            .field("status", &self.status)
+            .field("deployment", &self.deployment)
+            .field("service", &self.service)
+            .field("trouble", &self.trouble)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads all of it; none where the executor is gone.
+pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
+    let Look { api, key, trouble, .. } = look;
+    let place = key.namespace.as_str();
+    let Some(object) = get(api, Kind::Executor, (place, &key.name)).await? else { return Ok(None) };
+    let meta = Meta::of(&object);
+    let spec = serde_json::from_value::<ExecutorSpec>(object.get("spec").cloned().unwrap_or_default());
+    let stored = object.get("status").cloned().unwrap_or_default();
+    let names = Names::of(&meta.name);
+    let account = match &spec {
+        Ok(spec) => get(api, Kind::ServiceAccount, (place, &spec.service_account_name)).await?,
+        Err(_) => None,
+    };
+    let labels = format!("app=hourglass-executor,{NAME}={}", names::label_value(&meta.name));
+    Ok(Some(Observation {
+        spec: spec.map_err(|error| error.to_string()),
+        status: serde_json::from_value(stored.clone()).unwrap_or_default(),
+        stored,
+        config: get(api, Kind::ConfigMap, (place, &names.config)).await?,
+        secret: get(api, Kind::Secret, (place, &names.secrets)).await?,
+        account,
+        deployment: get(api, Kind::Deployment, (place, &names.deployment)).await?,
+        budget: get(api, Kind::DisruptionBudget, (place, &names.deployment)).await?,
+        service: get(api, Kind::Service, (place, &names.service)).await?,
+        pods: list(api, Kind::Pod, place, &labels).await?,
+        trouble,
+        meta,
+    }))
+}
+
+impl Observation {
+    /// The state that is stored.
+    #[must_use]
+    pub fn state(&self) -> Option<ExecutorState> {
+        self.status.state
+    }
+}

@@ -1,0 +1,138 @@
+//! What is to be done about an executor: children in their order, each once the one before is what it is to be. Owns that
+//! order.
+
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::observe::Observation;
+use super::render::{Rendered, render};
+use super::{FINALIZER, delete, state, status};
+use crate::api::Kind;
+use crate::hourglass::Config;
+use crate::hourglass::children::{delete as remove, is_going};
+use crate::hourglass::drift::differs;
+use crate::hourglass::plan::{Effect, Plan};
+use crate::value::word;
+
+/// Why nothing may be changed, in one word and in a sentence.
+pub(super) type Wrong = (&'static str, String);
+
+/// An observation with everything that follows from its spec.
+pub(super) struct Facts<'a> {
+    pub(super) obs: &'a Observation,
+    pub(super) now: Time,
+    /// The children as they are to be, or why there are none.
+    pub(super) wanted: Result<Rendered, Wrong>,
+    /// Whether ConfigMap and Secret are what they are to be.
+    pub(super) configured: bool,
+}
+
+impl<'a> Facts<'a> {
+    fn of(obs: &'a Observation, config: &Config, now: Time) -> Self {
+        let wanted = wanted(obs, config);
+        let configured = wanted.as_ref().is_ok_and(|wanted| {
+            let hidden = wanted.secret.as_ref().is_none_or(|secret| is(obs.secret.as_ref(), secret));
+            hidden && is(obs.config.as_ref(), &wanted.config)
+        });
+        Self { obs, now, wanted, configured }
+    }
+
+    /// The Deployment, where it is ours and stays.
+    pub(super) fn deployment(&self) -> Option<&'a Value> {
+        self.obs.deployment.as_ref().filter(|live| self.obs.meta.owns(live) && !is_going(live))
+    }
+}
+
+/// Whether a child is what it is to be. One that is still read by running pods counts as well.
+fn is(live: Option<&Value>, wanted: &Value) -> bool {
+    live.is_some_and(|live| !is_going(live) && !differs(live, wanted))
+}
+
+fn wanted(obs: &Observation, config: &Config) -> Result<Rendered, Wrong> {
+    let spec = obs.spec.as_ref().map_err(|message| ("InvalidSpec", message.clone()))?;
+    if spec.config.operator_keys.is_some() == spec.config.operator_keys_secret_ref.is_some() {
+        let message = "config needs exactly one of operatorKeys and operatorKeysSecretRef".to_owned();
+        return Err(("InvalidSpec", message));
+    }
+    let rendered = render(&obs.meta, spec, config.security).map_err(|message| ("InvalidSpec", message))?;
+    let children = [
+        (Kind::ConfigMap, &obs.config),
+        (Kind::Secret, &obs.secret),
+        (Kind::Deployment, &obs.deployment),
+        (Kind::DisruptionBudget, &obs.budget),
+        (Kind::Service, &obs.service),
+    ];
+    let foreign = |(_, live): &(Kind, &Option<Value>)| live.as_ref().is_some_and(|live| !obs.meta.owns(live));
+    for (kind, live) in children.into_iter().filter(foreign) {
+        let is_wanted = match kind {
+            Kind::Secret => rendered.secret.is_some(),
+            Kind::DisruptionBudget => rendered.budget.is_some(),
+            _ => true,
+        };
+        if is_wanted {
+            let name = live.as_ref().map(|live| word(live, "/metadata/name")).unwrap_or_default();
+            let message =
+                format!("{} `{name}` exists and belongs to another; delete it or rename this object", kind.name());
+            return Err(("Conflict", message));
+        }
+    }
+    match &obs.trouble {
+        Some(trouble) if matches!(trouble.reason, "InvalidSpec" | "Conflict") => {
+            Err((trouble.reason, trouble.message.clone()))
+        }
+        _ => Ok(rendered),
+    }
+}
+
+/// What is to be done about an executor: pure.
+pub fn plan(obs: &Observation, config: &Config, now: Time) -> Plan {
+    if obs.meta.deleted_at.is_some() {
+        return delete::plan(obs, now);
+    }
+    if !obs.meta.finalizers.iter().any(|name| name == FINALIZER) {
+        return Plan { effects: vec![Effect::AddFinalizer], ..Plan::default() };
+    }
+    let facts = Facts::of(obs, config, now);
+    let actions = facts.wanted.as_ref().map(|wanted| actions(&facts, wanted)).unwrap_or_default();
+    let standing = state::standing(&facts);
+    status::finish(&facts, &standing, actions)
+}
+
+/// A child that is not what it is to be.
+fn make(kind: Kind, live: Option<&Value>, wanted: &Value) -> Option<Effect> {
+    match live {
+        None => Some(Effect::Create(kind, wanted.clone())),
+        // Its name is free in a moment.
+        Some(live) if is_going(live) => None,
+        Some(live) => differs(live, wanted).then(|| Effect::Apply(kind, wanted.clone())),
+    }
+}
+
+/// Children that are not what they are to be.
+fn actions(facts: &Facts<'_>, wanted: &Rendered) -> Vec<Effect> {
+    let obs = facts.obs;
+    let mut actions = Vec::new();
+    actions.extend(make(Kind::ConfigMap, obs.config.as_ref(), &wanted.config));
+    actions.extend(wanted.secret.as_ref().and_then(|secret| make(Kind::Secret, obs.secret.as_ref(), secret)));
+    if obs.account.is_none() {
+        actions.push(Effect::Create(Kind::ServiceAccount, wanted.account.clone()));
+    }
+    if !facts.configured {
+        // Pods must not start with a configuration that is not there yet.
+        return actions;
+    }
+    actions.extend(make(Kind::Deployment, obs.deployment.as_ref(), &wanted.deployment));
+    actions.extend(make(Kind::Service, obs.service.as_ref(), &wanted.service));
+    actions.extend(wanted.budget.as_ref().and_then(|budget| make(Kind::DisruptionBudget, obs.budget.as_ref(), budget)));
+    let obsolete = |live: Option<&'_ Value>, wanted: Option<&Value>| {
+        live.filter(|live| wanted.is_none() && obs.meta.owns(live) && !is_going(live)).cloned()
+    };
+    let budget = obsolete(obs.budget.as_ref(), wanted.budget.as_ref());
+    actions.extend(budget.map(|live| remove(Kind::DisruptionBudget, &live)));
+    if state::is_complete(facts) {
+        // Pods of an older template mount it until they are gone.
+        let secret = obsolete(obs.secret.as_ref(), wanted.secret.as_ref());
+        actions.extend(secret.map(|live| remove(Kind::Secret, &live)));
+    }
+    actions
+}

@@ -1,0 +1,90 @@
+//! Conditions (section 2.3). Owns that all of a kind are there, and that the time of one moves with its status only.
+
+use orlop_core::time::Time;
+
+use super::spec::Condition;
+
+/// The longest message, in characters.
+const LONG: usize = 1024;
+
+/// What is said of one side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Which side.
+    pub kind: &'static str,
+    /// True, False or Unknown.
+    pub status: &'static str,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Said {
+    /// That it is so.
+    #[must_use]
+    pub fn yes(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, status: "True", reason: reason.into(), message: message.into() }
+    }
+
+    /// That it is not.
+    #[must_use]
+    pub fn no(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, status: "False", reason: reason.into(), message: message.into() }
+    }
+
+    /// That nobody knows.
+    #[must_use]
+    pub fn unknown(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, status: "Unknown", reason: reason.into(), message: message.into() }
+    }
+}
+
+/// The conditions that follow from what is said now and what was said before.
+#[must_use]
+pub fn conditions(before: &[Condition], said: Vec<Said>, generation: i64, now: Time) -> Vec<Condition> {
+    let condition = |said: Said| {
+        let same = before.iter().find(|known| known.kind == said.kind && known.status == said.status);
+        Condition {
+            kind: said.kind.to_owned(),
+            status: said.status.to_owned(),
+            observed_generation: Some(generation),
+            last_transition_time: same.and_then(|known| known.last_transition_time).or(Some(now.whole_seconds())),
+            reason: said.reason,
+            message: said.message.chars().take(LONG).collect(),
+        }
+    };
+    said.into_iter().map(condition).collect()
+}
+
+/// The condition of a side.
+#[must_use]
+pub fn of<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
+}
+
+/// Since when a side has had a status; from now on where it had another.
+#[must_use]
+pub fn since(conditions: &[Condition], kind: &str, status: &str, now: Time) -> Time {
+    of(conditions, kind)
+        .filter(|known| known.status == status)
+        .and_then(|known| known.last_transition_time)
+        .unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_3_the_time_moves_with_the_status_only() {
+        let at = Time::from_millis;
+        let first = conditions(&[], vec![Said::no("Available", "NoReadyPod", "m")], 1, at(1_500));
+        assert_eq!(first[0].last_transition_time, Some(at(1_000)));
+        let second = conditions(&first, vec![Said::no("Available", "NotReady", "n")], 2, at(9_000));
+        assert_eq!((second[0].last_transition_time, second[0].observed_generation), (Some(at(1_000)), Some(2)));
+        let third = conditions(&second, vec![Said::yes("Available", "PodReady", "x".repeat(2000))], 2, at(9_000));
+        assert_eq!((third[0].last_transition_time, third[0].message.len()), (Some(at(9_000)), 1024));
+        assert_eq!(since(&third, "Available", "False", at(10_000)), at(10_000));
+    }
+}

@@ -1,0 +1,388 @@
+//! The loop of one object that both controllers share (section 3.1): observe, plan, carry out, again. Owns what is known
+//! between passes and what a failure leads to (section 3.2); a kind's own rules are in its plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use orlop_core::backoff::{Backoff, fraction};
+use orlop_core::error::Class;
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::Config;
+use super::children::{Meta, parent, shown};
+use super::effect::{Failure, Hand};
+pub use super::monitor::{Monitor, Told};
+use super::monitor::{sentence, written};
+use super::plan::{CONFLICT, Effect, Plan, Requeue, Trouble};
+use super::world::World;
+use crate::api::{Api, ApiError, Kind};
+use crate::shell::{Clock, Key};
+use crate::value::word;
+
+/// Effects of one pass that may follow from one another before others get their turn.
+const ROUNDS: usize = 16;
+/// Failures one after another until it is said that they are too many.
+const TRIES: u32 = 8;
+/// Conflicts one after another that are tried again at once.
+const CONFLICTS: u32 = 5;
+
+/// What a pass may look at.
+pub struct Look<'a, A> {
+    /// The server.
+    pub api: &'a A,
+    /// Which object.
+    pub key: &'a Key,
+    /// The cluster.
+    pub world: Arc<World>,
+    /// What went wrong last.
+    pub trouble: Option<Trouble>,
+    /// The time.
+    pub now: Time,
+}
+
+/// The rules of one kind.
+#[async_trait]
+pub trait Reconciler: Send + Sync {
+    /// The kind.
+    const KIND: Kind;
+    /// Name of the controller, as flags and labels have it.
+    const NAME: &'static str;
+    /// What holds an object until its children are gone.
+    const FINALIZER: &'static str;
+    /// The label by which children tell the object, also those of its children.
+    const LABEL: &'static str;
+    /// Labels all its children have, as a selector.
+    const LABELS: &'static str;
+    /// Kinds of its children that are watched.
+    const CHILDREN: &'static [Kind];
+    /// Other kinds whose objects matter to objects of this one.
+    const OTHERS: &'static [Kind];
+    /// Everything a plan is made of.
+    type Observation: fmt::Debug + Send + Sync;
+
+    /// Reads everything, at the server; none where the object is gone.
+    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Self::Observation>, ApiError>;
+
+    /// Metadata of the object that was observed.
+    fn meta(observation: &Self::Observation) -> &Meta;
+
+    /// What is to be done: pure.
+    fn plan(observation: &Self::Observation, config: &Config, now: Time) -> Plan;
+}
+
+/// What is to happen after a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Next {
+    /// When the object is to be looked at again if nothing happens before.
+    pub again_at: Option<Time>,
+}
+
+/// A controller of objects of one kind. An object has one pass at a time; passes of different ones may run side by side.
+pub struct Controller<A, R> {
+    api: A,
+    clock: Arc<dyn Clock>,
+    config: Arc<Config>,
+    resync: Duration,
+    pub(super) monitor: Arc<dyn Monitor>,
+    known: Mutex<Known>,
+    rules: std::marker::PhantomData<fn() -> R>,
+}
+
+/// What a controller knows between passes; a new one begins without.
+#[derive(Default)]
+struct Known {
+    world: Arc<World>,
+    /// What was seen of the objects themselves: a change of their status alone starts no pass.
+    objects: BTreeMap<Key, Value>,
+    streaks: BTreeMap<Key, Streak>,
+}
+
+/// Failures of an object one after another.
+#[derive(Clone, Debug, Default)]
+struct Streak {
+    failures: u32,
+    conflicts: u32,
+    trouble: Option<(i64, Trouble)>,
+}
+
+impl<A: Api, R: Reconciler> Controller<A, R> {
+    /// A controller that knows nothing yet. Show it what exists before the first pass.
+    pub fn new(api: A, clock: Arc<dyn Clock>, config: Arc<Config>, resync: Duration) -> Self {
+        let rules = std::marker::PhantomData;
+        Self { api, clock, config, resync, monitor: Arc::new(()), known: Mutex::default(), rules }
+    }
+
+    /// The same, measured.
+    #[must_use]
+    pub fn measured(self, monitor: Arc<dyn Monitor>) -> Self {
+        Self { monitor, ..self }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// An object was seen, new or changed. Gives which are to be looked at.
+    pub fn seen(&self, kind: Kind, object: &Value) -> Vec<Key> {
+        let mut known = self.known();
+        if kind == R::KIND {
+            let (key, shown) = (Key::of(object), shown(object));
+            let changed = known.objects.get(&key) != Some(&shown);
+            known.objects.insert(key.clone(), shown);
+            return if changed { vec![key] } else { Vec::new() };
+        }
+        if R::CHILDREN.contains(&kind) {
+            return parent((R::KIND, R::LABEL), object).into_iter().collect();
+        }
+        if kind == Kind::Executor {
+            return in_namespace(&known, object);
+        }
+        if !Arc::make_mut(&mut known.world).seen(kind, object, &self.config.tables.catalogue) {
+            return Vec::new();
+        }
+        known.objects.keys().cloned().collect()
+    }
+
+    /// An object is gone. Gives which are to be looked at.
+    pub fn gone(&self, kind: Kind, object: &Value) -> Vec<Key> {
+        let mut known = self.known();
+        if kind == R::KIND {
+            let key = Key::of(object);
+            known.objects.remove(&key);
+            return vec![key];
+        }
+        if R::CHILDREN.contains(&kind) {
+            return parent((R::KIND, R::LABEL), object).into_iter().collect();
+        }
+        if kind == Kind::Executor {
+            return in_namespace(&known, object);
+        }
+        if !Arc::make_mut(&mut known.world).gone(kind, object) {
+            return Vec::new();
+        }
+        known.objects.keys().cloned().collect()
+    }
+
+    /// All objects of a kind that exist were shown, in a namespace or in all; by uid. Others are gone. Gives which are to be
+    /// looked at.
+    pub fn listed(&self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        let mut known = self.known();
+        if kind != R::KIND {
+            Arc::make_mut(&mut known.world).readable(kind);
+            return Vec::new();
+        }
+        let here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+        let gone = |(key, object): &(&Key, &Value)| here(key) && !uids.contains(word(object, "/uid"));
+        let gone: Vec<Key> = known.objects.iter().filter(gone).map(|(key, _)| key.clone()).collect();
+        known.objects.retain(|key, _| !gone.contains(key));
+        gone
+    }
+
+    /// All objects that were seen.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Key> {
+        self.known().objects.keys().cloned().collect()
+    }
+
+    /// One pass over an object.
+    pub async fn reconcile(&self, key: &Key) -> Next {
+        for _ in 0..ROUNDS {
+            match self.round(key).await {
+                Round::Again => {}
+                Round::Over(next) => return next,
+            }
+        }
+        Next { again_at: Some(self.now()) }
+    }
+
+    async fn round(&self, key: &Key) -> Round {
+        let now = self.now();
+        let (world, trouble) = {
+            let mut known = self.known();
+            let trouble = known.streaks.get_mut(key).and_then(|streak| {
+                let due = |(_, trouble): &mut (i64, Trouble)| trouble.until.is_some_and(|until| until <= now);
+                streak.trouble.take_if(due);
+                streak.trouble.clone()
+            });
+            (Arc::clone(&known.world), trouble)
+        };
+        let generation = trouble.as_ref().map(|(generation, _)| *generation);
+        let look = Look { api: &self.api, key, world, trouble: trouble.map(|(_, trouble)| trouble), now };
+        let observation = match R::observe(look).await {
+            Ok(Some(observation)) => observation,
+            Ok(None) => {
+                self.forget(key);
+                return Round::Over(Next::default());
+            }
+            Err(error) => {
+                tracing::warn!(object = %key, controller = R::NAME, %error, "the object cannot be read now");
+                return Round::Over(self.put_off(key, &error));
+            }
+        };
+        let meta = R::meta(&observation);
+        if generation.is_some_and(|generation| generation != meta.generation) {
+            // The spec that was in trouble is another now.
+            self.known().streaks.remove(key);
+            return Round::Again;
+        }
+        let plan = R::plan(&observation, &self.config, now);
+        self.carry_out(key, meta, &plan).await
+    }
+
+    async fn carry_out(&self, key: &Key, meta: &Meta, plan: &Plan) -> Round {
+        let hand = Hand {
+            api: &self.api,
+            kind: R::KIND,
+            finalizer: R::FINALIZER,
+            meta,
+            config: &self.config,
+            now: self.now(),
+        };
+        for effect in &plan.effects {
+            match hand.carry(effect).await {
+                Ok(()) => {
+                    if matches!(effect, Effect::WriteStatus(_)) {
+                        plan.path.iter().for_each(|step| self.monitor.told(Told::Stepped { key, step }));
+                    }
+                }
+                Err(failure) if matches!(effect, Effect::RecordEvent(_)) => {
+                    // What people are told may get lost; what is done may not wait for it.
+                    tracing::debug!(object = %key, ?failure, "an event is not recorded");
+                }
+                Err(failure) => return self.failed(key, (meta, effect), failure),
+            }
+        }
+        if plan.changes() {
+            // What was written is seen by the next round, which ends with nothing to write.
+            self.known().streaks.entry(key.clone()).or_default().conflicts = 0;
+            return if plan.requeue == Requeue::Never { Round::Over(Next::default()) } else { Round::Again };
+        }
+        let waits = {
+            let mut known = self.known();
+            let waits = known.streaks.get(key).and_then(|streak| streak.trouble.as_ref()?.1.until);
+            if known.streaks.get(key).is_some_and(|streak| streak.trouble.is_none()) {
+                known.streaks.remove(key);
+            }
+            waits
+        };
+        let resync = self.now().plus(self.resync);
+        let again_at = match plan.requeue.or_at(waits) {
+            Requeue::At(at) => Some(at.min(resync)),
+            Requeue::Resync => Some(resync),
+            Requeue::Never => None,
+        };
+        Round::Over(Next { again_at })
+    }
+
+    /// What a failure leads to (section 3.2).
+    fn failed(&self, key: &Key, (meta, effect): (&Meta, &Effect), failure: Failure) -> Round {
+        let now = self.now();
+        let at = written(effect);
+        let error = match failure {
+            Failure::Foreign(at) => {
+                self.note(Class::Exists);
+                let message = format!(
+                    "{} `{}` exists and belongs to another; delete it or rename this object",
+                    at.kind.name(),
+                    at.name
+                );
+                return self.trouble(
+                    key,
+                    meta,
+                    Trouble { reason: "Conflict", message, at: Some(at), until: Some(now.plus(CONFLICT)) },
+                );
+            }
+            Failure::Outdated => ApiError { code: Some(409), ..ApiError::default() },
+            Failure::Api(error) => error,
+        };
+        self.note(error.class());
+        let retried =
+            |reason, until| Trouble { reason, message: sentence(reason, at.as_ref(), &error), at: at.clone(), until };
+        match error.class() {
+            Class::Conflict | Class::NotFound | Class::Exists if !error.namespace_is_going() => {
+                let mut known = self.known();
+                let streak = known.streaks.entry(key.clone()).or_default();
+                streak.conflicts += 1;
+                if streak.conflicts <= CONFLICTS {
+                    return Round::Again;
+                }
+                drop(known);
+                Round::Over(self.put_off(key, &error))
+            }
+            // Who may not write what has happened cannot say so.
+            _ if at.is_none() => Round::Over(self.put_off(key, &error)),
+            Class::Invalid => {
+                // Without the server's words: they may quote the child, and that may be a Secret.
+                let code = error.code;
+                tracing::warn!(object = %key, controller = R::NAME, code, "the server refuses a child for good");
+                self.trouble(key, meta, retried("InvalidSpec", None))
+            }
+            Class::Denied => self.trouble(key, meta, retried("Forbidden", Some(now.plus(self.resync)))),
+            Class::Capacity => {
+                let next = self.put_off(key, &error);
+                self.trouble(key, meta, retried("QuotaExceeded", next.again_at))
+            }
+            _ => {
+                let next = self.put_off(key, &error);
+                let failures = self.known().streaks.get(key).map_or(0, |streak| streak.failures);
+                if failures <= TRIES {
+                    return Round::Over(next);
+                }
+                self.trouble(key, meta, retried("RetriesExhausted", Some(now.plus(self.resync))))
+            }
+        }
+    }
+
+    /// Notes what is wrong, so that the next round says so; once it is said, it is waited for.
+    fn trouble(&self, key: &Key, meta: &Meta, trouble: Trouble) -> Round {
+        self.known().streaks.entry(key.clone()).or_default().trouble = Some((meta.generation, trouble));
+        Round::Again
+    }
+
+    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for.
+    fn put_off(&self, key: &Key, error: &ApiError) -> Next {
+        let mut known = self.known();
+        let streak = known.streaks.entry(key.clone()).or_default();
+        let backoff = Backoff {
+            base: Duration::from_millis(800),
+            ceiling: Some(Duration::from_secs(240)),
+            jitter: 0.5,
+            ..Backoff::default()
+        };
+        let drawn = fraction(&[&key.to_string(), &streak.failures.to_string()]);
+        let delay = backoff.delay(streak.failures, drawn).min(Duration::from_secs(300));
+        streak.failures = streak.failures.saturating_add(1);
+        Next { again_at: Some(self.now().plus(delay.max(error.retry_after.unwrap_or_default()))) }
+    }
+
+    fn note(&self, class: Class) {
+        self.monitor.told(Told::Failed { class });
+    }
+
+    fn forget(&self, key: &Key) {
+        let mut known = self.known();
+        known.streaks.remove(key);
+        known.objects.remove(key);
+        drop(known);
+        self.monitor.told(Told::Forgotten { key });
+    }
+}
+
+enum Round {
+    Again,
+    Over(Next),
+}
+
+fn in_namespace(known: &Known, object: &Value) -> Vec<Key> {
+    let namespace = word(object, "/metadata/namespace");
+    known.objects.keys().filter(|key| key.namespace == namespace).cloned().collect()
+}

@@ -1,0 +1,124 @@
+//! Whether a child still is what was rendered (section 3.1): the hash of what was applied, and every field we set, compared as
+//! the API means it. Owns that comparison; fields of others do not matter.
+
+use orlop_core::name::sha256_hex;
+use orlop_core::quantity::Quantity;
+use serde_json::{Value, json};
+
+use super::APPLIED_HASH;
+use crate::value::{canonical, word};
+
+/// Members that tell items of a list apart, the first that all of them have.
+const KEYS: [&str; 7] = ["name", "key", "containerPort", "port", "mountPath", "uid", "topologyKey"];
+/// Members that hold amounts.
+const AMOUNTS: [&str; 2] = ["requests", "limits"];
+
+/// A rendered child with the hash of what was rendered, by which fields that are not rendered any more are missed.
+#[must_use]
+pub fn marked(mut object: Value) -> Value {
+    let hash = sha256_hex(canonical(&object).as_bytes(), 32);
+    object["metadata"]["annotations"][APPLIED_HASH] = json!(hash);
+    object
+}
+
+/// Whether a live object differs from what is rendered.
+#[must_use]
+pub fn differs(live: &Value, wanted: &Value) -> bool {
+    let pointer = format!("/metadata/annotations/{}", APPLIED_HASH.replace('/', "~1"));
+    word(live, &pointer) != word(wanted, &pointer) || !covers(live, wanted)
+}
+
+/// Whether everything that is wanted is there, whatever others have added.
+#[must_use]
+pub fn covers(live: &Value, wanted: &Value) -> bool {
+    covered(live, wanted, "")
+}
+
+fn covered(live: &Value, wanted: &Value, place: &str) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| match live.get(name) {
+            Some(live) if AMOUNTS.contains(&place) => same_amount(live, wanted),
+            Some(live) => covered(live, wanted, name),
+            // The API leaves out what is empty.
+            None => is_empty(wanted),
+        }),
+        (Value::Array(live), Value::Array(wanted)) => lists(live, wanted, place),
+        (live, wanted) => live == wanted || same_amount(live, wanted) && place == "sizeLimit",
+    }
+}
+
+fn lists(live: &[Value], wanted: &[Value], place: &str) -> bool {
+    let key = KEYS.into_iter().find(|key| !wanted.is_empty() && wanted.iter().all(|item| item.get(key).is_some()));
+    match key {
+        Some(key) => wanted.iter().all(|item| {
+            let same = |other: &&Value| other.get(key) == item.get(key);
+            live.iter().filter(same).any(|live| covered(live, item, place))
+        }),
+        None => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| covered(live, wanted, place))
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+fn same_amount(one: &Value, other: &Value) -> bool {
+    let amount = |value: &Value| match value {
+        Value::String(text) => text.parse::<Quantity>().ok().map(Quantity::nano),
+        Value::Number(number) => number.to_string().parse::<Quantity>().ok().map(Quantity::nano),
+        _ => None,
+    };
+    one == other || amount(one).is_some_and(|one| amount(other) == Some(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment() -> Value {
+        json!({"metadata": {"name": "d", "labels": {"app": "x"}}, "spec": {"replicas": 2, "template": {"spec": {"containers": [
+            {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1000m"}}, "ports": [{"name": "grpc", "containerPort": 9090}]}],
+            "tolerations": [], "args": ["a", "b"]}}}})
+    }
+
+    #[test]
+    fn s3_1_what_others_add_does_not_matter_and_quantities_are_compared_as_amounts() {
+        let wanted = marked(deployment());
+        let mut live = wanted.clone();
+        live["metadata"]["uid"] = json!("u");
+        live["metadata"]["labels"]["their"] = json!("own");
+        live["spec"]["strategy"] = json!({"type": "RollingUpdate"});
+        let pod = live.pointer_mut("/spec/template/spec").unwrap();
+        pod.as_object_mut().unwrap().remove("tolerations");
+        pod["containers"][0]["resources"]["requests"]["cpu"] = json!("1");
+        pod["containers"][0]["imagePullPolicy"] = json!("Always");
+        pod["containers"].as_array_mut().unwrap().insert(0, json!({"name": "injected"}));
+        assert!(!differs(&live, &wanted));
+    }
+
+    #[test]
+    fn s3_1_what_is_ours_and_changed_is_seen() {
+        let wanted = marked(deployment());
+        let changed = |path: &str, value: Value| {
+            let mut live = wanted.clone();
+            *live.pointer_mut(path).unwrap() = value;
+            differs(&live, &wanted)
+        };
+        assert!(changed("/spec/replicas", json!(3)));
+        assert!(changed("/spec/template/spec/containers/0/image", json!("j")));
+        assert!(changed("/spec/template/spec/containers/0/resources/requests/cpu", json!("2")));
+        assert!(changed("/spec/template/spec/args", json!(["a"])));
+        assert!(changed("/metadata/labels", json!({})));
+        // A field that is rendered no more is told by the hash alone.
+        let mut less = deployment();
+        less["spec"]["template"]["spec"].as_object_mut().unwrap().remove("args");
+        assert!(differs(&wanted, &marked(less)));
+    }
+}

@@ -1,0 +1,90 @@
+//! What the controllers of performers and of executors share (Hourglass contract, chapters 2 and 3): their specs, names,
+//! plans, conditions, and how a plan is carried out. Owns those; what either kind needs is decided in `performer` and
+//! `executor`.
+
+pub mod children;
+pub mod condition;
+pub mod controller;
+pub mod drift;
+mod effect;
+pub mod events;
+mod monitor;
+pub mod names;
+pub mod plan;
+pub mod pod;
+#[cfg(feature = "client")]
+mod run;
+pub mod secure;
+pub mod spec;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod world;
+
+use std::time::Duration;
+
+use orlop_core::hardware::{Substrate, Tables, Vocabulary};
+use orlop_core::time::Time;
+
+pub use controller::{Controller, Next};
+#[cfg(feature = "client")]
+pub use run::RunOptions;
+use spec::SecurityProfile;
+
+/// The API group.
+pub const GROUP: &str = "hourglass.eigenlayer.io";
+/// The version that is served and stored.
+pub const VERSION: &str = "v1alpha1";
+/// Both, as objects have it.
+pub const API_VERSION: &str = "hourglass.eigenlayer.io/v1alpha1";
+/// Plural of performers.
+pub const PERFORMERS: &str = "performers";
+/// Plural of executors.
+pub const EXECUTORS: &str = "hourglassexecutors";
+/// Who is recorded as the manager of what is created and applied.
+pub const MANAGER: &str = "orlop-operator";
+/// Who is recorded as the manager of statuses.
+pub const STATUS_MANAGER: &str = "orlop-operator-status";
+/// What was rendered into an object, as a hash.
+pub const APPLIED_HASH: &str = "hourglass.eigenlayer.io/applied-hash";
+
+/// So much later, and no less: times are stored in whole seconds.
+#[must_use]
+pub fn later(now: Time, wait: Duration) -> Time {
+    if wait.is_zero() { now.whole_seconds() } else { now.plus(wait + Duration::from_millis(999)).whole_seconds() }
+}
+
+/// What every plan may look up besides its observation.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The domain of Services.
+    pub cluster_domain: String,
+    /// What pods may do that do not say it themselves.
+    pub security: SecurityProfile,
+    /// Tables of the hardware model.
+    pub tables: Tables,
+    /// The same in the words of Kubernetes.
+    pub words: Vocabulary,
+    /// Name of this process in events.
+    pub instance: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::with_tables(Tables::default())
+    }
+}
+
+impl Config {
+    /// The defaults over tables of one's own.
+    #[must_use]
+    pub fn with_tables(tables: Tables) -> Self {
+        Self {
+            cluster_domain: "cluster.local".to_owned(),
+            security: SecurityProfile::Restricted,
+            words: tables.vocabulary(Substrate::Kubernetes),
+            tables,
+            instance: MANAGER.to_owned(),
+        }
+    }
+}

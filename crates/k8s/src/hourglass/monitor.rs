@@ -1,0 +1,101 @@
+//! What a controller tells whoever measures it, and the sentences it tells people about failures. Owns the words; counts
+//! nothing and changes nothing.
+
+use std::time::Duration;
+
+use orlop_core::error::Class;
+
+use super::plan::{Effect, ObjectKey, Step};
+use crate::api::ApiError;
+use crate::shell::Key;
+use crate::value::text;
+
+/// What a controller tells whoever measures it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Told<'a> {
+    /// The loop is alive; so many objects could be looked at now.
+    Beat {
+        /// Keys that nobody works on yet.
+        depth: usize,
+    },
+    /// All that exists was listed once.
+    Synced,
+    /// A watch has listed what exists, or has ended and is begun again.
+    Watched {
+        /// What is watched, as in paths.
+        resource: &'static str,
+        /// Whether it was begun again.
+        again: bool,
+    },
+    /// A watch has failed, and is begun again after a while.
+    Broken {
+        /// What is watched, as in paths.
+        resource: &'static str,
+        /// HTTP status; none when no answer came.
+        code: Option<u16>,
+        /// A sentence.
+        message: &'a str,
+    },
+    /// A pass is over.
+    Passed {
+        /// How long it took.
+        took: Duration,
+    },
+    /// Something a pass needed had no success.
+    Failed {
+        /// Of which kind.
+        class: Class,
+    },
+    /// An object took a step through its lifecycle.
+    Stepped {
+        /// Which object.
+        key: &'a Key,
+        /// Which step.
+        step: &'a Step,
+    },
+    /// Nothing is kept of an object any more.
+    Forgotten {
+        /// Which object.
+        key: &'a Key,
+    },
+}
+
+/// Who measures a controller.
+pub trait Monitor: Send + Sync {
+    /// Time since any fixed moment, by a steady clock. One that stands still measures no durations.
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Something has happened.
+    fn told(&self, told: Told<'_>);
+}
+
+/// Nobody measures.
+impl Monitor for () {
+    fn told(&self, _told: Told<'_>) {}
+}
+
+/// The child an effect writes; none for the object itself.
+pub(super) fn written(effect: &Effect) -> Option<ObjectKey> {
+    match effect {
+        Effect::Create(kind, object) | Effect::Apply(kind, object) => {
+            Some(ObjectKey { kind: *kind, name: text(object, "/metadata/name") })
+        }
+        Effect::PatchMeta { key, .. } | Effect::Delete { key, .. } => Some(key.clone()),
+        _ => None,
+    }
+}
+
+/// A sentence that is the same every time the same thing happens, and repeats nothing of the child: it may hold secrets.
+pub(super) fn sentence(reason: &str, at: Option<&ObjectKey>, error: &ApiError) -> String {
+    let child = at.map_or_else(|| "the object".to_owned(), |at| format!("{} `{}`", at.kind.name(), at.name));
+    let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
+    match reason {
+        "QuotaExceeded" => format!("{child} does not fit the quota of the namespace; raise it or free some of it"),
+        "Forbidden" => format!("the operator may not write {child}; check its role"),
+        "InvalidSpec" => format!("the API server refuses {child}{code}; change the spec"),
+        _ => format!("{child} cannot be written{code}; tried again"),
+    }
+}

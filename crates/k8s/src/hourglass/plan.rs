@@ -1,0 +1,150 @@
+//! What a controller is to do (section 3.1), as values: effects in their order, when to look again, and which way through the
+//! lifecycle was taken. Owns that vocabulary; carries nothing out.
+
+use std::time::Duration;
+
+use orlop_core::time::Time;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::{Kind, Propagation};
+
+/// An object by kind and name, in the namespace of the one that is planned for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ObjectKey {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+}
+
+/// Something people are told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// Whether something is wrong.
+    pub warning: bool,
+    /// In one word.
+    pub reason: &'static str,
+    /// In a sentence.
+    pub message: String,
+    /// What makes it another notice than one of the same reason, such as a number.
+    pub about: String,
+}
+
+impl Notice {
+    /// That something went its way.
+    #[must_use]
+    pub fn normal(reason: &'static str, message: impl Into<String>, about: impl ToString) -> Self {
+        Self { warning: false, reason, message: message.into(), about: about.to_string() }
+    }
+
+    /// That something is wrong.
+    #[must_use]
+    pub fn warning(reason: &'static str, message: impl Into<String>, about: impl ToString) -> Self {
+        Self { warning: true, reason, message: message.into(), about: about.to_string() }
+    }
+}
+
+/// One thing to do. Carried out twice it is as if it had been carried out once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Hold the object until its children are gone.
+    AddFinalizer,
+    /// Let it go.
+    RemoveFinalizer,
+    /// Store what has happened.
+    WriteStatus(Value),
+    /// Create a child that is not there.
+    Create(Kind, Value),
+    /// Make a child of ours what it is to be.
+    Apply(Kind, Value),
+    /// Label and annotate a child of ours, if it is still that version.
+    PatchMeta {
+        /// Which.
+        key: ObjectKey,
+        /// The members of its metadata.
+        metadata: Value,
+    },
+    /// Delete a child of ours.
+    Delete {
+        /// Which.
+        key: ObjectKey,
+        /// Only the object with this uid.
+        uid: String,
+        /// What happens to what it owns.
+        propagation: Propagation,
+    },
+    /// Tell people.
+    RecordEvent(Notice),
+}
+
+/// When the object is looked at again if nothing happens before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Requeue {
+    /// When everything is.
+    #[default]
+    Resync,
+    /// At this time.
+    At(Time),
+    /// Never: it is gone.
+    Never,
+}
+
+impl Requeue {
+    /// The earlier of both.
+    #[must_use]
+    pub fn or_at(self, at: Option<Time>) -> Self {
+        match (self, at) {
+            (Self::At(one), Some(other)) => Self::At(one.min(other)),
+            (Self::Resync, Some(at)) => Self::At(at),
+            (same, _) => same,
+        }
+    }
+}
+
+/// A step through a lifecycle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// From which state; none before the first.
+    pub from: Option<&'static str>,
+    /// To which.
+    pub to: &'static str,
+}
+
+/// What is to be done about an object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[must_use]
+pub struct Plan {
+    /// In this order, up to the first that fails.
+    pub effects: Vec<Effect>,
+    /// When to look again. After effects that is at once.
+    pub requeue: Requeue,
+    /// The way through the lifecycle that the written status has taken.
+    pub path: Vec<Step>,
+}
+
+impl Plan {
+    /// Whether something other than people is to be told of it.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.effects.iter().any(|effect| !matches!(effect, Effect::RecordEvent(_)))
+    }
+}
+
+/// Something that keeps a plan from being carried out, as the last answers of the server said. It is part of what is
+/// observed next, so that a plan can say so and wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// Why, as conditions have it.
+    pub reason: &'static str,
+    /// Why, for people; the same every time.
+    pub message: String,
+    /// Which child could not be written.
+    pub at: Option<ObjectKey>,
+    /// When it is tried again; never for a reason that only another spec removes.
+    pub until: Option<Time>,
+}
+
+/// How long an object waits in whose way another's stands.
+pub const CONFLICT: Duration = Duration::from_secs(60);

@@ -1,0 +1,135 @@
+//! Pods as what has happened to them. Owns reading their status; decides nothing.
+
+use std::time::Duration;
+
+use orlop_core::machine::performer::PerformerState;
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::world::World;
+use crate::value::{item, text, time, word};
+
+/// How long a pod may stay past the time by which it was to be gone.
+const OVERDUE: Duration = Duration::from_millis(30_001);
+
+/// What has become of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there, or comes up.
+    Live,
+    /// It has ended: `Failed` or `Succeeded`.
+    Ended,
+    /// Its deletion was asked for.
+    Going,
+    /// Nobody knows of it any more: its node is gone or does not answer, or it should have been gone long ago.
+    Lost,
+}
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct Pod<'a> {
+    /// As it is on the server.
+    pub object: &'a Value,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// What has become of it.
+    pub fate: Fate,
+    /// Its node.
+    pub node: Option<String>,
+    /// Whether it is ready.
+    pub ready: bool,
+}
+
+impl<'a> Pod<'a> {
+    /// Reads a pod.
+    #[must_use]
+    pub fn of(object: &'a Value, world: &World, now: Time) -> Self {
+        let node = Some(text(object, "/spec/nodeName")).filter(|node| !node.is_empty());
+        let overdue = time(object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
+        let lost = node.as_ref().is_some_and(|node| world.lost(node, now)) || overdue.is_some_and(|at| at <= now);
+        let fate = match word(object, "/status/phase") {
+            "Failed" | "Succeeded" => Fate::Ended,
+            "Unknown" => Fate::Lost,
+            _ if lost => Fate::Lost,
+            _ if overdue.is_some() => Fate::Going,
+            _ => Fate::Live,
+        };
+        let ready =
+            fate == Fate::Live && condition(object, "Ready").is_some_and(|ready| word(ready, "/status") == "True");
+        Self { object, name: text(object, "/metadata/name"), uid: text(object, "/metadata/uid"), fate, node, ready }
+    }
+
+    /// Whether it is there, or comes up.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.fate == Fate::Live
+    }
+
+    /// Whether it may still hold a node's devices.
+    #[must_use]
+    pub fn is_in_the_way(&self) -> bool {
+        matches!(self.fate, Fate::Live | Fate::Going)
+    }
+
+    /// When it is to be looked at again, if nothing happens before.
+    #[must_use]
+    pub fn next_look(&self, world: &World, now: Time) -> Option<Time> {
+        let node = self.node.as_ref().and_then(|node| world.lost_at(node));
+        let overdue = time(self.object, "/metadata/deletionTimestamp").map(|at| at.plus(OVERDUE));
+        node.into_iter().chain(overdue).filter(|at| *at > now).min()
+    }
+
+    /// Since when it is ready.
+    #[must_use]
+    pub fn ready_since(&self) -> Option<Time> {
+        condition(self.object, "Ready").filter(|_| self.ready).and_then(|ready| time(ready, "/lastTransitionTime"))
+    }
+
+    /// Since when no node has had room for it.
+    #[must_use]
+    pub fn unschedulable_since(&self) -> Option<Time> {
+        let scheduled =
+            condition(self.object, "PodScheduled").filter(|scheduled| word(scheduled, "/status") == "False")?;
+        time(scheduled, "/lastTransitionTime").or_else(|| time(self.object, "/metadata/creationTimestamp"))
+    }
+
+    /// Why its container waits, in one word.
+    #[must_use]
+    pub fn waits(&self, container: &str) -> &str {
+        self.status(container).map_or("", |status| word(status, "/state/waiting/reason"))
+    }
+
+    fn status(&self, container: &str) -> Option<&Value> {
+        item(self.object, "/status/containerStatuses", "name", container)
+    }
+
+    /// How far it has come: from `Scheduling` to `ServiceCreation`, where its container runs.
+    #[must_use]
+    pub fn step(&self, container: &str) -> PerformerState {
+        use PerformerState::{ContainerStart, ImagePull, NodeSelection, PodBinding, Scheduling, ServiceCreation};
+        if self.node.is_none() {
+            return if condition(self.object, "PodScheduled").is_some() { NodeSelection } else { Scheduling };
+        }
+        if word(self.object, "/status/startTime").is_empty() {
+            return PodBinding;
+        }
+        let Some(status) = self.status(container) else { return ImagePull };
+        let starts = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"];
+        if status.pointer("/state/running").is_some() {
+            ServiceCreation
+        } else if !word(status, "/imageID").is_empty()
+            || starts.contains(&word(status, "/state/waiting/reason"))
+            || status.pointer("/state/terminated").is_some()
+        {
+            ContainerStart
+        } else {
+            ImagePull
+        }
+    }
+}
+
+fn condition<'v>(pod: &'v Value, kind: &str) -> Option<&'v Value> {
+    item(pod, "/status/conditions", "type", kind)
+}

@@ -1,0 +1,97 @@
+//! Running a controller of performers or executors. Owns what its loop is told and what becomes of it; the loop is that of
+//! every controller.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::stream::{SelectAll, StreamExt as _};
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::controller::{Controller, Reconciler, Told};
+use crate::api::{Api, Kind};
+use crate::shell::Key;
+pub use crate::shell::RunOptions;
+use crate::shell::run::{self, Passes, Source, Watched, Watches};
+use crate::shell::watch::objects;
+
+/// Kinds that are there once for the whole cluster.
+const CLUSTER: [Kind; 4] = [Kind::Node, Kind::RuntimeClass, Kind::DeviceClass, Kind::ResourceSlice];
+
+/// All kinds a controller watches, its own first.
+fn kinds<R: Reconciler>() -> Vec<Kind> {
+    std::iter::once(R::KIND).chain(R::CHILDREN.iter().copied()).chain(R::OTHERS.iter().copied()).collect()
+}
+
+/// Labels of the objects of a kind that matter.
+fn labels<R: Reconciler>(kind: Kind) -> &'static str {
+    if R::CHILDREN.contains(&kind) { R::LABELS } else { "" }
+}
+
+impl<A: Api, R: Reconciler> Controller<A, R> {
+    /// Watches and passes until `stop` is ready; passes under way are finished first. `client` reads what is watched; all
+    /// else goes through the client this controller has.
+    pub async fn run(&self, client: kube::Client, options: &RunOptions, stop: impl Future<Output = ()> + Send) {
+        let all = kinds::<R>();
+        let places = options.places().len();
+        let watched = |kind: &Kind| Watched {
+            resource: kind.plural(),
+            places: if CLUSTER.contains(kind) { 1 } else { places },
+            optional: CLUSTER.contains(kind) || *kind != R::KIND && R::OTHERS.contains(kind),
+        };
+        let watched: Vec<Watched> = all.iter().map(watched).collect();
+        let watches = || -> Watches {
+            let mut streams = SelectAll::new();
+            for (of, kind) in all.iter().enumerate() {
+                let places = if CLUSTER.contains(kind) { vec![None] } else { options.places() };
+                for (place, namespace) in places.into_iter().enumerate() {
+                    let news = objects(client.clone(), *kind, namespace, labels::<R>(*kind));
+                    streams.push(news.map(move |news| (Source { of, place }, news)).boxed());
+                }
+            }
+            streams
+        };
+        run::run(self, (watched, watches), options, stop).await;
+    }
+}
+
+impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
+    fn now(&self) -> Time {
+        Self::now(self)
+    }
+
+    fn steady(&self) -> Duration {
+        self.monitor.now()
+    }
+
+    fn told(&self, told: run::Told<'_>) {
+        self.monitor.told(match told {
+            run::Told::Beat(depth) => Told::Beat { depth },
+            run::Told::Synced => Told::Synced,
+            run::Told::Restarted(resource) => Told::Watched { resource, again: true },
+            run::Told::Listed(resource) => Told::Watched { resource, again: false },
+            run::Told::Broken(resource, code, message) => Told::Broken { resource, code, message },
+            run::Told::Passed(took) => Told::Passed { took },
+        });
+    }
+
+    fn seen(&self, of: usize, object: &Value) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::seen(self, *kind, object)).unwrap_or_default()
+    }
+
+    fn gone(&self, of: usize, object: &Value) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::gone(self, *kind, object)).unwrap_or_default()
+    }
+
+    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| self.listed(*kind, uids, namespace)).unwrap_or_default()
+    }
+
+    fn begin(&self) -> Vec<Key> {
+        self.keys()
+    }
+
+    async fn pass(&self, key: &Key) -> (Option<Time>, Vec<Key>) {
+        (self.reconcile(key).await.again_at, Vec::new())
+    }
+}

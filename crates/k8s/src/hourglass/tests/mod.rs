@@ -1,0 +1,256 @@
+//! A controller, its server, and the cluster around: nodes, a scheduler, kubelets and the controller of Deployments, each of
+//! which takes one step at a time. Owns the order in which things happen: always the same.
+
+mod cluster;
+
+pub(crate) use cluster::host;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use orlop_core::time::Time;
+use serde_json::{Value, json};
+
+use super::controller::{Controller, Monitor, Reconciler, Told};
+use super::{API_VERSION, Config};
+use crate::api::Kind;
+use crate::shell::small::{Fault, Server, TestClock};
+use crate::shell::{Clock, Key};
+
+/// How often everything is looked at.
+const RESYNC: Duration = Duration::from_secs(300);
+
+/// Steps of lifecycles, as they were written.
+#[derive(Default)]
+pub(crate) struct Steps(std::sync::Mutex<Vec<(Option<&'static str>, &'static str)>>);
+
+impl Monitor for Steps {
+    fn told(&self, told: Told<'_>) {
+        if let Told::Stepped { step, .. } = told {
+            self.0.lock().unwrap().push((step.from, step.to));
+        }
+    }
+}
+
+pub(crate) struct Bed<R> {
+    pub(crate) server: Server,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) config: Arc<Config>,
+    controller: Controller<Server, R>,
+    steps: Arc<Steps>,
+    queue: BTreeSet<Key>,
+    due: BTreeMap<Key, Time>,
+    seen: usize,
+    /// Objects of the cluster as a whole.
+    world: BTreeMap<(Kind, String), Value>,
+    /// What images do: they cannot be pulled, crash, are never ready.
+    pub(crate) images: BTreeMap<String, &'static str>,
+    pub(crate) passes: usize,
+}
+
+impl<R: Reconciler> Bed<R> {
+    pub(crate) fn new() -> Self {
+        Self::with_faults(Vec::new())
+    }
+
+    pub(crate) fn with_faults(faults: Vec<Fault>) -> Self {
+        let clock = Arc::new(TestClock::new());
+        let server = Server::new(Arc::clone(&clock));
+        server.store().faults = faults;
+        let (config, steps) = (Arc::new(Config::default()), Arc::new(Steps::default()));
+        let controller = controller(&server, &clock, &config, &steps);
+        let (queue, due, world, images) = Default::default();
+        Self { server, clock, config, controller, steps, queue, due, seen: 0, world, images, passes: 0 }
+    }
+
+    /// Somebody creates an object of the kind.
+    pub(crate) fn submit(&self, name: &str, spec: Value) -> Value {
+        let object =
+            json!({"apiVersion": API_VERSION, "kind": R::KIND.name(), "metadata": {"name": name}, "spec": spec});
+        self.server.put(R::KIND, object)
+    }
+
+    /// Somebody changes its spec.
+    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        self.server.edit(R::KIND, name, |object| change(&mut object["spec"]));
+    }
+
+    /// Something of the cluster is there.
+    pub(crate) fn show(&mut self, kind: Kind, object: Value) {
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        self.queue.extend(self.controller.seen(kind, &object));
+        self.world.insert((kind, name), object);
+    }
+
+    pub(crate) fn world(&self, kind: Kind) -> Vec<Value> {
+        self.world.iter().filter(|((known, _), _)| *known == kind).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Another controller takes over.
+    pub(crate) fn restart(&mut self) {
+        self.server.store().dead = false;
+        self.controller = controller(&self.server, &self.clock, &self.config, &self.steps);
+        (self.queue, self.due, self.seen) = Default::default();
+        for ((kind, _), object) in &self.world {
+            let _ = self.controller.seen(*kind, object);
+        }
+        self.deliver();
+        self.queue.extend(self.controller.keys());
+    }
+
+    fn deliver(&mut self) {
+        let news = self.server.store().log[self.seen..].to_vec();
+        self.seen += news.len();
+        for change in news {
+            let concerns =
+                change.kind == R::KIND || R::CHILDREN.contains(&change.kind) || R::OTHERS.contains(&change.kind);
+            if concerns && change.gone {
+                self.queue.extend(self.controller.gone(change.kind, &change.object));
+            } else if concerns {
+                self.queue.extend(self.controller.seen(change.kind, &change.object));
+            }
+        }
+    }
+
+    /// Passes until nothing is to be done now.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            self.deliver();
+            let Some(key) = self.queue.pop_first() else { return };
+            self.passes += 1;
+            assert!(self.passes < 20_000, "the controller does not come to rest: {:?}", self.writes());
+            let next = self.controller.reconcile(&key).now_or_never().expect("nothing here waits");
+            match next.again_at {
+                Some(at) if at <= self.clock.now() => drop(self.queue.insert(key)),
+                Some(at) => drop(self.due.insert(key, at)),
+                None => drop(self.due.remove(&key)),
+            }
+            if self.server.store().dead {
+                self.restart();
+            }
+        }
+    }
+
+    /// The controller and the cluster act until neither has anything to do now.
+    pub(crate) fn rest(&mut self) {
+        self.settle();
+        while self.step_cluster() {
+            self.settle();
+        }
+    }
+
+    /// Time goes by, and everything that is due happens in its time.
+    pub(crate) fn wait(&mut self, seconds: u64) {
+        let end = self.clock.now().plus(Duration::from_secs(seconds));
+        self.rest();
+        while let Some(at) = self.due.values().copied().filter(|at| *at <= end).min() {
+            self.clock.set(at);
+            let now = self.clock.now();
+            self.queue.extend(self.due.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()));
+            self.due.retain(|_, at| *at > now);
+            self.rest();
+        }
+        self.clock.set(end);
+        self.rest();
+    }
+
+    pub(crate) fn object(&self, name: &str) -> Value {
+        self.server.get(R::KIND, name).unwrap_or_default()
+    }
+
+    pub(crate) fn status(&self, name: &str) -> Value {
+        self.object(name)["status"].clone()
+    }
+
+    /// Status and reason of a condition.
+    pub(crate) fn condition(&self, name: &str, kind: &str) -> String {
+        let status = self.status(name);
+        let condition = crate::value::item(&status, "/conditions", "type", kind).cloned().unwrap_or_default();
+        format!("{}/{}", condition["status"].as_str().unwrap_or("-"), condition["reason"].as_str().unwrap_or("-"))
+    }
+
+    /// Writes so far.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        self.server.store().writes.clone()
+    }
+
+    /// Everything that was created but events, by name.
+    pub(crate) fn created(&self) -> Vec<String> {
+        let mut made = self.server.store().created.clone();
+        made.retain(|name| !name.starts_with("events "));
+        made
+    }
+
+    /// Reasons of all events, in order.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let mut events = self.server.list(Kind::Event);
+        events.sort_by_key(|event| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
+        events.iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// States that were passed, each step once.
+    pub(crate) fn steps(&self) -> BTreeSet<(Option<&'static str>, &'static str)> {
+        self.steps.0.lock().unwrap().iter().copied().collect()
+    }
+
+    /// A second pass, also by another controller, writes nothing.
+    pub(crate) fn writes_nothing_more(&mut self) {
+        self.rest();
+        let before = self.writes();
+        self.restart();
+        self.rest();
+        self.wait(RESYNC.as_secs() + 1);
+        assert_eq!(self.writes()[before.len()..], [] as [String; 0]);
+    }
+}
+
+fn controller<R: Reconciler>(
+    server: &Server,
+    clock: &Arc<TestClock>,
+    config: &Arc<Config>,
+    steps: &Arc<Steps>,
+) -> Controller<Server, R> {
+    let clock = Arc::clone(clock) as Arc<dyn Clock>;
+    Controller::new(server.clone(), clock, Arc::clone(config), RESYNC).measured(Arc::clone(steps) as Arc<dyn Monitor>)
+}
+
+/// Tries a fault at every write of a scenario; gives how many there were.
+pub(crate) fn every_fault<R: Reconciler>(play: impl Fn(&mut Bed<R>), outcome: impl Fn(&Bed<R>) -> String) -> usize {
+    let run = |faults: Vec<Fault>| {
+        let mut bed = Bed::with_faults(faults);
+        play(&mut bed);
+        bed
+    };
+    let clean = run(Vec::new());
+    let (want, writes) = (outcome(&clean), clean.writes());
+    for (at, write) in writes.iter().enumerate() {
+        for fault in [Fault::DieBefore(at), Fault::DieAfter(at), Fault::LoseAnswer(at)] {
+            let told = format!("{fault:?} at {write}");
+            let mut bed = run(vec![fault]);
+            assert_eq!(outcome(&bed), want, "{told}");
+            let created = bed.created();
+            let distinct: BTreeSet<&String> = created.iter().collect();
+            assert_eq!(distinct.len(), created.len(), "something was created twice: {told}: {created:?}");
+            let before = bed.writes().len();
+            bed.restart();
+            bed.rest();
+            assert_eq!(bed.writes()[before..], [] as [String; 0], "{told}");
+        }
+    }
+    writes.len()
+}
+
+impl<R: Reconciler> Bed<R> {
+    /// So many steps of the cluster, the controller after each.
+    pub(crate) fn few_steps(&mut self, steps: usize) {
+        self.settle();
+        for _ in 0..steps {
+            if !self.step_cluster() {
+                return;
+            }
+            self.settle();
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The end of a performer (section 5.3): the Service first, then the pods, then the finalizer. Owns that order; it goes on
+//! wherever it was left.
+
+use std::time::Duration;
+
+use orlop_core::machine::performer::{MACHINE, PerformerState as State};
+use orlop_core::time::Time;
+
+use super::FINALIZER;
+use super::observe::{Observation, number};
+use super::status::changed;
+use crate::api::Kind;
+use crate::hourglass::children::{delete, is_going, way};
+use crate::hourglass::condition::{Said, conditions, of};
+use crate::hourglass::later;
+use crate::hourglass::plan::{Effect, Notice, Plan, Requeue};
+use crate::hourglass::pod::{Fate, Pod};
+use crate::hourglass::spec::PerformerStatus;
+
+/// How far the end has come.
+struct Stage<'a> {
+    state: State,
+    actions: Vec<Effect>,
+    until: Option<Time>,
+    /// Until when pods are kept for their connections.
+    drained: Option<Time>,
+    lost: Vec<&'a Pod<'a>>,
+}
+
+/// What is to be done about a performer that goes.
+pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
+    if !obs.meta.finalizers.iter().any(|name| name == FINALIZER) {
+        return Plan { requeue: Requeue::Never, ..Plan::default() };
+    }
+    let owned: Vec<Pod<'_>> =
+        obs.pods.iter().filter(|pod| obs.meta.owns(pod)).map(|pod| Pod::of(pod, &obs.world, now)).collect();
+    let stage = stage(obs, &owned, now);
+    let status = status(obs, &stage, now);
+    let done = stage.state == State::Gone;
+    let mut effects = Vec::new();
+    if obs.status.phase != status.phase {
+        effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its Service goes first, then its pods", "end")));
+    }
+    for pod in &stage.lost {
+        let message = format!("pod {} is not waited for: its node is lost", number(pod.object).unwrap_or_default());
+        effects.push(Effect::RecordEvent(Notice::warning("PodLost", message, &pod.uid)));
+    }
+    // The last status is not worth a write: the object goes with it.
+    effects.extend(changed(&obs.stored, &status).filter(|_| !done));
+    let path = way(&MACHINE, obs.status.state, Some(stage.state));
+    if effects.is_empty() && stage.actions.is_empty() {
+        // Events of lost pods come with the end, once.
+        return Plan { effects, requeue: Requeue::Resync.or_at(stage.until), path: Vec::new() };
+    }
+    effects.extend(stage.actions);
+    let requeue = if done { Requeue::Never } else { Requeue::Resync.or_at(stage.until) };
+    Plan { effects, requeue, path }
+}
+
+fn stage<'a>(obs: &Observation, owned: &'a [Pod<'a>], now: Time) -> Stage<'a> {
+    let ours = obs.service.as_ref().filter(|service| obs.meta.owns(service));
+    let mut stage =
+        Stage { state: State::ServiceCleanup, actions: Vec::new(), until: None, drained: None, lost: Vec::new() };
+    if let Some(service) = ours {
+        // The first status says that nothing is ready any more, before the Service goes.
+        let told = obs.status.state.is_some_and(|state| state.phase() == State::Terminating.phase());
+        stage.state = if told { State::ServiceCleanup } else { State::Terminating };
+        if !is_going(service) {
+            stage.actions.push(delete(Kind::Service, service));
+        }
+        return stage;
+    }
+    let left: Vec<&Pod<'_>> = owned.iter().filter(|pod| pod.fate != Fate::Lost).collect();
+    if left.is_empty() {
+        stage.state = State::Gone;
+        stage.lost = owned.iter().collect();
+        stage.actions.push(Effect::RemoveFinalizer);
+        return stage;
+    }
+    stage.state = State::PodCleanup;
+    stage.until = owned.iter().filter_map(|pod| pod.next_look(&obs.world, now)).min();
+    let seconds = obs.spec.as_ref().map_or(0, |spec| u64::try_from(spec.upgrade.drain_seconds).unwrap_or_default());
+    let served = obs.status.active.is_some() && left.iter().any(|pod| pod.ready);
+    let wait = Duration::from_secs(if served { seconds } else { 0 });
+    let drained = obs.status.drain_until.unwrap_or_else(|| later(now, wait));
+    stage.drained = Some(drained);
+    if drained > now {
+        stage.until = stage.until.into_iter().chain(Some(drained)).min();
+        return stage;
+    }
+    let there = left.iter().filter(|pod| !is_going(pod.object));
+    stage.actions.extend(there.map(|pod| delete(Kind::Pod, pod.object)));
+    stage
+}
+
+fn status(obs: &Observation, stage: &Stage<'_>, now: Time) -> PerformerStatus {
+    let mut status = obs.status.clone();
+    status.state = Some(if stage.state == State::Gone { State::PodCleanup } else { stage.state });
+    status.phase = State::Terminating.phase();
+    status.observed_generation = Some(obs.meta.generation);
+    (status.ready, status.ready_time, status.retry) = (Some(false), None, None);
+    if !obs.service.as_ref().is_some_and(|service| obs.meta.owns(service)) {
+        (status.service_name, status.grpc_endpoint, status.host) = (None, None, None);
+        status.drain_until = stage.drained.or(status.drain_until);
+    }
+    let hardware = of(&status.conditions, "HardwareAvailable");
+    let hardware = match hardware.map(|known| (known.status.as_str(), known.reason.clone(), known.message.clone())) {
+        Some(("True", reason, message)) => Said::yes("HardwareAvailable", reason, message),
+        Some(("False", reason, message)) => Said::no("HardwareAvailable", reason, message),
+        _ => Said::unknown("HardwareAvailable", "NodesNotReadable", "the performer goes"),
+    };
+    let state = status.state.unwrap_or(State::Terminating);
+    let said = vec![
+        Said::no("Available", "Terminating", "the performer goes"),
+        Said::yes("Progressing", orlop_core::machine::Named::as_str(state), "the performer goes"),
+        Said::no("Degraded", "AsExpected", "nothing is wrong"),
+        hardware,
+    ];
+    status.conditions = conditions(&obs.status.conditions, said, obs.meta.generation, now);
+    status
+}

@@ -1,0 +1,198 @@
+//! An observation sorted by what the rules of section 5.3 ask: which pods are whose, what is wanted, what the Service selects.
+//! Owns these readings; decides nothing.
+
+use orlop_core::hardware::gpu::Allocation;
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::normal::NormalSpec;
+use super::observe::{Observation, number};
+use super::render::{Invalid, Rendered, render};
+use super::{INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
+use crate::hourglass::children::is_going;
+use crate::hourglass::names;
+use crate::hourglass::pod::Pod;
+use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Upgrade};
+use crate::hourglass::{Config, plan::Trouble};
+use crate::value::{text, texts, word};
+
+/// The hash of a pod whose spec nobody knows.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// A pod of this performer.
+#[derive(Clone, Debug)]
+pub(super) struct Owned<'a> {
+    pub(super) number: u32,
+    pub(super) hash: String,
+    pub(super) pod: Pod<'a>,
+}
+
+/// What stands under the name of the Service.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Front<'a> {
+    /// The Service, where it is ours and stays.
+    pub(super) live: Option<&'a Value>,
+    /// Whether the name is held by one that is on its way out.
+    pub(super) going: bool,
+    /// Whether it is somebody else's.
+    pub(super) foreign: bool,
+    /// The number it selects.
+    pub(super) selects: Option<u32>,
+    pub(super) switched_at: Option<Time>,
+    pub(super) switched_from: Option<u32>,
+}
+
+/// See the module.
+pub(super) struct Facts<'a> {
+    pub(super) obs: &'a Observation,
+    pub(super) config: &'a Config,
+    pub(super) now: Time,
+    /// Pods of this performer with a number, highest last.
+    pub(super) pods: Vec<Owned<'a>>,
+    /// Pods of this performer without one.
+    pub(super) unlabelled: Vec<Pod<'a>>,
+    pub(super) front: Front<'a>,
+    /// What the spec asks for.
+    pub(super) asked: Result<Rendered, Invalid>,
+    /// The status with what follows from a spec that has changed.
+    pub(super) known: PerformerStatus,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(obs: &'a Observation, config: &'a Config, now: Time) -> Self {
+        let mut pods = Vec::new();
+        let mut unlabelled = Vec::new();
+        for object in obs.pods.iter().filter(|pod| obs.meta.owns(pod)) {
+            let pod = Pod::of(object, &obs.world, now);
+            let hash = texts(object, "/metadata/annotations").remove(SPEC_HASH).unwrap_or_else(|| UNKNOWN.to_owned());
+            match number(object) {
+                Some(number) => pods.push(Owned { number, hash, pod }),
+                None => unlabelled.push(pod),
+            }
+        }
+        pods.sort_by_key(|owned| owned.number);
+        let asked = asked(obs, config);
+        let known = known(obs, asked.as_ref().ok());
+        Self { obs, config, now, pods, unlabelled, front: front(obs), asked, known }
+    }
+
+    /// How upgrades go.
+    pub(super) fn upgrade(&self) -> Upgrade {
+        self.obs.spec.as_ref().map(|spec| spec.upgrade.clone()).unwrap_or_default()
+    }
+
+    /// What went wrong last.
+    pub(super) fn trouble(&self) -> Option<&Trouble> {
+        self.obs.trouble.as_ref()
+    }
+
+    /// A pod by its number.
+    pub(super) fn pod(&self, number: u32) -> Option<&Owned<'a>> {
+        self.pods.iter().find(|owned| owned.number == number)
+    }
+
+    /// The spec of a hash: what is asked for, or what a revision keeps.
+    pub(super) fn rendered(&self, hash: &str) -> Option<Rendered> {
+        if let Some(asked) = self.asked.as_ref().ok().filter(|asked| asked.hash == hash) {
+            return Some(asked.clone());
+        }
+        let is = |revision: &&Value| {
+            self.obs.meta.owns(revision)
+                && texts(revision, "/metadata/annotations").get(SPEC_HASH).is_some_and(|known| known == hash)
+        };
+        let revision = self.obs.revisions.iter().find(is)?;
+        let spec: NormalSpec = serde_json::from_value(revision.get("data")?.clone()).ok()?;
+        let kept = self.known.allocation.as_deref().and_then(|text| text.parse().ok());
+        render(spec, &self.obs.meta, (self.config, &self.obs.world), kept).ok().filter(|kept| kept.hash == hash)
+    }
+
+    /// The last spec that served.
+    pub(super) fn good(&self) -> Option<Rendered> {
+        self.rendered(self.known.spec_hash.as_deref()?)
+    }
+
+    /// What is wanted: what is asked for, or the last good spec where that is invalid or has failed.
+    pub(super) fn wanted(&self) -> Option<Rendered> {
+        match &self.asked {
+            Ok(asked) if self.known.failed_spec_hash.as_ref() != Some(&asked.hash) => Some(asked.clone()),
+            _ => self.good(),
+        }
+    }
+
+    /// Why nothing may be changed: what is asked for is invalid, or a name is another's.
+    pub(super) fn invalid(&self) -> Option<Invalid> {
+        if self.front.foreign {
+            let name = names::service(super::CONTAINER, &self.obs.meta.name);
+            let message = format!("Service `{name}` exists and belongs to another; delete it or rename this object");
+            return Some(Invalid { reason: "Conflict", message });
+        }
+        if let Err(invalid) = &self.asked {
+            return Some(invalid.clone());
+        }
+        let refused = self.trouble().filter(|trouble| matches!(trouble.reason, "InvalidSpec" | "Conflict"));
+        refused.map(|trouble| Invalid { reason: trouble.reason, message: trouble.message.clone() })
+    }
+
+    /// Whether the name of the next pod is held by another's.
+    pub(super) fn name_is_taken(&self) -> bool {
+        let name = names::incarnation(&self.obs.meta.name, &self.obs.meta.uid, self.obs.next);
+        self.obs.pods.iter().any(|pod| word(pod, "/metadata/name") == name && !self.obs.meta.owns(pod))
+    }
+}
+
+fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
+    let spec = obs.spec.as_ref().map_err(|message| Invalid { reason: "InvalidSpec", message: message.clone() })?;
+    let executor = obs.executor.as_ref().and_then(|executor| executor.get("spec"));
+    let executor = executor.and_then(|spec| serde_json::from_value::<ExecutorSpec>(spec.clone()).ok());
+    let defaults = executor.and_then(|executor| executor.config.kubernetes?.default_scheduling);
+    let same = obs.status.observed_generation == Some(obs.meta.generation);
+    let kept = obs.status.allocation.as_deref().filter(|_| same).and_then(|text| text.parse::<Allocation>().ok());
+    render(NormalSpec::of(spec, defaults.as_ref()), &obs.meta, (config, &obs.world), kept)
+}
+
+fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
+    let mut known = obs.status.clone();
+    if known.observed_generation != Some(obs.meta.generation) {
+        // What failed was another spec.
+        known.retry = None;
+    }
+    let again = obs.meta.annotations.get(RETRY) != known.failed_retry.as_ref();
+    let other = asked.is_some_and(|asked| known.failed_spec_hash.as_ref() != Some(&asked.hash));
+    if again || other {
+        known.failed_spec_hash = None;
+    }
+    if known.failed_spec_hash.is_none() {
+        known.failed_retry = None;
+    }
+    if let Some(asked) = asked {
+        known.allocation = asked.allocation.map(|allocation| allocation.to_string());
+    }
+    known
+}
+
+fn front(obs: &Observation) -> Front<'_> {
+    let Some(service) = &obs.service else { return Front::default() };
+    if !obs.meta.owns(service) {
+        return Front { foreign: true, ..Front::default() };
+    }
+    if is_going(service) {
+        return Front { going: true, ..Front::default() };
+    }
+    let selector = texts(service, "/spec/selector");
+    let ours = selector.get(PERFORMER) == Some(&names::label_value(&obs.meta.name));
+    let annotations = texts(service, "/metadata/annotations");
+    Front {
+        live: Some(service),
+        selects: selector.get(INCARNATION).filter(|_| ours).and_then(|number| number.parse().ok()),
+        switched_at: annotations.get(SWITCHED_AT).and_then(|at| at.parse().ok()),
+        switched_from: annotations.get(SWITCHED_FROM).and_then(|from| from.parse().ok()),
+        ..Front::default()
+    }
+}
+
+/// The image of the container that performs, wherever it stands among others.
+pub(super) fn image(pod: &Value) -> String {
+    crate::value::item(pod, "/spec/containers", "name", super::CONTAINER)
+        .map(|container| text(container, "/image"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,91 @@
+//! The controller of performers (Hourglass contract, chapter 5): one pod that serves, one that takes its place, a Service in
+//! front. Owns the rules R1 to R9; how a plan is carried out is in `hourglass`.
+
+mod decide;
+mod delete;
+mod facts;
+mod normal;
+mod observe;
+mod render;
+mod state;
+mod status;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod upgrade;
+
+use async_trait::async_trait;
+use orlop_core::time::Time;
+
+pub use normal::NormalSpec;
+pub use observe::Observation;
+pub(crate) use observe::{get, list};
+pub use render::{Invalid, Rendered};
+
+use crate::api::{Api, ApiError, Kind};
+use crate::hourglass::children::Meta;
+use crate::hourglass::controller::{Look, Reconciler};
+use crate::hourglass::plan::Plan;
+use crate::hourglass::{Config, controller};
+
+/// What holds a performer until its pods are gone.
+pub const FINALIZER: &str = "hourglass.eigenlayer.io/performer-finalizer";
+/// Label of children: the performer.
+pub const PERFORMER: &str = "hourglass.eigenlayer.io/performer";
+/// Label of pods: their number.
+pub const INCARNATION: &str = "hourglass.eigenlayer.io/incarnation";
+/// Annotation of pods and revisions: the hash of their spec.
+pub const SPEC_HASH: &str = "hourglass.eigenlayer.io/spec-hash";
+/// Annotation of the Service: when it was last switched to another pod.
+pub const SWITCHED_AT: &str = "hourglass.eigenlayer.io/switched-at";
+/// Annotation of the Service: from which number.
+pub const SWITCHED_FROM: &str = "hourglass.eigenlayer.io/switched-from";
+/// Annotation of performers: another value tries a failed upgrade again.
+pub const RETRY: &str = "hourglass.eigenlayer.io/retry";
+/// The container that performs.
+pub const CONTAINER: &str = "performer";
+
+/// The controller of performers.
+pub type Controller<A> = controller::Controller<A, Performers>;
+
+/// The rules of performers.
+pub struct Performers;
+
+#[async_trait]
+impl Reconciler for Performers {
+    const KIND: Kind = Kind::Performer;
+    const NAME: &'static str = "performer";
+    const FINALIZER: &'static str = FINALIZER;
+    const LABEL: &'static str = PERFORMER;
+    const LABELS: &'static str = "app=hourglass-performer";
+    const CHILDREN: &'static [Kind] = &[Kind::Pod, Kind::Service];
+    const OTHERS: &'static [Kind] =
+        &[Kind::Executor, Kind::Node, Kind::RuntimeClass, Kind::DeviceClass, Kind::ResourceSlice];
+    type Observation = Observation;
+
+    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
+        observe::observe(look).await
+    }
+
+    fn meta(observation: &Observation) -> &Meta {
+        &observation.meta
+    }
+
+    fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
+        plan(observation, config, now)
+    }
+}
+
+/// What is to be done about a performer.
+pub fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
+    if observation.meta.deleted_at.is_some() {
+        return delete::plan(observation, now);
+    }
+    if !observation.meta.finalizers.iter().any(|name| name == FINALIZER) {
+        let effects = vec![crate::hourglass::plan::Effect::AddFinalizer];
+        return Plan { effects, ..Plan::default() };
+    }
+    let facts = facts::Facts::of(observation, config, now);
+    let decision = decide::decide(&facts);
+    status::finish(&facts, decision)
+}

@@ -1,0 +1,290 @@
+//! Children of a performer as objects (section 5.1). Owns what they look like; equal specs give equal objects.
+
+use std::collections::BTreeMap;
+
+use orlop_core::hardware::gpu::Allocation;
+use orlop_core::hardware::placement::Note;
+use orlop_core::hardware::{HardwareError, Merged, Resolved, resolve};
+use serde_json::{Map, Value, json};
+
+use super::normal::NormalSpec;
+use super::{CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
+use crate::api::Kind;
+use crate::hardware::{TranslateError, allocation, claim_template, translate};
+use crate::hourglass::children::Meta;
+use crate::hourglass::drift::marked;
+use crate::hourglass::spec::{EnvironmentVariable, Probe, SecurityProfile};
+use crate::hourglass::world::World;
+use crate::hourglass::{Config, names, secure};
+
+/// Why a spec has no pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// `InvalidSpec`, or `Conflict` where the parts of the spec contradict each other.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl From<HardwareError> for Invalid {
+    fn from(error: HardwareError) -> Self {
+        let conflict = matches!(
+            error,
+            HardwareError::LabelConflict { .. }
+                | HardwareError::ResourceConflict { .. }
+                | HardwareError::RuntimeClassConflict { .. }
+                | HardwareError::UnsatisfiableAffinity
+        );
+        let reason = if conflict { "Conflict" } else { "InvalidSpec" };
+        Self { reason, message: format!("{error}; {}", error.help()) }
+    }
+}
+
+impl From<TranslateError> for Invalid {
+    fn from(error: TranslateError) -> Self {
+        match error {
+            TranslateError::Hardware(error) => error.into(),
+            TranslateError::Pod(error) => Self { reason: "InvalidSpec", message: error.to_string() },
+        }
+    }
+}
+
+/// A spec with everything that follows from it.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// The spec.
+    pub spec: NormalSpec,
+    /// Its hash.
+    pub hash: String,
+    /// The pod's spec.
+    pod: Value,
+    /// What is asked of a node.
+    pub merged: Merged,
+    /// Whether special hardware is asked for.
+    pub special: bool,
+    /// How devices are asked for; none where none are.
+    pub allocation: Option<Allocation>,
+}
+
+/// Renders a spec. `kept` is how devices were asked for before, which holds until the spec changes.
+///
+/// # Errors
+/// Why it has no pod.
+pub(super) fn render(
+    spec: NormalSpec,
+    meta: &Meta,
+    (config, world): (&Config, &World),
+    kept: Option<Allocation>,
+) -> Result<Rendered, Invalid> {
+    let hash = spec.hash();
+    let mut resolved = match &spec.hardware_requirements {
+        Some(asked) => resolve(&asked.requirements(&config.tables)?, &config.tables)?,
+        None => Resolved::default(),
+    };
+    let special = resolved != Resolved::default();
+    if let Some(gpu) = &mut resolved.gpu {
+        let decided = || allocation(gpu, &config.words, &world.devices, &world.hosts());
+        gpu.allocation = match gpu.allocation {
+            Allocation::Auto => kept.unwrap_or_else(decided),
+            said => said,
+        };
+    }
+    let allocation = resolved.gpu.as_ref().map(|gpu| gpu.allocation);
+    let plain = pod_spec(&spec, spec.security_profile.unwrap_or(config.security));
+    let (pod, merged) = translate(&plain, CONTAINER, (&resolved, &config.words), &template_name(meta, &hash))?;
+    Ok(Rendered { spec, hash, pod, merged, special, allocation })
+}
+
+impl Rendered {
+    /// What the user should know of the translation.
+    #[must_use]
+    pub fn notes(&self) -> Vec<Note> {
+        self.merged.notes.iter().copied().collect()
+    }
+
+    /// The pod of a number.
+    #[must_use]
+    pub fn pod(&self, meta: &Meta, number: u32) -> Value {
+        let name = names::incarnation(&meta.name, &meta.uid, number);
+        let mut labels = labels(meta, &self.spec.avs_address);
+        labels.insert(INCARNATION.to_owned(), number.to_string());
+        let mut metadata = child(meta, &name, &labels);
+        metadata["annotations"] = json!({ADDRESS: self.spec.avs_address, SPEC_HASH: self.hash});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
+    }
+
+    /// The Service before the pod of a number. Whoever drains is named in it, so that one write switches all of it.
+    #[must_use]
+    pub fn service(&self, meta: &Meta, number: u32, switched: &BTreeMap<&'static str, String>) -> Value {
+        let mut metadata = child(meta, &names::service(CONTAINER, &meta.name), &labels(meta, &self.spec.avs_address));
+        metadata["annotations"] = json!(switched);
+        marked(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {
+                "type": "ClusterIP",
+                "selector": {PERFORMER: names::label_value(&meta.name), INCARNATION: number.to_string()},
+                "ports": [{"name": "grpc", "port": self.spec.config.grpc_port, "protocol": "TCP", "targetPort": "grpc"}],
+            },
+        }))
+    }
+
+    /// The revision that keeps this spec.
+    #[must_use]
+    pub fn revision(&self, meta: &Meta) -> Value {
+        let mut metadata = child(meta, &revision_name(meta, &self.hash), &labels(meta, &self.spec.avs_address));
+        metadata["annotations"] = json!({SPEC_HASH: self.hash});
+        let data = serde_json::to_value(&self.spec).unwrap_or_default();
+        json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata, "revision": 1, "data": data})
+    }
+
+    /// The template of its claims; none where it makes none.
+    #[must_use]
+    pub fn template(&self, meta: &Meta, world: &World) -> Option<Value> {
+        let version = world.devices.version().unwrap_or("v1");
+        let name = template_name(meta, &self.hash);
+        let mut template = claim_template(&self.merged, &name, &meta.namespace, version)?;
+        let mut metadata = child(meta, &name, &labels(meta, &self.spec.avs_address));
+        metadata["annotations"] = json!({SPEC_HASH: self.hash});
+        template["metadata"] = metadata;
+        Some(template)
+    }
+}
+
+/// Annotation of pods: the address of the service as it was written.
+const ADDRESS: &str = "hourglass.eigenlayer.io/avs-address";
+
+fn child(meta: &Meta, name: &str, labels: &BTreeMap<String, String>) -> Value {
+    meta.child((Kind::Performer, name), labels)
+}
+
+fn labels(meta: &Meta, address: &str) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([
+        ("app".to_owned(), "hourglass-performer".to_owned()),
+        (PERFORMER.to_owned(), names::label_value(&meta.name)),
+    ]);
+    labels.extend(names::address_value(address).map(|value| ("hourglass.eigenlayer.io/avs".to_owned(), value)));
+    labels
+}
+
+/// Name of the revision of a hash.
+pub(super) fn revision_name(meta: &Meta, hash: &str) -> String {
+    let short: String = hash.chars().take(10).collect();
+    format!("performer-{}-{short}", names::base(&meta.name))
+}
+
+fn template_name(meta: &Meta, hash: &str) -> String {
+    let short: String = hash.chars().take(8).collect();
+    format!("performer-{}-{short}", names::base(&meta.name))
+}
+
+/// What the Service says about its last switch.
+pub(super) fn switched(at: Option<String>, from: Option<u32>) -> BTreeMap<&'static str, String> {
+    let at = at.map(|at| (SWITCHED_AT, at));
+    at.into_iter().chain(from.map(|from| (SWITCHED_FROM, from.to_string()))).collect()
+}
+
+/// The pod before its hardware.
+fn pod_spec(spec: &NormalSpec, profile: SecurityProfile) -> Value {
+    let mut pod = json!({
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "automountServiceAccountToken": spec.config.service_account_name.is_some(),
+        "securityContext": secure::pod(profile),
+        "containers": [container(spec, profile)],
+    });
+    let Some(members) = pod.as_object_mut() else { return pod };
+    let mut set = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
+    if profile == SecurityProfile::Restricted {
+        set("volumes", json!([secure::scratch().0]));
+    }
+    if !spec.image_pull_secrets.is_empty() {
+        set("imagePullSecrets", json!(spec.image_pull_secrets));
+    }
+    if let Some(account) = &spec.config.service_account_name {
+        set("serviceAccountName", json!(account));
+    }
+    let scheduling = &spec.scheduling;
+    if !scheduling.node_selector.is_empty() {
+        set("nodeSelector", json!(scheduling.node_selector));
+    }
+    if !scheduling.tolerations.is_empty() {
+        set("tolerations", json!(scheduling.tolerations));
+    }
+    let texts =
+        [("runtimeClassName", &scheduling.runtime_class), ("priorityClassName", &scheduling.priority_class_name)];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            set(name, json!(text));
+        }
+    }
+    if let Some(affinity) = &scheduling.affinity {
+        set("affinity", affinity.clone());
+    }
+    pod
+}
+
+fn container(spec: &NormalSpec, profile: SecurityProfile) -> Value {
+    let config = &spec.config;
+    let mut container = json!({
+        "name": CONTAINER,
+        "image": spec.image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "ports": [{"name": "grpc", "containerPort": config.grpc_port, "protocol": "TCP"}],
+        "securityContext": secure::container(profile),
+    });
+    let Some(members) = container.as_object_mut() else { return container };
+    let mut set = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
+    if profile == SecurityProfile::Restricted {
+        set("volumeMounts", json!([secure::scratch().1]));
+    }
+    for (name, list) in [("command", &config.command), ("args", &config.args)] {
+        if !list.is_empty() {
+            set(name, json!(list));
+        }
+    }
+    let env = environment(config.environment.iter(), &config.environment_from);
+    if !env.is_empty() {
+        set("env", Value::Array(env));
+    }
+    if let Some(resources) = &spec.resources {
+        set("resources", resources.clone());
+    }
+    if let Some(ask) = probe(config.probe, config.grpc_port) {
+        let with = |delay: u32, period: u32, timeout: u32| {
+            let times = json!({"initialDelaySeconds": delay, "periodSeconds": period, "timeoutSeconds": timeout, "failureThreshold": 3});
+            let members = ask.iter().chain(times.as_object().into_iter().flatten());
+            members.map(|(name, value)| (name.clone(), value.clone())).collect::<Value>()
+        };
+        set("livenessProbe", with(30, 10, 5));
+        set("readinessProbe", with(5, 5, 2));
+    }
+    container
+}
+
+fn probe(probe: Probe, port: i32) -> Option<Map<String, Value>> {
+    let ask = match probe {
+        Probe::Grpc => json!({"grpc": {"port": port}}),
+        Probe::Tcp => json!({"tcpSocket": {"port": port}}),
+        Probe::None => return None,
+    };
+    ask.as_object().cloned()
+}
+
+/// Variables by name, then those from elsewhere by name; one entry per name.
+fn environment<'e>(plain: impl Iterator<Item = (&'e String, &'e String)>, from: &[EnvironmentVariable]) -> Vec<Value> {
+    let mut from: Vec<&EnvironmentVariable> = from.iter().collect();
+    from.sort_by(|a, b| a.name.cmp(&b.name));
+    from.dedup_by(|a, b| a.name == b.name);
+    let taken = |name: &str| from.iter().any(|variable| variable.name == name);
+    let plain = plain.filter(|(name, _)| !taken(name));
+    let plain = plain.map(|(name, value)| json!({"name": name, "value": value}));
+    plain.chain(from.iter().map(|variable| json!(variable))).collect()
+}
+
+/// Names that are both in the environment and taken from elsewhere.
+pub(super) fn duplicates(spec: &NormalSpec) -> Vec<&str> {
+    let from = spec.config.environment_from.iter().map(|variable| variable.name.as_str());
+    from.filter(|name| spec.config.environment.contains_key(*name)).collect()
+}

@@ -1,0 +1,167 @@
+//! Where a performer is in its lifecycle (section 5.2), and what is wrong with it. Owns that reading of what is decided and
+//! observed; the table of steps is in `orlop_core::machine::performer`.
+
+use std::time::Duration;
+
+use orlop_core::machine::performer::PerformerState as State;
+use orlop_core::time::Time;
+
+use super::CONTAINER;
+use super::decide::{Decision, Deferred, waits};
+use super::facts::{Facts, Owned};
+use super::upgrade::deadline;
+use crate::hourglass::condition::Said;
+
+/// How long a pod may find no node although there is hardware for it.
+const UNSCHEDULABLE: Duration = Duration::from_secs(300);
+/// How long there may be no hardware before that is a failure.
+const NO_HARDWARE: Duration = Duration::from_secs(10);
+
+/// What is wrong, in one word and in a sentence.
+pub(super) type Wrong = (String, String);
+
+/// A state, what is wrong in it, and when it is another if nothing happens before.
+pub(super) struct Standing {
+    pub(super) state: State,
+    pub(super) wrong: Option<Wrong>,
+    pub(super) due: Option<Time>,
+}
+
+impl Standing {
+    const fn well(state: State) -> Self {
+        Self { state, wrong: None, due: None }
+    }
+
+    fn failed(reason: &str, message: impl Into<String>) -> Self {
+        Self { state: State::Failed, wrong: Some((reason.to_owned(), message.into())), due: None }
+    }
+}
+
+/// Where a performer is.
+pub(super) fn standing(facts: &Facts<'_>, decision: &Decision, (hardware, since): (&Said, Time)) -> Standing {
+    if let Some(invalid) = facts.invalid() {
+        return Standing::failed(invalid.reason, invalid.message);
+    }
+    if let Some(name) = &decision.taken {
+        let message = format!("Pod `{name}` exists and belongs to another; delete it or rename this object");
+        return Standing::failed("Conflict", message);
+    }
+    let mut standing = match &decision.next.active {
+        Some(active) => serving(facts, decision, facts.pod(active.incarnation), (hardware, since)),
+        None => coming(facts, decision, (hardware, since)),
+    };
+    if let (Some(trouble), None) = (facts.trouble(), &standing.wrong) {
+        standing.wrong = Some((trouble.reason.to_owned(), trouble.message.clone()));
+        if decision.next.active.is_none() {
+            standing.state = State::Failed;
+        }
+    }
+    standing
+}
+
+/// A pod serves, or did a moment ago.
+fn serving(facts: &Facts<'_>, decision: &Decision, active: Option<&Owned<'_>>, hardware: (&Said, Time)) -> Standing {
+    let next = &decision.next;
+    if let Some(candidate) = &next.candidate {
+        let mut standing = Standing::well(State::PodRecreation);
+        let trial = facts.pod(candidate.incarnation).map(|owned| trial(facts, owned, hardware));
+        if let Some(trial) = trial {
+            (standing.wrong, standing.due) = (trial.wrong, trial.due);
+        }
+        if deadline(facts, candidate).is_some_and(|at| at <= facts.now) {
+            let message = "the new pod has come no further for too long; change the spec".to_owned();
+            standing.wrong = Some(("UpgradeFailed".to_owned(), message));
+        }
+        return standing;
+    }
+    if active.is_some_and(|owned| owned.pod.waits(CONTAINER) == "CrashLoopBackOff") {
+        return Standing::failed("ContainerStartFailed", "the container crashes again and again; see its log");
+    }
+    let failed = next.failed_spec_hash.is_some();
+    let wanted = facts.wanted().map(|wanted| wanted.hash);
+    let serves = next.active.as_ref().map(|active| &active.spec_hash) == wanted.as_ref();
+    let mut standing = Standing::well(if serves || wanted.is_none() { State::Running } else { State::Upgrading });
+    if failed {
+        let message =
+            "the new spec did not come up and was taken back; change it, or annotate hourglass.eigenlayer.io/retry";
+        standing.wrong = Some(("UpgradeFailed".to_owned(), message.to_owned()));
+    }
+    standing
+}
+
+/// No pod serves.
+fn coming(facts: &Facts<'_>, decision: &Decision, hardware: (&Said, Time)) -> Standing {
+    let next = &decision.next;
+    let retry = next.retry.as_ref().filter(|_| waits(next, facts.now).is_some());
+    let failed = |reason: &str| Standing::failed(reason, "the pod is no more; another takes its place");
+    let Some(candidate) = &next.candidate else {
+        return retry.map_or_else(|| Standing::well(State::Creating), |retry| failed(&retry.reason));
+    };
+    let upgrades = matches!(facts.known.state, Some(State::Running | State::Upgrading | State::PodRecreation));
+    let Some(owned) = facts.pod(candidate.incarnation) else {
+        let just = decision.first && next.retry != facts.known.retry;
+        return match (decision.deferred, &next.retry) {
+            (Some(Deferred::NoRuntimeClass), _) => Standing::failed("HardwareUnavailable", hardware.0.message.clone()),
+            // What has just failed is said once, also where it is tried again at once.
+            (_, Some(retry)) if just || waits(next, facts.now).is_some() => failed(&retry.reason),
+            _ if upgrades => Standing::well(State::PodRecreation),
+            _ => Standing::well(State::PodCreation),
+        };
+    };
+    let standing = trial(facts, owned, hardware);
+    if upgrades && standing.state != State::Failed {
+        Standing { state: State::PodRecreation, ..standing }
+    } else {
+        standing
+    }
+}
+
+/// How far a pod has come that is to serve.
+fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time)) -> Standing {
+    let step = owned.pod.step(CONTAINER);
+    let unless = |at: Time, state: State, reason: &str, message: &str| {
+        if at <= facts.now {
+            Standing::failed(reason, message)
+        } else {
+            Standing { due: Some(at), ..Standing::well(state) }
+        }
+    };
+    match (step, owned.pod.waits(CONTAINER)) {
+        (State::NodeSelection, _) if hardware.status == "False" => {
+            unless(since.plus(NO_HARDWARE), State::HardwareValidation, "HardwareUnavailable", &hardware.message)
+        }
+        (State::NodeSelection, _) => {
+            let since = owned.pod.unschedulable_since().unwrap_or(facts.now);
+            let message = "nodes have the hardware, but none has had room for the pod; see the pod's events";
+            unless(since.plus(UNSCHEDULABLE), step, "SchedulingFailed", message)
+        }
+        (State::ImagePull, "ImagePullBackOff" | "InvalidImageName") => Standing::failed(
+            "ImagePullFailed",
+            format!("image `{}` cannot be pulled; check its name and imagePullSecrets", image(owned)),
+        ),
+        (State::ContainerStart, "CreateContainerConfigError") => Standing::failed(
+            "ContainerConfigError",
+            "the container cannot be made; check that what environmentFrom names exists",
+        ),
+        (State::ContainerStart, "RunContainerError" | "CrashLoopBackOff") => {
+            Standing::failed("ContainerStartFailed", "the container does not start; see its log")
+        }
+        (State::ServiceCreation, _) if !owned.pod.ready => {
+            let candidate = facts.known.candidate.as_ref().filter(|known| known.incarnation == owned.number);
+            match candidate.and_then(|known| deadline(facts, known)) {
+                Some(at) => unless(
+                    at,
+                    step,
+                    "ReadinessTimeout",
+                    "the container runs but does not become ready; check its health service",
+                ),
+                None => Standing::well(step),
+            }
+        }
+        _ => Standing::well(step),
+    }
+}
+
+fn image(owned: &Owned<'_>) -> String {
+    super::facts::image(owned.pod.object)
+}

@@ -1,0 +1,286 @@
+//! What is written about a performer (section 2.1), and the plan as a whole. Owns the fields that follow from what is decided,
+//! the conditions, and the order of effects: durable intent first, outside action second, what has happened last.
+
+use orlop_core::hardware::placement::Note;
+use orlop_core::machine::performer::{MACHINE, PerformerPhase, PerformerState as State};
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::decide::Decision;
+use super::facts::Facts;
+use super::render::{Rendered, duplicates};
+use super::state::{Standing, Wrong, standing};
+use crate::hardware::{self, availability};
+use crate::hourglass::children::way;
+use crate::hourglass::condition::{Said, conditions, of, since};
+use crate::hourglass::names;
+use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue};
+use crate::hourglass::spec::PerformerStatus;
+use crate::value::text;
+
+/// The plan that carries a decision out.
+pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
+    let hardware = hardware_said(facts, &decision);
+    let hardware_since = since(&facts.obs.status.conditions, hardware.kind, hardware.status, facts.now);
+    let standing = standing(facts, &decision, (&hardware, hardware_since));
+    decision.at(standing.due);
+    let status = complete(facts, &decision, (&standing, hardware));
+    let mut notices = std::mem::take(&mut decision.notices);
+    notices.extend(transitions(facts, &status));
+    let write = written(facts, &status);
+    let mut effects: Vec<Effect> = Vec::new();
+    let actions = allowed(facts, std::mem::take(&mut decision.actions));
+    // People are told once something is done about it, and before the status that ends the matter.
+    let events = if write.is_some() { notices } else { Vec::new() };
+    let events = events.into_iter().map(Effect::RecordEvent);
+    let path = if write.is_some() { way(&MACHINE, facts.obs.status.state, status.state) } else { Vec::new() };
+    if decision.first {
+        effects.extend(events);
+        effects.extend(write);
+        effects.extend(actions);
+    } else {
+        effects.extend(actions);
+        effects.extend(events);
+        effects.extend(write);
+    }
+    let due = decision.due.filter(|at| *at > facts.now);
+    Plan { effects, requeue: Requeue::Resync.or_at(due), path }
+}
+
+/// The status to be written; none where it is what is stored.
+pub(super) fn written(facts: &Facts<'_>, status: &PerformerStatus) -> Option<Effect> {
+    changed(&facts.obs.stored, status)
+}
+
+/// The status to be written over a stored one.
+pub(super) fn changed(stored: &Value, status: &PerformerStatus) -> Option<Effect> {
+    let value = serde_json::to_value(status).unwrap_or_default();
+    (value != *stored).then_some(Effect::WriteStatus(value))
+}
+
+/// What may be done while something is wrong: up to what could not be done, which is tried again in its time.
+fn allowed(facts: &Facts<'_>, actions: Vec<Effect>) -> Vec<Effect> {
+    let Some(at) = facts.trouble().and_then(|trouble| trouble.at.as_ref()) else { return actions };
+    let same = |effect: &Effect| match effect {
+        Effect::Create(kind, object) | Effect::Apply(kind, object) => {
+            *at == ObjectKey { kind: *kind, name: text(object, "/metadata/name") }
+        }
+        Effect::PatchMeta { key, .. } | Effect::Delete { key, .. } => key == at,
+        _ => false,
+    };
+    actions.into_iter().take_while(|effect| !same(effect)).collect()
+}
+
+/// Whether there is hardware for what is wanted.
+fn hardware_said(facts: &Facts<'_>, decision: &Decision) -> Said {
+    const KIND: &str = "HardwareAvailable";
+    let unknown = |message: &str| Said::unknown(KIND, "NodesNotReadable", message);
+    let candidate = decision.next.candidate.as_ref().and_then(|known| facts.rendered(&known.spec_hash));
+    let Some(wanted) = candidate.or_else(|| facts.wanted()) else {
+        return unknown("the spec does not say what is needed");
+    };
+    if !wanted.special && wanted.merged.runtime_class.is_none() {
+        return Said::yes(KIND, "NotRequired", "no special hardware is asked for");
+    }
+    let world = &facts.obs.world;
+    if let (Some(class), Some(classes)) = (&wanted.merged.runtime_class, &world.runtime_classes)
+        && !classes.contains_key(class)
+    {
+        return Said::no(KIND, "RuntimeClassMissing", format!("runtime class `{class}` does not exist; install it"));
+    }
+    if let Some(claim) = wanted.merged.claims.first().filter(|claim| !world.devices.classes.contains(&claim.class)) {
+        return Said::no(
+            KIND,
+            "DeviceClassMissing",
+            format!("device class `{}` does not exist; install its driver", claim.class),
+        );
+    }
+    if !wanted.special {
+        return Said::yes(KIND, "NotRequired", "no special hardware is asked for");
+    }
+    let Some(merged) = under(&wanted, facts) else { return unknown("the runtime class contradicts the spec") };
+    if world.nodes.is_none() {
+        return unknown("the operator may not read nodes");
+    }
+    let found = availability(&merged, &world.hosts());
+    let reason = hardware::Reason::as_str(found.reason);
+    match found.available {
+        // Without numbers, which change as nodes come and go.
+        true => Said::yes(KIND, reason, "ready nodes have what is asked for"),
+        false => Said::no(KIND, reason, found.message),
+    }
+}
+
+fn under(wanted: &Rendered, facts: &Facts<'_>) -> Option<orlop_core::hardware::Merged> {
+    let merged = wanted.merged.clone();
+    let classes = facts.obs.world.runtime_classes.as_ref();
+    match merged.runtime_class.as_ref().and_then(|class| classes?.get(class)) {
+        Some(class) => merged.under(class).ok(),
+        None => Some(merged),
+    }
+}
+
+/// The status with everything that follows from what is decided.
+fn complete(facts: &Facts<'_>, decision: &Decision, (standing, hardware): (&Standing, Said)) -> PerformerStatus {
+    let mut status = decision.next.clone();
+    let meta = &facts.obs.meta;
+    let active = status.active.as_ref().and_then(|active| facts.pod(active.incarnation));
+    let shown = active.or_else(|| facts.pod(status.candidate.as_ref()?.incarnation));
+    // A switch that is decided is carried out before this is written.
+    let selected = decision.actions.iter().any(|effect| {
+        matches!(effect, Effect::Create(crate::api::Kind::Service, _) | Effect::Apply(crate::api::Kind::Service, _))
+    });
+    let fronted = facts.front.live.is_some() || selected;
+    let ready = active.filter(|owned| owned.pod.ready && (selected || facts.front.selects == Some(owned.number)));
+    status.state = Some(standing.state);
+    status.phase = standing.state.phase();
+    status.observed_generation = Some(meta.generation);
+    status.ready = Some(ready.is_some());
+    status.ready_time = ready.and_then(|owned| owned.pod.ready_since()).map(Time::whole_seconds);
+    status.pod_name = shown.map(|owned| owned.pod.name.clone());
+    status.node_name = shown.and_then(|owned| owned.pod.node.clone());
+    let service = fronted.then(|| names::service(super::CONTAINER, &meta.name));
+    let port = status.active.as_ref().and_then(|active| facts.rendered(&active.spec_hash)).or_else(|| facts.wanted());
+    status.host = service.as_ref().map(|name| format!("{name}.{}.svc.{}", meta.namespace, facts.config.cluster_domain));
+    status.grpc_endpoint =
+        status.host.as_ref().zip(port).map(|(host, rendered)| format!("{host}:{}", rendered.spec.config.grpc_port));
+    status.service_name = service;
+    if let (Some(active), Ok(asked), Ok(spec)) = (&status.active, &facts.asked, &facts.obs.spec)
+        && active.spec_hash == asked.hash
+    {
+        status.version.clone_from(&spec.version);
+    }
+    let said = vec![
+        available(&status, active.is_some_and(|owned| owned.pod.is_live())),
+        progressing(&status, facts, standing),
+        degraded(standing.wrong.as_ref()),
+        hardware,
+    ];
+    status.conditions = conditions(&facts.obs.status.conditions, said, meta.generation, facts.now);
+    status
+}
+
+fn available(status: &PerformerStatus, live: bool) -> Said {
+    const KIND: &str = "Available";
+    match (status.ready, live, &status.service_name) {
+        (Some(true), ..) => Said::yes(KIND, "PodReady", "a ready pod serves"),
+        (_, true, None) => Said::no(KIND, "ServiceMissing", "the Service does not exist"),
+        (_, true, _) => Said::no(KIND, "NotReady", "the pod that serves is not ready"),
+        (_, false, _) => Said::no(KIND, "NoReadyPod", "no pod serves"),
+    }
+}
+
+fn progressing(status: &PerformerStatus, facts: &Facts<'_>, standing: &Standing) -> Said {
+    const KIND: &str = "Progressing";
+    match status.phase {
+        Some(PerformerPhase::Upgrading) => {
+            let message =
+                if standing.state == State::PodRecreation { "a new pod is brought up" } else { "a new spec is wanted" };
+            Said::yes(KIND, "UpgradeInProgress", message)
+        }
+        Some(PerformerPhase::Creating | PerformerPhase::Pending) => {
+            Said::yes(KIND, orlop_core::machine::Named::as_str(standing.state), "the pod is brought up")
+        }
+        Some(PerformerPhase::Failed) if facts.invalid().is_some() => {
+            Said::no(KIND, "WaitingForChange", "nothing is done until the spec is another")
+        }
+        Some(PerformerPhase::Failed) => Said::no(KIND, "BackOff", "it is tried again"),
+        _ if status.failed_spec_hash.is_some() => {
+            Said::no(KIND, "WaitingForChange", "the failed spec is not tried again")
+        }
+        _ => Said::no(KIND, "UpToDate", "the wanted spec serves"),
+    }
+}
+
+fn degraded(wrong: Option<&Wrong>) -> Said {
+    match wrong {
+        Some((reason, message)) => Said::yes("Degraded", reason, message),
+        None => Said::no("Degraded", "AsExpected", "nothing is wrong"),
+    }
+}
+
+/// What people are told because a condition or the spec has changed.
+fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
+    let before = &facts.obs.status;
+    let number = status.incarnation;
+    let mut told = Vec::new();
+    let reason = |status: &PerformerStatus, kind: &str| {
+        of(&status.conditions, kind).map(|known| (known.status.clone(), known.reason.clone()))
+    };
+    let generation = facts.obs.meta.generation;
+    if let Some(degraded) = of(&status.conditions, "Degraded").filter(|known| known.status == "True")
+        && reason(before, "Degraded") != reason(status, "Degraded")
+        && let Some(known) = REASONS.iter().find(|known| **known == degraded.reason)
+    {
+        told.push(Notice::warning(known, degraded.message.clone(), format!("{generation}/{number}")));
+    }
+    if reason(before, "HardwareAvailable").is_some_and(|(status, _)| status == "False")
+        && reason(status, "HardwareAvailable").is_some_and(|(status, _)| status == "True")
+    {
+        told.push(Notice::normal(
+            "HardwareAvailable",
+            "there is hardware for it now",
+            format!("{generation}/{number}"),
+        ));
+    }
+    if before.node_name.is_none() && status.node_name.is_some() {
+        told.push(Notice::normal("Scheduled", "the pod has a node", number));
+    }
+    if before.observed_generation != status.observed_generation {
+        told.extend(of_spec(facts, generation));
+    }
+    told
+}
+
+/// What people are told of a new spec.
+fn of_spec(facts: &Facts<'_>, generation: i64) -> Vec<Notice> {
+    let mut told = Vec::new();
+    if let Ok(spec) = &facts.obs.spec
+        && let (Some(name), None) = (&spec.executor_ref, &facts.obs.executor)
+    {
+        let message =
+            format!("there is no HourglassExecutor `{name}` in this namespace; its scheduling is not taken over");
+        told.push(Notice::warning("ExecutorNotFound", message, generation));
+    }
+    let Ok(asked) = &facts.asked else { return told };
+    let twice = duplicates(&asked.spec);
+    if !twice.is_empty() {
+        let message = format!("environmentFrom wins over environment for {}", twice.join(", "));
+        told.push(Notice::warning("DuplicateEnvironment", message, generation));
+    }
+    for note in asked.notes() {
+        told.push(match note {
+            Note::Narrowed => Notice::warning(
+                "Narrowed",
+                "fewer nodes will do than asked for: the cluster has no words for the rest",
+                generation,
+            ),
+            Note::RuntimeClassOverridden => Notice::warning(
+                "RuntimeClassOverridden",
+                "the runtime class of the spec takes the place of the derived one",
+                generation,
+            ),
+        });
+    }
+    told
+}
+
+/// Reasons of `Degraded`, which are reasons of events too.
+const REASONS: [&str; 16] = [
+    "InvalidSpec",
+    "Conflict",
+    "SchedulingFailed",
+    "HardwareUnavailable",
+    "ImagePullFailed",
+    "ContainerConfigError",
+    "ContainerStartFailed",
+    "ReadinessTimeout",
+    "PodFailed",
+    "PodDeleted",
+    "NodeLost",
+    "UpgradeFailed",
+    "QuotaExceeded",
+    "Forbidden",
+    "RetriesExhausted",
+    "Terminating",
+];

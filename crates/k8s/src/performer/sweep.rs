@@ -1,0 +1,75 @@
+//! What is left over (R8 and R9 of section 5.3): former pods, revisions and templates nobody needs, failures of long ago. Owns
+//! when they go.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::SPEC_HASH;
+use super::decide::Decision;
+use super::facts::Facts;
+use super::observe::template_kind;
+use crate::api::Kind;
+use crate::hourglass::children::{delete, is_going};
+use crate::value::texts;
+
+/// How long a pod must serve before earlier failures are forgotten.
+const FORGIVEN: Duration = Duration::from_secs(600);
+/// Until when a former pod is kept for its connections.
+fn drained_at(facts: &Facts<'_>, number: u32) -> Option<Time> {
+    let front = &facts.front;
+    let served = front.switched_from == Some(number) && front.selects != Some(number);
+    let seconds = u64::try_from(facts.upgrade().drain_seconds).unwrap_or_default();
+    front.switched_at.filter(|_| served).map(|at| at.plus(Duration::from_secs(seconds)))
+}
+
+/// R8 and R9: former pods, and what belongs to them only, go.
+pub(super) fn sweep(facts: &Facts<'_>, decision: &mut Decision) {
+    let next = &decision.next;
+    let numbers: BTreeSet<u32> =
+        [next.active.as_ref().map(|one| one.incarnation), next.candidate.as_ref().map(|one| one.incarnation)]
+            .into_iter()
+            .flatten()
+            .collect();
+    let mut actions = Vec::new();
+    let mut due = None;
+    for owned in facts.pods.iter().filter(|owned| !numbers.contains(&owned.number) && !is_going(owned.pod.object)) {
+        // A switch that is decided now has begun its draining when it is carried out.
+        let switches = facts.front.selects == Some(owned.number) && next.active.is_some();
+        match drained_at(facts, owned.number).filter(|at| *at > facts.now) {
+            Some(at) => due = due.into_iter().chain(Some(at)).min(),
+            None if switches => {}
+            None => actions.push(delete(Kind::Pod, owned.pod.object)),
+        }
+    }
+    let mut hashes: BTreeSet<&str> = BTreeSet::new();
+    hashes.extend(next.active.as_ref().map(|one| one.spec_hash.as_str()));
+    hashes.extend(next.candidate.as_ref().map(|one| one.spec_hash.as_str()));
+    let of = |object: &Value| texts(object, "/metadata/annotations").remove(SPEC_HASH).unwrap_or_default();
+    let ours = |object: &&Value| facts.obs.meta.owns(object) && !is_going(object);
+    let template = template_kind(&facts.obs.world);
+    let obsolete = facts.obs.templates.iter().filter(ours).filter(|object| !hashes.contains(of(object).as_str()));
+    actions.extend(obsolete.map(|object| delete(template, object)));
+    let wanted = facts.asked.as_ref().ok().map(|asked| asked.hash.as_str());
+    hashes.extend(next.spec_hash.as_deref().into_iter().chain(wanted));
+    let obsolete = facts.obs.revisions.iter().filter(ours).filter(|object| !hashes.contains(of(object).as_str()));
+    actions.extend(obsolete.map(|object| delete(Kind::Revision, object)));
+    decision.actions.extend(actions);
+    decision.at(due);
+    let pods = facts.pods.iter().filter_map(|owned| owned.pod.next_look(&facts.obs.world, facts.now)).min();
+    decision.at(pods);
+}
+
+/// Failures are forgotten once a pod has served for a while.
+pub(super) fn forgive(facts: &Facts<'_>, decision: &mut Decision) {
+    let Some(active) = decision.next.active.as_ref().filter(|_| decision.next.retry.is_some()) else { return };
+    let Some(since) = facts.pod(active.incarnation).and_then(|owned| owned.pod.ready_since()) else { return };
+    let at = since.plus(FORGIVEN);
+    if at <= facts.now {
+        decision.next.retry = None;
+    } else {
+        decision.at(Some(at));
+    }
+}

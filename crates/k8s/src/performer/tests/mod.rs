@@ -1,0 +1,73 @@
+//! The controller of performers against a small API server and a cluster that takes one step at a time.
+
+mod chaos;
+mod crash;
+mod life;
+mod rows;
+mod trouble;
+mod upgrades;
+
+use serde_json::{Value, json};
+
+use super::{INCARNATION, Performers};
+use crate::api::Kind;
+use crate::hourglass::tests::{Bed as AnyBed, host};
+use crate::value::word;
+
+type Bed = AnyBed<Performers>;
+
+const ADDRESS: &str = "0x1234567890abcdef1234567890abcdef12345678";
+
+fn spec(image: &str) -> Value {
+    json!({"avsAddress": ADDRESS, "image": image})
+}
+
+fn gpu(image: &str) -> Value {
+    json!({"avsAddress": ADDRESS, "image": image, "hardwareRequirements": {"gpuType": "nvidia", "gpuCount": 1}})
+}
+
+/// A node with that many GPUs.
+fn gpu_host(name: &str, count: u32) -> Value {
+    host(name, json!({"nvidia.com/gpu.present": "true"}), json!({"nvidia.com/gpu": count.to_string()}))
+}
+
+/// A bed with a node.
+fn bed() -> Bed {
+    let mut bed = Bed::new();
+    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+    bed
+}
+
+/// A performer that serves.
+fn running(spec: Value) -> Bed {
+    let mut bed = bed();
+    bed.submit("avs", spec);
+    bed.rest();
+    assert_eq!(bed.status("avs")["phase"], "Running", "{}", bed.status("avs"));
+    bed
+}
+
+/// Where it is: phase, state, and what is wrong.
+fn place(bed: &Bed) -> String {
+    let status = bed.status("avs");
+    let word = |name: &str| status[name].as_str().unwrap_or("-").to_owned();
+    format!("{}/{} {}", word("phase"), word("state"), bed.condition("avs", "Degraded"))
+}
+
+fn pods(bed: &Bed) -> Vec<String> {
+    bed.server.list(Kind::Pod).iter().map(|pod| word(pod, "/metadata/name").to_owned()).collect()
+}
+
+/// Number of the pod that the Service selects.
+fn selected(bed: &Bed) -> String {
+    let service = bed.server.get(Kind::Service, "performer-avs").unwrap_or_default();
+    service["spec"]["selector"][INCARNATION].as_str().unwrap_or("-").to_owned()
+}
+
+fn serves(bed: &Bed) -> bool {
+    let number = selected(bed);
+    let is = |pod: &&Value| pod["metadata"]["labels"][INCARNATION] == number.as_str();
+    bed.server.list(Kind::Pod).iter().find(is).is_some_and(|pod| {
+        crate::value::item(pod, "/status/conditions", "type", "Ready").is_some_and(|ready| ready["status"] == "True")
+    })
+}

@@ -1,0 +1,195 @@
+//! Pods that do not start, nodes that are lost, names that are taken, servers that refuse.
+
+use serde_json::{Value, json};
+
+use super::{Bed, bed, place, pods, running, serves, spec};
+use crate::api::{ApiError, Kind};
+use crate::hourglass::tests::host;
+use crate::shell::small::{Fault, refused};
+
+fn failing(habit: &'static str) -> Bed {
+    let mut bed = bed();
+    bed.images.insert("bad".into(), habit);
+    bed.submit("avs", spec("bad"));
+    bed.rest();
+    bed
+}
+
+#[test]
+fn s5_2_a_pod_that_does_not_start_is_kept_and_said_why() {
+    for (habit, reason) in [
+        ("ImagePullBackOff", "ImagePullFailed"),
+        ("InvalidImageName", "ImagePullFailed"),
+        ("CreateContainerConfigError", "ContainerConfigError"),
+        ("RunContainerError", "ContainerStartFailed"),
+        ("CrashLoopBackOff", "ContainerStartFailed"),
+    ] {
+        let mut bed = failing(habit);
+        assert_eq!(place(&bed), format!("Failed/Failed True/{reason}"), "{habit}");
+        bed.writes_nothing_more();
+        assert_eq!(pods(&bed), ["performer-avs"]);
+        // It goes on where it was once the cause is gone.
+        bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+            pod["status"]["containerStatuses"] =
+                json!([{"name": "performer", "state": {"running": {}}, "imageID": "sha256:1"}]);
+            pod["status"]["conditions"] =
+                json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T10:05:00Z"}]);
+        });
+        bed.rest();
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{habit}");
+    }
+}
+
+#[test]
+fn s5_2_a_container_that_never_becomes_ready_runs_into_its_deadline() {
+    let mut bed = failing("never");
+    assert_eq!(place(&bed), "Creating/ServiceCreation False/AsExpected");
+    bed.wait(601);
+    assert_eq!(place(&bed), "Failed/Failed True/ReadinessTimeout");
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn s5_2_hardware_without_room_is_said_after_five_minutes() {
+    let mut bed = Bed::new();
+    bed.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "1"})));
+    bed.submit("one", json!({"avsAddress": super::ADDRESS, "image": "i", "resources": {"requests": {"cpu": "1"}}}));
+    bed.rest();
+    bed.submit("avs", json!({"avsAddress": super::ADDRESS, "image": "i", "resources": {"requests": {"cpu": "1"}}}));
+    bed.rest();
+    assert_eq!(place(&bed), "Creating/NodeSelection False/AsExpected");
+    bed.wait(301);
+    assert_eq!(place(&bed), "Failed/Failed True/SchedulingFailed");
+}
+
+#[test]
+fn s5_3_a_pod_that_ends_is_replaced_later_each_time() {
+    let mut bed = running(spec("well"));
+    let mut waits = Vec::new();
+    for number in 1..=6_u32 {
+        let name = pods(&bed).pop().unwrap();
+        bed.server.edit(Kind::Pod, &name, |pod| pod["status"]["phase"] = json!("Failed"));
+        bed.rest();
+        assert_eq!(place(&bed), "Failed/Failed True/PodFailed");
+        bed.restart();
+        let mut waited = 0;
+        while bed.status("avs")["incarnation"] != number + 1 {
+            bed.wait(1);
+            waited += 1;
+        }
+        waits.push(waited);
+        bed.wait(1);
+        assert!(serves(&bed));
+    }
+    assert_eq!(waits, [10, 20, 40, 80, 160, 300]);
+    bed.wait(601);
+    assert_eq!(bed.status("avs")["retry"], Value::Null, "failures are forgotten");
+}
+
+#[test]
+fn s5_3_a_deleted_pod_is_replaced_at_once() {
+    let mut bed = running(spec("well"));
+    bed.server.ask_to_go(Kind::Pod, "performer-avs");
+    bed.rest();
+    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running False/AsExpected", true));
+    assert_eq!(bed.status("avs")["active"]["incarnation"], 2);
+    assert!(bed.events().contains(&"PodDeleted".to_owned()));
+}
+
+#[test]
+fn s3_2_a_lost_node_does_not_hold_up_the_next_pod() {
+    let mut bed = running(spec("well"));
+    bed.show(Kind::Node, host("node-2", json!({}), json!({})));
+    let mut lost = host("node-1", json!({}), json!({}));
+    lost["status"]["conditions"][0] = json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": bed.server.get(Kind::Performer, "avs").unwrap()["metadata"]["creationTimestamp"]});
+    bed.show(Kind::Node, lost);
+    bed.wait(119);
+    assert_eq!(pods(&bed).len(), 1);
+    bed.wait(3);
+    assert_eq!(bed.status("avs")["nodeName"], "node-2", "{}", bed.status("avs"));
+    assert!(serves(&bed) && bed.events().contains(&"NodeLost".to_owned()));
+    // The old pod is told to go and stays until its node answers; nothing waits for it.
+    assert_eq!(pods(&bed).len(), 2);
+    bed.writes_nothing_more();
+    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.wait(100);
+    assert!(bed.server.list(Kind::Performer).is_empty());
+}
+
+#[test]
+fn s3_1_what_belongs_to_others_is_never_touched() {
+    for kind in [Kind::Pod, Kind::Service] {
+        let mut bed = bed();
+        let theirs = bed.server.put(
+            kind,
+            json!({"metadata": {"name": "performer-avs"}, "spec": {"mine": true}, "status": {"phase": "Succeeded"}}),
+        );
+        bed.submit("avs", spec("well"));
+        bed.rest();
+        assert_eq!(place(&bed), "Failed/Failed True/Conflict", "{kind:?}");
+        bed.writes_nothing_more();
+        assert_eq!(bed.server.get(kind, "performer-avs"), Some(theirs));
+        assert!(bed.events().contains(&"Conflict".to_owned()));
+        bed.server.remove(kind, "performer-avs");
+        bed.wait(61);
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{kind:?}");
+    }
+}
+
+#[test]
+fn s5_1_a_name_that_is_being_freed_is_skipped() {
+    let mut bed = bed();
+    bed.server.put(Kind::Pod, json!({"metadata": {"name": "performer-avs", "deletionTimestamp": "2027-01-01T00:00:00Z", "finalizers": ["x"]}, "spec": {}}));
+    bed.submit("avs", spec("well"));
+    bed.settle();
+    assert_eq!(bed.status("avs")["candidate"]["incarnation"], 2);
+}
+
+fn refusing(error: ApiError) -> Bed {
+    let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, 3, error)]);
+    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+    bed.submit("avs", spec("well"));
+    bed.rest();
+    bed
+}
+
+#[test]
+fn s3_2_refusals_are_said_and_tried_again_in_their_time() {
+    let quota =
+        ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"}));
+    let mut bed = refusing(quota);
+    assert_eq!(place(&bed), "Failed/Failed True/QuotaExceeded");
+    bed.wait(30);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    let mut bed = refusing(refused(403, "Forbidden"));
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
+    bed.wait(200);
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "at the next resync only");
+    bed.wait(1000);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn s3_2_what_the_server_calls_invalid_waits_for_another_spec() {
+    let mut bed = refusing(refused(422, "Invalid"));
+    assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
+    bed.wait(2000);
+    assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
+    bed.server.store().faults.clear();
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.wait(10);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn s3_2_a_server_that_fails_is_left_in_peace_and_then_said_so() {
+    let error = refused(500, "InternalError");
+    let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, u32::MAX, error)]);
+    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+    bed.submit("avs", spec("well"));
+    bed.wait(1200);
+    assert_eq!(place(&bed), "Failed/Failed True/RetriesExhausted");
+    bed.server.store().faults.clear();
+    bed.wait(700);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}

@@ -1,0 +1,90 @@
+//! How a new spec takes the place of the old one (section 5.3): beside it, in its place, or not at all. Owns when the old pod
+//! gives way and when an upgrade has failed.
+
+use std::time::Duration;
+
+use orlop_core::machine::performer::PerformerState;
+use orlop_core::time::Time;
+
+use super::CONTAINER;
+use super::decide::{Decision, asked_again};
+use super::facts::Facts;
+use crate::hourglass::plan::Notice;
+use crate::hourglass::spec::{Candidate, Incarnation, Strategy};
+
+/// How long an image may be pulled without error, at least.
+const PULL: Duration = Duration::from_secs(3600);
+
+fn seconds(number: i32) -> Duration {
+    Duration::from_secs(u64::try_from(number).unwrap_or_default())
+}
+
+/// Whether the old pod goes before the new one is made.
+pub(super) fn in_place(facts: &Facts<'_>, active: &Incarnation) -> bool {
+    let ready = facts.pod(active.incarnation).is_some_and(|owned| owned.pod.ready);
+    facts.upgrade().strategy == Strategy::Recreate || !ready
+}
+
+/// The time at which a candidate has taken too long, if nothing happens before.
+pub(super) fn deadline(facts: &Facts<'_>, candidate: &Candidate) -> Option<Time> {
+    let wait = seconds(facts.upgrade().progress_deadline_seconds);
+    let pulls = facts.pod(candidate.incarnation).is_some_and(|owned| {
+        owned.pod.step(CONTAINER) == PerformerState::ImagePull
+            && matches!(owned.pod.waits(CONTAINER), "" | "ContainerCreating" | "PodInitializing")
+    });
+    Some(candidate.progressed_at?.plus(if pulls { wait.max(PULL) } else { wait }))
+}
+
+/// An upgrade that has made no step for too long is taken back, where there is something to go back to.
+pub(super) fn give_up(facts: &Facts<'_>, decision: &mut Decision) -> bool {
+    let Some(candidate) = decision.next.candidate.clone() else { return false };
+    let upgrades = decision.next.spec_hash.as_ref().is_some_and(|hash| *hash != candidate.spec_hash);
+    let Some(at) = deadline(facts, &candidate) else { return false };
+    if at > facts.now {
+        decision.at(Some(at));
+        return false;
+    }
+    if !upgrades || !facts.upgrade().auto_rollback || facts.good().is_none() {
+        return false;
+    }
+    let next = &mut decision.next;
+    next.candidate = None;
+    next.failed_spec_hash = Some(candidate.spec_hash.clone());
+    next.failed_retry = asked_again(facts);
+    next.retry = None;
+    decision.first = true;
+    let message = format!("pod {} came no further for too long; the last good spec stays", candidate.incarnation);
+    decision.notices.push(Notice::warning("RolledBack", message, candidate.incarnation));
+    true
+}
+
+/// Where there is no room for a second pod, the old one gives way, if the new one fits in its place.
+pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
+    let (Some(active), Some(candidate)) = (&decision.next.active, &decision.next.candidate) else { return false };
+    if facts.upgrade().strategy != Strategy::Auto {
+        return false;
+    }
+    let owned = facts.pod(candidate.incarnation);
+    let refused = owned.is_none() && facts.trouble().is_some_and(|trouble| trouble.reason == "QuotaExceeded");
+    let since = owned.and_then(|owned| owned.pod.unschedulable_since());
+    let at = since.map(|since| since.plus(seconds(facts.upgrade().surge_wait_seconds)));
+    if let Some(at) = at.filter(|at| *at > facts.now) {
+        decision.at(Some(at));
+        return false;
+    }
+    if !refused && at.is_none() {
+        return false;
+    }
+    let Some(rendered) = facts.rendered(&candidate.spec_hash) else { return false };
+    let old = facts.pod(active.incarnation);
+    let node = old.and_then(|owned| owned.pod.node.as_ref()).and_then(|name| facts.obs.world.nodes.as_ref()?.get(name));
+    if !node.is_some_and(|host| rendered.merged.check(&host.node.machine).fits()) {
+        return false;
+    }
+    let message =
+        format!("there is no room beside pod {}; pod {} takes its place", active.incarnation, candidate.incarnation);
+    decision.notices.push(Notice::warning("SurgeImpossible", message, candidate.incarnation));
+    decision.next.active = None;
+    decision.first = true;
+    true
+}

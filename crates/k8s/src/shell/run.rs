@@ -1,0 +1,228 @@
+//! Running a controller: watches feed it, a queue orders its passes, a clock wakes it. Owns that loop in one task: passes over
+//! different objects run side by side, nothing is spawned.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt as _};
+use futures::{FutureExt as _, select_biased};
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::watch::News;
+use super::{Key, Queue};
+use crate::value::text;
+
+/// How the loop works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// The namespaces that are watched, each by watches of its own; all of them at once where none is given.
+    pub namespaces: Vec<String>,
+    /// Passes that may be under way at once.
+    pub passes: usize,
+    /// How often all that exists is listed again, to find what watches may have missed.
+    pub resync: Duration,
+}
+
+impl Default for RunOptions {
+    /// All namespaces, 10 passes at once, every 10 minutes.
+    fn default() -> Self {
+        Self { namespaces: Vec::new(), passes: 10, resync: Duration::from_secs(600) }
+    }
+}
+
+impl RunOptions {
+    /// Where a kind of objects in namespaces is watched.
+    pub(crate) fn places(&self) -> Vec<Option<&str>> {
+        let named = self.namespaces.iter().map(|namespace| Some(namespace.as_str()));
+        if self.namespaces.is_empty() { vec![None] } else { named.collect() }
+    }
+}
+
+/// One watch: of which of the things that are watched, and in which of its places.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub(crate) of: usize,
+    pub(crate) place: usize,
+}
+
+/// All watches.
+pub(crate) type Watches = SelectAll<BoxStream<'static, (Source, News)>>;
+
+/// Something that is watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    /// As in paths.
+    pub(crate) resource: &'static str,
+    /// In how many places.
+    pub(crate) places: usize,
+    /// Whether work can be done without the right to see it, or where it is not served.
+    pub(crate) optional: bool,
+}
+
+/// What the loop tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told<'a> {
+    /// It is alive; so many keys nobody works on yet.
+    Beat(usize),
+    /// All that exists was listed once.
+    Synced,
+    /// A watch has ended and is begun again.
+    Restarted(&'static str),
+    /// A watch has listed what exists.
+    Listed(&'static str),
+    /// A watch has failed.
+    Broken(&'static str, Option<u16>, &'a str),
+    /// A pass is over and took so long.
+    Passed(Duration),
+}
+
+/// What is run: a controller.
+pub(crate) trait Passes: Sync {
+    /// The time.
+    fn now(&self) -> Time;
+    /// Time since any fixed moment, by a steady clock.
+    fn steady(&self) -> Duration;
+    /// What the loop tells.
+    fn told(&self, told: Told<'_>);
+    /// An object was seen; gives who is to be looked at.
+    fn seen(&self, of: usize, object: &Value) -> Vec<Key>;
+    /// An object is gone; gives who is to be looked at.
+    fn gone(&self, of: usize, object: &Value) -> Vec<Key>;
+    /// These are all that exist; gives who is to be looked at.
+    fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key>;
+    /// Everything was seen once; gives who is to be looked at.
+    fn begin(&self) -> Vec<Key>;
+    /// One pass; gives when the next is due and who else is to be looked at.
+    fn pass(&self, key: &Key) -> impl Future<Output = (Option<Time>, Vec<Key>)> + Send;
+}
+
+/// How long the loop sleeps when nothing is due: whoever watches over it hears of it as often.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Watches and passes until `stop` is ready; passes under way are finished first.
+pub(crate) async fn run(
+    controller: &impl Passes,
+    (watched, watches): (Vec<Watched>, impl Fn() -> Watches + Send),
+    options: &RunOptions,
+    stop: impl Future<Output = ()> + Send,
+) {
+    let mut news = watches();
+    let mut stop = pin!(stop.fuse());
+    let mut resync = pin!(tokio::time::sleep(options.resync).fuse());
+    let mut work = Work::new(&options.namespaces, watched);
+    let mut passes = FuturesUnordered::new();
+    loop {
+        if work.primed {
+            while passes.len() < options.passes.max(1)
+                && let Some(key) = work.queue.take(controller.now())
+            {
+                passes.push(async move {
+                    let began = controller.steady();
+                    let next = controller.pass(&key).await;
+                    controller.told(Told::Passed(controller.steady().saturating_sub(began)));
+                    (key, next)
+                });
+            }
+        }
+        controller.told(Told::Beat(work.queue.depth()));
+        let wait = work.queue.next_due().map_or(IDLE, |at| at.since(controller.now()).max(Duration::from_millis(1)));
+        let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
+        select_biased! {
+            () = stop => break,
+            (key, next) = passes.select_next_some() => work.passed(&key, next),
+            told = news.next().fuse() => match told {
+                Some((source, told)) => work.told(controller, source, told),
+                None => break,
+            },
+            () = resync => {
+                news = watches();
+                resync.set(tokio::time::sleep(options.resync).fuse());
+            }
+            () = timer => {}
+        }
+    }
+    while passes.next().await.is_some() {}
+}
+
+/// What the loop knows.
+struct Work {
+    queue: Queue<Key>,
+    namespaces: Vec<String>,
+    watched: Vec<(Watched, Vec<Listing>)>,
+    primed: bool,
+}
+
+/// How far a watch is with listing what exists.
+#[derive(Clone, Default)]
+struct Listing {
+    /// What is listed so far; nothing is kept of what is seen after a list.
+    listed: BTreeSet<String>,
+    under_way: bool,
+    complete: bool,
+}
+
+impl Work {
+    fn new(namespaces: &[String], watched: Vec<Watched>) -> Self {
+        let listings = |watched: Watched| {
+            let places = watched.places;
+            (watched, vec![Listing::default(); places])
+        };
+        let watched = watched.into_iter().map(listings).collect();
+        Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
+    }
+
+    fn passed(&mut self, key: &Key, (again_at, wake): (Option<Time>, Vec<Key>)) {
+        self.queue.done(key);
+        if let Some(at) = again_at {
+            self.queue.add_at(key.clone(), at);
+        }
+        wake.into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    fn told(&mut self, controller: &impl Passes, Source { of, place }: Source, news: News) {
+        let Some((watched, listings)) = self.watched.get_mut(of) else { return };
+        let (resource, optional) = (watched.resource, watched.optional);
+        let Some(listing) = listings.get_mut(place) else { return };
+        let keys = match news {
+            News::Begin => {
+                if listing.complete {
+                    controller.told(Told::Restarted(resource));
+                }
+                listing.listed.clear();
+                listing.under_way = true;
+                Vec::new()
+            }
+            News::Seen(object) => {
+                if listing.under_way {
+                    listing.listed.insert(text(&object, "/metadata/uid"));
+                }
+                controller.seen(of, &object)
+            }
+            News::Gone(object) => controller.gone(of, &object),
+            News::Complete => {
+                (listing.under_way, listing.complete) = (false, true);
+                controller.told(Told::Listed(resource));
+                let listed = std::mem::take(&mut listing.listed);
+                controller.only(of, &listed, self.namespaces.get(place).map(String::as_str))
+            }
+            News::Broken(Some(401 | 403 | 404), _) if optional => {
+                // Nobody waits for what may not be seen, or is not there.
+                listing.complete = true;
+                Vec::new()
+            }
+            News::Broken(code, message) => {
+                controller.told(Told::Broken(resource, code, &message));
+                Vec::new()
+            }
+        };
+        keys.into_iter().for_each(|key| self.queue.add(key));
+        if !self.primed && self.watched.iter().flat_map(|(_, listings)| listings).all(|listing| listing.complete) {
+            self.primed = true;
+            controller.told(Told::Synced);
+            controller.begin().into_iter().for_each(|key| self.queue.add(key));
+        }
+    }
+}

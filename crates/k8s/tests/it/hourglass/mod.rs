@@ -1,0 +1,6 @@
+//! Performers and executors on the API server double: schemas and rules, examples, the controllers over real requests.
+
+mod bed;
+mod examples;
+mod life;
+mod rules;
