@@ -1,6 +1,6 @@
 //! Tests against real engines and real files: one binary for the whole crate.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)] // A test may end so.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)] // A test may end so.
 
 #[cfg(feature = "docker")]
 mod docker;

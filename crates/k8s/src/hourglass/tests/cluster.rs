@@ -131,7 +131,7 @@ impl<R: Reconciler> Bed<R> {
             return true;
         }
         let old = pods.iter().find(|pod| !is_new(pod) && ready_new + pods.len() - new > wanted);
-        let surplus = pods.iter().filter(is_new).next_back().filter(|_| new > wanted);
+        let surplus = pods.iter().rfind(is_new).filter(|_| new > wanted);
         match old.or(surplus) {
             Some(pod) => {
                 self.server.remove(Kind::Pod, name(pod));

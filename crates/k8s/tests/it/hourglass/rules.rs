@@ -16,16 +16,18 @@ fn server() -> ApiServer {
 
 fn performer_with(members: Value) -> Value {
     let mut spec = json!({"avsAddress": ADDRESS, "image": "i"});
-    members.as_object().unwrap().iter().for_each(|(name, value)| spec[name] = value.clone());
+    for (name, value) in members.as_object().expect("members") {
+        spec[name] = value.clone();
+    }
     json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "Performer", "metadata": {"name": "p"}, "spec": spec})
 }
 
 fn executor_with(members: Value) -> Value {
     let chain = json!({"name": "c", "rpc": "https://c.example", "chainId": 1, "taskMailboxAddress": ADDRESS});
     let mut config = json!({"aggregatorEndpoint": "a:1", "operatorKeysSecretRef": {"name": "s"}, "chains": [chain]});
-    for (name, value) in members.as_object().unwrap() {
+    for (name, value) in members.as_object().expect("members") {
         if value.is_null() {
-            config.as_object_mut().unwrap().remove(name);
+            config.as_object_mut().expect("it is one").remove(name);
         } else {
             config[name] = value.clone();
         }
