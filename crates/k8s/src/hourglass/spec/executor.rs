@@ -8,7 +8,7 @@ use orlop_core::time::{Time, rfc3339};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::common::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
+use super::member::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
 #[cfg(feature = "client")]
 use crate::crd::hourglass as schema;
 

@@ -1,16 +1,16 @@
 //! Specs and statuses as the API has them (Hourglass contract, chapter 2). Owns fields, defaults and bounds; the definitions
 //! of the kinds are made from these types, and what is read here is what the schema declares.
 
-mod common;
 mod executor;
+mod member;
 mod performer;
 #[cfg(test)]
 mod tests;
 
-pub use common::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
 pub use executor::{
     Chain, DefaultScheduling, ExecutorConfig, ExecutorSpec, ExecutorStatus, KubernetesMode, PerformerMode,
 };
+pub use member::{Condition, LocalName, PullPolicy, Retry, SecurityProfile};
 pub use performer::{
     Candidate, EnvironmentSource, EnvironmentVariable, Incarnation, KeySelector, PerformerConfig, PerformerSpec,
     PerformerStatus, Probe, Scheduling, Strategy, Upgrade,
