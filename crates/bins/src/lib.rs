@@ -28,6 +28,8 @@ pub mod conformance;
 #[cfg(feature = "local")]
 pub mod host;
 #[cfg(any(feature = "fleet", feature = "kube"))]
+mod listen;
+#[cfg(any(feature = "fleet", feature = "kube"))]
 pub mod telemetry;
 pub mod view;
 #[cfg(feature = "fleet")]

@@ -82,7 +82,14 @@ fn assigned(number: u64) -> Vec<Record> {
     let unit =
         Unit { attempt: 1, epoch: Epoch(1), worker: Some("w1".parse().unwrap()), ..Unit::new(JobState::Assigned) };
     vec![
-        Record::AttemptNew(Box::new(NewAttempt { id, worker, incarnation: 1, mode: StartMode::Now, assigned_at })),
+        Record::AttemptNew(Box::new(NewAttempt {
+            id,
+            worker,
+            incarnation: 1,
+            mode: StartMode::Now,
+            assigned_at,
+            gpu: None,
+        })),
         Record::Job(Box::new(JobChange { id: id.job, revision: 1, unit })),
     ]
 }
@@ -101,12 +108,11 @@ fn ended(number: u64) -> Vec<Record> {
     };
     vec![
         Record::Attempt(Box::new(AttemptChange {
-            id,
-            state,
             accepted_at: now,
             started_at: now,
             finished_at: now,
             end,
+            ..AttemptChange::new(id, state)
         })),
         Record::Job(Box::new(JobChange { id: id.job, revision: 2, unit })),
     ]

@@ -21,6 +21,7 @@ pub mod llm;
 #[cfg(feature = "fleet")]
 pub mod logs;
 pub mod openstack;
+mod private_url;
 pub mod provision;
 pub mod repository;
 #[cfg(feature = "local")]

@@ -24,7 +24,7 @@ const PATTERNS: [(&str, &str); 9] = [
     ),
     (
         "token",
-        r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{12,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[a-z]-[A-Za-z0-9-]{8,}|hf_[A-Za-z0-9]{16,}|AIza[A-Za-z0-9_-]{30,})",
+        r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{12,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[a-z]-[A-Za-z0-9-]{8,}|hf_[A-Za-z0-9]{16,}|AIza[A-Za-z0-9_-]{30,}|orlopj\.[a-z0-9]{1,32}\.[0-9a-f]{64}\.[0-9a-f]{64})",
     ),
     ("jwt", r"\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?"),
     ("user-info", r#"(?i)(?P<keep>\b[a-z][a-z0-9+.-]{0,20}://)[^\s/@'"<>]+@"#),
@@ -118,6 +118,7 @@ mod tests {
             plant("token", "", format!("github_pat_{letters}_{letters}"), "!"),
             plant("token", "use ", format!("glpat-{}", "xYz12345AbCdE67890fg"), "."),
             plant("token", "(", format!("sk-proj-{letters}"), ")"),
+            plant("token", "join with ", format!("orlopj.a1.{0}.{0}", "4f".repeat(32)), "."),
             plant("token", "", format!("xoxb-{}", "123456789012-abcdefGHIJK"), ""),
             plant("jwt", "bearer ", format!("eyJ{}.eyJ{}.{letters}", "hbGciOiJIUzI1NiJ9", "zdWIiOiIxMjM0In0"), ""),
             plant("user-info", "--index-url https://", format!("ci:{letters}"), "@pypi.example/simple"),

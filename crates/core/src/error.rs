@@ -48,6 +48,28 @@ impl fmt::Display for Class {
     }
 }
 
+/// The message of an error and those of all its causes, joined by `: `. One that its effect repeats is told once.
+///
+/// ```
+/// use orlop_core::error::chain;
+/// let error = std::io::Error::other("no room");
+/// assert_eq!(chain(&error), "no room");
+/// ```
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// The error of every port: a class that decides what happens next, and a message for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -96,14 +118,7 @@ impl PortError {
     /// The message and those of all causes, joined by `: `.
     #[must_use]
     pub fn chain(&self) -> String {
-        let mut text = self.message.clone();
-        let mut source = std::error::Error::source(self);
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        text
+        chain(self)
     }
 }
 

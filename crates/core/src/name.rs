@@ -92,6 +92,20 @@ pub fn instance(step: &str, index: u32) -> String {
     format!("{step}-i{index}")
 }
 
+/// The name of a flow without the number of its repetition: names of repetitions are that stem with `-r2`, `-r3`, ….
+///
+/// ```
+/// use orlop_core::name::repeated;
+/// assert_eq!((repeated("etl-r12"), repeated("etl"), repeated("my-route-r")), ("etl", "etl", "my-route-r"));
+/// ```
+#[must_use]
+pub fn repeated(name: &str) -> &str {
+    match name.rsplit_once("-r") {
+        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
+        _ => name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

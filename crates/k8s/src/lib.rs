@@ -19,6 +19,7 @@ pub mod hourglass;
 pub mod object;
 pub mod observe;
 pub mod performer;
+mod records;
 pub mod render;
 pub mod shell;
 pub mod status;

@@ -45,6 +45,8 @@ pub enum Fault {
     NoAdoption,
     /// A gang starts with the members that fit.
     PartialGang,
+    /// A gang is adopted with the members that come back.
+    PartialAdoption,
     /// Arrays run without a window.
     NoWindow,
     /// Failures of elements are not counted.
@@ -89,7 +91,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::NoFence,
         Self::AnybodysAttempt,
         Self::ForgetAnswers,
@@ -110,6 +112,7 @@ impl Fault {
         Self::NoInfraLimit,
         Self::NoAdoption,
         Self::PartialGang,
+        Self::PartialAdoption,
         Self::NoWindow,
         Self::NoMaxFailures,
         Self::NoExpiry,

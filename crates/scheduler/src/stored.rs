@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use orlop_core::hardware::gpu::{ModelKey, Vendor};
+pub use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
@@ -182,6 +182,9 @@ pub struct GangRow {
     pub answered: Vec<bool>,
     /// How the first member that failed ended: so will the gang.
     pub ending: Option<GangEnd>,
+    /// Whether a member has ended for sure and without success, or members were given up on two workers: then nothing of
+    /// this attempt is adopted late.
+    pub broken: bool,
 }
 
 /// The end that a gang is coming to.
@@ -220,15 +223,4 @@ pub struct AttemptRow {
     ///
     /// [`Effect::Inherited`]: crate::effect::Effect::Inherited
     pub waiting: bool,
-}
-
-/// A kind of GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuShape {
-    /// Who makes it.
-    pub vendor: Vendor,
-    /// Its model.
-    pub model: ModelKey,
-    /// Memory of one device in bytes.
-    pub memory_bytes: u64,
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panic")]
 
+mod discovery;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

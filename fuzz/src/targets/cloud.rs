@@ -1,7 +1,7 @@
 //! What a cloud answers, what people write down to sign in, and what a deployment writes down of itself.
 
 use orlop_cloud::openstack::classify::{Answer, Call, Meaning, Service, classify, fault, message};
-use orlop_cloud::openstack::credentials::{read_assignments, read_clouds, read_secure};
+use orlop_cloud::openstack::credentials::{cloud_names, read_assignments, read_clouds, read_secure};
 use orlop_cloud::openstack::read;
 use orlop_cloud::provision::journal::{encode, replay};
 use orlop_cloud::provision::saga::replayed;
@@ -51,9 +51,11 @@ pub fn cloud_settings(bytes: &[u8]) {
         assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{name}");
     }
     assert!(found.ignored.iter().all(|line| *line <= all.lines().count()));
+    // The name of a cloud is told to people, and is what they made it.
+    let named = cloud_names("f", all).is_ok_and(|names| names.iter().any(|name| name.contains("hunter22")));
     for answer in [read_clouds("f", all, "a"), read_secure("f", all, "a")] {
         if let Err(error) = answer {
-            assert!(!error.to_string().contains("hunter22"), "no message quotes a file: {error}");
+            assert!(named || !error.to_string().contains("hunter22"), "no message quotes a file: {error}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! One target a file. A target takes any bytes, and checks more than that nothing panics.
 
+mod admission;
 mod advice;
 mod catalog;
 mod cloud;
 mod depends;
 mod engine_events;
 mod hardware;
+mod hourglass;
 mod job_spec;
 mod journal;
 mod jsonpath;
@@ -17,12 +19,14 @@ mod repository;
 mod scheduler_events;
 mod when;
 
+pub use admission::admission;
 pub use advice::model_answers;
 pub use catalog::site_answers;
 pub use cloud::{cloud_answers, cloud_settings, deployment_journal};
 pub use depends::depends;
 pub use engine_events::engine_events;
 pub use hardware::{gpu_type, hardware_merge, hardware_tables, tee_type};
+pub use hourglass::hourglass_objects;
 pub use job_spec::job_spec;
 pub use journal::journal;
 pub use jsonpath::jsonpath;
@@ -39,6 +43,7 @@ pub type Target = fn(&[u8]);
 
 /// All targets by the name of their corpus.
 pub const ALL: &[(&str, Target)] = &[
+    ("admission", admission),
     ("cloud_answers", cloud_answers),
     ("cloud_settings", cloud_settings),
     ("depends", depends),
@@ -47,6 +52,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("gpu_type", gpu_type),
     ("hardware_merge", hardware_merge),
     ("hardware_tables", hardware_tables),
+    ("hourglass_objects", hourglass_objects),
     ("job_spec", job_spec),
     ("jobflow_yaml", jobflow_yaml),
     ("journal", journal),

@@ -18,6 +18,7 @@ pub fn scheduler_events(bytes: &[u8]) {
         operators: first & 16 != 0,
         prefill: first & 24 == 8,
         restarts: first & 20 == 4,
+        gangs: first & 18 == 2,
     };
     let made = World::new(shape, Choices::from_bytes(rest));
     assert!(made.is_ok(), "the world's configuration is right");

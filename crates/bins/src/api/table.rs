@@ -44,6 +44,7 @@ const TENANT: &[Param] = &[param("tenant", "Of this tenant; else the caller's on
 const SECRET: usize = 6 * (64 << 10) + 1024;
 const OF_TENANT: Param = param("tenant", "Only of this tenant");
 const PAGES: &[Param] = &[LIMIT, CURSOR];
+const OF_LABEL: Param = param("label", "Only with this label, KEY=VALUE (repeatable)");
 const STATES: &[Param] = &[STATE, LIMIT, CURSOR];
 
 macro_rules! by {
@@ -64,7 +65,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(&[
             STATE,
             OF_TENANT,
-            param("label", "Only with this label, KEY=VALUE (repeatable)"),
+            OF_LABEL,
             param("since", "Only those submitted at this time or later, RFC 3339"),
             param("flow", "Only of this flow"),
             param("order", "newest or oldest first"),
@@ -174,7 +175,7 @@ pub(super) const ROUTES: &[Route] = &[
             OF_TENANT,
             param("name", "Only of this name"),
             param("pipeline", "Only of the pipeline with this id"),
-            param("label", "Only with this label, KEY=VALUE (repeatable)"),
+            OF_LABEL,
             param("since", "Only those submitted at this time or later, RFC 3339"),
             LIMIT,
             CURSOR,
@@ -230,7 +231,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Get, "/workers", VIEWER, by!(workers::list))
         .named("workers.list", "Lists workers")
-        .query(STATES)
+        .query(&[STATE, OF_LABEL, LIMIT, CURSOR])
         .gives(200, shape::<WorkerList>),
     Route::new(Method::Get, "/workers/{id}", VIEWER, by!(workers::get))
         .named("workers.get", "Shows a worker")

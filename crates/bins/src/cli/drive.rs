@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
-use orlop_core::spec::status::FlowStatus;
+use orlop_core::spec::status::{FlowStatus, StepStatus};
 
 use super::failure::{Exit, Failure};
 use super::logs;
@@ -152,6 +152,13 @@ pub(super) fn exit_of(status: &FlowStatus) -> Exit {
         Some("Stopped" | "Terminated" | "Replaced") => Exit::Stopped,
         _ => Exit::Failed,
     }
+}
+
+/// Whether something of a paused flow goes on that no person has to decide about.
+#[must_use]
+pub(super) fn goes_on(status: &FlowStatus) -> bool {
+    let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();
+    status.steps.iter().any(|step| step.phase == StepPhase::Running || waits(step) || step.next_retry_time.is_some())
 }
 
 /// Whether a person sees what is written to standard error.

@@ -193,7 +193,7 @@ async fn dispatch(command: Command) -> Result<u8, Failure> {
             output::raw(&text).map(|_| Exit::Done)
         }
         Command::Flow(flow) => of_flow(flow).await,
-        Command::Hardware(verb) => hardware::run(verb),
+        Command::Hardware(verb) => hardware::run(verb).await,
     };
     exit.map(|exit| exit as u8)
 }

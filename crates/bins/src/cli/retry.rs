@@ -7,6 +7,7 @@ use clap::Args;
 use orlop_cloud::artifact::{CasStore, Limits};
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
+use orlop_core::name::repeated;
 use orlop_core::spec::flow::RetryOf;
 use orlop_core::spec::status::ArtifactLocation;
 use orlop_dag::repeat::{Parent, imports};
@@ -101,10 +102,7 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
 
 /// The old name with the first free number behind it.
 fn free_name(place: &Place, name: &str) -> Result<String, Failure> {
-    let stem = match name.rsplit_once("-r") {
-        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
-        _ => name,
-    };
+    let stem = repeated(name);
     for number in 2..10_000 {
         let name = format!("{stem}-r{number}");
         if place.run_dir.is_some() || !place.run(&name)?.exists() {

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use orlop_core::error::chain;
 use serde::Serialize;
 
 /// No way to the API server.
@@ -13,17 +14,8 @@ use serde::Serialize;
 )]
 pub struct ConnectError(String);
 
-fn wrong(error: impl std::error::Error) -> ConnectError {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    ConnectError(text)
+fn wrong(error: impl std::error::Error + 'static) -> ConnectError {
+    ConnectError(chain(&error))
 }
 
 /// What is said about the way to an API server.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, JobId};
 use orlop_core::time::Time;
 use orlop_scheduler::effect::CancelReason;
@@ -123,6 +124,8 @@ pub struct AssignJob {
     pub correlation_id: String,
     /// Devices by number that would suit; empty = any.
     pub device_hint: Vec<u32>,
+    /// The kind of GPU that the server has charged; none: any that the specification allows.
+    pub gpu: Option<Box<GpuShape>>,
 }
 
 impl AssignJob {
@@ -141,6 +144,7 @@ impl AssignJob {
             traceparent,
             correlation_id,
             device_hint,
+            gpu: None,
         }
     }
 }
@@ -157,6 +161,7 @@ impl From<AssignJob> for v1::AssignJob {
             traceparent: assign.traceparent,
             correlation_id: assign.correlation_id,
             device_hint: assign.device_hint,
+            gpu: assign.gpu.map(|gpu| (*gpu).into()),
         }
     }
 }
@@ -177,6 +182,7 @@ impl TryFrom<v1::AssignJob> for AssignJob {
             traceparent: text("assign.traceparent", wire.traceparent, NAME_MAX)?,
             correlation_id: text("assign.correlation_id", wire.correlation_id, NAME_MAX)?,
             device_hint: wire.device_hint,
+            gpu: wire.gpu.map(TryInto::try_into).transpose()?.map(Box::new),
         })
     }
 }

@@ -259,6 +259,12 @@ impl WorkerFrame {
         let reports = self.results.len() + self.started.len() + self.accepted.len() + self.rejected.len();
         reports + self.revoked.len() + self.logs.len() + self.need_specs.len()
     }
+
+    /// Bytes of output in it, which need credit.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.logs.iter().map(|chunk| chunk.data.len() as u64).sum()
+    }
 }
 
 impl From<WorkerFrame> for v1::WorkerFrame {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
@@ -148,6 +149,11 @@ fn server_frame() -> ServerFrame {
             traceparent: "00-a".into(),
             correlation_id: "c".into(),
             device_hint: vec![0, 3],
+            gpu: Some(Box::new(GpuShape {
+                vendor: Vendor::Nvidia,
+                model: "a100".parse().unwrap(),
+                memory_bytes: 80 << 30,
+            })),
             ..AssignJob::new(attempt(4), 5, Mode::Inherit)
         }],
         cancel: vec![CancelJob { attempt: attempt(5), reason: CancelWhy::Gang, grace_ms: 7 }],

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use orlop_core::hardware::gpu::{ModelKey, Vendor};
+use orlop_core::hardware::gpu::{GpuShape, ModelKey, Vendor};
 use orlop_core::id::{Epoch, Incarnation, SessionId, TenantName, WorkerId, label_key, label_value};
 use orlop_scheduler::event::{Capabilities, GpuDevices};
 use orlop_scheduler::job::Runtime;
@@ -157,13 +157,28 @@ impl TryFrom<v1::GpuDevices> for GpuDevices {
     type Error = WireError;
 
     fn try_from(wire: v1::GpuDevices) -> Result<Self, WireError> {
+        let v1::GpuDevices { vendor, model, memory_bytes, count } = wire;
+        let GpuShape { vendor, model, memory_bytes } = v1::GpuShape { vendor, model, memory_bytes }.try_into()?;
+        Ok(Self { vendor, model, memory_bytes, count })
+    }
+}
+
+impl From<GpuShape> for v1::GpuShape {
+    fn from(gpu: GpuShape) -> Self {
+        Self { vendor: gpu.vendor.to_string(), model: gpu.model.into(), memory_bytes: gpu.memory_bytes }
+    }
+}
+
+impl TryFrom<v1::GpuShape> for GpuShape {
+    type Error = WireError;
+
+    fn try_from(wire: v1::GpuShape) -> Result<Self, WireError> {
         let vendor: Result<Vendor, _> = wire.vendor.parse();
         let model = ModelKey::new(wire.model);
         Ok(Self {
             vendor: vendor.map_err(|error| WireError::of("gpus.vendor")(&error))?,
             model: model.map_err(|error| WireError::of("gpus.model")(&error))?,
             memory_bytes: wire.memory_bytes,
-            count: wire.count,
         })
     }
 }

@@ -129,9 +129,25 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
             for key in ["summary", "description"] {
                 assert!(rule["annotations"][key].as_str().is_some_and(|text| text.len() > 10), "{name}: {key}");
             }
+            if let Some(runbook) = rule["annotations"]["runbook"].as_str() {
+                let (file, section) = runbook.split_once('#').unwrap();
+                let book = std::fs::read_to_string(deploy().join("..").join(file)).unwrap();
+                assert!(book.contains(&format!("\n## {name}\n")) && section == name.to_lowercase(), "{runbook}");
+            }
         }
     }
-    assert!(alerts.len() >= 8, "{alerts:?}");
+    for name in [
+        "OrlopNoLeader",
+        "OrlopReconcileErrors",
+        "OrlopWriteLoop",
+        "OrlopPerformerFailed",
+        "OrlopUpgradeRolledBack",
+        "OrlopHardwareUnavailable",
+        "OrlopExecutorUnready",
+        "OrlopFinalizerStuck",
+    ] {
+        assert!(alerts.contains(name), "{name} is missing");
+    }
 }
 
 /// A program of the workspace, as it was built for this test.

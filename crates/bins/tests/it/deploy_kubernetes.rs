@@ -11,19 +11,19 @@ fn deploy(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(part)
 }
 
-fn text(part: &str) -> String {
+pub(crate) fn text(part: &str) -> String {
     let path = deploy(part);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The documents of a YAML file.
-fn documents(text: &str) -> Vec<Value> {
+pub(crate) fn documents(text: &str) -> Vec<Value> {
     let parts =
         text.split("\n---\n").filter(|part| part.lines().any(|line| !line.starts_with('#') && !line.is_empty()));
     parts.map(|part| serde_saphyr::from_str(part).unwrap()).collect()
 }
 
-fn base(file: &str) -> Vec<Value> {
+pub(crate) fn base(file: &str) -> Vec<Value> {
     documents(&text(&format!("kustomize/base/{file}")))
 }
 
@@ -34,8 +34,16 @@ fn templates() -> Vec<(String, String)> {
     names.into_iter().map(|name| (name.clone(), text(&format!("helm/orlop-operator/templates/{name}")))).collect()
 }
 
-/// Section 5.3, row "RBAC, complete".
-fn contract() -> Value {
+/// Rules as they come from a template of the chart, in a release that is called as the operator.
+pub(crate) fn rules(name: &str) -> Vec<Value> {
+    let names = text("helm/orlop-operator/templates/_names.tpl").replace("{{ .Release.Name }}", "orlop-operator");
+    let opening = format!("define \"orlop.rules.{name}\" -}}}}\n");
+    let rules = names.split(&opening).nth(1).unwrap().split("{{-").next().unwrap();
+    serde_saphyr::from_str(rules).unwrap()
+}
+
+/// Flow contract, section 5.3, row "RBAC, complete".
+fn of_flows() -> Value {
     json!([
         {"apiGroups": ["workflow.kube-zen.io"], "resources": ["jobflows"], "verbs": ["get", "list", "watch", "delete"]},
         {"apiGroups": ["workflow.kube-zen.io"], "resources": ["jobflows/status"], "verbs": ["get", "patch"]},
@@ -48,12 +56,39 @@ fn contract() -> Value {
     ])
 }
 
+/// Operator contract, chapter 6: what each resource may be asked for at most, by group and name.
+const MOST: [(&str, &str); 22] = [
+    ("hourglass.eigenlayer.io/performers", "get list watch patch"),
+    ("hourglass.eigenlayer.io/hourglassexecutors", "get list watch patch"),
+    ("hourglass.eigenlayer.io/performers/status", "patch"),
+    ("hourglass.eigenlayer.io/hourglassexecutors/status", "patch"),
+    ("hourglass.eigenlayer.io/performers/finalizers", "update"),
+    ("hourglass.eigenlayer.io/hourglassexecutors/finalizers", "update"),
+    ("/pods", "get list watch create patch delete"),
+    ("/services", "get list watch create patch delete"),
+    ("apps/deployments", "get list watch create patch delete"),
+    ("policy/poddisruptionbudgets", "get list watch create patch delete"),
+    ("/configmaps", "get create patch delete"),
+    ("/secrets", "get create patch delete"),
+    ("apps/controllerrevisions", "get list create delete"),
+    ("resource.k8s.io/resourceclaimtemplates", "get list create delete"),
+    ("/serviceaccounts", "get create"),
+    ("/events", "create patch"),
+    ("events.k8s.io/events", "create patch"),
+    ("coordination.k8s.io/leases", "get create update"),
+    ("/nodes", "get list watch"),
+    ("node.k8s.io/runtimeclasses", "get list watch"),
+    ("resource.k8s.io/deviceclasses", "get list watch"),
+    ("resource.k8s.io/resourceslices", "get list watch"),
+];
+
 #[test]
 fn s5_3_rights_are_those_of_the_contract_in_chart_and_base() {
-    assert_eq!(base("cluster-role.yaml")[0]["rules"], contract());
-    let names = text("helm/orlop-operator/templates/_names.tpl");
-    let rules = names.split("define \"orlop.rules\" -}}\n").nth(1).unwrap().split("{{-").next().unwrap();
-    assert_eq!(serde_saphyr::from_str::<Value>(rules).unwrap(), contract());
+    assert_eq!(json!(rules("jobflow")), of_flows());
+    let all: Vec<Value> = ["jobflow", "performer", "executor"].into_iter().flat_map(rules).collect();
+    assert_eq!(base("cluster-role.yaml")[0]["rules"], json!(all), "what the chart renders by default");
+    assert_eq!(documents(&text("kustomize/namespaced/role.yaml"))[0]["rules"], json!(all), "the same as a Role");
+    assert_eq!(base("cluster-role.yaml")[2]["rules"], json!(rules("hardware")));
     let leases =
         json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]);
     assert_eq!(base("role.yaml")[0]["rules"], leases);
@@ -61,8 +96,40 @@ fn s5_3_rights_are_those_of_the_contract_in_chart_and_base() {
     assert!(rights.contains("resources: [leases]\n    verbs: [get, create, update]"), "{rights}");
 }
 
+#[test]
+fn s6_no_controller_of_performers_or_executors_may_more_than_the_contract_says() {
+    let words = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    for rule in ["performer", "executor", "hardware"].into_iter().flat_map(rules) {
+        for resource in words(&rule["resources"]) {
+            let name = format!("{}/{resource}", rule["apiGroups"][0].as_str().unwrap());
+            let most = MOST.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}"));
+            let most: Vec<&str> = most.1.split(' ').collect();
+            assert!(words(&rule["verbs"]).iter().all(|verb| most.contains(&verb.as_str())), "{rule}");
+        }
+    }
+    let secrets = |name| rules(name).iter().any(|rule| rule["resources"].to_string().contains("secrets"));
+    assert!(secrets("executor") && !secrets("performer") && !secrets("jobflow"), "who needs no Secret reads none");
+}
+
+#[test]
+fn s7_the_chart_carries_what_stands_beside_it() {
+    let same = |one: &str, other: &str| {
+        assert_eq!(text(one), text(other), "copy deploy/{one} to deploy/{other}");
+    };
+    for entry in std::fs::read_dir(deploy("crds")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name != "kustomization.yaml" {
+            same(&format!("crds/{name}"), &format!("helm/orlop-operator/crds/{name}"));
+        }
+    }
+    same("grafana/orlop-operator.json", "helm/orlop-operator/files/orlop-operator.json");
+    same("prometheus/orlop-operator.rules.yaml", "helm/orlop-operator/files/orlop-operator.rules.yaml");
+}
+
 /// What the program answers to these arguments and `--print-config`.
-fn printed(arguments: &[String]) -> Value {
+pub(crate) fn printed(arguments: &[String]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-operator"));
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
         command.env_remove(variable);
@@ -107,6 +174,52 @@ fn h7_the_program_takes_the_arguments_that_ship() {
     assert_eq!((&config["max_live_jobs"], &config["namespaces"]), (&json!(2000), &json!(["a", "b"])));
 }
 
+/// The hook before a deletion: with rights of its own and no others, beside pods that it does not wait for itself, with
+/// arguments of the program.
+#[test]
+fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
+    let hook = text("helm/orlop-operator/templates/release.yaml");
+    let documents: Vec<&str> = hook.split("\n---\n").collect();
+    let hooked = documents.iter().filter(|text| text.contains("annotations: {{- include \"orlop.hook\" ")).count();
+    assert_eq!((hooked, documents.len()), (8, 8), "nothing of it is left, or there before");
+    let names = text("helm/orlop-operator/templates/_names.tpl");
+    assert!(names.contains("helm.sh/hook: pre-delete\n") && names.contains("before-hook-creation,hook-succeeded\n"));
+    let kinds =
+        |name| rules(name).iter().map(|rule| (rule["resources"].clone(), rule["verbs"].clone())).collect::<Vec<_>>();
+    assert_eq!(kinds("release.performer"), [(json!(["performers"]), json!(["list", "patch"]))]);
+    assert_eq!(kinds("release.executor"), [(json!(["hourglassexecutors"]), json!(["list", "patch"]))]);
+    let operator = [(json!(["deployments"]), json!(["patch"])), (json!(["pods"]), json!(["list"]))];
+    assert_eq!(kinds("release.operator"), operator);
+    assert_eq!(rules("release.operator")[0]["resourceNames"], json!(["orlop-operator"]));
+    let job = documents.last().unwrap();
+    assert!(job.contains("kind: Job") && job.contains("app.kubernetes.io/name: orlop-operator-release"), "{job}");
+    assert!(!job.contains("orlop.selector") && job.contains("command: [orlop-operator, release-finalizers]"), "{job}");
+    for line in ["runAsNonRoot: true", "allowPrivilegeEscalation: false", "drop: [ALL]", "readOnlyRootFilesystem: true"]
+    {
+        assert!(job.contains(line), "the hook says {line}");
+    }
+    let arguments = hook_arguments();
+    assert_eq!(arguments.len(), 4, "{arguments:?}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-operator"));
+    command.arg("release-finalizers").args(arguments).arg("--kubeconfig=/nothing/like/this");
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(2) && said.contains("there is no way to a Kubernetes API server"), "{said}");
+}
+
+/// Arguments of the hook in a release that is called as the operator.
+pub(crate) fn hook_arguments() -> Vec<String> {
+    let hook = text("helm/orlop-operator/templates/release.yaml");
+    let lines = hook.lines().map(str::trim).filter_map(|line| line.strip_prefix("- --"));
+    let filled = lines.map(|line| {
+        let line = line.replace("{{ .Release.Name }}", "orlop-operator");
+        let line = line.replace("{{ .Release.Namespace }}", "orlop-system");
+        let line = line.replace("{{ join \",\" .Values.controllers }}", "jobflow,performer,executor");
+        format!("--{}", line.replace("{{ join \",\" . }}", "default,orlop-system"))
+    });
+    filled.collect()
+}
+
 #[test]
 fn every_value_the_chart_reads_is_in_its_values_and_its_schema() {
     let values: Value = serde_saphyr::from_str(&text("helm/orlop-operator/values.yaml")).unwrap();
@@ -130,6 +243,26 @@ fn every_value_the_chart_reads_is_in_its_values_and_its_schema() {
         assert!(read.iter().any(|path| leaf == *path || leaf.starts_with(&format!("{path}/"))), "nobody reads {leaf}");
         let first = leaf.split('/').nth(1).unwrap();
         assert!(schema["properties"].get(first).is_some(), "the schema has no {first}");
+    }
+}
+
+/// A chart holds what it installs, since a link out of it is lost when it is packed.
+#[test]
+fn definitions_dashboard_and_alerts_of_the_chart_are_those_that_ship() {
+    let mut found = BTreeSet::new();
+    for folder in ["crds", "files"] {
+        for entry in std::fs::read_dir(deploy("helm/orlop-operator").join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let origin = ["crds", "grafana", "prometheus"].map(|origin| deploy(origin).join(&name));
+            let origin =
+                origin.into_iter().find(|path| path.is_file()).unwrap_or_else(|| panic!("nothing like {name}"));
+            let copy = text(&format!("helm/orlop-operator/{folder}/{name}"));
+            assert!(copy == std::fs::read_to_string(&origin).unwrap(), "copy {} again", origin.display());
+            found.insert(name);
+        }
+    }
+    for name in ["jobflows.workflow.kube-zen.io.yaml", "orlop-operator.json", "orlop-operator.rules.yaml"] {
+        assert!(found.contains(name), "the chart has no {name}");
     }
 }
 
@@ -183,12 +316,23 @@ fn charts_and_bases_can_be_rendered() {
             assert!(kinds(&rendered).contains(kind), "the base has a {kind}");
         }
     }
+    if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/webhook")]) {
+        for kind in ["Certificate", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            assert!(kinds(&rendered).contains(kind), "the overlay has a {kind}");
+        }
+    }
     if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/namespaced")]) {
         assert!(!kinds(&rendered).contains("ClusterRole"), "{:?}", kinds(&rendered));
     }
     let chart = path("helm/orlop-operator");
     render("helm", &["lint", "--strict", &chart]);
-    if let Some(rendered) = render("helm", &["template", "orlop-operator", &chart, "--namespace", "orlop-system"]) {
-        assert!(kinds(&rendered).contains("Deployment"));
+    let template = ["template", "orlop-operator", &chart, "--namespace", "orlop-system"];
+    if let Some(rendered) = render("helm", &template) {
+        assert!(
+            kinds(&rendered).contains("Deployment") && !kinds(&rendered).contains("ValidatingWebhookConfiguration")
+        );
+    }
+    if let Some(rendered) = render("helm", &[template.as_slice(), &["--set", "webhook.enabled=true"]].concat()) {
+        assert!(kinds(&rendered).contains("ValidatingWebhookConfiguration") && kinds(&rendered).contains("Issuer"));
     }
 }

@@ -11,6 +11,8 @@ mod conformance;
 mod deploy;
 #[cfg(all(feature = "fleet", feature = "kube"))]
 mod deploy_kubernetes;
+#[cfg(all(feature = "fleet", feature = "kube", feature = "testing"))]
+mod deploy_webhook;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod image;

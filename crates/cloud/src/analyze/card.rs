@@ -28,7 +28,7 @@ impl Card {
     }
 
     /// Whether its name is a word of its own nowhere else, so that it may be found in prose by itself.
-    fn stands_alone(&self) -> bool {
+    pub(crate) fn stands_alone(&self) -> bool {
         !matches!(
             self.key,
             "a2" | "p4"
@@ -122,15 +122,32 @@ pub struct Found {
 /// The card of a text that names one thing, such as a model in a host list; the longest name counts.
 #[must_use]
 pub fn by_model(text: &str) -> Option<&'static Card> {
-    let squeezed: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let words: Vec<String> = text
+        .split(|ch: char| !ch.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let squeezed = words.concat();
+    // Where a word begins in it: what stands before and after such a place is not one number.
+    let starts: Vec<usize> = words
+        .iter()
+        .scan(0, |at, word| {
+            let start = *at;
+            *at += word.len();
+            Some(start)
+        })
+        .collect();
     CARDS.iter().find(|card| {
         squeezed.match_indices(card.key).any(|(at, _)| {
+            let end = at + card.key.len();
             let before = squeezed.get(..at).and_then(|text| text.chars().next_back());
-            let after = squeezed.get(at + card.key.len()..).and_then(|text| text.chars().next());
-            // `a10` is not in `a100`, `3080` not in `13080`.
-            let is_digit = |ch: Option<char>| ch.is_some_and(|ch| ch.is_ascii_digit());
+            let after = squeezed.get(end..).and_then(|text| text.chars().next());
+            // `a10` is not in `a100`, `3080` not in `13080`; `H100` is in `H100 80GB`.
+            let is_digit = |ch: Option<char>, place: usize| {
+                ch.is_some_and(|ch| ch.is_ascii_digit()) && starts.binary_search(&place).is_err()
+            };
             let is_number = card.key.starts_with(|ch: char| ch.is_ascii_digit());
-            let cut = is_digit(after) || (is_number && is_digit(before));
+            let cut = is_digit(after, end) || (is_number && is_digit(before, at));
             !cut
         })
     })
@@ -321,6 +338,9 @@ mod tests {
             ("H100 SXM5 94GB", "h100"),
             ("Intel Data Center GPU Max 1550", "max1550"),
             ("P100-PCIE", "p100"),
+            ("H100 80GB", "h100"),
+            ("A100-80GB PCIe", "a100"),
+            ("GPU 1: 3080", "3080"),
         ] {
             assert_eq!(by_model(text).map(|card| card.key), Some(key), "{text}");
         }

@@ -111,5 +111,6 @@ fn variant(row: &Row) -> Variant {
         su_milli: None,
         whole_type: true,
         typed: true,
+        vm: None,
     }
 }

@@ -3,12 +3,14 @@
 
 use orlop_core::hardware::Arch;
 use orlop_core::hardware::gpu::Vendor;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::cost::{Cost, cost, flavor_cost};
+use super::flavor::{Flavor, VmType, variants};
 use crate::analyze::{Feature, Version};
 
 /// Cards of a host, counted by the model with the most memory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cards {
     /// The model as the site names it.
     pub model: String,
@@ -25,7 +27,7 @@ pub struct Cards {
 }
 
 /// A disk of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Disk {
     /// Its size in GB.
     pub gb: u32,
@@ -34,7 +36,7 @@ pub struct Disk {
 }
 
 /// What a host is made of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shape {
     /// Its CPU architecture.
     pub arch: Arch,
@@ -126,6 +128,8 @@ pub struct Variant {
     pub whole_type: bool,
     /// Whether the site has types at all.
     pub typed: bool,
+    /// The flavor of virtual machines; nothing for hosts.
+    pub vm: Option<VmType>,
 }
 
 /// Where a catalogue comes from; live data always wins.
@@ -177,11 +181,24 @@ impl Catalogue {
                     su_milli: host.su_milli,
                     whole_type: true,
                     typed: host.node_type.is_some(),
+                    vm: None,
                 }),
             }
         }
         mark_whole_types(&mut variants);
         Self { origin, variants }
+    }
+
+    /// The same with the flavors of a site, whose hosts tell what they cost.
+    #[must_use]
+    pub fn with_flavors(mut self, site: &str, flavors: &[Flavor], hosts: &[Host]) -> Self {
+        self.variants.extend(variants(site, flavors, hosts));
+        self
+    }
+
+    /// The variants of some sites.
+    pub fn at_any<'a>(&'a self, sites: &'a [String]) -> impl Iterator<Item = &'a Variant> {
+        self.variants.iter().filter(move |variant| sites.contains(&variant.site))
     }
 
     /// The variants of a site.
@@ -201,18 +218,50 @@ pub(super) fn mark_whole_types(variants: &mut [Variant]) {
 }
 
 impl Variant {
+    /// What can be asked for one by one: every host that only its own name tells from others of the type, else all of it at once.
+    #[must_use]
+    pub fn askable(&self) -> Vec<Self> {
+        if !self.typed || self.whole_type || self.vm.is_some() || self.uids.len() < 2 {
+            return vec![self.clone()];
+        }
+        let one = |(at, uid): (usize, &String)| Self {
+            ids: self.ids.get(at).cloned().into_iter().collect(),
+            uids: vec![uid.clone()],
+            ..self.clone()
+        };
+        self.uids.iter().enumerate().map(one).collect()
+    }
+
     /// The filters of a reservation: on hypervisor properties, on resource properties. Always `=` on a known key, made of
     /// names that the site itself gave.
     #[must_use]
     pub fn filters(&self) -> (String, String) {
         let equal =
             |key: &str, value: &str| serde_json::json!(["=", key, value]).to_string().replace("\",\"", "\", \"");
+        if self.vm.is_some() {
+            return (String::new(), String::new());
+        }
         if !self.typed {
             return (equal("$hypervisor_hostname", &self.node_type), String::new());
         }
         match self.uids.first().filter(|_| !self.whole_type) {
             Some(uid) => (String::new(), equal("$uid", uid)),
             None => (String::new(), equal("$node_type", &self.node_type)),
+        }
+    }
+
+    /// What so many hours cost: a host whole, a virtual machine its share of the threads of one. `from_site` tells whether the
+    /// catalogue holds the site's own rates.
+    #[must_use]
+    pub fn cost(&self, hours: u32, from_site: bool) -> Cost {
+        match &self.vm {
+            None => cost(hours, self.su_milli, from_site),
+            Some(vm) if vm.host_threads > 0 => {
+                let share = flavor_cost(hours, self.su_milli, self.shape.threads, vm.host_threads);
+                Cost { known: from_site, ..share }
+            }
+            // Of which host it is a share nobody knows: as much as a whole one.
+            Some(_) => cost(hours, self.su_milli, false),
         }
     }
 }

@@ -143,6 +143,22 @@ fn is_user(text: &str) -> bool {
 }
 
 impl Name {
+    /// What an image is: by its name, or, where nobody builds them as Chameleon does, by the system that it says it has.
+    #[must_use]
+    pub fn of(image: &Image) -> Option<Self> {
+        if let Some(name) = Self::read(&image.name) {
+            return Some(name);
+        }
+        let os = match image.distro.0.trim().to_ascii_lowercase().as_str() {
+            _ if !image.build_repository.is_empty() => return None,
+            "ubuntu" => OsType::Ubuntu,
+            "centos" => OsType::Centos,
+            _ => return None,
+        };
+        let version = Version::read(image.distro.1.trim())?;
+        Some(Self { os, version, variant: Variant::Plain, date: None })
+    }
+
     /// Reads `CC-<OS><version>["-Stream"]{"-"variant}[("-"|"_")date]`, whatever its case; nothing for other names.
     #[must_use]
     pub fn read(name: &str) -> Option<Self> {
@@ -244,7 +260,7 @@ impl Wanted<'_> {
 /// The images that will do, the best first: stage A by name, stage B by size. At most 40.
 #[must_use]
 pub fn candidates<'a>(images: &'a [Image], wanted: &Wanted<'_>) -> Vec<&'a Image> {
-    let named = images.iter().filter_map(|image| Some((image, Name::read(&image.name)?)));
+    let named = images.iter().filter_map(|image| Some((image, Name::of(image)?)));
     let mut fitting: Vec<(&Image, Name)> = named
         .filter(|(image, name)| {
             name.os == wanted.os.kind && wanted.variant(name.variant) && has_room(image, wanted.shape)

@@ -4,12 +4,14 @@
 pub mod cost;
 mod embedded;
 pub mod fit;
+pub mod flavor;
 pub mod host;
 pub mod image;
 mod live;
 pub mod needs;
 pub mod rank;
 pub mod site;
+pub mod stock;
 #[cfg(test)]
 mod tests;
 pub mod window;

@@ -7,7 +7,7 @@ use super::fit::{Misfit, fits, relax};
 use super::host::{Catalogue, Origin, Shape, Variant};
 use super::needs::Needs;
 use super::window::{Allocation, Asked, Availability, availability};
-use crate::catalog::cost::{Cost, cost};
+use crate::catalog::cost::Cost;
 
 /// What comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,17 +118,21 @@ pub fn rank(
             allowed.iter().copied().filter(|v| v.site == *site && fits(&relaxed.needs, &v.shape)).collect();
         let smallest =
             fitting.iter().filter_map(|variant| variant.shape.cards.as_ref()).map(|cards| cards.memory_gb).min();
-        let mut here: Vec<Offering> = fitting
-            .into_iter()
-            .map(|variant| Offering {
-                tier: tier(class, &variant.shape, smallest),
-                availability: availability(&variant.ids, allocations, &question.asked),
-                cost: cost(question.asked.hours, variant.su_milli, catalogue.origin == Origin::Live),
-                variant: variant.clone(),
-            })
-            .collect();
-        here.sort_by_cached_key(|offering| key(question, class, &relaxed.needs, offering));
-        offerings.extend(here);
+        let of = |variant: Variant| Offering {
+            tier: tier(class, &variant.shape, smallest),
+            availability: availability(&variant.ids, allocations, &question.asked),
+            cost: variant.cost(question.asked.hours, catalogue.origin == Origin::Live),
+            variant,
+        };
+        let mut here: Vec<(usize, Offering)> = Vec::new();
+        for variant in fitting {
+            // Of hosts that are asked for by name the free ones come first, and one of each kind before the others of any.
+            let mut hosts: Vec<Offering> = variant.askable().into_iter().map(of).collect();
+            hosts.sort_by_key(|offering| offering.availability);
+            here.extend(hosts.into_iter().enumerate());
+        }
+        here.sort_by_cached_key(|(place, offering)| key(question, class, &relaxed.needs, *place, offering));
+        offerings.extend(here.into_iter().map(|(_, offering)| offering));
     }
     Ok(Ranking { offerings, needs: relaxed.needs, class, notes: relaxed.notes })
 }
@@ -170,9 +174,9 @@ fn has_special_disk(shape: &Shape) -> bool {
 }
 
 /// What is compared, in this order; the first parts depend on the preference.
-type Key = (u8, u64, u64, u8, u64, bool, i64, u64, u64, String, usize);
+type Key = (u8, usize, u64, u64, u8, u64, bool, i64, u64, u64, (String, usize));
 
-fn key(question: &Question<'_>, class: Class, needs: &Needs, offering: &Offering) -> Key {
+fn key(question: &Question<'_>, class: Class, needs: &Needs, place: usize, offering: &Offering) -> Key {
     let shape = &offering.variant.shape;
     let (free, start) = match offering.availability {
         Availability::Free { start } => (0, start.as_second()),
@@ -191,6 +195,7 @@ fn key(question: &Question<'_>, class: Class, needs: &Needs, offering: &Offering
     let name = offering.variant.node_type.clone();
     (
         free,
+        place,
         by_cost,
         by_start,
         offering.tier,
@@ -199,8 +204,7 @@ fn key(question: &Question<'_>, class: Class, needs: &Needs, offering: &Offering
         start,
         su,
         surplus(needs, shape),
-        name,
-        offering.variant.count,
+        (name, offering.variant.count),
     )
 }
 

@@ -11,8 +11,9 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY
 use tokio::time::Instant;
 
 use super::request::{Meaning, Shape, body, meaning};
-use super::settings::{Settings, is_loopback};
+use super::settings::Settings;
 use crate::http::tls;
+use crate::private_url::is_here;
 
 /// How long a connection may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -44,7 +45,7 @@ impl Client {
             .connect_timeout(CONNECT_TIME)
             .timeout(settings.timeout)
             .user_agent(concat!("orlop/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(&settings.base_url) {
+        if is_here(&settings.base_url) {
             builder = builder.no_proxy();
         }
         let http = builder

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use orlop_core::ports::secret::SecretValue;
-use url::{Host, Url};
+use url::Url;
+
+use crate::private_url::{is_here, private_url};
 
 /// Settings of an endpoint.
 #[derive(Debug, Clone)]
@@ -80,7 +82,7 @@ impl Settings {
     /// Whether there is somebody to ask: a key, or an endpoint of this machine, which needs none.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.key.is_some() || is_loopback(&self.base_url)
+        self.key.is_some() || is_here(&self.base_url)
     }
 
     /// The host that text of the repository is sent to.
@@ -105,24 +107,7 @@ impl Settings {
 }
 
 fn base(text: &str) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    let fine = match url.scheme() {
-        "https" => url.has_host(),
-        "http" => is_loopback(&url),
-        _ => false,
-    };
-    let bare =
-        url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
-    (fine && bare).then_some(url)
-}
-
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
+    private_url(text).ok().filter(|url| url.query().is_none() && url.fragment().is_none())
 }
 
 #[cfg(test)]

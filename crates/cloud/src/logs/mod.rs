@@ -185,12 +185,12 @@ impl LogStore {
     }
 
     /// Writes chunks behind all others. Those of one attempt come in order of their positions; ones that are not above what
-    /// is kept are dropped, so that chunks sent twice are kept once.
+    /// is kept are dropped, so that chunks sent twice are kept once. Gives the bytes that were not kept before.
     ///
     /// # Errors
     /// Capacity when the disk is full; Invalid when a chunk is too long. Some of the chunks may be written: append the same
     /// ones again.
-    pub fn append(&self, chunks: &[Chunk]) -> Result<(), PortError> {
+    pub fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError> {
         if let Some(long) = chunks.iter().find(|chunk| chunk.data.len() > MAX_CHUNK) {
             let message = format!("a chunk of {} has {} bytes, at most {MAX_CHUNK} fit", long.key.job, long.data.len());
             return Err(PortError::new(orlop_core::error::Class::Invalid, message));
@@ -199,9 +199,9 @@ impl LogStore {
         let written = state.append(chunks);
         let folder = state.folder.clone();
         drop(state);
-        written.map_err(|error| failed(&folder, "writing", error))?;
+        let bytes = written.map_err(|error| failed(&folder, "writing", error))?;
         self.appended.send_modify(|count| *count = count.wrapping_add(1));
-        Ok(())
+        Ok(bytes)
     }
 
     /// Chunks of an attempt above a position, in order, until about `bytes` of them; all streams when none is named.
@@ -292,14 +292,17 @@ impl LogStore {
 }
 
 impl State {
-    fn append(&mut self, chunks: &[Chunk]) -> io::Result<()> {
+    fn append(&mut self, chunks: &[Chunk]) -> io::Result<u64> {
+        let mut bytes = 0;
         for chunk in chunks {
             if self.last_seq(&chunk.key).is_some_and(|last| chunk.seq <= last) {
                 continue;
             }
             self.active()?.append(chunk)?;
+            bytes += chunk.data.len() as u64;
         }
-        self.flush()
+        self.flush()?;
+        Ok(bytes)
     }
 
     /// The file that is written to; a new one when the last one is full.

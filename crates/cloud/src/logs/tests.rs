@@ -51,11 +51,11 @@ fn chunks_sent_twice_are_kept_once_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let logs = open(folder.path(), 300);
     let chunks: Vec<Chunk> = (1..=20).map(|seq| chunk(1, seq, "text")).collect();
-    logs.append(&chunks).unwrap();
-    logs.append(&chunks[5..]).unwrap();
+    assert_eq!(logs.append(&chunks[..10]).unwrap(), 40);
+    assert_eq!(logs.append(&chunks[5..]).unwrap(), 40, "of which five were kept before");
     drop(logs);
     let logs = open(folder.path(), 300);
-    logs.append(&chunks).unwrap();
+    assert_eq!(logs.append(&chunks).unwrap(), 0);
     assert_eq!(seqs(&logs.read(&key(1, 1), None, 0, usize::MAX).unwrap()), (1..=20).collect::<Vec<_>>());
 }
 

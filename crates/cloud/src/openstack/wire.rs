@@ -54,25 +54,27 @@ pub struct Request {
     pub path: String,
     /// The document that goes with it.
     pub body: Option<Value>,
+    /// Whether the document goes as a form, as an identity provider wants it: then it is a map of texts.
+    pub form: bool,
 }
 
 impl Request {
     /// Reading.
     #[must_use]
     pub fn get(service: Service, path: impl Into<String>) -> Self {
-        Self { service, call: Call::Read, method: Method::Get, path: path.into(), body: None }
+        Self { service, call: Call::Read, method: Method::Get, path: path.into(), body: None, form: false }
     }
 
     /// Deleting.
     #[must_use]
     pub fn delete(service: Service, path: impl Into<String>) -> Self {
-        Self { service, call: Call::Delete, method: Method::Delete, path: path.into(), body: None }
+        Self { service, call: Call::Delete, method: Method::Delete, path: path.into(), body: None, form: false }
     }
 
     /// Making or changing something.
     #[must_use]
     pub fn with(service: Service, call: Call, method: Method, path: impl Into<String>, body: Value) -> Self {
-        Self { service, call, method, path: path.into(), body: Some(body) }
+        Self { service, call, method, path: path.into(), body: Some(body), form: false }
     }
 
     /// Whether sending it twice is the same as once.

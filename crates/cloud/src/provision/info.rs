@@ -7,30 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::journal::Kind;
+use super::notes::Notes;
 use super::saga::Saga;
-use crate::catalog::cost::Cost;
 
 /// The version of this form.
 pub const SCHEMA: &str = "orlop.provisioner.info/1";
-
-/// What a program knows besides.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Context {
-    /// The region.
-    pub region: String,
-    /// The private key on this machine, if there is one.
-    pub key_file: Option<String>,
-    /// What the machine must have.
-    pub requirements: Value,
-    /// The digest of the plan.
-    pub plan_digest: String,
-    /// Where the journal is.
-    pub journal: String,
-    /// Its last line.
-    pub last_seq: u64,
-    /// When the deployment began.
-    pub created_at: Option<Time>,
-}
 
 /// Where the journal is, and how far it got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -102,8 +83,14 @@ pub struct Info {
     pub ssh_command: Option<String>,
     /// What the machine must have.
     pub requirements: Value,
-    /// What it costs.
+    /// What it costs, extensions included.
     pub su_estimate: Option<String>,
+    /// The cap of the lease with all extensions, in hours.
+    pub max_lifetime_h: Option<u32>,
+    /// After how long without work it is to be destroyed, in seconds.
+    pub idle_stop_s: Option<u64>,
+    /// The fleet that it joins.
+    pub join: Option<String>,
     /// The attempt.
     pub attempt: u32,
     /// What people should know.
@@ -142,7 +129,7 @@ pub fn ssh_command(saga: &Saga, key_file: Option<&str>) -> Option<String> {
 impl Info {
     /// What there is to tell of a deployment.
     #[must_use]
-    pub fn of(saga: &Saga, context: &Context, now: Time) -> Self {
+    pub fn of(saga: &Saga, notes: &Notes, journal: JournalPlace, now: Time) -> Self {
         let order = saga.order();
         let (choice, image) = (saga.choice(), saga.image());
         let owned = |text: Option<&str>| text.map(str::to_owned);
@@ -150,7 +137,7 @@ impl Info {
             [one] => Some(one.clone()),
             _ => None,
         };
-        let key_file = owned(order.key.made_file.as_deref()).or_else(|| context.key_file.clone());
+        let key_file = owned(order.key.made_file.as_deref()).or_else(|| notes.key_file.clone());
         Self {
             schema: SCHEMA,
             deployment_id: order.id.to_string(),
@@ -177,17 +164,20 @@ impl Info {
             key_file,
             network_id: order.network.0.clone(),
             site: choice.map(|choice| choice.site.clone()),
-            region: context.region.clone(),
+            region: notes.region.clone(),
             project_id: order.project_id.clone(),
             ssh_user: image.and_then(|image| image.user.clone()),
-            requirements: context.requirements.clone(),
-            su_estimate: choice.map(|choice| Cost { milli_su: choice.su_milli, known: true }.text()),
+            requirements: notes.requirements.clone(),
+            su_estimate: saga.cost().map(|cost| cost.text()),
+            max_lifetime_h: order.max_hours,
+            idle_stop_s: notes.idle_stop_s,
+            join: order.join.as_ref().map(|join| join.join.server.to_string()),
             attempt: saga.attempt(),
             warnings: saga.warnings().to_vec(),
             leftovers: saga.leftovers().to_vec(),
-            plan_digest: context.plan_digest.clone(),
-            journal: JournalPlace { path: context.journal.clone(), last_seq: context.last_seq },
-            created_at: context.created_at.map(|at| at.to_string()),
+            plan_digest: notes.plan_digest.clone(),
+            journal,
+            created_at: notes.created_at.map(|at| at.to_string()),
             updated_at: now.to_string(),
         }
     }

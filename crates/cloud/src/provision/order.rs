@@ -6,8 +6,9 @@ use std::time::Duration;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::join::JoinOrder;
 use super::mark::DeploymentId;
-use super::plan::PlannedOffering;
+use super::plan::{PlannedImage, PlannedOffering};
 use crate::openstack::port::Reserve;
 
 /// An image that can be taken.
@@ -42,32 +43,88 @@ pub struct Choice {
     pub flavor: String,
     /// The cost in thousandths of a service unit.
     pub su_milli: u64,
+    /// Whether the rate behind it is the site's; if not, it is at least this much.
+    #[serde(default)]
+    pub su_known: bool,
+    /// What its hosts have, for a look at the machine.
+    #[serde(default)]
+    pub expects: Option<Expects>,
+    /// Whether it was taken when it was planned: it is asked for only once it was seen to be free.
+    #[serde(default)]
+    pub taken: bool,
+    /// The model of its cards, as the site names it.
+    #[serde(default)]
+    pub gpu_model: Option<String>,
+}
+
+/// What a machine was planned to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expects {
+    /// Hardware threads.
+    pub threads: u32,
+    /// Nominal memory in GiB.
+    pub ram_gib: u32,
+    /// Cards.
+    pub gpus: u32,
 }
 
 impl Choice {
+    /// Whether it is a virtual machine.
+    #[must_use]
+    pub const fn is_vm(&self) -> bool {
+        !matches!(self.reserve, Some(Reserve::Host { .. }))
+    }
+
+    /// What is not to be had if it is refused: the host that is asked for by name, else the type.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        match &self.reserve {
+            Some(Reserve::Host { resource_properties, .. }) if resource_properties.contains("$uid") => {
+                resource_properties
+            }
+            _ => &self.node_type,
+        }
+    }
+
     /// What a plan offers, with what only a site knows: the flavor's id, and hosts that would do. Nothing if the plan has no
     /// image of the site.
     #[must_use]
     pub fn of(offering: &PlannedOffering, hours: u32, flavor: &str, hosts: Vec<String>) -> Option<Self> {
-        let image = OrderImage {
-            id: offering.image.id.clone()?,
-            name: offering.image.name.clone(),
-            user: offering.image.user.clone(),
+        let taken = |image: &PlannedImage| {
+            Some(OrderImage { id: image.id.clone()?, name: image.name.clone(), user: image.user.clone() })
         };
+        let first = taken(&offering.image)?;
+        let images = std::iter::once(first).chain(offering.other_images.iter().filter_map(taken)).collect();
         Some(Self {
             site: offering.site.clone(),
             node_type: offering.node_type.clone(),
-            reserve: Some(Reserve::Host {
-                hypervisor_properties: offering.hypervisor_properties.clone(),
-                resource_properties: offering.resource_properties.clone(),
-            }),
+            reserve: reserve(offering),
             hosts,
             start: offering.start.parse().ok(),
             hours,
-            images: vec![image],
-            flavor: flavor.to_owned(),
+            images,
+            flavor: offering.flavor.as_ref().map_or(flavor, |flavor| &flavor.id).to_owned(),
             su_milli: offering.su_milli,
+            su_known: offering.su_known,
+            expects: Some(Expects {
+                threads: offering.hardware.threads,
+                ram_gib: offering.hardware.ram_gib,
+                gpus: offering.hardware.cards.as_ref().map_or(0, |cards| cards.count),
+            }),
+            taken: offering.is_taken(),
+            gpu_model: offering.hardware.cards.as_ref().map(|cards| cards.model.clone()),
         })
+    }
+}
+
+/// What is reserved for an offering; nothing for a virtual machine without a lease.
+fn reserve(offering: &PlannedOffering) -> Option<Reserve> {
+    match &offering.flavor {
+        None => Some(Reserve::Host {
+            hypervisor_properties: offering.hypervisor_properties.clone(),
+            resource_properties: offering.resource_properties.clone(),
+        }),
+        Some(flavor) => flavor.reserved.then(|| Reserve::Flavor { flavor_id: flavor.id.clone() }),
     }
 }
 
@@ -95,6 +152,8 @@ pub enum Verify {
     Port,
     /// Also what the machine has.
     Login,
+    /// Also whether its worker joined the fleet.
+    Join,
 }
 
 /// How long things may take.
@@ -112,6 +171,14 @@ pub struct Pace {
     pub deadline: Duration,
     /// How long capacity is waited for.
     pub capacity: Option<Duration>,
+    /// What is kept free before and after a lease.
+    #[serde(default = "margin")]
+    pub margin: Duration,
+}
+
+/// What is kept free before and after a lease, unless the user says otherwise.
+const fn margin() -> Duration {
+    Duration::from_secs(300)
 }
 
 impl Default for Pace {
@@ -124,6 +191,7 @@ impl Default for Pace {
             server_timeout: Duration::from_secs(1800),
             deadline: Duration::from_secs(4500),
             capacity: None,
+            margin: margin(),
         }
     }
 }
@@ -151,8 +219,14 @@ pub struct Order {
     pub groups: Vec<String>,
     /// What is tried, in this order.
     pub choices: Vec<Choice>,
-    /// How many of them at most.
+    /// How many are tried at most, those at sites before this one included.
     pub max_attempts: u32,
+    /// How many were tried at sites before this one.
+    #[serde(default)]
+    pub tried: u32,
+    /// Attempts at all sites together, where another site is tried after this one.
+    #[serde(default)]
+    pub elsewhere: Option<u32>,
     /// What is checked at the end.
     pub verify: Verify,
     /// How long things may take.
@@ -161,6 +235,9 @@ pub struct Order {
     pub keep_on_failure: bool,
     /// What the server runs first, in base64.
     pub user_data: Option<String>,
+    /// Which fleet it joins, if it does.
+    #[serde(default)]
+    pub join: Option<JoinOrder>,
     /// The user's budget in service units.
     pub max_su: Option<u64>,
     /// The user's own cap of the whole lease in hours.
@@ -168,25 +245,35 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether any of its choices is had by a lease.
+    #[must_use]
+    pub fn reserves(&self) -> bool {
+        self.choices.iter().any(|choice| choice.reserve.is_some())
+    }
+
     /// An order that has nothing but a name: enough to find and remove what a lost deployment left.
     #[must_use]
     pub fn to_remove(id: DeploymentId, project_id: &str) -> Self {
+        let key = KeyOrder { name: id.marks().key_name(), public_key: None, must_match: false, made_file: None };
         Self {
             id,
             server_name: String::new(),
             lease_name: None,
             project_id: project_id.to_owned(),
-            key: KeyOrder { name: String::new(), public_key: None, must_match: false, made_file: None },
+            key,
             network: (String::new(), String::new()),
             external: None,
             ssh_from: None,
             groups: Vec::new(),
             choices: Vec::new(),
             max_attempts: 0,
+            tried: 0,
+            elsewhere: None,
             verify: Verify::None,
             pace: Pace::default(),
             keep_on_failure: false,
             user_data: None,
+            join: None,
             max_su: None,
             max_hours: None,
         }

@@ -97,6 +97,9 @@ impl Source {
         {
             return Err(Refusal::Protocol);
         }
+        if text.contains("::") {
+            return Err(Refusal::Helper);
+        }
         if allow.local { Ok(Self::Folder(PathBuf::from(text))) } else { Err(Refusal::Local) }
     }
 
@@ -272,6 +275,7 @@ mod tests {
             ("https::https://a/b", Refusal::Helper),
             ("https://a/[x]::b", Refusal::Helper),
             ("fd::7", Refusal::Helper),
+            ("x[ext::sh]", Refusal::Helper),
             ("--upload-pack=id", Refusal::Option),
             ("-oProxyCommand=id", Refusal::Option),
             ("https://github.com/a\nb", Refusal::Control),

@@ -177,6 +177,24 @@ impl Spool {
         Ok(())
     }
 
+    /// More is known of an attempt that was taken on: this is what an agent that starts later needs to know of it now.
+    /// Nothing is told to the server by it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn amended(&mut self, id: AttemptId, body: &[u8]) -> io::Result<()> {
+        let Some((no, before)) = self.known.get(&id).and_then(|known| known.accepted) else { return Ok(()) };
+        let spot = self.append(&Entry::Accepted(no, id, body.to_vec()), true)?;
+        if let Some(known) = self.known.get_mut(&id) {
+            (known.body, known.accepted) = (body.into(), Some((no, spot)));
+        }
+        if let Some(pending) = self.pending.get_mut(&no) {
+            pending.spot = spot;
+        }
+        self.control.release(before);
+        Ok(())
+    }
+
     /// An attempt is not taken on.
     ///
     /// # Errors

@@ -63,6 +63,15 @@ pub struct GpuFacts {
     pub confidential: bool,
 }
 
+impl GpuFacts {
+    /// A device of one's own, without slices, connected with no other.
+    #[must_use]
+    pub fn whole(vendor: Vendor, model: String, memory_gib: u32) -> Self {
+        let (mig, nvlink_group, users, confidential) = (BTreeMap::new(), None, alone(), false);
+        Self { vendor, model, memory_gib, mig, nvlink_group, users, confidential }
+    }
+}
+
 const fn alone() -> u32 {
     1
 }

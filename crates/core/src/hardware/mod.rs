@@ -34,7 +34,7 @@ mod tee;
 pub mod verdict;
 pub mod vocabulary;
 
-pub use describe::describe;
+pub use describe::{derived, describe};
 pub use error::HardwareError;
 pub use facts::{GpuFacts, HardwareFacts, satisfies};
 pub use input::HardwareInput;

@@ -28,7 +28,7 @@ use orlop_core::time::Time;
 use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
-use self::review::{Ask, Verdict};
+use self::review::{Ask, Verdict, short};
 
 /// Largest body that is read, in bytes: a review holds the object before and after, and what the server adds to them.
 pub const BODY_MAX: usize = 8 << 20;
@@ -70,32 +70,45 @@ pub enum Webhook {
 /// An answer over HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The HTTP status: 200 for every answered question, refusals too; 400 for what is no question.
+    /// The HTTP status: 200 for every answered question, refusals too; 400 for what is no question; 413 for more than
+    /// [`BODY_MAX`] bytes.
     pub code: u16,
     /// The review with its answer, or what is wrong with the question.
     pub body: Value,
 }
 
 impl Webhook {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Validate, Self::Mutate];
+
+    /// The path it is asked under.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Validate => "/validate-jobflow",
+            Self::Mutate => "/mutate-jobflow",
+        }
+    }
+
     /// The question asked under a path.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
-        match path {
-            "/validate-jobflow" => Some(Self::Validate),
-            "/mutate-jobflow" => Some(Self::Mutate),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|webhook| webhook.path() == path)
     }
 
     /// Answers a review. `now` is noted beside decisions.
     #[must_use]
     pub fn answer(self, body: &[u8], settings: &Settings, now: Time) -> Answer {
+        if body.len() > BODY_MAX {
+            let why = format!("the review has {} bytes; at most {BODY_MAX} are read", body.len());
+            return Answer { code: 413, body: Value::String(why) };
+        }
         let ask = match Ask::read(body) {
             Ok(ask) => ask,
             Err(why) => return Answer { code: 400, body: Value::String(why) },
         };
         let verdict = match (ask.concern(), self) {
-            (Some(why), _) => Verdict { warnings: why.into_iter().collect(), ..Verdict::default() },
+            (Some(why), _) => Verdict { warnings: short(why.into_iter()), ..Verdict::default() },
             (None, Self::Validate) => validate::verdict(&ask, settings),
             (None, Self::Mutate) => mutate::verdict(&ask, settings, now),
         };

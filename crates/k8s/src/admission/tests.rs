@@ -70,6 +70,7 @@ fn s5_3_a_body_that_cannot_be_read_is_400_and_says_why() {
     }
     let old = answer("{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}");
     insta::assert_snapshot!(old.body.as_str().unwrap(), @"AdmissionReview of admission.k8s.io/v1beta1 is not understood; let the webhook ask in AdmissionReview of admission.k8s.io/v1");
+    assert_eq!(answer(&" ".repeat(super::BODY_MAX + 1)).code, 413);
     assert_eq!(Webhook::of("/validate-jobflow"), Some(Webhook::Validate));
     assert_eq!(Webhook::of("/mutate-jobflow"), Some(Webhook::Mutate));
     assert_eq!(Webhook::of("/validate-jobflow/"), None);
@@ -121,6 +122,14 @@ fn s5_3_deletion_other_operations_subresources_and_other_kinds_are_allowed() {
         other.body["response"]["warnings"],
         json!(["Pod of `` is not checked here; let the webhook ask about JobFlows only"])
     );
+}
+
+#[test]
+fn a_warning_about_another_kind_is_no_longer_than_what_is_passed_on() {
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {"uid": "u-1", "operation": "CREATE", "kind": {"group": "g".repeat(900), "kind": "K"}}});
+    let answer = Webhook::Validate.answer(review.to_string().as_bytes(), &Settings::default(), now());
+    assert!(answer.body["response"]["warnings"][0].as_str().unwrap().len() <= 256);
 }
 
 #[test]

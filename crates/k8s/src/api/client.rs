@@ -3,9 +3,10 @@
 
 use async_trait::async_trait;
 use http::Method;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 
-use super::{Api, ApiError, Request, Verb};
+use super::{Api, ApiError, Kind, Request, Verb};
 
 /// An API server behind a client.
 #[derive(Clone)]
@@ -26,6 +27,18 @@ impl Api for Client {
     async fn send(&self, request: &Request) -> Result<Value, ApiError> {
         let http = http_request(request).map_err(|error| ApiError::no_answer(error.to_string()))?;
         self.client.request(http).await.map_err(|error| ApiError::from_client(&error))
+    }
+}
+
+/// Objects of a kind through the client itself, in a namespace or in all: for watches, pages and metadata alone.
+pub(crate) fn dynamic(client: kube::Client, kind: Kind, namespace: Option<&str>) -> kube::Api<DynamicObject> {
+    let version = kind.api_version();
+    let (group, version) = version.split_once('/').unwrap_or(("", version.as_str()));
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.name()), kind.plural());
+    match namespace {
+        Some(namespace) => kube::Api::namespaced_with(client, namespace, &resource),
+        None => kube::Api::all_with(client, &resource),
     }
 }
 
@@ -71,7 +84,6 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error
 mod tests {
     use serde_json::json;
 
-    use super::super::Kind;
     use super::*;
 
     #[test]

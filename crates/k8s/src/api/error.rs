@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "client")]
+use orlop_core::error::chain;
 use orlop_core::error::{Class, PortError};
+use orlop_core::spec::status::cut_message;
 use serde_json::Value;
 
 /// Why a request had no success.
@@ -28,6 +31,8 @@ const QUOTA: &str = "exceeded quota: ";
 /// How etcd says that an object is too large, and its client when it does not even send it. The API server passes both on
 /// as 500 without a reason.
 const TOO_LARGE: [&str; 2] = ["etcdserver: request is too large", "trying to send message larger than max"];
+/// Bytes of a word of the server at most; `RequestEntityTooLarge` is one of its long ones.
+const WORD: usize = 32;
 
 impl ApiError {
     /// No answer came: refused, reset, unreachable, timed out.
@@ -40,11 +45,19 @@ impl ApiError {
     #[cfg(feature = "client")]
     #[must_use]
     pub(crate) fn from_client(error: &kube::Error) -> Self {
-        if let kube::Error::Api(status) = error {
-            let value = serde_json::to_value(status).unwrap_or_default();
-            return Self::from_status(status.code, &value);
+        match error {
+            kube::Error::Api(status) => {
+                Self::from_status(status.code, &serde_json::to_value(status).unwrap_or_default())
+            }
+            // Its own words quote what was found in the answer.
+            kube::Error::SerdeError(error) => Self::no_answer(format!(
+                "what it sent is not what was asked for ({:?} error at line {} column {})",
+                error.classify(),
+                error.line(),
+                error.column()
+            )),
+            error => Self::no_answer(chain(error)),
         }
-        Self::no_answer(crate::shell::told::sentence(error))
     }
 
     /// From a `Status` object.
@@ -60,6 +73,16 @@ impl ApiError {
             causes: causes.filter_map(|cause| cause.get("reason")?.as_str().map(str::to_owned)).collect(),
             retry_after: seconds.map(Duration::from_secs),
         }
+    }
+
+    /// What happened, without sentences of the server: they may quote what was asked for, and be of any length (hourglass
+    /// contract, rule K6). Its status tells it, and its one word where it is one.
+    #[must_use]
+    pub fn unquoted(&self) -> String {
+        let Some(code) = self.code else { return cut_message(&self.to_string()) };
+        let is_word = self.reason.len() <= WORD && self.reason.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let word = if is_word { self.reason.as_str() } else { "" };
+        format!("the API server answers {code} {word}").trim_end().to_owned()
     }
 
     /// What happens next.
@@ -186,6 +209,18 @@ mod tests {
         ] {
             assert_eq!(error(code, reason, message).is_too_large(), large, "{code} {message}");
         }
+    }
+
+    #[test]
+    fn k6_a_server_is_not_quoted() {
+        let quoting = error(500, "InternalError", &"planted".repeat(1000));
+        insta::assert_snapshot!(quoting.unquoted(), @"the API server answers 500 InternalError");
+        for reason in ["planted-key", "a planted key", &"planted".repeat(5)] {
+            let told = error(403, reason, "planted").unquoted();
+            assert_eq!(told, "the API server answers 403", "{reason}");
+        }
+        insta::assert_snapshot!(ApiError::no_answer("timed out").unquoted(), @"the API server does not answer: timed out");
+        assert!(ApiError::no_answer("x".repeat(5000)).unquoted().chars().count() <= 1024);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 #[cfg(feature = "client")]
 pub use client::Client;
+#[cfg(feature = "client")]
+pub(crate) use client::dynamic;
 pub use error::ApiError;
 pub use request::{Kind, Propagation, Request, Verb};
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use orlop_core::error::Class;
 use orlop_core::id::dns1123_subdomain;
+use orlop_core::name::repeated;
 use orlop_core::spec::flow::{FlowSpec, JobFlow, RetryOf};
 use orlop_dag::params::{FlowSource, flow_source};
 use serde_json::Value;
@@ -80,7 +81,7 @@ impl<A: Api> FlowClient<A> {
     /// # Errors
     /// When the flow is not there, has not ended or has no such step; as of [`FlowClient::create`].
     pub async fn repeat(&self, old: &str, repeat: Repeat) -> Result<JobFlow, ClientError> {
-        let old = self.get(old).await?;
+        let old = self.find(old).await?;
         let name = old.metadata.name.clone();
         let phase = old.status.as_ref().map(|status| status.phase).unwrap_or_default();
         if !phase.is_terminal() {
@@ -104,7 +105,7 @@ impl<A: Api> FlowClient<A> {
             flow.metadata.name = new;
             return self.create(NewFlow { flow, parameters, key }).await;
         }
-        let stem = stem(&name);
+        let stem = repeated(&name);
         for number in 2..=MOST {
             flow.metadata.name = format!("{stem}-r{number}");
             let new = NewFlow { flow: flow.clone(), parameters: parameters.clone(), key: key.clone() };
@@ -131,14 +132,6 @@ pub struct Repeat {
     pub name: Option<String>,
     /// As of [`NewFlow::key`].
     pub key: String,
-}
-
-/// A name without the number of a repetition.
-fn stem(name: &str) -> &str {
-    match name.rsplit_once("-r") {
-        Some((stem, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
-        _ => name,
-    }
 }
 
 /// Writes values into the parameters of a spec (rule R37): on Kubernetes a flow is all there is of a submission.

@@ -42,6 +42,9 @@ pub enum ClientError {
         /// What is wrong with it.
         why: String,
     },
+    /// Records of its steps are not where the status says: a newer status has others, or somebody has deleted them.
+    #[error("the steps of flow `{0}` are not where its status says they are; try again")]
+    Moving(String),
     /// The server refused, or did not answer.
     #[error("{doing}: {source}")]
     Api {
@@ -61,6 +64,7 @@ impl ClientError {
             Self::Ended(_) | Self::Conflict(_) => Class::Conflict,
             Self::Invalid(_) => Class::Invalid,
             Self::Unreadable { .. } => Class::Fatal,
+            Self::Moving(_) => Class::Transient,
             // A controller waits for new credentials; whoever gives an order is told now.
             Self::Api { source, .. } if source.code == Some(401) => Class::Denied,
             Self::Api { source, .. } => source.class(),

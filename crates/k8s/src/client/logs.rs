@@ -6,6 +6,7 @@ use futures::stream::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
+use orlop_core::error::chain;
 use orlop_core::spec::flow::{GROUP, JobFlow};
 
 use super::ClientError;
@@ -78,7 +79,7 @@ pub fn watched(client: kube::Client, flow: &JobFlow) -> impl Stream<Item = PodNe
             Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => Some(PodNews::Begun(begun(&pod))),
             Ok(watcher::Event::InitDone) => Some(PodNews::Complete),
             Ok(watcher::Event::Init | watcher::Event::Delete(_)) => None,
-            Err(error) => Some(PodNews::Away(crate::shell::told::sentence(&error))),
+            Err(error) => Some(PodNews::Away(chain(&error))),
         };
         std::future::ready(news)
     })

@@ -12,10 +12,7 @@ mod tests;
 #[cfg(feature = "client")]
 pub mod watch;
 
-use std::collections::BTreeMap;
-
 use orlop_core::spec::flow::{FlowSpec, JobFlow};
-use orlop_core::spec::status::FlowStatus;
 use orlop_dag::manifest::{Limits, Violations};
 use serde_json::Value;
 
@@ -25,7 +22,10 @@ pub use order::Decided;
 
 use crate::api::{Api, Kind, Request};
 use crate::convert;
-use crate::status::{Names, Records, piece_bytes};
+use crate::records::{self, FetchError};
+
+/// How often something is tried again that somebody else's change came before.
+const TRIES: u32 = 8;
 
 /// Flows of one namespace.
 ///
@@ -63,8 +63,21 @@ impl<A: Api> FlowClient<A> {
     /// # Errors
     /// When it is not there, cannot be read, or the server refuses.
     pub async fn get(&self, name: &str) -> Result<JobFlow, ClientError> {
-        let object = self.object(name).await?;
-        self.read(&object).await
+        for _ in 1..TRIES {
+            match self.read(&self.object(name).await?).await {
+                Err(ClientError::Moving(_)) => {}
+                read => return read,
+            }
+        }
+        self.read(&self.object(name).await?).await
+    }
+
+    /// A flow with what its object alone shows; also one that nobody can run.
+    ///
+    /// # Errors
+    /// When it is not there, or the server refuses.
+    pub async fn find(&self, name: &str) -> Result<JobFlow, ClientError> {
+        Ok(shown(&self.object(name).await?))
     }
 
     /// All flows with these labels, oldest first, with what their status shows at its level.
@@ -76,7 +89,7 @@ impl<A: Api> FlowClient<A> {
         let request = Request::list(Kind::JobFlow, &self.namespace, selector.join(","));
         let mut list = self.send(&request, || "listing flows".to_owned()).await?;
         let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
-        let mut flows: Vec<JobFlow> = items.iter().map(listed).collect();
+        let mut flows: Vec<JobFlow> = items.iter().map(shown).collect();
         flows.sort_by(|a, b| order(a).cmp(&order(b)));
         Ok(flows)
     }
@@ -84,32 +97,23 @@ impl<A: Api> FlowClient<A> {
     /// What a stored object says, with all records of its status.
     ///
     /// # Errors
-    /// When it cannot be read, or a part of its status is not to be had.
+    /// When it cannot be read, or a part of its status is not to be had: [`ClientError::Moving`] where there is a newer one.
     pub async fn read(&self, object: &Value) -> Result<JobFlow, ClientError> {
         let named = || text(object, "/metadata/name").to_owned();
         let unreadable = |why: String| ClientError::Unreadable { name: named(), why };
         let reading = convert::read(object, &self.limits).map_err(|found| unreadable(first(found)))?;
         let mut flow = reading.flow;
         if let Some(status) = convert::status(object).map_err(unreadable)? {
-            flow.status = Some(self.whole(&flow, &status).await?);
+            let whole = records::whole(&self.api, &flow, &status).await;
+            flow.status = Some(whole.map_err(|error| match error {
+                error if error.is_missing() => ClientError::Moving(named()),
+                FetchError::Api(source) => {
+                    ClientError::Api { doing: format!("reading the steps of flow `{}`", named()), source }
+                }
+                FetchError::Read(error) => unreadable(error.to_string()),
+            })?);
         }
         Ok(flow)
-    }
-
-    async fn whole(&self, flow: &JobFlow, status: &FlowStatus) -> Result<FlowStatus, ClientError> {
-        let (name, uid) = (flow.metadata.name.as_str(), flow.metadata.uid.as_deref().unwrap_or_default());
-        let namespace = flow.metadata.namespace.as_deref().unwrap_or(&self.namespace);
-        let mut pieces = BTreeMap::new();
-        for piece in Records::needs(status) {
-            let doing = || format!("reading the steps of flow `{name}`");
-            let object = self.send(&Request::get(Kind::ConfigMap, namespace, piece), doing).await?;
-            pieces.extend(piece_bytes(piece, &object).map(|bytes| (piece.clone(), bytes)));
-        }
-        let names = Names { spec: &flow.spec, flow: name, namespace, uid };
-        let records = Records::read(names, status, &pieces);
-        let records =
-            records.map_err(|error| ClientError::Unreadable { name: name.to_owned(), why: error.to_string() })?;
-        Ok(records.whole(status))
     }
 
     /// The object of a flow as it is stored.
@@ -130,8 +134,10 @@ impl<A: Api> FlowClient<A> {
     }
 }
 
-/// A flow of a list. One that nobody can run is listed all the same, by its metadata.
-fn listed(object: &Value) -> JobFlow {
+/// A flow as its object alone shows it: of a status that is stored elsewhere, the steps that need attention. One that nobody can
+/// run is shown all the same, by its metadata.
+#[must_use]
+pub fn shown(object: &Value) -> JobFlow {
     serde_json::from_value(object.clone()).unwrap_or_else(|_| {
         let metadata = object.get("metadata").cloned().unwrap_or_default();
         let metadata = serde_json::from_value(metadata).unwrap_or_default();

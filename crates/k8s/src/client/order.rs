@@ -8,11 +8,8 @@ use orlop_core::spec::flow::{GROUP, JobFlow, StopMode, SuspendMode};
 use orlop_core::spec::status::Decision;
 use serde_json::{Map, Value, json};
 
-use super::{ClientError, FlowClient, text};
+use super::{ClientError, FlowClient, TRIES, text};
 use crate::api::{Api, Kind, Request};
-
-/// How often a decision is written again that somebody else's change came before.
-const TRIES: u32 = 8;
 
 /// A decision about a Manual step.
 #[derive(Clone, Debug)]
@@ -37,7 +34,13 @@ impl<A: Api> FlowClient<A> {
         let mut last = None;
         for _ in 0..TRIES {
             let object = self.object(name).await?;
-            let flow = self.read(&object).await?;
+            let flow = match self.read(&object).await {
+                Err(error @ ClientError::Moving(_)) => {
+                    last = Some(error);
+                    continue;
+                }
+                flow => flow?,
+            };
             let Some(annotations) = decision(&flow, decided)? else { return Ok(()) };
             let version = text(&object, "/metadata/resourceVersion");
             let patch = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});

@@ -8,7 +8,7 @@ use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
 use super::{ClientError, Decided, FlowClient, KEY, NewFlow, Repeat};
-use crate::api::Client;
+use crate::api::{Client, Kind, Request};
 use crate::testing::{ApiServer, Fault, Match, Verb, What};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
@@ -39,7 +39,7 @@ fn look(server: &ApiServer, name: &str) -> Value {
 /// Writes a status as the controller does.
 async fn report(server: &ApiServer, name: &str, status: Value) {
     let api = Client::new(server.client());
-    let request = crate::api::Request::patch_status("default", name, json!({ "status": status }));
+    let request = Request::patch_status("default", name, json!({ "status": status }));
     crate::api::Api::send(&api, &request).await.unwrap();
 }
 
@@ -234,6 +234,56 @@ async fn a_flow_that_nobody_can_run_is_listed_and_cannot_be_read() {
     assert_eq!(flows.list(&[]).await.unwrap()[0].metadata.name, "cycle");
     let error = flows.get("cycle").await.unwrap_err();
     insta::assert_snapshot!(error, @"flow `cycle` cannot be read: spec.steps[0].dependencies: steps wait for each other in a cycle: a → a");
+}
+
+/// A spec of so many steps that their records are stored elsewhere, and the status of a time: (object's status, its pieces).
+async fn spill(server: &ApiServer, flow: &JobFlow, message: &str) -> crate::status::Stored {
+    use crate::status::{Draft, Level, Names, SizeLimits, arrange};
+    let metadata = &flow.metadata;
+    let uid = metadata.uid.as_deref().unwrap();
+    let steps =
+        [("gate", "Succeeded"), ("other", "Skipped")].map(|(name, phase)| json!({"name": name, "phase": phase}));
+    let draft = Draft {
+        whole: serde_json::from_value(json!({"phase": "Running", "message": message, "steps": steps})).unwrap(),
+        revision: 1,
+        names: Names { spec: &flow.spec, flow: &metadata.name, namespace: "default", uid },
+        other_bytes: 0,
+        least: Level::Spilled,
+        refs: Vec::new(),
+    };
+    let stored = arrange(draft, SizeLimits::default()).unwrap();
+    assert_eq!(stored.level, Level::Spilled);
+    let owner = orlop_core::ports::substrate::FlowOwner {
+        uid: uid.to_owned(),
+        name: metadata.name.clone(),
+        namespace: "default".to_owned(),
+    };
+    let api = Client::new(server.client());
+    for piece in &stored.before {
+        let object = crate::render::state(piece, &owner).unwrap();
+        crate::api::Api::send(&api, &Request::create(Kind::ConfigMap, object)).await.unwrap();
+    }
+    report(server, &metadata.name, serde_json::to_value(&stored.status).unwrap()).await;
+    stored
+}
+
+#[tokio::test]
+async fn records_are_read_wherever_they_are_and_an_old_status_is_told_from_a_broken_one() {
+    let (server, flows) = world();
+    let made = flows.create(new("f", gates(), "k")).await.unwrap();
+    let stored = spill(&server, &made, "one").await;
+    let read = flows.get("f").await.unwrap().status.unwrap();
+    assert_eq!((read.steps.len(), read.steps[1].phase.to_string().as_str()), (2, "Skipped"));
+    assert!(flows.find("f").await.unwrap().status.unwrap().steps.len() < 2, "the object alone shows less");
+    // The pieces of a status that has been replaced are gone.
+    for piece in &stored.before {
+        let request = Request::delete(Kind::ConfigMap, "default", &piece.name, None);
+        crate::api::Api::send(&Client::new(server.client()), &request).await.unwrap();
+    }
+    let error = flows.get("f").await.unwrap_err();
+    assert_eq!((&error, error.class()), (&ClientError::Moving("f".to_owned()), Class::Transient));
+    flows.find("f").await.unwrap();
+    flows.delete(&flows.find("f").await.unwrap()).await.unwrap();
 }
 
 #[tokio::test]

@@ -3,10 +3,11 @@
 use futures::stream::{Stream, StreamExt as _};
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
+use orlop_core::error::chain;
 use serde_json::Value;
 
 use crate::object::JobFlowObject;
-use crate::shell::told;
+use crate::shell::watch::code;
 
 /// What a watch of a flow tells.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +43,7 @@ pub fn changes(client: kube::Client, namespace: &str, name: &str) -> impl Stream
             }
             Ok(watcher::Event::InitDone) => (!listed).then_some(Change::Gone),
             Ok(watcher::Event::Delete(_)) => Some(Change::Gone),
-            Err(error) => Some(Change::Away { code: told::code(&error), message: told::sentence(&error) }),
+            Err(error) => Some(Change::Away { code: code(&error), message: chain(&error) }),
         };
         std::future::ready(change)
     })

@@ -14,6 +14,7 @@ mod tests;
 
 use async_trait::async_trait;
 use orlop_core::time::Time;
+use serde_json::Value;
 
 pub use address::is_plain;
 pub use file::{File, REDACTED};
@@ -57,6 +58,10 @@ impl Reconciler for Executors {
 
     fn meta(observation: &Observation) -> &Meta {
         &observation.meta
+    }
+
+    fn stored(observation: &Observation) -> &Value {
+        &observation.stored
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {

@@ -51,7 +51,7 @@ pub enum Note<'a> {
         resource: &'static str,
         /// HTTP status; none when no answer came.
         code: Option<u16>,
-        /// A sentence.
+        /// A sentence, with nothing the server said.
         message: &'a str,
     },
     /// A pass is over.

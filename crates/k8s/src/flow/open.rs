@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::memory::{Memory, Stored};
 use super::{Controller, Key, Note, gate};
 use crate::api::{Api, ApiError, Kind, Request};
-use crate::status::{Names, Records, piece_bytes};
+use crate::records::{self, FetchError};
 use crate::{convert, observe};
 
 /// What an object leads to.
@@ -44,6 +44,15 @@ pub(super) enum OpenError {
 impl From<ApiError> for OpenError {
     fn from(error: ApiError) -> Self {
         Self::Api(error)
+    }
+}
+
+impl From<FetchError> for OpenError {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Api(error) => Self::Api(error),
+            FetchError::Read(error) => Self::Stored(error.to_string()),
+        }
     }
 }
 
@@ -101,7 +110,7 @@ impl<A: Api> Controller<A> {
                 }
             }
             Some(status) => {
-                let whole = self.whole(&flow, &meta, status).await?;
+                let whole = records::whole(&self.api, &flow, &status).await?;
                 self.monitor.note(Note::Opened { flow: key, status: &whole });
                 self.rebuild(&plan, &meta, &whole, now)
             }
@@ -129,23 +138,6 @@ impl<A: Api> Controller<A> {
             spec_hash: Some(hash),
             generation: flow.metadata.generation,
         }
-    }
-
-    /// The status with all its records in it.
-    pub(super) async fn whole(
-        &self,
-        flow: &JobFlow,
-        meta: &FlowMeta,
-        status: FlowStatus,
-    ) -> Result<FlowStatus, OpenError> {
-        let mut pieces = BTreeMap::new();
-        for name in Records::needs(&status) {
-            let object = self.api.send(&Request::get(Kind::ConfigMap, &meta.namespace, name)).await?;
-            pieces.extend(piece_bytes(name, &object).map(|bytes| (name.clone(), bytes)));
-        }
-        let names = Names { spec: &flow.spec, flow: &meta.name, namespace: &meta.namespace, uid: &meta.uid };
-        let records = Records::read(names, &status, &pieces).map_err(|error| OpenError::Stored(error.to_string()))?;
-        Ok(records.whole(&status))
     }
 
     fn rebuild(&self, plan: &Plan, meta: &FlowMeta, status: &FlowStatus, now: Time) -> (State, Vec<FlowEffect>) {

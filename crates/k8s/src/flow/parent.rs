@@ -12,6 +12,7 @@ use super::Controller;
 use super::open::OpenError;
 use crate::api::{Api, Kind, Request};
 use crate::convert;
+use crate::records::{self, FetchError};
 
 impl<A: Api> Controller<A> {
     /// What a flow takes over of the one it repeats. The inner error is a sentence: it cannot be repeated.
@@ -69,8 +70,8 @@ impl<A: Api> Controller<A> {
                 return Ok(Err(errors.into_iter().next().map(|error| error.to_string()).unwrap_or_default()));
             }
         };
-        let whole = match self.whole(old, &meta, status).await {
-            Err(OpenError::Stored(why)) => return Ok(Err(why)),
+        let whole = match records::whole(&self.api, old, &status).await {
+            Err(FetchError::Read(error)) => return Ok(Err(error.to_string())),
             whole => whole?,
         };
         let state = reconstruct(&old_plan, &meta, (&whole, &[]), self.now(), &mut Vec::new());

@@ -4,7 +4,7 @@
 //! Flows that want more than there is stand in a line. Whoever is served goes to its end, so that with little room every
 //! flow gets a slot in its turn, however many steps another has.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use super::Key;
 
@@ -13,32 +13,47 @@ use super::Key;
 pub(super) struct Slots {
     /// Starts under way that no Job is known of yet.
     reserved: usize,
-    /// Flows that wait, in the order in which they are served.
-    line: VecDeque<Key>,
+    /// Flows that wait, by tickets in the order in which they are served.
+    line: BTreeMap<u64, Key>,
+    /// Their tickets.
+    tickets: BTreeMap<Key, u64>,
+    /// The next ticket.
+    next: u64,
 }
 
 impl Slots {
     /// Slots for a flow that wants so many, of a total with so many Jobs alive. What it does not get it waits for.
     pub(super) fn take(&mut self, key: &Key, wanted: usize, (most, live): (usize, usize)) -> usize {
         let free = most.saturating_sub(live).saturating_sub(self.reserved);
-        let place = self.line.iter().position(|known| known == key);
-        let ahead = place.unwrap_or(self.line.len());
-        if wanted == 0 || ahead >= free {
-            if wanted > 0 && place.is_none() {
-                self.line.push_back(key.clone());
+        let ticket = self.tickets.get(key).copied();
+        if wanted == 0 || !self.is_near(ticket, free) {
+            if wanted > 0 && ticket.is_none() {
+                self.join(key);
             }
             return 0;
         }
-        let contenders = self.line.len() + usize::from(place.is_none());
+        let contenders = self.line.len() + usize::from(ticket.is_none());
         let granted = wanted.min((free / contenders).max(1));
-        if let Some(place) = place {
-            self.line.remove(place);
-        }
+        self.leave(key);
         if granted < wanted {
-            self.line.push_back(key.clone());
+            self.join(key);
         }
         self.reserved += granted;
         granted
+    }
+
+    /// Whether fewer than `free` stand before the holder of a ticket, or before who comes without one.
+    fn is_near(&self, ticket: Option<u64>, free: usize) -> bool {
+        match ticket {
+            None => self.line.len() < free,
+            Some(ticket) => self.line.len() <= free || self.line.keys().nth(free).is_some_and(|first| ticket < *first),
+        }
+    }
+
+    fn join(&mut self, key: &Key) {
+        self.line.insert(self.next, key.clone());
+        self.tickets.insert(key.clone(), self.next);
+        self.next += 1;
     }
 
     /// So many starts have come out: their Jobs are known, or there are none.
@@ -48,19 +63,22 @@ impl Slots {
 
     /// A flow wants nothing any more.
     pub(super) fn leave(&mut self, key: &Key) {
-        self.line.retain(|known| known != key);
+        if let Some(ticket) = self.tickets.remove(key) {
+            self.line.remove(&ticket);
+        }
     }
 
     /// Who waits and may start something now.
     pub(super) fn next(&self, (most, live): (usize, usize)) -> Vec<Key> {
         let free = most.saturating_sub(live).saturating_sub(self.reserved);
-        self.line.iter().take(free).cloned().collect()
+        self.line.values().take(free).cloned().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, VecDeque};
+    use std::time::{Duration, Instant};
 
     use proptest::prelude::*;
 
@@ -89,7 +107,71 @@ mod tests {
         assert_eq!(slots.next((10, 7)), [key(0), key(1)]);
     }
 
+    #[test]
+    fn leaving_costs_the_same_however_long_the_line_is() {
+        let mut slots = Slots::default();
+        let keys: Vec<Key> = (0..100_000).map(key).collect();
+        for key in &keys {
+            assert_eq!(slots.take(key, 1, (0, 0)), 0);
+        }
+        let began = Instant::now();
+        // From behind and from the middle, where a search takes longest.
+        let (front, back) = keys.split_at(keys.len() / 2);
+        back.iter().rev().chain(front.iter().rev()).for_each(|key| slots.leave(key));
+        // A search through the line takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert_eq!(slots.next((10, 0)), []);
+    }
+
+    /// The line as it is told: a list.
+    #[derive(Default)]
+    struct Told {
+        reserved: usize,
+        line: VecDeque<Key>,
+    }
+
+    impl Told {
+        fn take(&mut self, key: &Key, wanted: usize, room: usize) -> usize {
+            let free = room.saturating_sub(self.reserved);
+            let place = self.line.iter().position(|known| known == key);
+            if wanted == 0 || place.unwrap_or(self.line.len()) >= free {
+                if wanted > 0 && place.is_none() {
+                    self.line.push_back(key.clone());
+                }
+                return 0;
+            }
+            let granted = wanted.min((free / (self.line.len() + usize::from(place.is_none()))).max(1));
+            self.line.retain(|known| known != key);
+            if granted < wanted {
+                self.line.push_back(key.clone());
+            }
+            self.reserved += granted;
+            granted
+        }
+    }
+
     proptest! {
+        /// Whatever happens in whatever order, the line is the list that it is told as.
+        #[test]
+        fn the_line_is_served_in_order(calls in prop::collection::vec((0_usize..8, 0_usize..4, 0_usize..6, 0_u8..4), 0..200)) {
+            let (mut slots, mut told) = (Slots::default(), Told::default());
+            for (flow, wanted, room, call) in calls {
+                let key = key(flow);
+                match call {
+                    0 => {
+                        slots.leave(&key);
+                        told.line.retain(|known| *known != key);
+                    }
+                    1 => {
+                        slots.give_back(wanted);
+                        told.reserved = told.reserved.saturating_sub(wanted);
+                    }
+                    _ => prop_assert_eq!(slots.take(&key, wanted, (room, 0)), told.take(&key, wanted, room)),
+                }
+                prop_assert_eq!(slots.next((usize::MAX, 0)), Vec::from(told.line.clone()));
+            }
+        }
+
         /// Never more than allowed, and with room for one at a time nobody waits for longer than everybody else takes.
         #[test]
         fn no_flow_is_passed_over(flows in 2_usize..6, most in 1_usize..5, wants in 20_usize..40) {

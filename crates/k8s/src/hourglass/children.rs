@@ -27,6 +27,8 @@ pub struct Meta {
     pub generation: i64,
     /// Its version.
     pub version: String,
+    /// When it was created.
+    pub created_at: Option<Time>,
     /// When its deletion was asked for.
     pub deleted_at: Option<Time>,
     /// Who holds it.
@@ -46,6 +48,7 @@ impl Meta {
             uid: text(object, "/metadata/uid"),
             generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
             version: text(object, "/metadata/resourceVersion"),
+            created_at: time(object, "/metadata/creationTimestamp"),
             deleted_at: time(object, "/metadata/deletionTimestamp"),
             finalizers: finalizers.map(str::to_owned).collect(),
             annotations: texts(object, "/metadata/annotations"),

@@ -70,6 +70,9 @@ pub trait Reconciler: Send + Sync {
     /// Metadata of the object that was observed.
     fn meta(observation: &Self::Observation) -> &Meta;
 
+    /// Its status, as it is stored.
+    fn stored(observation: &Self::Observation) -> &Value;
+
     /// What is to be done: pure.
     fn plan(observation: &Self::Observation, config: &Config, now: Time) -> Plan;
 }
@@ -177,8 +180,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     pub fn listed(&self, kind: Kind, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key> {
         let mut known = self.known();
         if kind != R::KIND {
-            Arc::make_mut(&mut known.world).readable(kind);
-            return Vec::new();
+            if R::CHILDREN.contains(&kind) || !Arc::make_mut(&mut known.world).listed(kind, uids) {
+                return Vec::new();
+            }
+            return known.objects.keys().cloned().collect();
         }
         let here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
         let gone = |(key, object): &(&Key, &Value)| here(key) && !uids.contains(word(object, "/uid"));
@@ -224,7 +229,8 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 return Round::Over(Next::default());
             }
             Err(error) => {
-                tracing::warn!(object = %key, controller = R::NAME, %error, "the object cannot be read now");
+                let why = error.unquoted();
+                tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
                 return Round::Over(self.put_off(key, &error));
             }
         };
@@ -234,6 +240,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             self.known().streaks.remove(key);
             return Round::Again;
         }
+        self.monitor.told(Told::Observed { key, created_at: meta.created_at, status: R::stored(&observation) });
         let plan = R::plan(&observation, &self.config, now);
         self.carry_out(key, meta, &plan).await
     }
@@ -250,7 +257,8 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         for effect in &plan.effects {
             match hand.carry(effect).await {
                 Ok(()) => {
-                    if matches!(effect, Effect::WriteStatus(_)) {
+                    // What is gone has no status that could say so.
+                    if matches!(effect, Effect::WriteStatus(_) | Effect::RemoveFinalizer) {
                         plan.path.iter().for_each(|step| self.monitor.told(Told::Stepped { key, step }));
                     }
                 }

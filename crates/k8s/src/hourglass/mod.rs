@@ -13,6 +13,8 @@ pub mod names;
 pub mod plan;
 pub mod pod;
 #[cfg(feature = "client")]
+pub mod release;
+#[cfg(feature = "client")]
 mod run;
 pub mod secure;
 pub mod spec;

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use orlop_core::error::Class;
+use orlop_core::time::Time;
+use serde_json::Value;
 
 use super::plan::{Effect, ObjectKey, Step};
 use crate::api::ApiError;
@@ -34,7 +36,7 @@ pub enum Told<'a> {
         resource: &'static str,
         /// HTTP status; none when no answer came.
         code: Option<u16>,
-        /// A sentence.
+        /// A sentence, with nothing the server said.
         message: &'a str,
     },
     /// A pass is over.
@@ -46,6 +48,15 @@ pub enum Told<'a> {
     Failed {
         /// Of which kind.
         class: Class,
+    },
+    /// What stands of an object, as a pass has read it.
+    Observed {
+        /// Which object.
+        key: &'a Key,
+        /// When it was created.
+        created_at: Option<Time>,
+        /// Its status, as it is stored.
+        status: &'a Value,
     },
     /// An object took a step through its lifecycle.
     Stepped {

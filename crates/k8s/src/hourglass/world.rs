@@ -1,10 +1,11 @@
 //! What is known of the cluster beside the objects of one namespace: nodes, runtime classes, devices. Owns reading it from
 //! what watches show, and which changes of it matter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::hardware::gpu::Catalogue;
 use orlop_core::hardware::merge::RuntimeClass;
+use orlop_core::hardware::{Device, Machine};
 use orlop_core::time::Time;
 use serde_json::Value;
 
@@ -22,19 +23,24 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads a node; one that cannot be read offers nothing.
-    fn of(object: &Value) -> Option<Self> {
-        let node = match node(object) {
-            Ok(node) => node,
-            Err(error) => {
-                tracing::warn!(%error, node = word(object, "/metadata/name"), "a node cannot be read and does not count");
-                return None;
-            }
-        };
+    /// Reads a node; one that cannot be read offers nothing, but is there.
+    fn of(object: &Value) -> Self {
+        let node = node(object).unwrap_or_else(|error| {
+            tracing::warn!(%error, node = word(object, "/metadata/name"), "a node cannot be read and does not count");
+            let machine = Machine { name: text(object, "/metadata/name"), ..Machine::default() };
+            Node { machine, ready: false, schedulable: false }
+        });
         let unready =
             item(object, "/status/conditions", "type", "Ready").filter(|ready| word(ready, "/status") != "True");
-        Some(Self { node, unready_since: unready.and_then(|ready| time(ready, "/lastTransitionTime")) })
+        Self { node, unready_since: unready.and_then(|ready| time(ready, "/lastTransitionTime")) }
     }
+}
+
+/// What a slice tells: its driver, and devices of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slice {
+    driver: String,
+    devices: Option<(String, Vec<Device>)>,
 }
 
 /// What is known of a cluster.
@@ -46,66 +52,117 @@ pub struct World {
     pub runtime_classes: Option<BTreeMap<String, RuntimeClass>>,
     /// What the cluster says about devices.
     pub devices: DeviceFacts,
+    /// Slices by name. They may be told before their node is.
+    slices: BTreeMap<String, Slice>,
+    /// Names by kind and uid: what a list does not show any more is gone.
+    names: BTreeMap<(Kind, String), String>,
 }
 
 impl World {
-    /// All nodes, as what decides about fit.
+    /// All nodes with their devices, as what decides about fit.
     #[must_use]
     pub fn hosts(&self) -> Vec<Node> {
-        self.nodes.iter().flatten().map(|(_, host)| host.node.clone()).collect()
+        let mut devices: BTreeMap<&str, Vec<Device>> = BTreeMap::new();
+        for (name, more) in self.slices.values().filter_map(|slice| slice.devices.as_ref()) {
+            devices.entry(name).or_default().extend(more.iter().cloned());
+        }
+        let mut with_devices = |(name, host): (&String, &Host)| {
+            let mut node = host.node.clone();
+            node.machine.devices = devices.remove(name.as_str()).unwrap_or_default();
+            node
+        };
+        self.nodes.iter().flatten().map(&mut with_devices).collect()
+    }
+
+    /// A node with its devices.
+    #[must_use]
+    pub fn host(&self, name: &str) -> Option<Node> {
+        let mut node = self.nodes.as_ref()?.get(name)?.node.clone();
+        let told = self.slices.values().filter_map(|slice| slice.devices.as_ref());
+        let here = told.filter(|(of, _)| of == name);
+        node.machine.devices = here.flat_map(|(_, devices)| devices.iter().cloned()).collect();
+        Some(node)
     }
 
     /// Takes in an object that exists. Whether that matters to anybody.
     pub fn seen(&mut self, kind: Kind, object: &Value, catalogue: &Catalogue) -> bool {
         let name = text(object, "/metadata/name");
+        self.names.insert((kind, text(object, "/metadata/uid")), name.clone());
         match kind {
-            Kind::Node => {
-                let Some(mut host) = Host::of(object) else { return false };
-                let nodes = self.nodes.get_or_insert_default();
-                let before = nodes.get(&name);
-                // Devices come from slices.
-                host.node.machine.devices = before.map(|host| host.node.machine.devices.clone()).unwrap_or_default();
-                let changed = before != Some(&host);
-                nodes.insert(name, host);
-                changed
-            }
+            Kind::Node => self.node(object),
             Kind::RuntimeClass => {
                 let class = runtime_class(object).unwrap_or_default();
                 self.runtime_classes.get_or_insert_default().insert(name, class.clone()) != Some(class)
             }
             Kind::DeviceClass => self.devices.classes.insert(name),
             Kind::ResourceSlice => {
-                let driver = text(object, "/spec/driver");
-                let new = self.devices.drivers.insert(driver);
-                let Some((node, devices)) = slices(object, catalogue) else { return new };
-                let host = self.nodes.get_or_insert_default().get_mut(&node);
-                let Some(host) = host.filter(|host| host.node.machine.devices != devices) else { return new };
-                host.node.machine.devices = devices;
-                true
+                let slice = Slice { driver: text(object, "/spec/driver"), devices: slices(object, catalogue) };
+                let before = self.slices.insert(name, slice.clone());
+                match &before {
+                    Some(before) if before.driver != slice.driver => self.count_drivers(),
+                    _ => drop(self.devices.drivers.insert(slice.driver.clone())),
+                }
+                before != Some(slice)
             }
             _ => false,
         }
     }
 
+    /// Takes in a node. Whether that matters to anybody.
+    pub fn node(&mut self, object: &Value) -> bool {
+        let host = Host::of(object);
+        self.nodes.get_or_insert_default().insert(text(object, "/metadata/name"), host.clone()) != Some(host)
+    }
+
     /// Takes out an object that is gone. Whether that matters to anybody.
     pub fn gone(&mut self, kind: Kind, object: &Value) -> bool {
-        let name = word(object, "/metadata/name");
+        self.names.remove(&(kind, text(object, "/metadata/uid")));
+        self.forget(kind, word(object, "/metadata/name"))
+    }
+
+    fn forget(&mut self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Node => self.nodes.as_mut().is_some_and(|nodes| nodes.remove(name).is_some()),
             Kind::RuntimeClass => self.runtime_classes.as_mut().is_some_and(|known| known.remove(name).is_some()),
             Kind::DeviceClass => self.devices.classes.remove(name),
+            Kind::ResourceSlice => {
+                let was = self.slices.remove(name).is_some();
+                self.count_drivers();
+                was
+            }
             _ => false,
         }
     }
 
-    /// All objects of a kind may be read, also where there are none.
-    pub fn readable(&mut self, kind: Kind) {
+    fn count_drivers(&mut self) {
+        self.devices.drivers = self.slices.values().map(|slice| slice.driver.clone()).collect();
+    }
+
+    /// All objects of a kind were shown, by uid: they may be read, also where there are none, and others are gone. Whether that
+    /// matters to anybody.
+    pub fn listed(&mut self, kind: Kind, uids: &BTreeSet<String>) -> bool {
+        let of_kind = |(known, _): &(Kind, String)| *known == kind;
+        // Another object may have the name of one that is gone.
+        let there: BTreeSet<String> = self
+            .names
+            .iter()
+            .filter(|(key, _)| of_kind(key) && uids.contains(&key.1))
+            .map(|(_, name)| name.clone())
+            .collect();
+        let gone: BTreeSet<String> = self
+            .names
+            .iter()
+            .filter(|(key, name)| of_kind(key) && !there.contains(*name))
+            .map(|(_, name)| name.clone())
+            .collect();
+        self.names.retain(|key, _| !of_kind(key) || uids.contains(&key.1));
         match kind {
             Kind::Node => drop(self.nodes.get_or_insert_default()),
             Kind::RuntimeClass => drop(self.runtime_classes.get_or_insert_default()),
             Kind::DeviceClass => drop(self.devices.versions.insert("v1".to_owned())),
             _ => {}
         }
+        gone.iter().filter(|name| self.forget(kind, name)).count() > 0
     }
 
     /// Whether a node has been lost at this time: it is gone, or not ready for more than two minutes.
@@ -127,3 +184,64 @@ impl World {
 
 /// How long a node may be not ready before its pods count as lost.
 const UNREADY: std::time::Duration = std::time::Duration::from_millis(120_001);
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::hardware::Tables;
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, uid: &str) -> Value {
+        json!({"metadata": {"name": name, "uid": uid}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    }
+
+    fn slice(name: &str, node: &str) -> Value {
+        let device = json!({"name": "gpu-0", "attributes": {"productName": {"string": "NVIDIA H100 80GB HBM3"}, "type": {"string": "gpu"}}});
+        json!({"metadata": {"name": name, "uid": name}, "spec": {"nodeName": node, "driver": "gpu.nvidia.com", "devices": [device]}})
+    }
+
+    fn seen(world: &mut World, kind: Kind, object: &Value) {
+        let catalogue = Tables::default().catalogue;
+        assert!(world.seen(kind, object, &catalogue), "{object}");
+        assert!(!world.seen(kind, object, &catalogue), "the same again is no news");
+    }
+
+    #[test]
+    fn s5_2_slices_say_nothing_about_which_nodes_there_are() {
+        let mut world = World::default();
+        seen(&mut world, Kind::ResourceSlice, &slice("one", "n1"));
+        assert!(world.nodes.is_none() && !world.lost("n1", Time::from_millis(1)), "nodes may not be read");
+        seen(&mut world, Kind::Node, &node("n1", "u1"));
+        seen(&mut world, Kind::ResourceSlice, &slice("two", "n1"));
+        assert_eq!(world.host("n1").unwrap().machine.devices.len(), 2, "each slice tells of its own");
+        assert!(world.gone(Kind::ResourceSlice, &slice("one", "n1")));
+        assert_eq!(world.hosts()[0].machine.devices.len(), 1);
+        assert!(world.gone(Kind::ResourceSlice, &slice("two", "n1")) && world.devices.drivers.is_empty());
+    }
+
+    #[test]
+    fn s5_3_a_node_that_cannot_be_read_is_there_and_takes_nothing() {
+        let mut world = World::default();
+        let mut strange = node("n1", "u1");
+        strange["status"]["allocatable"] = json!({"cpu": "many"});
+        seen(&mut world, Kind::Node, &strange);
+        assert!(!world.lost("n1", Time::from_millis(1)) && !world.hosts()[0].ready);
+    }
+
+    #[test]
+    fn s3_1_what_a_list_does_not_show_any_more_is_gone() {
+        let mut world = World::default();
+        for (name, uid) in [("n1", "u1"), ("n2", "u2"), ("n3", "u3")] {
+            seen(&mut world, Kind::Node, &node(name, uid));
+        }
+        // The second was made anew, the third is gone, and nobody told.
+        world.seen(Kind::Node, &node("n2", "u4"), &Tables::default().catalogue);
+        let uids = ["u1", "u4"].map(str::to_owned).into();
+        assert!(world.listed(Kind::Node, &uids) && !world.listed(Kind::Node, &uids));
+        let names: Vec<String> = world.hosts().into_iter().map(|node| node.machine.name).collect();
+        assert_eq!(names, ["n1", "n2"]);
+        assert!(world.runtime_classes.is_none() && !world.listed(Kind::RuntimeClass, &BTreeSet::new()));
+        assert_eq!(world.runtime_classes, Some(BTreeMap::new()));
+    }
+}

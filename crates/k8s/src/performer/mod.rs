@@ -16,6 +16,7 @@ mod upgrade;
 
 use async_trait::async_trait;
 use orlop_core::time::Time;
+use serde_json::Value;
 
 pub use normal::NormalSpec;
 pub use observe::Observation;
@@ -69,6 +70,10 @@ impl Reconciler for Performers {
 
     fn meta(observation: &Observation) -> &Meta {
         &observation.meta
+    }
+
+    fn stored(observation: &Observation) -> &Value {
+        &observation.stored
     }
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {

@@ -64,6 +64,7 @@ pub(super) async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observat
     for name in others {
         add(api, &mut pods, place, &name).await?;
     }
+    let world = with_hosts(api, world, &pods).await?;
     let used = pods.iter().filter(|pod| meta.owns(pod)).filter_map(number).max().unwrap_or_default();
     let mut next = status.incarnation.max(used) + 1;
     for _ in 0..SKIPPED {
@@ -114,6 +115,24 @@ async fn claim_templates<A: Api>(api: &A, place: &str, labels: &str, world: &Wor
         Err(error) if error.code == Some(404) => Ok(Vec::new()),
         answer => answer,
     }
+}
+
+/// The world with all nodes that pods are on: a watch may tell of a pod before the one of nodes tells of its node.
+async fn with_hosts<A: Api>(api: &A, mut world: Arc<World>, pods: &[Value]) -> Result<Arc<World>, ApiError> {
+    let names: BTreeSet<&str> = pods.iter().map(|pod| word(pod, "/spec/nodeName")).collect();
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        if world.nodes.as_ref().is_none_or(|nodes| nodes.contains_key(name)) {
+            continue;
+        }
+        match get(api, Kind::Node, ("", name)).await {
+            Ok(Some(node)) => drop(Arc::make_mut(&mut world).node(&node)),
+            Ok(None) => {}
+            // The watch was allowed to tell of them.
+            Err(error) if matches!(error.code, Some(401 | 403)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(world)
 }
 
 /// Reads a pod by its name, unless it is known already.

@@ -11,8 +11,6 @@ pub(crate) mod run;
 #[cfg(test)]
 pub(crate) mod small;
 #[cfg(feature = "client")]
-pub(crate) mod told;
-#[cfg(feature = "client")]
 pub(crate) mod watch;
 
 pub use clock::Clock;

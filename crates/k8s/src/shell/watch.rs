@@ -1,13 +1,11 @@
 //! Watches of objects of a kind. Owns the form in which they tell; each lists again and backs off by itself, and keeps nothing.
 
 use futures::stream::{Stream, StreamExt as _};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::Value;
 
-use super::told;
-
-use crate::api::Kind;
+use crate::api::{ApiError, Kind, dynamic};
 
 /// What a watch tells.
 pub(crate) enum News {
@@ -19,7 +17,7 @@ pub(crate) enum News {
     Begin,
     /// It is listed.
     Complete,
-    /// The server refused or did not answer: its HTTP status, if any, and a sentence.
+    /// The server refused or did not answer: its HTTP status, if any, and a sentence with nothing it said.
     Broken(Option<u16>, String),
 }
 
@@ -30,17 +28,11 @@ pub(crate) fn objects(
     namespace: Option<&str>,
     labels: &str,
 ) -> impl Stream<Item = News> + use<> {
-    let version = kind.api_version();
-    let (group, version) = version.split_once('/').unwrap_or(("", version.as_str()));
-    let resource =
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.name()), kind.plural());
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
     let config = watcher::Config::default();
     let config = if labels.is_empty() { config } else { config.labels(labels) };
-    watcher(api, config).default_backoff().map(move |event| news(event, |object| whole(object, kind)))
+    watcher(dynamic(client, kind, namespace), config)
+        .default_backoff()
+        .map(move |event| news(event, |object| whole(object, kind)))
 }
 
 /// An object as it is on the server: lists leave out what it is.
@@ -62,9 +54,80 @@ pub(crate) fn news<K>(event: watcher::Result<watcher::Event<K>>, value: impl Fn(
         Ok(watcher::Event::InitDone) => News::Complete,
         // The watch backs off and lists again by itself.
         Err(error) => {
-            let code = told::code(&error);
-            tracing::debug!(%error, code, "a watch was interrupted");
-            News::Broken(code, told::sentence(&error))
+            let (code, why) = (code(&error), unquoted(&error));
+            tracing::debug!(why, code, "a watch was interrupted");
+            News::Broken(code, why)
         }
+    }
+}
+
+/// What kept a watch from going on, without words of the server (rule K6).
+fn unquoted(error: &watcher::Error) -> String {
+    let refused = match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => ApiError::from_client(error),
+        watcher::Error::WatchError(status) => {
+            ApiError { code: Some(status.code), reason: status.reason.clone(), ..ApiError::default() }
+        }
+        watcher::Error::NoResourceVersion => ApiError::no_answer("its list has no version"),
+    };
+    refused.unquoted()
+}
+
+/// HTTP status of a watch that was refused, where there was an answer.
+pub(crate) fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is planted stands for a key that a server quotes.
+    const PLANTED: &str = "Planted-Key-6d5f1c9b7a";
+
+    fn told(error: watcher::Error) -> (Option<u16>, String) {
+        match news(Err::<watcher::Event<DynamicObject>, _>(error), |_| Value::Null) {
+            News::Broken(code, why) => (code, why),
+            _ => panic!("a watch that failed is told as broken"),
+        }
+    }
+
+    #[test]
+    fn k6_what_a_server_says_to_a_list_or_a_watch_is_not_repeated() {
+        let status = |code, reason: &str| {
+            let message = format!("{PLANTED} cannot be shown. ").repeat(1000);
+            Box::new(Status { code, reason: reason.to_owned(), message, ..Status::default() })
+        };
+        let api = |code, reason| kube::Error::Api(status(code, reason));
+        for (error, want) in [
+            (watcher::Error::InitialListFailed(api(500, "InternalError")), "the API server answers 500 InternalError"),
+            (watcher::Error::InitialListFailed(api(403, "Forbidden")), "the API server answers 403 Forbidden"),
+            (watcher::Error::WatchStartFailed(api(401, PLANTED)), "the API server answers 401"),
+            (watcher::Error::WatchFailed(api(502, "Failed to parse error data")), "the API server answers 502"),
+            (watcher::Error::WatchError(status(410, "Expired")), "the API server answers 410 Expired"),
+        ] {
+            let code = want.split(' ').find_map(|word| word.parse().ok());
+            assert_eq!(told(error), (code, want.to_owned()));
+        }
+    }
+
+    #[test]
+    fn k6_an_answer_that_cannot_be_read_is_not_repeated() {
+        let wrong = serde_json::from_value::<DynamicObject>(json!({"metadata": {"labels": PLANTED}})).unwrap_err();
+        assert!(wrong.to_string().contains(PLANTED), "the library quotes it: {wrong}");
+        let (code, why) = told(watcher::Error::InitialListFailed(kube::Error::SerdeError(wrong)));
+        assert_eq!(code, None);
+        insta::assert_snapshot!(why, @"the API server does not answer: what it sent is not what was asked for (Data error at line 0 column 0)");
     }
 }

@@ -13,6 +13,7 @@ use super::service::{Identity, Service};
 use super::state::State;
 use super::store::key;
 use super::verb::Hook;
+use super::webhooks::Reviewer;
 
 /// An API server in this process. Clones are handles on the same server.
 ///
@@ -126,6 +127,18 @@ impl ApiServer {
     /// Adds an admission webhook; hooks are asked in the order in which they were added.
     pub fn admission(&self, hook: Hook) {
         self.shared.lock().hooks.push(hook);
+    }
+
+    /// Registers the webhooks of a `MutatingWebhookConfiguration` or `ValidatingWebhookConfiguration`: from now on creates and
+    /// updates that its rules name are reviewed; deletions are not. A [`super::What::WebhooksDown`] fault keeps one request
+    /// from being reviewed.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn webhooks(&self, configuration: &Value, reviewer: &Reviewer) -> Result<(), String> {
+        let registered = super::webhooks::read(configuration, reviewer)?;
+        self.shared.lock().webhooks.extend(registered);
+        Ok(())
     }
 
     /// Records the managers of fields from the first write on, as real servers do; without this from the first apply on,

@@ -93,6 +93,8 @@ pub enum What {
     TimeoutAfter,
     /// Carried out after that long, by tokio's clock.
     Delay(Duration),
+    /// Webhooks cannot be asked about this write.
+    WebhooksDown,
     /// The client stops after the answer of this request: every later one of it is unreachable until
     /// [`super::FaultsHandle::restart`].
     StopAfter,

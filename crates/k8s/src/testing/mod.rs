@@ -30,6 +30,7 @@ mod state;
 mod store;
 mod verb;
 mod watch;
+mod webhooks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +41,7 @@ pub use record::{Requests, Write};
 pub use request::Verb;
 pub use service::Lost;
 pub use verb::{Admission, Hook};
+pub use webhooks::{Asked, Reviewer, flow_reviewer};
 
 use state::State;
 

@@ -300,6 +300,13 @@ impl Refusal {
         Self::boxed(code, reason, message.unwrap_or(usual).to_owned(), details)
     }
 
+    /// A refusal by a webhook, with its own details.
+    pub(crate) fn denied(code: u16, message: &str, details: Value) -> Box<Self> {
+        let mut refusal = Self::with_code(code, Some(message));
+        refusal.details = details;
+        refusal
+    }
+
     /// Seconds after which the caller may come again.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)

@@ -110,6 +110,10 @@ pub(crate) struct Call {
     /// Whether only metadata is wanted.
     pub(crate) metadata_only: bool,
     pub(crate) body: Bytes,
+    /// The name of the client.
+    pub(crate) client: String,
+    /// Whether webhooks cannot be asked.
+    pub(crate) webhooks_down: bool,
     /// Who asks; `None` may do everything.
     pub(crate) user: Option<String>,
     /// The field manager where the query names none.

@@ -28,6 +28,11 @@ impl Selector {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(fields, kind)? })
     }
 
+    /// Of labels alone.
+    pub(crate) fn of_labels(labels: &str) -> Result<Self> {
+        Ok(Self { labels: parse_labels(labels)?, fields: Vec::new() })
+    }
+
     /// Whether it selects everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()

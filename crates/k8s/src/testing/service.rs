@@ -96,6 +96,7 @@ struct Plan {
     unreachable: bool,
     lost: bool,
     stop: bool,
+    webhooks_down: bool,
     refuse: Option<Box<Refusal>>,
     after: Option<Box<Refusal>>,
     delay: std::time::Duration,
@@ -104,7 +105,7 @@ struct Plan {
 impl Service {
     async fn answer(self, parts: http::request::Parts, body: Bytes) -> Result<Response<Payload>, Lost> {
         let Some(path) = request::path(parts.uri.path()) else { return Ok(self.document(&parts)) };
-        let call = match self.call_of(&parts, path, body) {
+        let mut call = match self.call_of(&parts, path, body) {
             Ok(call) => call,
             Err(refusal) => return Ok(refused(&refusal)),
         };
@@ -118,6 +119,7 @@ impl Service {
         if !plan.delay.is_zero() {
             tokio::time::sleep(plan.delay).await;
         }
+        call.webhooks_down = plan.webhooks_down;
         let mut state = self.shared.lock();
         if plan.unreachable {
             self.note(&mut state, &call, 0, None, 0);
@@ -129,6 +131,7 @@ impl Service {
             Some(refusal) => Err(refusal),
             None => verb::handle(&self.shared, &mut state, &call),
         };
+        let warned = std::mem::take(&mut state.warnings);
         let code = outcome.as_ref().map_or_else(|refusal| refusal.code, |answer| answer.code);
         let changed = state.revision - before;
         self.note(&mut state, &call, if plan.lost { 0 } else { code }, outcome.as_ref().ok(), changed);
@@ -139,7 +142,7 @@ impl Service {
         }
         Ok(match (plan.after, outcome) {
             (Some(refusal), _) | (None, Err(refusal)) => refused(&refusal),
-            (None, Ok(answer)) => respond(answer),
+            (None, Ok(answer)) => respond(answer.warning(warned)),
         })
     }
 
@@ -157,6 +160,8 @@ impl Service {
             patch: request::patch_kind(header(header::CONTENT_TYPE)),
             metadata_only: header(header::ACCEPT).contains("as=PartialObjectMetadata"),
             body,
+            client: self.identity.client.clone(),
+            webhooks_down: false,
             user: self.identity.user.clone(),
             agent: agent.to_owned(),
         })
@@ -202,6 +207,7 @@ impl Service {
                 What::Timeout => plan.refuse = Some(Refusal::with_code(504, None)),
                 What::TimeoutAfter => plan.after = Some(Refusal::with_code(504, None)),
                 What::Delay(time) => plan.delay += time,
+                What::WebhooksDown => plan.webhooks_down = true,
                 What::StopAfter => plan.stop = true,
                 What::StopBeforeAnswer => (plan.stop, plan.lost) = (true, true),
                 What::StopBefore => (plan.stop, plan.unreachable) = (true, true),

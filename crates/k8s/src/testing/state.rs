@@ -11,8 +11,10 @@ use super::random::Random;
 use super::record::Record;
 use super::refusal::{Refusal, Result};
 use super::request::Path;
+use super::selector::Selector;
 use super::store::{Stored, Table, key_of};
 use super::verb::Hook;
+use super::webhooks::Registered;
 
 /// 2026-01-01T00:00:00Z in milliseconds: where the clock begins.
 const EPOCH: i64 = 1_767_225_600_000;
@@ -27,6 +29,9 @@ pub(crate) struct State {
     pub(crate) faults: Faults,
     pub(crate) record: Record,
     pub(crate) hooks: Vec<Hook>,
+    pub(crate) webhooks: Vec<Registered>,
+    /// What webhooks warn of in the request that is carried out.
+    pub(crate) warnings: Vec<String>,
     pub(crate) controllers: Controllers,
     /// Whether managers of fields are recorded from the first write on, and not only from the first apply on.
     pub(crate) all_managers: bool,
@@ -49,6 +54,8 @@ impl State {
             faults: Faults::default(),
             record: Record::default(),
             hooks: Vec::new(),
+            webhooks: Vec::new(),
+            warnings: Vec::new(),
             controllers: Controllers::default(),
             all_managers: false,
         };
@@ -66,6 +73,8 @@ impl State {
             faults: Faults::default(),
             record: Record::default(),
             hooks: self.hooks.clone(),
+            webhooks: self.webhooks.clone(),
+            warnings: Vec::new(),
             controllers: self.controllers.clone(),
             all_managers: self.all_managers,
         }
@@ -151,6 +160,12 @@ impl State {
         let gone = self.tables.get_mut(table)?.remove(revision, key, last)?;
         self.revision = revision;
         Some(gone)
+    }
+
+    /// Whether a selector of namespaces selects this one.
+    pub(crate) fn is_selected(&self, namespaces: &Selector, name: &str) -> bool {
+        let stored = self.table_named("", "namespaces").and_then(|table| self.get(table, name));
+        stored.is_some_and(|stored| namespaces.matches(&stored.object))
     }
 
     /// The namespaces that every cluster has.

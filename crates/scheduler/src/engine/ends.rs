@@ -63,6 +63,7 @@ impl Scheduler {
         self.worker_lost_one(attempt.worker, effects);
         if attempt.state == AttemptState::Lost {
             self.note_settled(attempt.unit.job);
+            self.part_gang(&attempt);
         }
     }
 
@@ -202,7 +203,7 @@ impl Scheduler {
         }
         let lost = Ending::of(job::Event::WorkerLost, Reason::WorkerLost);
         if self.is_gang(attempt.unit.job) {
-            self.member_ended(attempt.unit, (attempt.member, attempt.worker), Some(lost), effects);
+            self.member_given_up(slot, lost, effects);
             return;
         }
         if self.move_on(attempt.unit, life, self.key_of(attempt.worker), lost, effects)

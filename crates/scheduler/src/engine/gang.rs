@@ -1,6 +1,7 @@
 //! Gangs: one decision for all members, one outcome (section 2.7). Owns which workers a gang gets and how the ends of its
-//! members become the end of its attempt: the first that fails ends the others. A member that is given up has failed: of a
-//! gang nothing is adopted late, since its other members were told to end by then.
+//! members become the end of its attempt: the first that fails ends the others. A member that is given up has failed, so its
+//! fellows on other workers are told to end. Those on the same worker went out of sight with it: if it returns with all of
+//! them, the gang is adopted late (section 1.4) as it was started, whole or not at all.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use orlop_core::machine::job::{self, JobState};
 use super::Scheduler;
 use super::assign::Target;
 use super::ends::Ending;
-use super::record::Unit;
+use super::record::{Attempt, Life, Unit};
 use super::reserve::Head;
 use super::round::Turn;
 use crate::class::Class;
@@ -30,12 +31,15 @@ pub(super) struct Members {
     pub(super) answered: Vec<bool>,
     /// How the first failing member ended, and on which worker.
     pub(super) ending: Option<(Ending, WorkerKey)>,
+    /// A member has ended for sure and without success, or two workers were lost: this attempt cannot come back whole.
+    #[serde(default)]
+    pub(super) broken: bool,
 }
 
 impl Members {
     pub(super) fn new(slots: Vec<u32>) -> Self {
         let answered = vec![false; slots.len()];
-        Self { slots, answered, ending: None }
+        Self { slots, answered, ending: None, broken: false }
     }
 
     /// Members whose result was accepted, in order.
@@ -173,12 +177,35 @@ impl Scheduler {
         self.spec_of(job).is_some_and(|spec| spec.gang.is_some())
     }
 
-    /// A member's attempt has ended or was given up; none = it succeeded. The gang moves on with its last member.
+    /// A member's attempt has ended; none = it succeeded. The gang moves on with its last member.
     pub(super) fn member_ended(
         &mut self,
         unit: Unit,
-        (member, worker): (u32, u32),
+        member: (u32, u32),
         ending: Option<Ending>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.member_left(unit, member, (ending, false), effects);
+    }
+
+    /// A member's attempt was given up although it may still run. Of a gang that nobody else is left of, and nobody ended
+    /// without success, this worker may yet bring back all that was given up.
+    pub(super) fn member_given_up(&mut self, slot: u32, ending: Ending, effects: &mut Vec<Effect>) {
+        let Some(Attempt { unit, member, worker, .. }) = self.attempts.get(slot).copied() else { return };
+        self.member_left(unit, (member, worker), (Some(ending), true), effects);
+        let whole = self.gangs.get(&unit.job).is_some_and(|members| !members.broken);
+        let waits = |life: &Life| life.state == JobState::Queued && life.live == NONE;
+        if let Some(mut life) = self.life(unit).filter(|life| whole && waits(life)) {
+            (life.lost, life.live) = (!fault(Fault::NoAdoption), slot);
+            self.set_life(unit, life);
+        }
+    }
+
+    fn member_left(
+        &mut self,
+        unit: Unit,
+        (member, worker): (u32, u32),
+        (ending, given_up): (Option<Ending>, bool),
         effects: &mut Vec<Effect>,
     ) {
         let worker = self.key_of(worker);
@@ -190,13 +217,20 @@ impl Scheduler {
         if first {
             members.ending = ending.map(|ending| (ending, worker));
         }
+        let alone = members.ending.is_none_or(|(_, lost_with)| lost_with == worker);
+        members.broken |= ending.is_some() && !(given_up && alone);
         let left: Vec<u32> = members.slots.iter().copied().filter(|slot| *slot != NONE).collect();
         let last = members.ending;
         let Some(mut life) = self.life(unit) else { return };
         life.live = left.first().copied().unwrap_or(NONE);
         self.set_life(unit, life);
         if first {
-            let told = |slot: &u32| self.attempts.get(*slot).is_some_and(|attempt| attempt.ending.is_some());
+            // Who is out of sight with it is given up next, and is not told what may have to be taken back.
+            let told = |slot: &u32| {
+                self.attempts
+                    .get(*slot)
+                    .is_some_and(|attempt| attempt.ending.is_some() || given_up && attempt.worker == worker.index)
+            };
             let untold: Vec<u32> = left.iter().copied().filter(|slot| !told(slot)).collect();
             untold.iter().for_each(|slot| self.tell_to_end(*slot, CancelReason::Gang, effects));
         }

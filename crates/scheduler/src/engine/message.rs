@@ -50,7 +50,8 @@ impl Scheduler {
                 past.is_some_and(|past| past.answered || self.had_answer(job, past.attempt, reference.member))
             },
             current: live.is_some_and(|attempt| attempt.state != AttemptState::Lost && attempt.worker == worker),
-            lost_newest: newest && life.lost && self.had(unit, &life, worker),
+            // A member by itself is no gang: of these whole ones are adopted.
+            lost_newest: newest && life.lost && spec.members == 1 && self.had(unit, &life, worker),
             admissible: !starts || self.may_adopt(unit.job, live, worker),
         };
         Some(Judged { verdict: facts.judge(), unit, life, slot })
@@ -210,31 +211,11 @@ impl Scheduler {
 
     /// Late adoption: live work that was given up is kept.
     fn adopt_running(&mut self, judged: &Judged, worker: u32, effects: &mut Vec<Effect>) {
-        let (now, slot) = (self.now, self.adopted_slot(judged, worker));
-        let Some(attempt) = self.attempts.get_mut(slot).filter(|attempt| attempt.worker == worker) else {
+        let slot = self.adopted_slot(judged, worker);
+        let own = self.attempts.get(slot).is_some_and(|attempt| attempt.worker == worker);
+        if !own || !self.revive(slot, effects) {
             return;
-        };
-        let Some(state) = machine::attempt(attempt.state, attempt::Event::Started, |_| true) else { return };
-        attempt.state = state;
-        (attempt.accepted, attempt.started) = (true, true);
-        (attempt.revoking, attempt.ending) = (false, None);
-        if attempt.started_at == 0 {
-            attempt.started_at = now;
         }
-        let (request, tenant, waiting) = (attempt.request, attempt.tenant, attempt.waiting);
-        attempt.charged = true;
-        self.note_settled(judged.unit.job);
-        if waiting {
-            self.take_slot(slot, effects);
-        } else if self.feeds.on {
-            self.regain_slot(slot);
-        }
-        if !waiting
-            && let (Some(request), Some(tenant)) = (self.requests.get(request), self.tenants.get_mut(tenant as usize))
-        {
-            tenant.charge(request, 1);
-        }
-        self.weigh_tenant(tenant);
         let mut life = judged.life;
         (life.lost, life.live, life.started) = (false, slot, true);
         if let Some(to) = machine::job(life.state, job::Event::Started, |guard| guard == job::Guard::NewestMayRun) {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 mod admit;
+mod adopt;
 mod assign;
 mod backfill;
 mod cancel;

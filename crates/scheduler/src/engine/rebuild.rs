@@ -227,6 +227,7 @@ impl Scheduler {
                 members.answered.iter_mut().zip(&gang.answered).for_each(|(known, stored)| *known = *stored);
                 let named = |end: &GangEnd| self.named(end.worker.as_ref(), workers);
                 members.ending = gang.ending.as_ref().map(|end| (end.end.0, named(end)));
+                members.broken = gang.broken;
             }
             self.gangs.insert(unit.job, members);
         }
@@ -380,8 +381,7 @@ impl Scheduler {
                 tenant.charge(vector, 1);
             }
         }
-        let adoptable = lost && life.lost && !self.is_gang(slot);
-        if newest && (adoptable || !lost) && life.live == NONE {
+        if newest && (life.lost || !lost) && life.live == NONE {
             life.live = number;
             self.set_life(unit, life);
         }

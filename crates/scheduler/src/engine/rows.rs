@@ -67,6 +67,7 @@ impl Scheduler {
             ending: members
                 .ending
                 .map(|(ending, worker)| GangEnd { end: MemberEnd(ending), worker: self.incarnation_at(worker) }),
+            broken: members.broken,
         });
         Some(UnitRow {
             state: life.state,

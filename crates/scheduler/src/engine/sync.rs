@@ -34,7 +34,12 @@ impl Scheduler {
                 self.vanish(slot, effects);
             }
         }
+        let adopted = self.adopt_gangs(number, kept, effects);
         for kept in kept {
+            if adopted.contains(&kept.attempt) {
+                effects.push(Effect::Verdict { attempt: kept.attempt, verdict: Verdict::Adopted });
+                continue;
+            }
             let judged = self.judge(kept.attempt, number, true);
             let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
             match judged {

@@ -152,6 +152,9 @@ impl World<'_> {
         self.absorb(false)?;
         if verdicts.iter().flatten().any(|verdict| verdict.counts()) && outcome != Outcome::Lost {
             self.model.answered.insert(attempt);
+            if outcome == Outcome::Succeeded {
+                self.model.succeeded.insert(attempt);
+            }
         }
         Ok(verdicts)
     }

@@ -2,6 +2,8 @@
 //! had (section 1.4, late adoption), and of nobody else's (section 9). Owns that law, and what the model learns of an attempt
 //! that another incarnation brings back.
 
+use std::collections::BTreeSet;
+
 use orlop_core::machine::job::JobState;
 
 use super::amounts::needs;
@@ -74,11 +76,15 @@ impl World<'_> {
                 job, part, from: JobState::Queued | JobState::Backoff, to: JobState::Running, ..
             } => {
                 let index = span(*part).0;
-                let adopted = attempts.into_iter().find(|attempt| {
-                    (attempt.job, attempt.index) == (*job, index)
-                        && self.scheduler.attempt_row(*attempt, worker).is_some()
-                });
-                adopted.map_or(Ok(()), |attempt| self.adopt(attempt, worker))
+                let runs = |attempt: &AttemptRef| {
+                    let row = self.scheduler.attempt_row(*attempt, worker);
+                    (attempt.job, attempt.index) == (*job, index) && row.is_some_and(|row| !row.lost)
+                };
+                let adopted: BTreeSet<AttemptRef> = attempts.into_iter().filter(runs).collect();
+                if self.model.spec(*job).is_some_and(|spec| spec.gang.is_some()) {
+                    return self.adopt_gang(*job, &adopted);
+                }
+                adopted.first().map_or(Ok(()), |attempt| self.adopt(*attempt, worker))
             }
             _ => Ok(()),
         }

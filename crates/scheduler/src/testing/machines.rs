@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
 use super::amounts::GPUS;
-use super::law::Broken;
+use super::law::{Broken, Law};
 use super::model::Machine;
 use super::world::World;
 use crate::config::{Config, Policy};
@@ -73,6 +74,7 @@ impl World<'_> {
             }
         }
         self.claim(worker, &mut kept);
+        self.gather(worker, &mut kept);
         self.honest(worker, &mut kept);
         let keeps: BTreeSet<AttemptRef> = kept.iter().map(|kept| kept.attempt).collect();
         let had: Vec<AttemptRef> =
@@ -86,7 +88,12 @@ impl World<'_> {
                 self.model.live.remove(attempt);
             }
         }
+        let whole = if connects { self.whole_gangs(worker, &kept) } else { Vec::new() };
         self.hear(Event::Connected { worker, kept }, worker)?;
+        for gang in whole {
+            let runs = self.model.units.get(&(gang, 0)).is_some_and(|unit| unit.state == JobState::Running);
+            Law::Answers.demand(runs, || format!("{gang} is not adopted although {worker} has kept all of it"))?;
+        }
         self.start_heirs()?;
         self.time_worker(worker)
     }

@@ -9,6 +9,7 @@ mod credit;
 mod deadlines;
 mod directing;
 mod finish;
+mod gangs;
 mod law;
 mod machines;
 mod model;

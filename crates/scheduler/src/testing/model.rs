@@ -80,6 +80,8 @@ pub struct Model {
     /// Every token that was ever sent, and where.
     pub(super) sent: Vec<(AttemptRef, WorkerKey)>,
     pub(super) answered: BTreeSet<AttemptRef>,
+    /// Those of them that did well.
+    pub(super) succeeded: BTreeSet<AttemptRef>,
     /// Whose attempts these are.
     pub(super) owners: BTreeMap<AttemptRef, WorkerId>,
     pub(super) machines: BTreeMap<WorkerKey, Machine>,

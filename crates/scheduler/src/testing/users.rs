@@ -73,6 +73,9 @@ impl World<'_> {
         if self.shape.operators {
             self.hurry(&mut spec);
         }
+        if self.shape.gangs {
+            self.band_together(&mut spec);
+        }
         Ok(Arc::new(spec))
     }
 

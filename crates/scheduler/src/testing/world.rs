@@ -43,6 +43,8 @@ pub struct Shape {
     pub prefill: bool,
     /// Whether operators place jobs themselves and drain workers, which urgent jobs enter all the same.
     pub operators: bool,
+    /// Whether gangs go out of sight with their workers and come back.
+    pub gangs: bool,
 }
 
 /// How many attempts may be preempted in a minute.
@@ -65,6 +67,7 @@ pub struct World<'a> {
     pub(super) said: Option<(WorkerKey, Vec<AttemptRef>)>,
     pub(super) store: Store,
     pub(super) deadlines: Deadlines,
+    pub(super) gangs_adopted: usize,
     /// Whether the scheduler's own checks of its bookkeeping are left out, so that laws alone can break.
     naive: bool,
     pub(super) choices: Choices<'a>,
@@ -107,6 +110,7 @@ impl<'a> World<'a> {
             said: None,
             store: Store::default(),
             deadlines: Deadlines::default(),
+            gangs_adopted: 0,
             naive: false,
             choices,
             now: 0,
@@ -142,6 +146,7 @@ impl<'a> World<'a> {
         match draw {
             _ if self.shape.prefill && self.choices.once_in(2) => self.tend()?,
             _ if self.shape.operators && self.choices.once_in(3) => self.direct()?,
+            _ if self.shape.gangs && self.choices.once_in(2) => self.part()?,
             _ if self.shape.backlog => self.busy(draw)?,
             0..=3 => {
                 self.round()?;
@@ -215,6 +220,12 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn preempted(&self) -> usize {
         self.preemptions.count()
+    }
+
+    /// How many gangs were adopted late.
+    #[must_use]
+    pub const fn gangs_adopted(&self) -> usize {
+        self.gangs_adopted
     }
 
     /// How often laws about order and shares were asked where they could have been broken.

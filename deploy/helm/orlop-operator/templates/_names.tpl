@@ -9,7 +9,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/name: orlop-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
-{{- define "orlop.rules" -}}
+{{- define "orlop.webhookSecret" -}}
+{{- .Values.webhook.existingSecret | default (printf "%s-webhook" .Release.Name) }}
+{{- end }}
+{{- define "orlop.hook" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+{{- define "orlop.rules.jobflow" -}}
 - apiGroups: [workflow.kube-zen.io]
   resources: [jobflows]
   verbs: [get, list, watch, delete]
@@ -34,4 +42,92 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end }}
+{{- define "orlop.rules.performer" -}}
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [performers]
+  verbs: [get, list, watch, patch]
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [performers/status]
+  verbs: [patch]
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [performers/finalizers]
+  verbs: [update]
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [hourglassexecutors]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods, services]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, list, create, delete]
+- apiGroups: [resource.k8s.io]
+  resources: [resourceclaimtemplates]
+  verbs: [get, list, create, delete]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- define "orlop.rules.executor" -}}
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [hourglassexecutors]
+  verbs: [get, list, watch, patch]
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [hourglassexecutors/status]
+  verbs: [patch]
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [hourglassexecutors/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps, secrets]
+  verbs: [get, create, patch, delete]
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, create]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- define "orlop.rules.hardware" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+- apiGroups: [node.k8s.io]
+  resources: [runtimeclasses]
+  verbs: [get, list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, resourceslices]
+  verbs: [get, list, watch]
+{{- end }}
+{{- define "orlop.rules.release.performer" -}}
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [performers]
+  verbs: [list, patch]
+{{- end }}
+{{- define "orlop.rules.release.executor" -}}
+- apiGroups: [hourglass.eigenlayer.io]
+  resources: [hourglassexecutors]
+  verbs: [list, patch]
+{{- end }}
+{{- define "orlop.rules.release.operator" -}}
+- apiGroups: [apps]
+  resources: [deployments]
+  resourceNames: ["{{ .Release.Name }}"]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
 {{- end }}

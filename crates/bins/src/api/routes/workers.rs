@@ -32,11 +32,15 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let words = call.all("state").flat_map(|text| text.split(','));
     let states: Vec<WorkerState> =
         words.map(|word| word.parse().map_err(|error| wrong("state", format!("{error}")))).collect::<Result<_, _>>()?;
+    let labels = call.labels()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;
     let snapshot = api.handle.picture()?;
     let passes = |picture: &WorkerPicture| {
-        sees(&call.caller, picture) && (states.is_empty() || states.contains(&picture.view.state))
+        let known = &picture.capabilities.labels;
+        sees(&call.caller, picture)
+            && (states.is_empty() || states.contains(&picture.view.state))
+            && labels.iter().all(|(key, value)| known.get(key) == Some(value))
     };
     let later = snapshot.workers.iter().filter(|(id, _)| after.as_ref().is_none_or(|after| *id > after));
     let mut found = later.filter(|(_, picture)| passes(picture));

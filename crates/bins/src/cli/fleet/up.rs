@@ -253,7 +253,9 @@ async fn end(running: Running) {
     let Running { whole, workers, traces, data } = running;
     workers.iter().for_each(Agent::drain);
     for agent in workers {
-        agent.ended().await;
+        if let Err(error) = agent.ended().await {
+            tracing::error!(%error, "a worker did not end by itself");
+        }
     }
     whole.stop().await;
     if let Some(traces) = traces {

@@ -7,6 +7,7 @@ use orlop_core::time::GoDuration;
 use serde_json::{Value, json};
 
 use super::super::output;
+use super::super::setup::pair;
 use super::client::{Asked, Client, escaped, query};
 use super::exit::{Exit, Trouble};
 use super::join::{self, TokenVerb};
@@ -25,6 +26,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[command(after_help = "Examples:
   orlop workers                             list them
   orlop workers --state Unhealthy
+  orlop workers --label zone=a
   orlop workers get node-7
   orlop workers token create --uses 5       five machines may join; prints how
   orlop workers cordon node-7               no new work; what runs goes on")]
@@ -34,6 +36,9 @@ pub(in crate::cli) struct WorkersArgs {
     /// Only in these states (repeatable, or separated by commas)
     #[arg(long)]
     state: Vec<String>,
+    /// Only with this label (repeatable)
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", value_parser = pair)]
+    label: Vec<(String, String)>,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -94,7 +99,7 @@ pub(in crate::cli) struct DrainArgs {
 /// Runs a verb about workers.
 pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Trouble> {
     match args.verb {
-        None => args.patience.bound(list(&args.target, &args.state)).await,
+        None => args.patience.bound(list(&args)).await,
         Some(Verb::Get(one)) => one.patience.bound(get(&one)).await,
         Some(Verb::Cordon(one)) => one.patience.bound(order(&one.target, &one.id, "cordon", None)).await,
         Some(Verb::Token(verb)) => join::run(verb).await,
@@ -102,20 +107,21 @@ pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Trouble> {
     }
 }
 
-async fn list(target: &Target, states: &[String]) -> Result<Exit, Trouble> {
-    let client = target.client()?;
-    let found = all(&client, states).await?;
-    let shown = target.shown(&found, |found| each(found, "id"))?;
+async fn list(args: &WorkersArgs) -> Result<Exit, Trouble> {
+    let client = args.target.client()?;
+    let found = all(&client, &args.state, &args.label).await?;
+    let shown = args.target.shown(&found, |found| each(found, "id"))?;
     output::print(&shown.unwrap_or_else(|| table(&found)))?;
     Ok(Exit::Done)
 }
 
 /// All workers, page by page.
-pub(super) async fn all(client: &Client, states: &[String]) -> Result<Value, Trouble> {
+pub(super) async fn all(client: &Client, states: &[String], labels: &[(String, String)]) -> Result<Value, Trouble> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let mut members = vec![("limit", "1000".to_owned())];
         members.extend(states.iter().map(|state| ("state", state.clone())));
+        members.extend(labels.iter().map(|(key, value)| ("label", format!("{key}={value}"))));
         members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let page = client.ask(Asked::get(format!("/workers{}", query(&members)))).await?.body;
         found.extend(items(&page).iter().cloned());

@@ -30,6 +30,7 @@ pub(super) enum Hardware {
   orlop hardware explain -f need.yaml                        what it becomes on every substrate
   orlop hardware explain -f performer.yaml --nodes nodes.json
   kubectl get nodes -o json | orlop hardware explain -f need.yaml --nodes -
+  orlop hardware explain -f need.yaml --kubeconfig ~/.kube/config
   orlop hardware explain -f need.yaml -o json
 
 A file holds a Performer, or the fields of its hardwareRequirements:
@@ -37,7 +38,8 @@ A file holds a Performer, or the fields of its hardwareRequirements:
   gpuCount: 2
   nvlink: true
 
-Exit codes: 0 explained, 1 none of the nodes fits, 2 usage, 3 the file is refused, 4 no such file")]
+Exit codes: 0 explained, 1 none of the nodes fits, 2 usage, 3 the file is refused, 4 no such file, 6 the cluster does not let
+its nodes be read, 7 it does not answer")]
 pub(super) struct ExplainArgs {
     /// File with the need, YAML or JSON; `-` is standard input
     #[arg(short, long)]
@@ -46,6 +48,12 @@ pub(super) struct ExplainArgs {
     /// beside them. `-` is standard input
     #[arg(long)]
     pub nodes: Option<PathBuf>,
+    /// Read the nodes of the cluster that this file tells the way to, in place of a file of nodes
+    #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of that file, or of the one of KUBECONFIG
+    #[arg(long, value_name = "NAME", conflicts_with = "nodes")]
+    pub context: Option<String>,
     /// File of tables that are laid over the built-in ones
     #[arg(long)]
     pub hardware_config: Option<PathBuf>,
@@ -58,13 +66,13 @@ pub(super) struct ExplainArgs {
 ///
 /// # Errors
 /// As of the verb.
-pub(super) fn run(verb: Hardware) -> Result<Exit, Failure> {
+pub(super) async fn run(verb: Hardware) -> Result<Exit, Failure> {
     match verb {
-        Hardware::Explain(args) => explain(&args),
+        Hardware::Explain(args) => explain(&args).await,
     }
 }
 
-fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
+async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let stdin = Path::new("-");
     if args.file == stdin && args.nodes.as_deref() == Some(stdin) {
         return Err(Failure::usage("both the need and the nodes are read from standard input; give a file for one"));
@@ -73,6 +81,10 @@ fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let request = request::read(&args.file.display().to_string(), &text(&args.file)?, &tables)?;
     let nodes = match &args.nodes {
         Some(file) => Some(nodes::read(&file.display().to_string(), &text(file)?, &tables)?),
+        None if args.kubeconfig.is_some() || args.context.is_some() => {
+            let (file, context) = (args.kubeconfig.clone(), args.context.clone());
+            Some(nodes::fetch(file, context, &tables).await?)
+        }
         None => None,
     };
     let told = dialect::tell(&request, &tables, nodes.as_ref());

@@ -133,5 +133,5 @@ fn what_is_wrong_is_told_with_its_line() {
 
     1 error
     ");
-    insta::assert_snapshot!(told("{}", Some("kind: Pod")).unwrap_err(), @"nodes.json holds no node; write it with `kubectl get nodes -o json`");
+    insta::assert_snapshot!(told("{}", Some("kind: Pod")).unwrap_err(), @"nodes.json holds no node; `kubectl get nodes -o json` writes those of a cluster");
 }

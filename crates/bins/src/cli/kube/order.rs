@@ -70,7 +70,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
     let cluster = Cluster::of(&args.place).await?;
     let mut chosen = Vec::new();
     for name in &args.names {
-        chosen.push(cluster.flows.get(name).await?);
+        chosen.push(cluster.flows.find(name).await?);
     }
     if args.completed || args.older_than.is_some() {
         let old = |flow: &JobFlow| status(flow).phase.is_terminal() && is_older(flow, args.older_than);

@@ -6,14 +6,13 @@ use std::path::Path;
 use std::pin::pin;
 
 use orlop_core::machine::flow::FlowPhase;
-use orlop_core::machine::step::StepPhase;
 use orlop_core::name::sha256_hex;
 use orlop_core::spec::flow::{JobFlow, StopMode};
-use orlop_core::spec::status::{Decision, FlowStatus, StepStatus};
+use orlop_core::spec::status::{Decision, FlowStatus};
 use orlop_dag::manifest::Limits;
 use orlop_k8s::client::{Decided, NewFlow};
 
-use super::super::drive::exit_of;
+use super::super::drive::{exit_of, goes_on};
 use super::super::failure::{Exit, Failure};
 use super::super::manifest::{self, flow_name};
 use super::super::output::{self, Format};
@@ -134,10 +133,4 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     show::end(&flow, &place, args.output)?;
     let status = status(&flow);
     Ok(if status.phase.is_terminal() { exit_of(&status) } else { Exit::Paused })
-}
-
-/// Whether something goes on that no person has to decide about.
-fn goes_on(status: &FlowStatus) -> bool {
-    let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();
-    status.steps.iter().any(|step| step.phase == StepPhase::Running || waits(step) || step.next_retry_time.is_some())
 }

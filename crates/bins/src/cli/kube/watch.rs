@@ -8,6 +8,8 @@ use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::GoDuration;
 use orlop_k8s::client::watch::{Change, changes};
+use orlop_k8s::client::{ClientError, shown};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::changes::Told;
@@ -68,7 +70,8 @@ impl<'a> Watcher<'a> {
                 }
             };
             away = None;
-            let flow = self.cluster.flows.read(&object).await?;
+            // Of thousands of steps only those that need attention come with every change.
+            let flow = shown(&object);
             if *uid.get_or_insert_with(|| flow.metadata.uid.clone()) != flow.metadata.uid {
                 // Another flow has its name by now.
                 break;
@@ -77,12 +80,29 @@ impl<'a> Watcher<'a> {
             if self.shows {
                 told.tell(&status);
             }
-            if status.phase.is_terminal() || enough(&status) {
+            if status.phase.is_terminal() {
+                return self.last(*object).await;
+            }
+            if enough(&status) {
                 return Ok(flow);
             }
         }
         let message = format!("there is no flow `{}` in namespace `{}` (any more)", self.name, self.cluster.namespace);
         Err(Failure::new(Exit::NotFound, message))
+    }
+}
+
+impl Watcher<'_> {
+    /// A flow that has ended, with all its steps. It may be gone by now: then what was told of it is all there is.
+    async fn last(&self, object: Value) -> Result<JobFlow, Failure> {
+        let flows = &self.cluster.flows;
+        match flows.read(&object).await {
+            Err(ClientError::Moving(_)) => match flows.get(self.name).await {
+                Err(ClientError::NotFound { .. }) => Ok(shown(&object)),
+                flow => Ok(flow?),
+            },
+            flow => Ok(flow?),
+        }
     }
 }
 

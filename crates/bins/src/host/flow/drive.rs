@@ -118,11 +118,12 @@ impl FlowHost {
 
     async fn publish(&mut self) {
         let due = self.pace.take(self.plan.len());
-        if due.status {
-            self.desk.show(&self.plan, &self.state);
-        }
+        // Written before it is shown: whoever has seen a flow end finds it ended in lists.
         if due.summary {
             self.ledger.summarize(&self.plan, &self.state).await;
+        }
+        if due.status {
+            self.desk.show(&self.plan, &self.state);
         }
     }
 

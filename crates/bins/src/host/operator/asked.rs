@@ -12,14 +12,19 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tower::service_fn;
 
-use super::Standing;
+use super::{Standing, Which};
 use crate::telemetry::metrics::OperatorMetrics;
 
 /// How long the head of an answer is waited for; a watch has an end of its own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A client whose requests are counted.
-pub(super) fn measured(client: kube::Client, metrics: Arc<OperatorMetrics>, standing: Standing) -> kube::Client {
+/// A client whose requests are counted, as those of a controller where one is named.
+pub(super) fn measured(
+    client: kube::Client,
+    controller: Option<Which>,
+    metrics: Arc<OperatorMetrics>,
+    standing: Standing,
+) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {
         let (client, metrics, standing) = (client.clone(), Arc::clone(&metrics), standing.clone());
@@ -42,8 +47,8 @@ pub(super) fn measured(client: kube::Client, metrics: Arc<OperatorMetrics>, stan
             let labels = [asked.verb, asked.resource.as_str(), code.as_str()];
             metrics.kube.requests.of(labels).inc();
             metrics.kube.duration.of(labels).observe(began.elapsed().as_secs_f64());
-            if let Some(controller) = asked.writer() {
-                metrics.kube.writes.of([controller, &asked.resource, asked.verb]).inc();
+            if let Some(controller) = controller.filter(|_| asked.writes()) {
+                metrics.kube.writes.of([controller.name(), &asked.resource, asked.verb]).inc();
             }
             answer
         }
@@ -89,10 +94,9 @@ impl Asked {
         Self { verb, resource }
     }
 
-    /// The controller that writes so; leases are nobody's.
-    fn writer(&self) -> Option<&'static str> {
-        let writes = matches!(self.verb, "create" | "update" | "patch" | "delete");
-        (writes && self.resource != "leases").then_some("jobflow")
+    /// Whether a controller writes so; leases are nobody's.
+    fn writes(&self) -> bool {
+        matches!(self.verb, "create" | "update" | "patch" | "delete") && self.resource != "leases"
     }
 }
 
@@ -161,6 +165,6 @@ mod tests {
         assert_eq!(named(Method::DELETE, "/apis/batch/v1/namespaces/n/jobs/j", ""), "delete jobs");
         assert_eq!(named(Method::GET, "/version", ""), "get none");
         let update = Asked::read(&Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "");
-        assert_eq!((update.verb, update.writer()), ("update", None));
+        assert_eq!((update.verb, update.writes()), ("update", false));
     }
 }

@@ -10,17 +10,23 @@ use super::Stop;
 pub enum Which {
     /// Flows: objects of the kind JobFlow.
     JobFlow,
+    /// Performers: objects of the kind Performer.
+    Performer,
+    /// Executors: objects of the kind HourglassExecutor.
+    Executor,
 }
 
 impl Which {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::JobFlow];
+    pub const ALL: [Self; 3] = [Self::JobFlow, Self::Performer, Self::Executor];
 
     /// Its name, as flags and labels have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::JobFlow => "jobflow",
+            Self::Performer => "performer",
+            Self::Executor => "executor",
         }
     }
 
@@ -29,6 +35,8 @@ impl Which {
     pub const fn definition(self) -> &'static str {
         match self {
             Self::JobFlow => "deploy/crds/jobflows.workflow.kube-zen.io.yaml",
+            Self::Performer => "deploy/crds/performers.hourglass.eigenlayer.io.yaml",
+            Self::Executor => "deploy/crds/hourglassexecutors.hourglass.eigenlayer.io.yaml",
         }
     }
 }

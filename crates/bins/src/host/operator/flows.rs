@@ -10,7 +10,7 @@ use orlop_k8s::shell::limits::Limited;
 
 use super::controller::Controls;
 use super::observe::FlowMonitor;
-use super::{Operator, Stop};
+use super::{Operator, Stop, Which};
 
 /// See the module.
 pub(super) struct Flows {
@@ -21,14 +21,14 @@ pub(super) struct Flows {
 
 impl Flows {
     pub(super) fn new(operator: &Operator) -> Self {
-        let Operator { plan, client, clock, term, monitor, .. } = operator;
-        let api = Fenced::new(Limited::new(Client::new(client.clone()), plan.rate), term.clone());
-        let controller = Controller::new(api, Arc::clone(clock), plan.flows.clone());
-        let controller = controller.measured(Arc::<FlowMonitor>::clone(monitor));
+        let Operator { plan, clock, monitors, .. } = operator;
+        let client = operator.asks(Some(Which::JobFlow));
+        let controller = Controller::new(operator.hands(&client), Arc::clone(clock), plan.flows.clone());
+        let controller = controller.measured(Arc::<FlowMonitor>::clone(&monitors.flows));
         let mut options = RunOptions::default();
         options.namespaces.clone_from(&plan.namespaces);
         (options.passes, options.resync) = (plan.passes, plan.resync);
-        Self { controller, client: client.clone(), options }
+        Self { controller, client, options }
     }
 }
 

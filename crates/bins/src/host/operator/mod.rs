@@ -3,11 +3,12 @@
 //!
 //! | part | owns |
 //! |---|---|
-//! | `controller`, `flows` | what a controller is to the operator; the controller of flows |
+//! | `controller`, `flows`, `hourglass` | what a controller is to the operator; those of flows, performers and executors |
 //! | `standing` | whether it works, and why not |
 //! | `observe` | what controllers tell, as metrics and standing |
 //! | `asked` | what is asked of the API server, measured |
 //! | `serve` | probes and metrics over HTTP |
+//! | `webhook` | what the API server asks before it stores an object, over HTTPS |
 //! | `program` | flags, log, credentials, signals |
 //!
 //! Nothing here decides about an object, and nothing is written that the term of the leader does not cover.
@@ -15,11 +16,13 @@
 mod asked;
 mod controller;
 mod flows;
+mod hourglass;
 mod observe;
 #[cfg(feature = "cli")]
 pub mod program;
 mod serve;
 mod standing;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,15 +32,19 @@ use futures::future::join_all;
 use orlop_core::rate::Rate;
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
+use orlop_k8s::executor::Executors;
+use orlop_k8s::performer::Performers;
 use orlop_k8s::shell::Clock;
-use orlop_k8s::shell::lease::{self, Ended, Term, lead};
-use orlop_k8s::shell::limits;
+use orlop_k8s::shell::lease::{self, Ended, Fenced, Term, lead};
+use orlop_k8s::shell::limits::{self, Limited};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use self::controller::Which;
-use self::observe::FlowMonitor;
+use self::hourglass::Hourglass;
+use self::observe::Monitors;
 pub use self::standing::Standing;
+pub use self::webhook::{Admitting, Files, WebhookPlan};
 use crate::telemetry::metrics::OperatorMetrics;
 
 /// What an operator does.
@@ -58,6 +65,10 @@ pub struct Plan {
     pub rate: Rate,
     /// How flows are driven.
     pub flows: orlop_k8s::flow::Options,
+    /// How the API server is answered about objects; it is not, where there is none.
+    pub webhook: Option<WebhookPlan>,
+    /// What performers and executors are rendered with.
+    pub hourglass: Arc<orlop_k8s::hourglass::Config>,
 }
 
 impl Default for Plan {
@@ -71,6 +82,8 @@ impl Default for Plan {
             resync: Duration::from_secs(300),
             rate: limits::DEFAULT,
             flows: orlop_k8s::flow::Options::default(),
+            webhook: None,
+            hourglass: Arc::default(),
         }
     }
 }
@@ -114,8 +127,10 @@ pub struct Operator {
     metrics: Arc<OperatorMetrics>,
     standing: Standing,
     term: Term,
-    /// What stands of flows.
-    monitor: Arc<FlowMonitor>,
+    /// What stands of its objects.
+    monitors: Arc<Monitors>,
+    /// The pace that its controllers share.
+    pace: Limited<()>,
 }
 
 impl Operator {
@@ -125,9 +140,12 @@ impl Operator {
         let metrics = Arc::new(OperatorMetrics::new());
         let term = Term::default();
         let standing = Standing::new(&plan.controllers, term.clone(), plan.election.is_some());
-        let client = asked::measured(client, Arc::clone(&metrics), standing.clone());
-        let monitor = FlowMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing.clone());
-        Self { plan, client, clock, metrics, standing, term, monitor: Arc::new(monitor) }
+        if plan.webhook.as_ref().is_some_and(|webhook| webhook.files.is_some()) {
+            standing.webhook(Err("it has no certificate yet".to_owned()));
+        }
+        let monitors = Arc::new(Monitors::new(&metrics, &standing));
+        let pace = Limited::new((), plan.rate);
+        Self { plan, client, clock, metrics, standing, term, monitors, pace }
     }
 
     /// What is counted.
@@ -151,7 +169,7 @@ impl Operator {
         for (listener, metrics) in [(all, true), (probes, false)] {
             let Some(listener) = listener else { continue };
             addresses.push(listener.local_addr()?);
-            let router = serve::router(&self.metrics, &self.standing, metrics.then(|| Arc::clone(&self.monitor)));
+            let router = serve::router(&self.metrics, &self.standing, metrics.then(|| Arc::clone(&self.monitors)));
             tokio::spawn(async move { axum::serve(listener, router).await });
         }
         Ok(addresses)
@@ -173,11 +191,12 @@ impl Operator {
             .clone()
             .unwrap_or_else(|| lease::Options { leases: Vec::new(), ..lease::Options::operator("", "", false) });
         // Leases are asked for without a pace: a renewal must not wait behind work.
-        let api = asked::Elections::new(Client::new(self.client.clone()), options.namespace.clone());
+        let client = self.asks(None);
+        let api = asked::Elections::new(Client::new(client.clone()), options.namespace.clone());
         let leading = lead((&api, self.clock.as_ref()), options, &self.term, stop.come(), works);
         let ended = tokio::select! {
             ended = leading => ended,
-            () = self.standing.keep_asking(&self.client) => Ended::Stopped,
+            () = self.standing.keep_asking(&client) => Ended::Stopped,
         };
         match ended {
             Ended::Done(()) | Ended::Stopped => Ok(()),
@@ -185,9 +204,21 @@ impl Operator {
         }
     }
 
+    /// A client whose requests are counted, as those of a controller where one is named.
+    fn asks(&self, which: Option<Which>) -> kube::Client {
+        asked::measured(self.client.clone(), which, Arc::clone(&self.metrics), self.standing.clone())
+    }
+
+    /// What a controller asks through: paced with the others, and only while this process leads.
+    fn hands(&self, client: &kube::Client) -> Fenced<Limited<Client>> {
+        Fenced::new(self.pace.over(Client::new(client.clone())), self.term.clone())
+    }
+
     fn controller(&self, which: Which) -> Box<dyn controller::Controls> {
         match which {
             Which::JobFlow => Box::new(flows::Flows::new(self)),
+            Which::Performer => Box::new(Hourglass::<Performers>::new(self, which, &self.monitors.performers)),
+            Which::Executor => Box::new(Hourglass::<Executors>::new(self, which, &self.monitors.executors)),
         }
     }
 }

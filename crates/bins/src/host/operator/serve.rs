@@ -11,12 +11,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::Standing;
-use super::observe::FlowMonitor;
+use super::observe::Monitors;
 use super::standing::Check;
 use crate::telemetry::metrics::OperatorMetrics;
 
-/// Routes: those for probes, and where there is something that knows how flows stand, those for people and Prometheus too.
-pub(super) fn router(metrics: &Arc<OperatorMetrics>, standing: &Standing, flows: Option<Arc<FlowMonitor>>) -> Router {
+/// Routes: those for probes, and where there is something that knows how objects stand, those for people and Prometheus too.
+pub(super) fn router(metrics: &Arc<OperatorMetrics>, standing: &Standing, monitors: Option<Arc<Monitors>>) -> Router {
     let (alive, ready, counted) = (standing.clone(), standing.clone(), standing.clone());
     let probes = Router::new()
         .route("/healthz", get(async move |RawQuery(query)| answer(&alive.alive(), query.as_deref(), "")))
@@ -27,15 +27,15 @@ pub(super) fn router(metrics: &Arc<OperatorMetrics>, standing: &Standing, flows:
                 answer(&ready.ready(), query.as_deref(), &leader)
             }),
         );
-    let Some(flows) = flows else { return probes };
+    let Some(monitors) = monitors else { return probes };
     let metrics = Arc::clone(metrics);
     probes
         .route("/version", get(async || concat!("orlop-operator ", env!("CARGO_PKG_VERSION"), "\n")))
-        .route("/metrics", get(async move || counts(&metrics, &counted, &flows)))
+        .route("/metrics", get(async move || counts(&metrics, &counted, &monitors)))
 }
 
-fn counts(metrics: &OperatorMetrics, standing: &Standing, flows: &FlowMonitor) -> Response {
-    flows.stand();
+fn counts(metrics: &OperatorMetrics, standing: &Standing, monitors: &Monitors) -> Response {
+    monitors.stand();
     metrics.controllers.leader.set(i64::from(standing.leads()));
     match metrics.text() {
         Ok(text) => {

@@ -34,6 +34,8 @@ struct Loop {
 struct Facts {
     loops: BTreeMap<Which, Loop>,
     reached: Option<Instant>,
+    /// Why the webhook cannot be asked; nothing where there is none.
+    webhook: Option<Result<(), String>>,
 }
 
 /// Facts on an operator. Clones tell the same.
@@ -50,7 +52,7 @@ pub(super) type Check = (String, Result<(), String>);
 impl Standing {
     pub(super) fn new(controllers: &[Which], term: Term, elects: bool) -> Self {
         let loops = controllers.iter().map(|which| (*which, Loop::default())).collect();
-        Self { facts: Arc::new(Mutex::new(Facts { loops, reached: None })), term, elects }
+        Self { facts: Arc::new(Mutex::new(Facts { loops, ..Facts::default() })), term, elects }
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
@@ -98,6 +100,11 @@ impl Standing {
         self.facts().reached = Some(Instant::now());
     }
 
+    /// Whether the webhook can be asked, and why not.
+    pub(super) fn webhook(&self, told: Result<(), String>) {
+        self.facts().webhook = Some(told);
+    }
+
     /// Whether this process leads now.
     #[must_use]
     pub fn leads(&self) -> bool {
@@ -139,6 +146,7 @@ impl Standing {
             None => Err("it has not answered yet".to_owned()),
         };
         let mut checks = vec![("API server".to_owned(), reached)];
+        checks.extend(facts.webhook.clone().map(|told| ("webhook".to_owned(), told)));
         if leads {
             checks.extend(facts.loops.iter().map(|(which, known)| {
                 let broken = known.broken.values().filter(|(_, at)| at.elapsed() <= BROKEN);

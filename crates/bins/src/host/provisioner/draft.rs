@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use orlop_cloud::analyze::Analysis;
 use orlop_cloud::catalog::image::Image;
 use orlop_cloud::llm::{self, Council};
-use orlop_cloud::provision::plan::{Plan, PlanError, Request, World, admissible_images, plan};
+use orlop_cloud::provision::plan::{Plan, PlanError, PlannedOffering, Request, World, admissible_images, plan};
 use orlop_core::error::PortError;
 
 use super::Survey;
@@ -32,12 +32,15 @@ pub async fn draft(
     draft: &Draft<'_>,
     council: &mut Council<'_>,
 ) -> Result<Result<Plan, PlanError>, PortError> {
-    let mut request = draft.request.clone();
+    let mut request = Request { waits: false, ..draft.request.clone() };
     if council.is_on() && request.hours.is_none() {
         request.advised_hours = llm::hours(council, &survey.analysis, draft.now, &llm::marker()?).await;
     }
     let (analysis, found) = advised_or_not(survey, draft, &request);
-    let Ok(first) = found else { return Ok(found) };
+    let first = match found {
+        Ok(plan) => plan,
+        refused => return Ok(with_taken(analysis, draft, &request, refused)),
+    };
     let offered: Vec<&Image> = admissible_images(&first, analysis, &draft.world, &request);
     if council.is_on() && offered.len() > 1 {
         let order = llm::images(council, &analysis.requirements, &offered, &llm::marker()?).await;
@@ -45,10 +48,34 @@ pub async fn draft(
             order.iter().filter_map(|index| offered.get(*index)).map(|image| image.id.clone()).collect();
         if let Ok(mut better) = shortened(analysis, draft, &request) {
             better.notes = first.notes;
-            return Ok(Ok(better));
+            return Ok(with_taken(analysis, draft, &request, Ok(better)));
         }
     }
-    Ok(Ok(first))
+    Ok(with_taken(analysis, draft, &request, Ok(first)))
+}
+
+/// The plan with what is taken at the moment behind the rest, if it is waited for; without the rest, where everything is.
+fn with_taken(
+    analysis: &Analysis,
+    draft: &Draft<'_>,
+    request: &Request,
+    found: Result<Plan, PlanError>,
+) -> Result<Plan, PlanError> {
+    let hours = match &found {
+        _ if !draft.request.waits => return found,
+        Ok(plan) => Some(plan.hours),
+        Err(PlanError::Taken { .. }) => request.hours,
+        Err(_) => return found,
+    };
+    let all = plan(analysis, &draft.world, &Request { waits: true, hours, ..request.clone() });
+    match (found, all) {
+        (Ok(mut plan), Ok(all)) => {
+            plan.offerings.extend(all.offerings.into_iter().filter(PlannedOffering::is_taken));
+            Ok(plan)
+        }
+        (Err(_), all) => all,
+        (plan, Err(_)) => plan,
+    }
 }
 
 /// The plan with advice; where nothing has what is advised, the plan by rules.

@@ -3,7 +3,7 @@
 use orlop_cloud::analyze::{FileKind, analyze};
 use orlop_cloud::catalog::{Catalogue, Origin, embedded, image::Image, read_allocations, read_hosts};
 use orlop_cloud::llm::{Council, Mode, Record};
-use orlop_cloud::provision::plan::{Plan, PlanError, Request, World};
+use orlop_cloud::provision::plan::{Plan, PlanError, PlannedOffering, Request, World};
 use orlop_cloud::repository::{Scan, ScannedFile};
 use orlop_core::testing::{Deed, ScriptedAdvisor};
 
@@ -104,4 +104,40 @@ async fn s9_without_advice_the_rules_are_all_there_is() {
     let found = survey(scan("torch\n"), &mut nobody).await.unwrap();
     assert_eq!(found.analysis, found.rules);
     assert_eq!(found.rules, analyze(&scan("torch\n")));
+}
+
+#[tokio::test]
+async fn s7_who_waits_gets_what_is_taken_behind_what_is_free_beyond_the_attempts() {
+    let host = |id: u32, threads: u32| {
+        format!(
+            r#"{{"id":"{id}","uid":"u{id}","node_type":"compute_{threads}","architecture.smt_size":"{threads}","main_memory.ram_size":"137438953472","storage_devices.0.size":"250000000000"}}"#
+        )
+    };
+    let hosts = format!("[{},{},{}]", host(1, 24), host(2, 32), host(3, 48));
+    let catalogue = Catalogue::of_hosts(Origin::Live, "here", &read_hosts(&hosts).unwrap());
+    let taken = |ids: &[u32]| {
+        let one = |id: &u32| {
+            format!(
+                r#"{{"resource_id":"{id}","reservations":[{{"start_date":"2026-01-05T00:00:00","end_date":"2026-01-06T00:00:00"}}]}}"#
+            )
+        };
+        read_allocations(&format!("{{\"allocations\":[{}]}}", ids.iter().map(one).collect::<Vec<_>>().join(",")))
+            .unwrap()
+    };
+    let offered = async |waits, ids: &[u32]| {
+        let taken = taken(ids);
+        let world = World { catalogue: &catalogue, allocations: Some(&taken), images: None };
+        let request = Request { sites: vec!["here".into()], attempts: 1, waits, ..Request::new(now()) };
+        let found = planned("flask\n", world, &request, None, vec![Deed::Denies]).await;
+        let told = |one: &PlannedOffering| format!("{} {}", one.node_type, one.availability);
+        found.map(|plan| plan.offerings.iter().map(told).collect::<Vec<_>>()).map_err(|error| error.exit_code())
+    };
+    assert_eq!(offered(false, &[1, 2, 3]).await, Err(6));
+    let all = offered(true, &[1, 2, 3]).await.unwrap();
+    assert!(all.len() == 3 && all.iter().all(|one| one.ends_with(" taken")), "{all:?}");
+    let some = offered(true, &[2, 3]).await.unwrap();
+    assert_eq!(some.first().map(String::as_str), Some("compute_24 free"));
+    assert!(some.len() == 3 && some[1..].iter().all(|one| one.ends_with(" taken")), "{some:?}");
+    assert_eq!(offered(false, &[2, 3]).await.unwrap(), ["compute_24 free"]);
+    assert_eq!(offered(true, &[]).await.unwrap().len(), 1, "as many attempts as were asked for");
 }

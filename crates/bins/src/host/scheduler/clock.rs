@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "testing")]
+use orlop_cloud::testing::time::shift;
 use orlop_core::time::Time;
 
 /// Where the server reads time.
@@ -39,15 +41,6 @@ impl Default for MachineClock {
 fn unix_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// How far the time of day is set off by a test, in milliseconds: what the file holds that `ORLOP_TESTING_CLOCK` names.
-#[cfg(feature = "testing")]
-fn shift() -> i64 {
-    static PLACE: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
-    let place = PLACE.get_or_init(|| std::env::var_os("ORLOP_TESTING_CLOCK"));
-    let text = place.as_ref().and_then(|place| std::fs::read_to_string(place).ok());
-    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(not(feature = "testing"))]

@@ -9,7 +9,7 @@ use orlop_cloud::bus::local::LocalSubscription;
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, SessionId, TenantName, WorkerId};
 use orlop_core::ports::bus::{EventBody, SubjectFilter};
-use orlop_core::ports::fleet_store::{FleetReads, FleetStore};
+use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::spec::job::JobSpec;
 use orlop_scheduler::config::Config as CoreConfig;
 use orlop_scheduler::event::{Quota, TenantSettings};
@@ -28,7 +28,6 @@ use super::snapshot::Snapshot;
 use crate::wire::frame::{Hello, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 use crate::wire::problem::Code;
-use crate::wire::result::LogChunk;
 use crate::wire::session::SessionError;
 
 /// A store that does not answer for so long counts as away.
@@ -244,44 +243,22 @@ impl Handle {
         self.ask(Lane::Control, |reply| Command::Open(opening, reply)).await
     }
 
-    /// Hands a frame of an agent over; waits while the server is full, so that the agent is slowed down.
+    /// Hands a frame of an agent over; waits while the server is full, so that the agent is slowed down. When it fails, or
+    /// is given up, the frame counts as not received.
     ///
     /// # Errors
     /// The stream cannot go on.
     pub async fn frame(&self, session: &Arc<Session>, stream: u64, frame: WorkerFrame) -> Result<(), StreamError> {
-        let Some(mut frame) = session.receive(stream, frame)? else { return Ok(()) };
+        let Some((mut frame, hand)) = session.receive(stream, frame).await? else { return Ok(()) };
         let chunks = std::mem::take(&mut frame.logs);
         if !chunks.is_empty() {
-            let bytes: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
-            self.count_logs(bytes, &chunks);
-            if let Some(logs) = &self.shared.options.logs {
-                let reads: &dyn FleetReads = &*self.shared.store;
-                let kept = logs::keep(logs, reads, (session, &self.shared.room), chunks).await;
-                let lost = kept.map_err(StreamError::Logs)?;
-                if lost > 0 {
-                    self.shared.options.metrics.transport.log_dropped_bytes.of(["server"]).inc_by(lost);
-                }
-            }
-            session.stored(bytes as u64);
+            logs::keep(&self.shared, session, chunks).await.map_err(StreamError::Logs)?;
         }
+        logs::expect_ends(&self.shared, &frame.results).await;
         let command = Command::Frame(Arc::clone(session), Box::new(frame));
         self.shared.ingress.push_when_room(Lane::Control, command).await;
+        hand.over();
         Ok(())
-    }
-
-    /// Counts logs as they come: what is kept, and what the worker had to give up.
-    fn count_logs(&self, bytes: usize, chunks: &[LogChunk]) {
-        let transport = &self.shared.options.metrics.transport;
-        let bytes = bytes as u64;
-        if self.shared.options.logs.is_some() {
-            transport.log_bytes.inc_by(bytes);
-        } else {
-            transport.log_dropped_bytes.of(["server"]).inc_by(bytes);
-        }
-        let lost: u64 = chunks.iter().filter_map(|chunk| chunk.gap.map(|gap| gap.bytes)).sum();
-        if lost > 0 {
-            transport.log_dropped_bytes.of(["worker"]).inc_by(lost);
-        }
     }
 
     /// A stream of a session has ended.

@@ -101,6 +101,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             uploads: tokio::sync::Mutex::default(),
             room,
+            losses: Arc::default(),
             streams: AtomicU64::new(1),
         });
         let handle = Handle { shared: Arc::clone(&shared) };

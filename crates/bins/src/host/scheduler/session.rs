@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::id::{Epoch, Incarnation, SessionId, WorkerId};
 use orlop_core::spec::job::{self, SecretRef};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
@@ -29,6 +30,8 @@ pub(super) struct Assignment {
     pub(super) traceparent: Option<String>,
     /// When it starts.
     pub(super) mode: Mode,
+    /// The kind of GPU that it holds, if it asks for any.
+    pub(super) gpu: Option<Box<GpuShape>>,
 }
 
 impl Assignment {
@@ -43,6 +46,7 @@ impl Assignment {
         if let Some(traceparent) = self.traceparent {
             assign.traceparent = traceparent;
         }
+        assign.gpu = self.gpu;
         assign.secrets = self.spec.spec.spec.secret_refs.iter().map(named).collect();
         Outgoing::Assign(assign, Arc::clone(&self.spec.spec.spec))
     }
@@ -171,6 +175,36 @@ pub struct Session {
     facts: SessionFacts,
     inner: Mutex<Inner>,
     ready: Notify,
+    /// Held by whoever hands a frame over: the frames of a stream and of the one after it reach the loop in their order.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// A frame on its way to the loop. Dropped before it is there, it counts as not received: the agent keeps it, and sends it
+/// again on its next stream.
+#[derive(Debug)]
+pub(super) struct InHand<'s> {
+    session: &'s Session,
+    seq: u64,
+    logged: u64,
+    _turn: tokio::sync::MutexGuard<'s, ()>,
+}
+
+impl InHand<'_> {
+    /// It is with the loop, and its logs were stored or given up: so many more may be sent.
+    pub(super) fn over(mut self) {
+        if self.logged > 0 {
+            self.session.stored(self.logged);
+        }
+        (self.seq, self.logged) = (0, 0);
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        if (self.seq, self.logged) != (0, 0) {
+            self.session.inner().machine.forget(self.seq, self.logged);
+        }
+    }
 }
 
 /// What a stream does next.
@@ -188,7 +222,7 @@ impl Session {
     pub(super) fn new(facts: SessionFacts, lease_ms: u32) -> Self {
         let machine = ServerSession::new(facts.id, facts.epoch, lease_ms);
         let inner = Inner { machine, stream: 0, closing: None, timed: None, round_trip: None, own: BTreeMap::new() };
-        Self { facts, inner: Mutex::new(inner), ready: Notify::new() }
+        Self { facts, inner: Mutex::new(inner), ready: Notify::new(), turn: tokio::sync::Mutex::default() }
     }
 
     /// Its id.
@@ -242,7 +276,12 @@ impl Session {
     }
 
     /// A frame came on a stream. Returned, it is to be applied; none if it came before, or the stream is over.
-    pub(super) fn receive(&self, stream: u64, frame: WorkerFrame) -> Result<Option<WorkerFrame>, SessionError> {
+    pub(super) async fn receive(
+        &self,
+        stream: u64,
+        frame: WorkerFrame,
+    ) -> Result<Option<(WorkerFrame, InHand<'_>)>, SessionError> {
+        let turn = self.turn.lock().await;
         let mut inner = self.inner();
         if inner.stream != stream {
             return Ok(None);
@@ -253,7 +292,10 @@ impl Session {
         let received = inner.machine.receive(frame)?;
         drop(inner);
         self.ready.notify_one();
-        Ok(received)
+        Ok(received.map(|frame| {
+            let hand = InHand { session: self, seq: frame.seq, logged: frame.log_bytes(), _turn: turn };
+            (frame, hand)
+        }))
     }
 
     /// How long a message took to the agent and back, in microseconds, if that was measured since the last call.
@@ -276,7 +318,7 @@ impl Session {
     }
 
     /// Bytes of logs were stored or given up.
-    pub(super) fn stored(&self, bytes: u64) {
+    fn stored(&self, bytes: u64) {
         self.inner().machine.stored(bytes);
         self.ready.notify_one();
     }

@@ -18,6 +18,7 @@ use super::artifacts::Shelved;
 use super::clock::Clock;
 use super::command::Command;
 use super::ingress::{LockFreePriorityQueue, Wake};
+use super::logs::Losses;
 use super::room::{Disks, Room};
 use super::secrets::Secrets;
 use super::snapshot::Snapshot;
@@ -119,6 +120,8 @@ pub(super) struct Shared {
     pub(super) uploads: tokio::sync::Mutex<Shelved>,
     /// Room on the disks.
     pub(super) room: Room,
+    /// What workers dropped of logs.
+    pub(super) losses: Arc<Losses>,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use orlop_cloud::runtime::worker::{AttemptId, GpuDevice};
+use orlop_core::hardware::gpu::GpuShape;
+use orlop_core::named::Named as _;
 
 /// A device and what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct Gpu {
     pub model: String,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// Whether it is connected with all others of the machine by NVLink.
+    pub nvlink: bool,
 }
 
 /// What an attempt asks for.
@@ -38,6 +42,24 @@ impl AskKind {
     }
 }
 
+/// Which devices the server has charged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Charged<'a> {
+    /// Numbers that would suit.
+    pub(super) hint: &'a [u32],
+    /// Their kind; none: any that is asked for.
+    pub(super) kind: Option<&'a GpuShape>,
+}
+
+impl Charged<'_> {
+    fn is(&self, gpu: &Gpu) -> bool {
+        self.kind.is_none_or(|kind| {
+            let named = (kind.vendor.as_str(), kind.model.as_str(), kind.memory_bytes);
+            named == (gpu.device.vendor.as_str(), gpu.model.as_str(), gpu.memory_bytes)
+        })
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -50,16 +72,17 @@ impl Ledger {
         Self { all, taken: BTreeMap::new() }
     }
 
-    /// Picks devices of one kind: those of the hint where they are free and do, else the lowest free ones. None when
-    /// there are not enough.
-    pub(super) fn take(&mut self, id: AttemptId, ask: &Ask, hint: &[u32]) -> Option<Vec<GpuDevice>> {
+    /// Picks devices of the kind that was charged, or of one kind: those of the hint where they are free and do, else the
+    /// lowest free ones. None when there are not enough.
+    pub(super) fn take(&mut self, id: AttemptId, ask: &Ask, charged: Charged<'_>) -> Option<Vec<GpuDevice>> {
         if ask.count == 0 {
             return Some(Vec::new());
         }
         let picked = if ask.any_of.is_empty() {
-            self.pick(ask.count, hint, |_| true)
+            self.pick(ask.count, charged.hint, |gpu| charged.is(gpu))
         } else {
-            ask.any_of.iter().find_map(|kind| self.pick(ask.count, hint, |gpu| kind.takes(gpu)))
+            let does = |kind: &AskKind, gpu: &Gpu| kind.takes(gpu) && charged.is(gpu);
+            ask.any_of.iter().find_map(|kind| self.pick(ask.count, charged.hint, |gpu| does(kind, gpu)))
         }?;
         for device in &picked {
             self.taken.insert(device.clone(), id);
@@ -82,6 +105,12 @@ impl Ledger {
             same.sort_by_key(|device| (!hint.contains(&device.index), device.index));
             (same.len() >= count).then(|| same.into_iter().take(count).cloned().collect())
         })
+    }
+
+    /// An attempt that ended passes its devices on.
+    pub(super) fn pass(&mut self, from: &AttemptId, to: AttemptId) -> Vec<GpuDevice> {
+        let passed = self.taken.iter_mut().filter(|(_, holder)| **holder == *from);
+        passed.map(|(device, holder)| (*holder = to, device.clone()).1).collect()
     }
 
     /// Notes devices of an attempt that ran before this agent.
@@ -114,7 +143,7 @@ mod tests {
 
     fn gpu(vendor: &str, index: u32, model: &str) -> Gpu {
         let device = GpuDevice { vendor: vendor.to_owned(), index };
-        Gpu { device, model: model.to_owned(), memory_bytes: 80 << 30 }
+        Gpu { device, model: model.to_owned(), memory_bytes: 80 << 30, nvlink: false }
     }
 
     fn numbers(devices: &[GpuDevice]) -> Vec<u32> {
@@ -129,15 +158,43 @@ mod tests {
             let kind = AskKind { vendor: "nvidia".to_owned(), model: model.map(str::to_owned), memory_min: 0 };
             Ask { count, any_of: vec![kind] }
         };
-        assert_eq!(numbers(&ledger.take(id(1), &ask(2, None), &[]).unwrap()), [1, 2], "two of one kind");
-        assert_eq!(ledger.take(id(2), &ask(2, None), &[]), None);
-        assert_eq!(numbers(&ledger.take(id(2), &ask(1, Some("b")), &[]).unwrap()), [3]);
+        let any = Charged::default();
+        assert_eq!(numbers(&ledger.take(id(1), &ask(2, None), any).unwrap()), [1, 2], "two of one kind");
+        assert_eq!(ledger.take(id(2), &ask(2, None), any), None);
+        assert_eq!(numbers(&ledger.take(id(2), &ask(1, Some("b")), any).unwrap()), [3]);
         ledger.give_back(&id(1));
-        assert_eq!(numbers(&ledger.take(id(3), &ask(1, Some("b")), &[2]).unwrap()), [2]);
+        let two = Charged { hint: &[2], kind: None };
+        assert_eq!(numbers(&ledger.take(id(3), &ask(1, Some("b")), two).unwrap()), [2]);
         assert_eq!(ledger.taken(), 2);
-        assert_eq!(ledger.take(id(4), &ask(0, None), &[]), Some(Vec::new()));
+        assert_eq!(ledger.take(id(4), &ask(0, None), any), Some(Vec::new()));
         ledger.hold(id(5), &[GpuDevice { vendor: "nvidia".to_owned(), index: 0 }]);
-        assert_eq!(ledger.take(id(6), &ask(1, Some("a")), &[]), None);
+        assert_eq!(ledger.take(id(6), &ask(1, Some("a")), any), None);
+    }
+
+    /// Else the server would think devices free that are not.
+    #[test]
+    fn s6_devices_are_of_the_kind_that_the_server_has_charged() {
+        let mut ledger = Ledger::new(vec![gpu("nvidia", 0, "a"), gpu("nvidia", 1, "b"), gpu("nvidia", 2, "b")]);
+        let kind = AskKind { vendor: "nvidia".to_owned(), model: None, memory_min: 0 };
+        let ask = Ask { count: 1, any_of: vec![kind] };
+        let shape = |model: &str, gibi: u64| GpuShape {
+            vendor: "nvidia".parse().unwrap(),
+            model: model.parse().unwrap(),
+            memory_bytes: gibi << 30,
+        };
+        for ask in [ask, Ask { count: 1, any_of: Vec::new() }] {
+            let (b, small) = (shape("b", 80), shape("b", 40));
+            assert_eq!(ledger.take(id(1), &ask, Charged { hint: &[], kind: Some(&small) }), None, "another memory");
+            let charged = Charged { hint: &[], kind: Some(&b) };
+            assert_eq!(numbers(&ledger.take(id(1), &ask, charged).unwrap()), [1]);
+            assert_eq!(numbers(&ledger.take(id(2), &ask, charged).unwrap()), [2]);
+            assert_eq!(ledger.take(id(3), &ask, charged), None, "the other kind is somebody else's");
+            ledger.give_back(&id(2));
+            assert_eq!(numbers(&ledger.pass(&id(1), id(4))), [1]);
+            ledger.give_back(&id(1));
+            assert_eq!(ledger.taken(), 1, "they were passed on");
+            ledger.give_back(&id(4));
+        }
     }
 
     #[test]
@@ -145,6 +202,6 @@ mod tests {
         let mut ledger = Ledger::new(vec![gpu("amd", 0, "m"), gpu("nvidia", 0, "n")]);
         let kind = |vendor: &str, memory_min| AskKind { vendor: vendor.to_owned(), model: None, memory_min };
         let ask = Ask { count: 1, any_of: vec![kind("nvidia", 100 << 30), kind("amd", 0)] };
-        assert_eq!(ledger.take(id(1), &ask, &[]).unwrap()[0].vendor, "amd");
+        assert_eq!(ledger.take(id(1), &ask, Charged::default()).unwrap()[0].vendor, "amd");
     }
 }

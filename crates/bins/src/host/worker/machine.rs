@@ -6,12 +6,16 @@ use std::fs;
 use std::path::Path;
 
 use orlop_cloud::runtime::worker::GpuDevice;
+use orlop_core::hardware::fleet::is_derived;
 use orlop_core::hardware::gpu::{ModelKey, Vendor, parse_gpu_type};
+use orlop_core::hardware::{Arch, GpuFacts, HardwareFacts, TeeKind, derived};
 use orlop_core::id::TenantName;
+use orlop_core::resource::{Bytes, CpuMilli};
 use orlop_scheduler::event::{Capabilities, GpuDevices};
 use orlop_scheduler::job::Runtime;
 
 use super::gpus::Gpu;
+use super::nvlink;
 
 /// Kept for the agent and the system, at least.
 const MEMORY_KEPT: u64 = 256 << 20;
@@ -61,7 +65,7 @@ impl Offer {
 /// The GPUs of this machine.
 #[must_use]
 pub fn gpus(offer: &Offer) -> Vec<Gpu> {
-    offer.gpus.clone().unwrap_or_else(|| nvidia(Path::new("/proc/driver/nvidia/gpus")))
+    offer.gpus.clone().unwrap_or_else(|| nvidia(Path::new("/proc/driver/nvidia/gpus"), nvlink::table))
 }
 
 /// What the worker advertises.
@@ -85,12 +89,57 @@ pub fn capabilities(offer: &Offer, gpus: &[Gpu], runtimes: &BTreeSet<Runtime>) -
         memory_bytes: offer.memory_bytes.unwrap_or_else(|| memory.saturating_sub(kept)),
         gpus: by_kind(gpus),
         extras: offer.extras.clone(),
-        labels: offer.labels.clone(),
+        labels: labels(offer, gpus),
         features,
         runtimes: runtimes.clone(),
         max_jobs: offer.max_jobs.unwrap_or_else(|| u32::try_from(cpus * 4).unwrap_or(u32::MAX)),
         tenants: offer.tenants.clone(),
     }
+}
+
+/// The labels people gave it, and those that follow from what it is (hardware contract, section 1.5). What people say under the
+/// names of the latter does not count.
+fn labels(offer: &Offer, gpus: &[Gpu]) -> BTreeMap<String, String> {
+    let mut labels = offer.labels.clone();
+    labels.retain(|key, _| !is_derived(key));
+    let device = |gpu: &Gpu| {
+        let memory_gib = u32::try_from(gpu.memory_bytes >> 30).unwrap_or(u32::MAX);
+        let facts = GpuFacts::whole(gpu.device.vendor.parse().ok()?, gpu.model.clone(), memory_gib);
+        // Whatever is connected with all others is of one group with them.
+        Some(GpuFacts { nvlink_group: gpu.nvlink.then_some(0), ..facts })
+    };
+    if let Some(arch) = arch(std::env::consts::ARCH) {
+        let facts = HardwareFacts {
+            arch,
+            cpu_milli: CpuMilli(0),
+            memory_bytes: Bytes(0),
+            disk_bytes: Bytes(0),
+            gpus: gpus.iter().filter_map(device).collect(),
+            tees: tees(Path::new("/dev")),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+        };
+        labels.extend(derived(&facts));
+    }
+    labels
+}
+
+/// An architecture as this machine's compiler names it.
+fn arch(name: &str) -> Option<Arch> {
+    Some(match name {
+        "x86_64" => Arch::Amd64,
+        "aarch64" => Arch::Arm64,
+        "powerpc64" => Arch::Ppc64le,
+        "s390x" => Arch::S390x,
+        "riscv64" => Arch::Riscv64,
+        _ => return None,
+    })
+}
+
+/// Trusted execution that this machine offers to programs: those whose device is there.
+fn tees(devices: &Path) -> BTreeSet<TeeKind> {
+    let known = [("sgx_enclave", TeeKind::Sgx), ("tdx_guest", TeeKind::Tdx), ("sev-guest", TeeKind::SevSnp)];
+    known.into_iter().filter(|(device, _)| devices.join(device).exists()).map(|(_, kind)| kind).collect()
 }
 
 /// Devices counted by kind. Those of makers or models that have no name here are not offered.
@@ -119,7 +168,8 @@ pub(super) fn meminfo(name: &str) -> u64 {
 }
 
 /// The GPUs that NVIDIA's driver tells of, in its order. Memory is not told there; that of a known product is in its name.
-fn nvidia(folder: &Path) -> Vec<Gpu> {
+/// Who tells of links is asked where there may be some.
+fn nvidia(folder: &Path, links: impl FnOnce() -> Option<String>) -> Vec<Gpu> {
     let mut found: Vec<(u32, String)> = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let text = fs::read_to_string(entry.path().join("information")).unwrap_or_default();
@@ -129,17 +179,22 @@ fn nvidia(folder: &Path) -> Vec<Gpu> {
         found.extend(minor.zip(model));
     }
     found.sort();
+    let table = if found.len() > 1 { links() } else { None };
+    let nvlink = table.is_some_and(|table| nvlink::connects_all(&table, found.len()));
     let gpu = |(index, name): (u32, String)| {
         let read = parse_gpu_type(&name).unwrap_or_default();
         let model = read.model.map_or_else(|| name.trim_start_matches("nvidia-").to_owned(), String::from);
         let memory_bytes = read.memory_gib.map_or(0, |gib| u64::from(gib) << 30);
-        Gpu { device: GpuDevice { vendor: "nvidia".to_owned(), index }, model, memory_bytes }
+        Gpu { device: GpuDevice { vendor: "nvidia".to_owned(), index }, model, memory_bytes, nvlink }
     };
     found.into_iter().map(gpu).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use orlop_core::hardware::fleet::demand;
+    use orlop_core::hardware::{HardwareInput, Resources, Tables, resolve};
+
     use super::*;
 
     #[test]
@@ -164,6 +219,45 @@ mod tests {
     }
 
     #[test]
+    fn s1_5_labels_follow_from_hardware_so_that_rendered_needs_match() {
+        let gpu = |index| Gpu {
+            device: GpuDevice { vendor: "nvidia".to_owned(), index },
+            model: "a100".to_owned(),
+            memory_bytes: 40 << 30,
+            nvlink: true,
+        };
+        let said = [("zone", "a"), ("orlop/gpu-count", "99"), ("orlop/tee-tdx", "true")];
+        let labels = said.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let found = capabilities(&Offer { labels, ..Offer::default() }, &[gpu(0), gpu(1)], &BTreeSet::new());
+        let label = |key: &str| found.labels.get(key).map(String::as_str);
+        assert_eq!((label("zone"), label("orlop/gpu-count")), (Some("a"), Some("2")), "nobody says more than there is");
+        assert_eq!((label("orlop/gpu-vendor"), label("orlop/gpu-model")), (Some("nvidia"), Some("a100")));
+        assert_eq!((label("orlop/gpu-memory-gib"), label("orlop/gpu-nvlink")), (Some("40"), Some("true")));
+        let apart = [Gpu { nvlink: false, ..gpu(0) }, Gpu { nvlink: false, ..gpu(1) }];
+        let apart = capabilities(&Offer::default(), &apart, &BTreeSet::new());
+        assert_eq!(apart.labels.get("orlop/gpu-nvlink"), None, "nobody says that they are connected");
+        assert_eq!(label("orlop/tee-tdx").is_some(), Path::new("/dev/tdx_guest").exists());
+        // What a need is rendered to finds the worker, by every one of its labels.
+        let arch = arch(std::env::consts::ARCH).unwrap();
+        let input = serde_json::json!({"cpuArch": arch.to_string(), "gpuType": "a100", "gpuCount": 2, "nvlink": true,
+            "customLabels": {"zone": "a"}});
+        let input: HardwareInput = serde_json::from_value(input).unwrap();
+        let needs = input.requirements(&Tables::default()).unwrap();
+        let need = demand(&resolve(&needs, &Tables::default()).unwrap(), &Resources::default()).unwrap();
+        assert_eq!(need.requires.labels.len(), 3, "{:?}", need.requires);
+        assert!(need.requires.labels.iter().all(|need| need.expression().matches(&found.labels)), "{:?}", found.labels);
+    }
+
+    #[test]
+    fn s1_5_trusted_execution_is_what_has_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("sgx_enclave"), "").unwrap();
+        fs::write(dir.path().join("sev-guest"), "").unwrap();
+        assert_eq!(tees(dir.path()), BTreeSet::from([TeeKind::Sgx, TeeKind::SevSnp]));
+        assert_eq!((arch("x86_64"), arch("aarch64"), arch("pdp11")), (Some(Arch::Amd64), Some(Arch::Arm64), None));
+    }
+
+    #[test]
     fn gpus_of_nvidia_are_found_in_the_order_of_their_numbers() {
         let dir = tempfile::tempdir().unwrap();
         for (name, minor, model) in [
@@ -176,12 +270,35 @@ mod tests {
             let text = format!("Model: \t\t {model}\nIRQ: 1\nDevice Minor: \t {minor}\n");
             fs::write(dir.path().join(name).join("information"), text).unwrap();
         }
-        let found = nvidia(dir.path());
+        let found = nvidia(dir.path(), || None);
         assert_eq!(found.iter().map(|gpu| gpu.device.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!((found[0].model.as_str(), found[0].memory_bytes), ("h100", 0));
         // A product's name is its model and its nominal memory; a name that no model has stands as it is.
         assert_eq!((found[2].model.as_str(), found[2].memory_bytes), ("a100", 40 << 30));
         assert_eq!((found[3].model.as_str(), found[3].memory_bytes), ("voodoo-5", 0));
         assert_eq!(by_kind(&found).iter().map(|kind| kind.count).collect::<Vec<_>>(), [1, 2]);
+        assert!(found.iter().all(|gpu| !gpu.nvlink), "nobody says that they are connected");
+    }
+
+    #[test]
+    fn s1_5_nvlink_is_asked_for_where_there_are_several_gpus() {
+        let dir = tempfile::tempdir().unwrap();
+        let add = |minor: u32| {
+            let folder = dir.path().join(format!("0000:0{minor}:00.0"));
+            fs::create_dir(&folder).unwrap();
+            let text = format!("Model: \t\t NVIDIA A100-SXM4-40GB\nDevice Minor: \t {minor}\n");
+            fs::write(folder.join("information"), text).unwrap();
+        };
+        let table = || Some("\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n".to_owned());
+        assert_eq!(nvidia(dir.path(), || unreachable!("there is none")), []);
+        add(0);
+        assert_eq!(nvidia(dir.path(), || unreachable!("there is one")).len(), 1);
+        add(1);
+        let found = nvidia(dir.path(), table);
+        assert!(found.len() == 2 && found.iter().all(|gpu| gpu.nvlink));
+        let whole = capabilities(&Offer::default(), &found, &BTreeSet::new());
+        assert_eq!(whole.labels.get("orlop/gpu-nvlink").map(String::as_str), Some("true"));
+        add(2);
+        assert!(nvidia(dir.path(), table).iter().all(|gpu| !gpu.nvlink), "the table tells of others");
     }
 }

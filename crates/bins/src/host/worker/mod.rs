@@ -20,6 +20,7 @@ mod inbox;
 pub mod link;
 pub mod machine;
 mod monitor;
+mod nvlink;
 mod options;
 mod outbox;
 #[cfg(feature = "cli")]
@@ -45,7 +46,7 @@ use orlop_core::error::PortError;
 use orlop_core::id::WorkerId;
 use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use self::artifacts::Files;
 pub use self::gpus::Gpu;
@@ -98,7 +99,10 @@ impl Agent {
         kinds.extend(options.processes.then_some(Runtime::Process));
         kinds.extend(options.containers.as_ref().map(|_| Runtime::Docker));
         let mut core = core::Core::new(spool, gpus.clone(), kinds);
-        if let Some(steps) = &options.steps {
+        if !options.users.is_empty() {
+            state.admit_users().map_err(|error| StateError::Io(options.state.clone(), error))?;
+            core.run_as(options.users.clone());
+        } else if let Some(steps) = &options.steps {
             core.run_steps_by(program(steps, &options, &state.id));
         }
         core.trace_by(options.tracer.clone());
@@ -159,10 +163,11 @@ impl Agent {
     }
 
     /// Waits until it has ended.
-    pub async fn ended(self) {
-        if let Err(error) = self.task.await {
-            tracing::error!(%error, "the agent stopped");
-        }
+    ///
+    /// # Errors
+    /// It did not end by itself: what it ran may run on without it.
+    pub async fn ended(self) -> Result<(), JoinError> {
+        self.task.await
     }
 }
 

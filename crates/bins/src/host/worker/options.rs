@@ -1,11 +1,13 @@
 //! What may be chosen about an agent. Owns the defaults of the contract.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use orlop_cloud::runtime::process::ShimProgram;
-use orlop_cloud::runtime::worker::process::Enforce;
-use orlop_core::id::WorkerId;
+use orlop_cloud::runtime::worker::User;
+use orlop_cloud::runtime::worker::process::{Enforce, Limits};
+use orlop_core::id::{TenantName, WorkerId};
 
 use super::machine::Offer;
 use crate::telemetry::trace::Tracer;
@@ -39,8 +41,13 @@ pub struct AgentOptions {
     pub claims: Duration,
     /// Free bytes of the state directory below which the worker is not well.
     pub min_free: u64,
-    /// How processes are started in control groups; none: without limits.
+    /// How processes are started in control groups, under limits and as other users; none: without any.
     pub launcher: Option<ShimProgram>,
+    /// Limits of resources of processes.
+    pub limits: Limits,
+    /// Users of this machine as whom processes run, by tenant; none: all run as this program's. With them this worker runs no
+    /// steps of flows, whose runner is this program's own.
+    pub users: BTreeMap<TenantName, User>,
     /// How many directories of attempts that failed stay, the latest ones.
     pub keep_failed: usize,
     /// Whether limits are enforced.
@@ -89,6 +96,8 @@ impl AgentOptions {
             supervisor: None,
             steps: None,
             launcher: None,
+            limits: Limits::new(),
+            users: BTreeMap::new(),
             claims: Duration::from_secs(30 * 86_400),
             min_free: 1 << 30,
             keep_failed: 0,

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,10 @@ pub struct RemoteLink {
     endpoints: Vec<Endpoint>,
     current: AtomicUsize,
     token: Option<JoinToken>,
+    /// The file of the token, which goes once a certificate is there in its place.
+    used_up: Option<PathBuf>,
+    /// Whether it was deleted: the token has spoken once, and does not any more.
+    spent: AtomicBool,
     badge: Mutex<Option<Badge>>,
     place: PathBuf,
     client: Mutex<Option<WorkerClient>>,
@@ -83,21 +87,45 @@ impl RemoteLink {
         };
         let (current, badge) = (AtomicUsize::new(0), Mutex::new(badge));
         let (client, asked, session) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { endpoints, current, token, badge, place, client, asked, session, artifacts: Mutex::default() })
+        let (used_up, spent, artifacts) = (None, AtomicBool::new(false), Mutex::default());
+        Ok(Self { endpoints, current, token, used_up, spent, badge, place, client, asked, session, artifacts })
+    }
+
+    /// Deletes this file, which held the token, once a certificate speaks for the worker.
+    #[must_use]
+    pub fn using_up(mut self, file: &Path) -> Self {
+        self.used_up = Some(file.to_owned());
+        self
+    }
+
+    /// Deletes the file of the token if nobody needs it any more.
+    fn delete_used(&self) {
+        let Some(file) = self.used_up.as_ref().filter(|_| self.badge().is_some()) else { return };
+        self.spent.store(true, Ordering::Relaxed);
+        match fs::remove_file(file) {
+            Ok(()) => tracing::info!(file = %file.display(), "the join token was used; its file is deleted"),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(file = %file.display(), %error, "the used join token cannot be deleted"),
+        }
     }
 
     fn badge(&self) -> Option<Badge> {
         self.badge.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The token to join with, unless it was used up and its file deleted.
+    fn unused(&self) -> Option<&JoinToken> {
+        self.token.as_ref().filter(|_| !self.spent.load(Ordering::Relaxed))
+    }
+
     /// The certificate that speaks for the worker; one that has expired only where there is no token to join anew.
     fn speaker(&self) -> Option<Badge> {
-        self.badge().filter(|badge| self.token.is_none() || now() < expiry(badge.issued))
+        self.badge().filter(|badge| self.unused().is_none() || now() < expiry(badge.issued))
     }
 
     /// What to do about a certificate that has expired, where there is no token to join anew with.
     fn expired(&self) -> Option<String> {
-        let over = self.badge().filter(|badge| self.token.is_none() && expiry(badge.issued) <= now())?;
+        let over = self.badge().filter(|badge| self.unused().is_none() && expiry(badge.issued) <= now())?;
         Some(format!(
             "the certificate of this worker expired at {}; make a join token with `orlop workers token create` and start \
              the worker once with `--join-token-file FILE`: its state directory, id and results stay",
@@ -121,7 +149,7 @@ impl RemoteLink {
         let endpoint = self.endpoints.get(at).cloned();
         let endpoint =
             endpoint.ok_or_else(|| Box::new(crate::wire::problem::Problem::new(Code::Internal, "no server")))?;
-        match (self.speaker(), &self.token) {
+        match (self.speaker(), self.unused()) {
             (Some(badge), _) => Connector::fleet(endpoint, &badge.authority, Some((&badge.certificate, &badge.key))),
             (None, Some(token)) => Connector::joining(endpoint, token),
             (None, None) => Connector::plain(endpoint),
@@ -187,7 +215,7 @@ impl Link for RemoteLink {
             None
         };
         let request = csr.as_ref().map(|csr| csr.request.clone()).unwrap_or_default();
-        let join_token = match (&self.token, self.speaker()) {
+        let join_token = match (self.unused(), self.speaker()) {
             (Some(token), None) => token.reveal(),
             _ => String::new(),
         };
@@ -195,7 +223,7 @@ impl Link for RemoteLink {
         let answer = client.register(Registration { csr: request, join_token, ..registration }).await;
         let registered = answer.map_err(|refusal| {
             let error = self.explained(why(&refusal));
-            if matches!(error, LinkError::Refused(_)) && self.token.is_some() && self.badge().is_some() {
+            if matches!(error, LinkError::Refused(_)) && self.unused().is_some() && self.badge().is_some() {
                 // The certificate has expired or was revoked; the token may still be good.
                 *self.badge.lock().unwrap_or_else(PoisonError::into_inner) = None;
             }
@@ -211,6 +239,7 @@ impl Link for RemoteLink {
             // From now on the certificate speaks for the worker.
             self.forget();
         }
+        self.delete_used();
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(registered.session);
         *self.artifacts.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(registered)

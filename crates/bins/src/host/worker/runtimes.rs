@@ -47,6 +47,8 @@ pub(super) fn make(
         chosen.supervisor.clone_from(&options.supervisor);
         chosen.launcher.clone_from(&options.launcher);
         chosen.cgroup.clone_from(&options.cgroup);
+        chosen.limits.clone_from(&options.limits);
+        chosen.users = !options.users.is_empty();
         (chosen.enforce, chosen.keep_failed) = (options.enforce, options.keep_failed);
         (chosen.exclusive, chosen.gpu_vendors) = (options.exclusive, vendors.into_iter().collect());
         runtimes.insert(Runtime::Process, Arc::new(ProcessRuntime::new(chosen, Arc::clone(events))?));

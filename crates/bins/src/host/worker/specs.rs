@@ -1,8 +1,11 @@
 //! Specifications an agent was sent: as many as a session keeps, the least recently used goes. Owns what they mean on this
 //! machine; what is not here is asked for again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_cloud::runtime::worker::User;
+use orlop_core::id::TenantName;
 use orlop_core::spec::job::JobSpec;
 
 use super::work::{Kinds, Work, work};
@@ -23,6 +26,11 @@ impl Default for Specs {
 }
 
 impl Specs {
+    /// As whom processes of each tenant run.
+    pub(super) fn run_as(&mut self, users: BTreeMap<TenantName, User>) {
+        self.kinds.users = users;
+    }
+
     /// Which program runs steps of flows.
     pub(super) fn run_steps_by(&mut self, program: Vec<String>) {
         self.kinds.steps = program;

@@ -1,9 +1,9 @@
 //! The agent's state directory: who it is, and the highest epoch it has seen. Owns these files and that one agent uses the
 //! directory at a time; spool and attempts have directories of their own below it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -74,6 +74,12 @@ impl State {
             Err(error) => return Err(io(error)),
         };
         Ok(Self { dir: dir.to_owned(), worker, id, epoch, _lock: lock })
+    }
+
+    /// Lets other users pass through to their attempts. They cannot list what is there.
+    pub(super) fn admit_users(&self) -> io::Result<()> {
+        let mode = fs::metadata(&self.dir)?.permissions().mode();
+        fs::set_permissions(&self.dir, Permissions::from_mode(mode | 0o001))
     }
 
     /// Remembers an epoch if it is the highest; false when it is below the highest seen.

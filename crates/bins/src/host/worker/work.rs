@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::runtime::worker::{
-    AttemptId, AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, WorkSpec,
+    AttemptId, AttemptPlan, GpuDevice, LogPolicy, OnFull, Pull, Secret, SecretForm, User, WorkSpec,
 };
+use orlop_core::id::TenantName;
 use orlop_core::spec::job::{self, JobSpec, Overlap, Resources, Runtime};
 use orlop_scheduler::token::AttemptRef;
 
@@ -42,6 +43,7 @@ pub(super) struct Work {
     pub(super) cpu_m: u64,
     pub(super) memory_bytes: u64,
     pub(super) needs: Option<Arc<Needs>>,
+    pub(super) user: Option<User>,
 }
 
 /// What the server charges and places alike: tenant, runtime, resources, conditions, gang.
@@ -53,6 +55,8 @@ pub(super) struct Kinds {
     known: BTreeMap<Shape, Kind>,
     /// The program that takes the place of the command of steps, with its arguments; empty: there is none.
     pub(super) steps: Vec<String>,
+    /// As whom processes of each tenant run; empty: as the agent's user.
+    pub(super) users: BTreeMap<TenantName, User>,
 }
 
 impl Kinds {
@@ -115,6 +119,7 @@ pub(super) fn work(spec: &JobSpec, kinds: &mut Kinds) -> Work {
         cpu_m: resources.cpu_m,
         memory_bytes: resources.memory_bytes,
         needs: if spec.runtime == Runtime::Noop { None } else { Needs::of(spec) },
+        user: spec.tenant.as_ref().and_then(|tenant| kinds.users.get(tenant)).copied(),
         spec: Arc::new(shared),
     }
 }
@@ -136,7 +141,7 @@ pub(super) fn plan(assign: AssignJob, work: &Work, gpus: Vec<GpuDevice>) -> Resu
     plan.timeout = (assign.timeout_ms > 0).then(|| Duration::from_millis(assign.timeout_ms));
     plan.grace = Duration::from_millis(assign.grace_ms);
     plan.secrets = assign.secrets.into_iter().map(secret).collect::<Result<_, String>>()?;
-    plan.gpus = gpus;
+    (plan.gpus, plan.user) = (gpus, work.user);
     plan.correlation_id = assign.correlation_id;
     Ok(plan)
 }
@@ -175,6 +180,18 @@ mod tests {
         kinds.steps = vec!["/bin/orlop".to_owned(), "__step".to_owned()];
         assert_eq!(work(&step, &mut kinds).spec.argv, ["/bin/orlop", "__step"]);
         assert_eq!(work(&spec(json!({"command": ["true"]})), &mut kinds).spec.argv, ["true"]);
+    }
+
+    #[test]
+    fn s9_processes_run_as_their_tenants_users() {
+        let user = User { uid: 7, gid: 8 };
+        let mut kinds = Kinds { users: BTreeMap::from([("t".parse().unwrap(), user)]), ..Kinds::default() };
+        let mut of = |tenant: &str| work(&spec(json!({"command": ["a"], "tenant": tenant})), &mut kinds);
+        let (job, epoch) = (orlop_core::id::JobId::from_u64(1), orlop_core::id::Epoch(1));
+        let attempt = AttemptRef { job, index: 0, member: 0, attempt: 1, epoch };
+        let assign = || AssignJob::new(attempt, 1, crate::wire::attempt::Mode::Now);
+        assert_eq!(plan(assign(), &of("t"), Vec::new()).unwrap().user, Some(user));
+        assert_eq!(plan(assign(), &of("u"), Vec::new()).unwrap().user, None);
     }
 
     #[test]

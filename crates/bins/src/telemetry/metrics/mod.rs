@@ -3,6 +3,8 @@
 
 mod flows;
 mod group;
+#[cfg(feature = "kube")]
+mod hourglass;
 mod jobs;
 mod meter;
 #[cfg(feature = "kube")]
@@ -11,6 +13,8 @@ mod process;
 mod scheduler;
 mod series;
 mod transport;
+#[cfg(feature = "kube")]
+mod webhook;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -22,6 +26,8 @@ use prometheus_client::registry::Registry;
 pub use flows::FlowMetrics;
 use group::Group;
 pub use group::{Described, Kind, Real};
+#[cfg(feature = "kube")]
+pub use hourglass::{HourglassMetrics, PerformerMeter};
 pub use jobs::JobMetrics;
 pub use meter::Meter;
 #[cfg(feature = "kube")]
@@ -29,6 +35,8 @@ pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics};
 pub use scheduler::SchedulerMetrics;
 pub use series::{OTHER, Series};
 pub use transport::{StoreMetrics, TransportMetrics};
+#[cfg(feature = "kube")]
+pub use webhook::WebhookMetrics;
 pub use workers::WorkerMetrics;
 
 /// All metrics of one server.

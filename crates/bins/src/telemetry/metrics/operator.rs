@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,10 +11,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::FlowMetrics;
 use super::group::{Described, Group, Kind, OWN, short};
 use super::process;
 use super::series::Series;
+use super::{FlowMetrics, HourglassMetrics, WebhookMetrics};
 
 /// Seconds from 5 ms to 10 s: what a pass takes.
 fn passes() -> Histogram {
@@ -149,10 +150,14 @@ impl KubeMetrics {
 pub struct OperatorMetrics {
     /// Flows and their steps.
     pub flows: FlowMetrics,
+    /// Performers and executors.
+    pub hourglass: HourglassMetrics,
     /// Passes, watches, the engine, statuses.
     pub controllers: ControllerMetrics,
     /// Requests to the API server.
     pub kube: KubeMetrics,
+    /// Reviews of the API server.
+    pub webhook: Arc<WebhookMetrics>,
     registry: Registry,
     names: BTreeMap<String, Described>,
 }
@@ -169,13 +174,15 @@ impl OperatorMetrics {
     pub fn new() -> Self {
         let mut group = Group::default();
         let flows = FlowMetrics::new(&mut group);
+        let hourglass = HourglassMetrics::new(&mut group);
         let controllers = ControllerMetrics::new(&mut group);
         let kube = KubeMetrics::new(&mut group);
+        let webhook = Arc::new(WebhookMetrics::new(&mut group));
         group.note("orlop_build_info", Kind::Gauge, &["version"]);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         group.registry.register("orlop_build", "Version of the program", build);
         process::register(&mut group);
-        Self { flows, controllers, kube, registry: group.registry, names: group.names }
+        Self { flows, hourglass, controllers, kube, webhook, registry: group.registry, names: group.names }
     }
 
     /// The names that an answer of `/metrics` can hold, each with its kind and labels.

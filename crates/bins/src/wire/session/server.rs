@@ -195,14 +195,26 @@ impl ServerSession {
         if arrive(&mut self.received, frame.seq)? == Arrival::Repeated {
             return Ok(None);
         }
-        self.logged += frame.logs.iter().map(|chunk| chunk.data.len() as u64).sum::<u64>();
+        let logged = frame.log_bytes();
+        self.logged += logged;
         if self.logged > self.credit {
-            return Err(SessionError::Credit { given: self.logged, credit: self.credit });
+            let error = SessionError::Credit { given: self.logged, credit: self.credit };
+            self.forget(frame.seq, logged);
+            return Err(error);
         }
         if frame.status.is_some() {
             self.beats += 1;
         }
         Ok(Some(frame))
+    }
+
+    /// A frame that was received last was lost here before anything was made of it, with so many bytes of logs that were
+    /// not stored: it did not come, and is sent again on the next stream.
+    pub fn forget(&mut self, seq: u64, logged: u64) {
+        if seq > 0 && self.received == seq {
+            self.received -= 1;
+        }
+        self.logged = self.logged.saturating_sub(logged);
     }
 
     /// The effects of frames up to `seq` are committed, and may be acknowledged.

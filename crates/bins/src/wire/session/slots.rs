@@ -75,6 +75,12 @@ impl<K: Ord + Clone> Slots<K> {
         self.lines.entry(key.clone()).or_default().live += 1;
     }
 
+    /// Whether an attempt that inherits would start at once.
+    #[must_use]
+    pub fn is_vacant(&self, key: &K) -> bool {
+        self.lines.get(key).is_some_and(|line| !line.vacancies.is_empty())
+    }
+
     /// An attempt came that inherits. True when it is to start at once in a vacancy; else it waits.
     #[must_use]
     pub fn inherit(&mut self, key: &K, attempt: AttemptRef) -> bool {

@@ -21,7 +21,7 @@ mod nats;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod planted;
 #[cfg(all(feature = "process", target_os = "linux"))]
-mod programs;
+pub(crate) mod programs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod scheduler;
 mod secrets;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::bench::{Gave, PATIENCE};
 
 /// Waits for something to come true.
-pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -54,13 +54,13 @@ pub(super) fn ask(server: &str, method: &str, path: &str, headers: &str, body: &
 }
 
 /// The same where the answer is JSON and good.
-pub(super) fn json(server: &str, path: &str) -> Option<Value> {
+pub(crate) fn json(server: &str, path: &str) -> Option<Value> {
     let (status, body) = ask(server, "GET", path, "", "")?;
     serde_json::from_str(&body).ok().filter(|_| status == 200)
 }
 
 /// A process that ends with this value.
-pub(super) struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     pub(super) fn of(child: Child) -> Self {
@@ -73,7 +73,7 @@ impl Running {
         self.0.wait().expect("it is a child");
     }
 
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("it is a child").is_some()
     }
 
@@ -99,16 +99,16 @@ impl Drop for Running {
 }
 
 /// A scheduler that runs.
-pub(super) struct Scheduler {
-    pub(super) process: Running,
+pub(crate) struct Scheduler {
+    pub(crate) process: Running,
     /// Address of its REST interface.
-    pub(super) rest: String,
+    pub(crate) rest: String,
     /// Address of its gRPC services.
-    pub(super) grpc: String,
+    pub(crate) grpc: String,
 }
 
 /// Programs with their files in one directory.
-pub(super) struct Programs {
+pub(crate) struct Programs {
     dir: tempfile::TempDir,
 }
 
@@ -142,11 +142,11 @@ impl Drop for Programs {
 }
 
 impl Programs {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().expect("a temporary directory") }
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -160,7 +160,7 @@ impl Programs {
     }
 
     /// The log of a program that was started under a name.
-    pub(super) fn log(&self, name: &str) -> String {
+    pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
     }
 
@@ -197,7 +197,7 @@ impl Programs {
     }
 
     /// Starts a scheduler and waits until it answers.
-    pub(super) fn scheduler(&self, name: &str, args: &[&str]) -> Scheduler {
+    pub(crate) fn scheduler(&self, name: &str, args: &[&str]) -> Scheduler {
         self.scheduler_with(name, &[], args)
     }
 
@@ -221,7 +221,7 @@ impl Programs {
     }
 
     /// Starts a worker of servers.
-    pub(super) fn worker(&self, name: &str, servers: &[&str], args: &[&str]) -> Running {
+    pub(crate) fn worker(&self, name: &str, servers: &[&str], args: &[&str]) -> Running {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_orlop-worker")));
         for server in servers {
             command.args(["--server", server]);

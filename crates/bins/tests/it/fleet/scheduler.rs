@@ -8,11 +8,14 @@ use super::programs::{Programs, until};
 fn s10_a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_back() {
     let programs = Programs::new();
     let scheduler = programs.scheduler("s1", &[]);
-    let worker = programs.worker("w1", &[&scheduler.grpc], &[]);
+    let worker = programs.worker("w1", &[&scheduler.grpc], &["--label", "zone=a"]);
     let done = programs.orlop(&scheduler.rest, &["submit", "--cpu", "100m", "--memory", "1Mi", "--wait", "--", "true"]);
     assert_eq!(done.code, 0, "{done:?}\n{}\n{}", programs.log("s1"), programs.log("w1"));
-    let workers = programs.good(&scheduler.rest, &["workers", "-o", "name"]);
-    assert_eq!(workers.trim(), "w1");
+    // Views are of a picture that is up to a tenth of a second old.
+    let listed = || programs.good(&scheduler.rest, &["workers", "-o", "name"]);
+    until("the worker is listed", || (listed().trim() == "w1").then_some(()));
+    let labelled = |label: &str| programs.good(&scheduler.rest, &["workers", "-o", "name", "--label", label]);
+    assert_eq!((labelled("zone=a").trim(), labelled("zone=b").trim(), labelled("ring=a").trim()), ("w1", "", ""));
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.end(), Some(0), "{}", programs.log("w1"));
     scheduler.process.signal(Signal::SIGTERM);

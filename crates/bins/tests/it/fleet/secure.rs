@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use orlop::wire::identity::Authority;
 
+use super::bench::Gave;
 use super::programs::{Programs, until};
 
 /// Options of a scheduler whose two listeners speak TLS with the fleet's own authority.
@@ -16,6 +17,19 @@ const SECURE: [&str; 6] = [
     "info",
     "--server-seed=1",
 ];
+
+/// A token whose file goes once it was used: the same command starts the worker again without it.
+fn a_token_whose_file_goes(programs: &Programs, grpc: &str, orlop: impl Fn(&[&str]) -> Gave) {
+    assert_eq!(orlop(&["workers", "token", "create", "--write", "third.token"]).code, 0);
+    let going = ["--join-token-file", "third.token", "--delete-join-token", "--label", "only=w4"];
+    let file = programs.path("third.token");
+    let w4 = programs.worker("w4", &[grpc], &going);
+    until("the file of the token to go", || (!file.exists()).then_some(()));
+    drop(w4);
+    let _again = programs.worker("w4", &[grpc], &going);
+    let done = orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--require", "only=w4", "--wait", "--", "true"]);
+    assert_eq!(done.code, 0, "{done:?}\n{}", programs.log("w4"));
+}
 
 #[test]
 fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
@@ -80,6 +94,8 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
     let revoked = programs.worker("w3", &[&scheduler.grpc], &["--join-token-file", "second.token"]);
     until("the refusal of a revoked token", || programs.log("w3").contains("was revoked").then_some(()));
     drop(revoked);
+    a_token_whose_file_goes(&programs, &scheduler.grpc, orlop);
+    assert!(programs.path("join.token").exists(), "a file that nobody gave away stays");
     for log in ["s1", "w1"].map(|name| programs.log(name)) {
         let secret = join.split('.').nth(2).expect("its secret");
         assert!(!log.contains(secret) && !log.contains("PRIVATE KEY"), "a secret is in a log");

@@ -143,7 +143,7 @@ impl World {
     pub(crate) async fn end(self) {
         for agent in self.agents {
             agent.cancel();
-            agent.ended().await;
+            agent.ended().await.expect("it ends");
         }
         self.server.stop().await;
         self.stop.stop();

@@ -3,56 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::http::{Response, StatusCode};
 use orlop::host::operator::{MachineClock, Operator, Plan, Stop};
 use orlop::k8s::testing::ApiServer;
 use serde_json::json;
 
 use super::double::server;
+use super::http::{kubeconfig, serve};
 use super::{flow, step};
-
-/// What a kubelet would tell: no pod of the double writes anything.
-fn log_of(path: &str) -> Option<String> {
-    let pod = path.strip_suffix("/log")?.rsplit('/').next()?;
-    Some(format!("one\ntwo of {}", if pod.contains("-a-") { "a" } else { "another" }))
-}
-
-/// Serves a double on this machine, and gives its address.
-async fn serve(server: &ApiServer) -> String {
-    let client = server.client_named("command");
-    let answer = move |request: Request| {
-        let client = client.clone();
-        async move {
-            let (parts, body) = request.into_parts();
-            if let Some(text) = log_of(parts.uri.path()) {
-                return Response::new(Body::from(text));
-            }
-            let body = to_bytes(body, 4 << 20).await.expect("a body").to_vec();
-            match client.send(Request::from_parts(parts, body.into())).await {
-                Ok(answer) => answer.map(Body::new),
-                Err(error) => {
-                    let mut refused = Response::new(Body::from(error.to_string()));
-                    *refused.status_mut() = StatusCode::BAD_GATEWAY;
-                    refused
-                }
-            }
-        }
-    };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let router = axum::Router::new().fallback(answer);
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}")
-}
-
-fn kubeconfig(dir: &Path, address: &str) {
-    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": address}}], "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "other"}}]});
-    std::fs::write(dir.join("kubeconfig"), text.to_string()).expect("it is written");
-}
 
 /// Runs `orlop flow` with words; gives its exit code and what it printed.
 fn orlop(dir: &Path, words: &str) -> (i32, String) {
@@ -77,8 +34,10 @@ impl Bench {
     async fn new() -> Self {
         let server = server(true);
         let dir = tempfile::tempdir().expect("a folder");
-        kubeconfig(dir.path(), &serve(&server).await);
-        let operator = Operator::new(Plan::default(), server.client_named("operator"), Arc::new(MachineClock));
+        kubeconfig(dir.path(), &serve(server.client_named("command")).await);
+        let mut plan = Plan::default();
+        plan.flows.identities_verified = true;
+        let operator = Operator::new(plan, server.client_named("operator"), Arc::new(MachineClock));
         let (tell, stop) = Stop::new();
         tokio::spawn(async move { operator.run(&stop).await });
         Self { dir, server, _stop: tell }
@@ -124,7 +83,9 @@ async fn ch7_a_flow_of_a_cluster_is_submitted_watched_approved_and_deleted() {
     assert!(page.contains("gate") && page.contains("Succeeded"), "{page}");
     let object: serde_json::Value = serde_json::from_str(&bench.good("get etl -o json").await).expect("JSON");
     assert_eq!(object["status"]["phase"], "Succeeded");
-    assert_eq!(object["status"]["steps"][1]["approval"]["reason"], "fine");
+    let approval = &object["status"]["steps"][1]["approval"];
+    let told = [&approval["by"], &approval["verified"], &approval["reason"]];
+    assert_eq!(told, [&json!("command"), &json!(true), &json!("fine")], "as the API server knows who asked");
     assert_eq!(bench.good("logs etl").await, "a/1 one\na/1 two of a\nb/1 one\nb/1 two of another");
     assert_eq!(bench.good("logs etl b --follow").await, "b/1 one\nb/1 two of another");
     assert_eq!(bench.orlop("logs etl nothing").await.0, 4);

@@ -1,12 +1,14 @@
 //! The operator as a library, over a client of the API server double: its way from the election to the end of a flow.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orlop::core::time::Time;
 use orlop::host::operator::{Operator, OperatorError, Plan, Stop};
+use orlop::k8s::admission::Settings;
 use orlop::k8s::shell::{Clock, lease};
-use orlop::k8s::testing::{ApiServer, Fault, Match, What};
+use orlop::k8s::testing::{ApiServer, Fault, Match, What, flow_reviewer};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -23,13 +25,32 @@ impl Clock for ServerClock {
     }
 }
 
-/// A server with definitions, whose cluster works by itself.
+/// The configurations of webhooks that ship.
+pub(super) fn configurations() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize/webhook/configurations.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split("\n---\n").map(|part| serde_saphyr::from_str(part).unwrap()).collect()
+}
+
+/// A server with definitions, whose cluster works by itself and which asks the operator's webhook about every flow.
 pub(super) fn server(define: bool) -> ApiServer {
+    let server = plain_server(define);
+    let reviewer = flow_reviewer(Settings::default());
+    for configuration in configurations() {
+        server.webhooks(&configuration, &reviewer).unwrap();
+    }
+    server
+}
+
+/// A server with definitions, whose cluster works by itself.
+pub(super) fn plain_server(define: bool) -> ApiServer {
     let server = ApiServer::new();
     server.namespace("orlop");
     server.namespace("other");
     if define {
-        server.install(&orlop::k8s::crd::job_flow().unwrap()).unwrap();
+        for (_, definition) in orlop::k8s::crd::all().unwrap() {
+            server.install(&definition).unwrap();
+        }
     }
     server.clock().follow_tokio();
     let cluster = server.jobs();

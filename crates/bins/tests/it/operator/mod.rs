@@ -3,9 +3,14 @@
 mod cluster;
 mod command;
 mod double;
+mod hourglass;
+mod http;
+mod https;
 mod kubelet;
 mod program;
 mod real;
+mod reviewed;
+mod webhook;
 
 use serde_json::{Value, json};
 

@@ -21,6 +21,15 @@ pub(super) struct Program {
 impl Program {
     /// Starts it, with probes and metrics on a free port of this machine.
     pub(super) fn start(dir: &Path, name: &str, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::begin(dir, name, kubeconfig, arguments, false)
+    }
+
+    /// The same where it takes itself for a container of a pod.
+    pub(super) fn start_in_pod(dir: &Path, name: &str, kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::begin(dir, name, kubeconfig, arguments, true)
+    }
+
+    fn begin(dir: &Path, name: &str, kubeconfig: &Path, arguments: &[&str], in_pod: bool) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::create(&log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-operator"));
@@ -29,6 +38,9 @@ impl Program {
         }
         command.env("POD_NAME", name).arg("--kubeconfig").arg(kubeconfig).args(arguments);
         command.args(["--metrics-addr=127.0.0.1:0", "--health-addr=off"]);
+        if in_pod {
+            command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
+        }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).spawn().unwrap();
         Self { child, log }
     }
@@ -44,6 +56,16 @@ impl Program {
             let line = log.lines().find(|line| line.contains("orlop-operator starts"))?;
             let line: Value = serde_json::from_str(line).ok()?;
             Some(line["serves"].as_str()?.trim_matches(['[', ']']).to_owned())
+        })
+    }
+
+    /// Where its webhook listens.
+    pub(super) fn webhook(&self) -> String {
+        until("the address of the webhook", || {
+            let log = self.log();
+            let line = log.lines().find(|line| line.contains("orlop-operator starts"))?;
+            let line: Value = serde_json::from_str(line).ok()?;
+            Some(line["webhook"].as_str()?.to_owned())
         })
     }
 

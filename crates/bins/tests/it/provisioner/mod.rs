@@ -1,5 +1,28 @@
 //! The real program `orlop-provisioner`, from outside: results, exit codes, settings, advice, and that nothing leaks.
 
 mod advice;
+#[cfg(feature = "testing")]
+mod agree;
 mod bench;
+mod catalog;
+#[cfg(feature = "testing")]
+mod cloud;
+#[cfg(feature = "testing")]
+mod deploy;
+#[cfg(all(feature = "testing", feature = "fleet", feature = "process"))]
+mod join;
+#[cfg(feature = "testing")]
+mod machines;
+#[cfg(feature = "testing")]
+mod openstack;
+#[cfg(feature = "testing")]
+mod remove;
+#[cfg(feature = "testing")]
+mod saved;
+#[cfg(feature = "testing")]
+mod sites;
+#[cfg(feature = "testing")]
+mod stop;
 mod verbs;
+#[cfg(all(feature = "testing", feature = "fleet", feature = "process", target_os = "linux"))]
+mod watch;

@@ -116,6 +116,11 @@ fn s1_a_catalogue_file_takes_the_place_of_the_table() {
     let gave = bench.run("plan", &["--site", "mine", "--catalog-file", "hosts.json", "--output", "json"]);
     assert_eq!(gave.json()["data"]["offerings"][0]["node_type"], "own_type", "{gave:?}");
     assert_eq!(gave.json()["data"]["source"], "file");
+    // It is for the first site; others have what the table says.
+    let gave = bench.run("plan", &["--site", "mine,nrp", "--catalog-file", "hosts.json", "--output", "json"]);
+    let offerings = gave.json()["data"]["offerings"].as_array().cloned().unwrap_or_default();
+    let offered: Vec<String> = offerings.iter().map(|one| format!("{} {}", one["site"], one["node_type"])).collect();
+    assert_eq!(offered, [r#""mine" "own_type""#, r#""nrp" "compute_haswell""#], "{gave:?}");
     bench.file("bad.json", "{}");
     let gave = bench.run("plan", &["--catalog-file", "bad.json"]);
     assert!(gave.code == 2 && gave.err.contains("bad.json"), "{gave:?}");

@@ -205,3 +205,26 @@ fn s5_4_users_of_images() {
     let hostile = json!({"id": "i", "name": "a", "os_admin_user": "x; rm -rf /"});
     assert_eq!(Image::read(&hostile).unwrap().user(), None);
 }
+
+#[test]
+fn s5_4_elsewhere_an_image_is_what_it_says_of_its_system() {
+    let says = |id: &str, distro: &str, version: &str, repository: &str| Image {
+        id: id.to_owned(),
+        distro: (distro.to_owned(), version.to_owned()),
+        build_repository: repository.to_owned(),
+        ..image(id, "2025-01-01")
+    };
+    let images = [
+        says("jammy", "Ubuntu", "22.04", ""),
+        says("noble", "ubuntu", "24.04", ""),
+        says("stream", "centos", "9", ""),
+        says("debian", "debian", "12", ""),
+        says("unknown", "ubuntu", "latest", ""),
+        says("strange", "ubuntu", "22.04", "https://github.com/somebody/images"),
+        image("plain", "2025-01-01"),
+    ];
+    let os = |kind, major, minor| Os { kind, version: Version::new(major, minor), mapped: false };
+    assert_eq!(chosen(&images, os(OsType::Ubuntu, 22, 4), &plain()), ["jammy", "noble"]);
+    assert_eq!(chosen(&images, os(OsType::Centos, 9, 0), &plain()), ["stream"]);
+    assert!(chosen(&images, os(OsType::Ubuntu, 22, 4), &card(16)).is_empty(), "none says that it has drivers");
+}

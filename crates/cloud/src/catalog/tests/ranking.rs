@@ -188,3 +188,43 @@ fn s9_the_ranking_is_total_and_the_same_every_time() {
     assert_eq!(once, ranked(&plain(), &["uc", "tacc", "nu", "ncar", "nrp"]));
     assert!(once.len() > 25);
 }
+
+#[test]
+fn s5_1_a_host_that_only_its_name_tells_from_others_is_asked_for_where_it_is_free() {
+    // Two kinds of hosts share a type: u1 and u2 are alike, u3 is not.
+    let hosts = [
+        host("1", "mixed", 48, 1.0),
+        host("2", "mixed", 48, 1.0),
+        host("3", "mixed", 64, 1.0),
+        host("4", "other", 96, 1.0),
+    ];
+    let catalogue = Catalogue::of_hosts(Origin::Live, "here", &read_hosts(&format!("[{}]", hosts.join(","))).unwrap());
+    let taken = r#"{"allocations":[{"resource_id":"1","reservations":[{"start_date":"2026-01-05T10:00:00","end_date":"2026-01-09T10:00:00"}]}]}"#;
+    let taken = crate::catalog::read_allocations(taken).unwrap();
+    let sites = vec!["here".to_owned()];
+    let needs = plain();
+    let question = Question { needs: &needs, sites: &sites, asked: asked(), prefer: Prefer::Fit };
+    let told = |allocations: &[Allocation]| {
+        let ranking = rank(&question, &catalogue, Some(allocations)).unwrap();
+        let one = |offering: &crate::catalog::rank::Offering| {
+            let is_free = matches!(offering.availability, Availability::Free { .. });
+            format!("{} {is_free}", offering.variant.filters().1)
+        };
+        ranking.offerings.iter().map(one).collect::<Vec<_>>()
+    };
+    let (uid, of_type) = (|uid: &str| format!("[\"=\", \"$uid\", \"{uid}\"]"), r#"["=", "$node_type", "other"]"#);
+    let wanted = [
+        format!("{} true", uid("u2")),
+        format!("{} true", uid("u3")),
+        format!("{of_type} true"),
+        format!("{} false", uid("u1")),
+    ];
+    assert_eq!(told(&taken), wanted);
+    let wanted = [
+        format!("{} true", uid("u1")),
+        format!("{} true", uid("u3")),
+        format!("{of_type} true"),
+        format!("{} true", uid("u2")),
+    ];
+    assert_eq!(told(&[]), wanted, "one of each kind comes before the second of any");
+}

@@ -91,6 +91,8 @@ pub enum Meaning {
     Clock,
     /// Can never work as written.
     Invalid,
+    /// The cloud has no such service.
+    Absent,
     /// The service cannot make its trust, if the same is seen once more and nothing is found.
     TrustSuspected,
     /// Not signed in, or not any more.
@@ -126,7 +128,9 @@ impl Meaning {
             Self::Capacity | Self::Quota | Self::Exhausted => Class::Capacity,
             Self::Policy | Self::Auth | Self::TrustSuspected => Class::Denied,
             Self::Clock | Self::Conflict => Class::Conflict,
-            Self::Invalid | Self::Image | Self::Microversion | Self::NextPort | Self::Refused => Class::Invalid,
+            Self::Invalid | Self::Absent | Self::Image | Self::Microversion | Self::NextPort | Self::Refused => {
+                Class::Invalid
+            }
             Self::Transient | Self::Ambiguous => Class::Transient,
             Self::Gone => Class::NotFound,
             Self::Exists => Class::Exists,
@@ -265,7 +269,10 @@ pub fn message(body: &str) -> String {
     let cut = || body.chars().filter(|ch| !ch.is_control()).take(500).collect();
     let Ok(Value::Object(object)) = serde_json::from_str::<Value>(body) else { return cut() };
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    if let Some(said) = text(object.get("error_message")).or_else(|| text(object.get("message"))) {
+    if let Some(said) = text(object.get("error_message"))
+        .or_else(|| text(object.get("message")))
+        .or_else(|| text(object.get("error_description")))
+    {
         return said;
     }
     for (key, inner) in &object {

@@ -16,16 +16,45 @@ const WANTED: Microversion = Microversion(2, 61);
 /// The first version with tags in the create itself.
 const TAGS: Microversion = Microversion(2, 52);
 
+/// The first version of all.
+const LEAST: Microversion = Microversion(2, 1);
+
+/// A version at the beginning of a text.
+fn version(text: &str) -> Option<Microversion> {
+    let (major, rest) = text.split_once('.')?;
+    let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(Microversion(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Whether a request is understood only where there are tags.
+fn has_tags(request: &Request) -> bool {
+    let body = request.body.as_ref().and_then(|body| body.pointer("/server/tags"));
+    body.is_some() || request.path.contains("tags=")
+}
+
 impl Session {
+    /// Speaks an older version from now on: the newest that a refusal names, else the first of all. Tells whether the request that
+    /// was refused means the same in it.
+    pub(super) fn lower(&self, refusal: &CloudError, request: &Request) -> bool {
+        let newest = refusal.message.rsplit_once("maximum is ").and_then(|(_, text)| version(text));
+        let lowered = *self.lowered.get_or_init(|| newest.unwrap_or(LEAST).min(WANTED));
+        tracing::debug!(?lowered, "the compute service refused a newer version");
+        lowered >= TAGS || !has_tags(request)
+    }
+
+    /// Whether a request that was refused with tags is to be asked again without: the service turned out not to know them.
+    async fn tags_are_unknown(&self, error: &CloudError) -> Answered<bool> {
+        Ok(error.meaning == Meaning::Microversion && self.microversion().await? < TAGS)
+    }
+
     pub(super) async fn microversion(&self) -> Answered<Microversion> {
+        if let Some(lowered) = self.lowered.get() {
+            return Ok(*lowered);
+        }
         let found = self.microversion.get_or_try_init(async || {
             let document = self.call(Request::get(Service::Compute, "")).await?;
             let text = document.get("version").and_then(|version| version.get("version")).and_then(Value::as_str);
-            let numbers = text.and_then(|text| {
-                let (major, minor) = text.split_once('.')?;
-                Some(Microversion(major.parse().ok()?, minor.parse().ok()?))
-            });
-            Ok::<_, CloudError>(numbers.unwrap_or(Microversion(2, 1)).min(WANTED))
+            Ok::<_, CloudError>(text.and_then(version).unwrap_or(LEAST).min(WANTED))
         });
         found.await.copied()
     }
@@ -50,7 +79,7 @@ fn server_document(new: &NewServer, has_tags: bool) -> Value {
         server["security_groups"] = new.groups.iter().map(|name| json!({"name": name})).collect();
     }
     if let Some(data) = &new.user_data {
-        server["user_data"] = json!(data);
+        server["user_data"] = json!(data.reveal());
     }
     let mut document = json!({"server": server});
     if let Some(reservation) = &new.reservation {
@@ -90,8 +119,14 @@ impl Compute for Session {
     }
 
     async fn create_server(&self, new: &NewServer) -> Answered<String> {
-        let has_tags = self.microversion().await? >= TAGS;
-        let document = self.call(post("/servers".to_owned(), Call::Create, server_document(new, has_tags))).await?;
+        let mut has_tags = self.microversion().await? >= TAGS;
+        let document = loop {
+            match self.call(post("/servers".to_owned(), Call::Create, server_document(new, has_tags))).await {
+                // Nothing was made; the labels are mark enough.
+                Err(error) if has_tags && self.tags_are_unknown(&error).await? => has_tags = false,
+                answered => break answered?,
+            }
+        };
         let id = |server: &Value| server.get("id")?.as_str().filter(|id| !id.is_empty()).map(str::to_owned);
         object(Service::Compute, "POST /servers", &document, "server", id, Meaning::Ambiguous)
     }
@@ -102,15 +137,17 @@ impl Compute for Session {
     }
 
     async fn servers(&self, deployment: Option<&str>) -> Answered<Vec<Server>> {
-        let by_tag = match deployment {
-            Some(id) if self.microversion().await? >= TAGS => Some(Marks::of(id).tag()),
-            _ => None,
+        let mut has_tags = self.microversion().await? >= TAGS;
+        let found = loop {
+            let path = match deployment.filter(|_| has_tags) {
+                Some(id) => format!("/servers/detail?tags={}", escaped(&Marks::of(id).tag())),
+                None => "/servers/detail".to_owned(),
+            };
+            match list(self, Service::Compute, &path, "servers").await {
+                Err(error) if has_tags && self.tags_are_unknown(&error).await? => has_tags = false,
+                answered => break answered?,
+            }
         };
-        let path = match &by_tag {
-            Some(tag) => format!("/servers/detail?tags={}", escaped(tag)),
-            None => "/servers/detail".to_owned(),
-        };
-        let found = list(self, Service::Compute, &path, "servers").await?;
         let servers = found.iter().filter_map(read::server);
         Ok(match deployment {
             Some(id) => servers.filter(|server| Marks::of(id).owns_server(server)).collect(),

@@ -64,11 +64,18 @@ fn lost(error: &reqwest::Error) -> Lost {
         cause = inner.source();
     }
     match error {
-        error if error.is_connect() && (words.contains("certificate") || words.contains("tls")) => Lost::Tls,
+        // A handshake that was cut is no word on anybody's certificate.
+        error if error.is_connect() && words.contains("certificate") => Lost::Tls,
         error if error.is_connect() || error.is_builder() => Lost::Refused,
         error if error.is_timeout() => Lost::Timeout,
         _ => Lost::Broken,
     }
+}
+
+/// A map of texts as a form.
+fn form(body: &serde_json::Value) -> String {
+    let pairs = body.as_object().into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)));
+    url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
 fn word(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -96,8 +103,12 @@ impl Transport for HttpTransport {
             value.set_sensitive(true);
             request = request.header(*name, value);
         }
-        if let Some(body) = &sent.request.body {
-            request = request.header("content-type", "application/json").body(body.to_string());
+        match &sent.request.body {
+            Some(body) if sent.request.form => {
+                request = request.header("content-type", "application/x-www-form-urlencoded").body(form(body));
+            }
+            Some(body) => request = request.header("content-type", "application/json").body(body.to_string()),
+            None => {}
         }
         let mut answer = request.send().await.map_err(|error| lost(&error))?;
         let headers = answer.headers();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use orlop_core::time::Time;
+use secrecy::SecretString;
 use serde_json::Value;
 
 use super::session::{Session, Ticket};
@@ -35,8 +36,8 @@ const fn suffix(service: Service) -> Option<&'static str> {
     }
 }
 
-pub(super) fn sign_in(credentials: &Credentials) -> Request {
-    Request::with(Service::Identity, Call::SignIn, Method::Post, "/auth/tokens", credentials.document())
+pub(super) fn sign_in(credentials: &Credentials, federated: Option<&SecretString>) -> Request {
+    Request::with(Service::Identity, Call::SignIn, Method::Post, "/auth/tokens", credentials.document(federated))
 }
 
 fn own(message: impl Into<String>) -> CloudError {
@@ -105,7 +106,7 @@ pub(super) fn endpoint(ticket: &Ticket, service: Service, request: &str) -> Answ
     let base = found.ok_or_else(|| {
         let region = &ticket.account.region;
         let words = format!("there is no {service} service in region `{region}`");
-        CloudError::own(service, request, Meaning::Invalid, words)
+        CloudError::own(service, request, Meaning::Absent, words)
     })?;
     Ok(match suffix(service) {
         Some(suffix) if !base.ends_with(suffix) => format!("{base}{suffix}"),

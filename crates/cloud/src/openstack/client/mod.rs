@@ -3,6 +3,7 @@
 
 mod clock;
 mod compute;
+mod federation;
 mod http;
 mod identity;
 mod image;

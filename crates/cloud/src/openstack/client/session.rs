@@ -2,8 +2,8 @@
 //! the rule that one refused token is renewed once, by one, while the others wait.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::Duration;
 
 use orlop_core::backoff::{Backoff, fraction};
@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::identity;
 use crate::openstack::classify::{Answer, Meaning, Service, classify, message};
-use crate::openstack::credentials::Credentials;
+use crate::openstack::credentials::{Credentials, Method};
 use crate::openstack::port::{Account, Answered, Clock, CloudError, Reached};
 use crate::openstack::wire::{Lost, Request, Response, Sent, Token, Transport};
 
@@ -25,8 +25,8 @@ const LONGEST_WAIT: u64 = 120;
 pub(super) const MARGIN: Duration = Duration::from_secs(300);
 /// An answer within this time is quick.
 const QUICK: Duration = Duration::from_secs(10);
-/// The clock of the services was not seen yet.
-const UNSEEN: i64 = i64::MIN;
+/// Answers that tell how far the clock of the services is ahead: those of the first step, and few more.
+const DATED: usize = 15;
 
 /// What one got for signing in.
 pub(super) struct Ticket {
@@ -55,8 +55,11 @@ pub struct Session {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) credentials: Credentials,
     ticket: Mutex<Option<Arc<Ticket>>>,
-    ahead: AtomicI64,
+    /// How far the clock of the services was ahead at the first answers, in seconds.
+    ahead: Lock<Vec<i64>>,
     pub(super) microversion: OnceCell<Microversion>,
+    /// The version that is spoken since the compute service refused a newer one.
+    pub(super) lowered: OnceLock<Microversion>,
     meter: Meter,
 }
 
@@ -79,8 +82,9 @@ impl Session {
             clock,
             credentials,
             ticket: Mutex::new(None),
-            ahead: AtomicI64::new(UNSEEN),
+            ahead: Lock::default(),
             microversion: OnceCell::new(),
+            lowered: OnceLock::new(),
             meter: Meter::default(),
         }
     }
@@ -97,9 +101,23 @@ impl Session {
         &self.meter
     }
 
-    /// How far the clock of the services is ahead, in seconds, as the last answer told.
+    /// How far the clock of the services is ahead, in seconds: the median of what the first answers told.
     pub(super) fn ahead(&self) -> Option<i64> {
-        Some(self.ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNSEEN)
+        let mut told = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        told.sort_unstable();
+        told.get(told.len() / 2).copied()
+    }
+
+    /// What an answer tells of the clock. One that refuses a date counts alone: what was believed is wrong.
+    pub(crate) fn hear_date(&self, date: i64, refuses: bool) {
+        let ahead = (date - self.clock.now().millis()).div_euclid(1000);
+        let mut told = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if refuses {
+            told.clear();
+        }
+        if told.len() < DATED {
+            told.push(ahead);
+        }
     }
 
     /// A token that lasts. `refused` is the generation of one that a service did not take any more.
@@ -122,22 +140,32 @@ impl Session {
 
     async fn sign_in(&self, generation: u64) -> Answered<Ticket> {
         self.meter.sign_ins.fetch_add(1, Ordering::Relaxed);
-        let request = identity::sign_in(&self.credentials);
+        let federated = match &self.credentials.method {
+            Method::Federated(federation) => Some(Box::pin(self.federated(federation)).await?),
+            _ => None,
+        };
+        let request = identity::sign_in(&self.credentials, federated.as_ref());
         let url = format!("{}{}", self.credentials.auth_url, request.path);
+        let began = self.clock.now();
+        let (document, token) = self.exchange(Sent { request, url, headers: Vec::new() }).await?;
+        identity::ticket(&self.credentials, token, &document, generation, began)
+    }
+
+    /// Asks on the way to a token, and again what may pass: a document, and a token if one came with it.
+    pub(super) async fn exchange(&self, sent: Sent) -> Answered<(Value, Option<Token>)> {
         let mut repeat = 0;
         loop {
-            let sent = Sent { request: request.clone(), url: url.clone(), headers: Vec::new() };
             let began = self.clock.now();
             let outcome = self.send(&sent).await;
             let token = outcome.as_ref().ok().and_then(|response| response.subject_token.clone());
-            let error = match self.judge(&request, outcome, began) {
-                Ok(document) => return identity::ticket(&self.credentials, token, &document, generation, began),
+            let error = match self.judge(&sent.request, outcome, began) {
+                Ok(document) => return Ok((document, token)),
                 Err(error) => error,
             };
             if !error.is_passing() || repeat >= REPEATS {
                 return Err(error);
             }
-            self.wait(&request, &error, repeat).await;
+            self.wait(&sent.request, &error, repeat).await;
             repeat += 1;
         }
     }
@@ -151,6 +179,7 @@ impl Session {
                 .ticket(refused, MARGIN)
                 .await
                 .map_err(|error| CloudError { reached: Reached::NotSent, ..error })?;
+            let is_newest = self.lowered.get().is_none();
             let sent = self.address(&ticket, &request).await?;
             let began = self.clock.now();
             let error = match self.send(&sent).await {
@@ -160,6 +189,12 @@ impl Session {
                 }
                 outcome => match self.judge(&request, outcome, began) {
                     Ok(document) => return Ok(document),
+                    // Nothing was done: the same is asked in an older version, once.
+                    Err(error)
+                        if error.meaning == Meaning::Microversion && is_newest && self.lower(&error, &request) =>
+                    {
+                        continue;
+                    }
                     Err(error) => error,
                 },
             };
@@ -175,7 +210,16 @@ impl Session {
         self.meter.calls.fetch_add(1, Ordering::Relaxed);
         let response = self.transport.send(sent).await?;
         if let Some(date) = response.date {
-            self.ahead.store((date - self.clock.now().millis()).div_euclid(1000), Ordering::Relaxed);
+            let call = &sent.request;
+            let answer = Answer {
+                service: call.service,
+                call: call.call,
+                status: Some(response.status),
+                body: &response.body,
+                application_credential: false,
+                quick: false,
+            };
+            self.hear_date(date, response.status == 400 && classify(&answer) == Meaning::Clock);
         }
         Ok(response)
     }

@@ -202,3 +202,22 @@ async fn s10_no_secret_is_in_any_debug_form_or_message() {
         assert!(!text.contains("planted"), "{text}");
     }
 }
+
+#[test]
+fn s2_the_offset_to_the_cloud_is_the_median_of_the_first_answers() {
+    use crate::testing::openstack::{MemoryCloud, VirtualClock};
+    let clock = VirtualClock::default();
+    let now = crate::openstack::port::Clock::now(&clock).millis();
+    let (_, session) = MemoryCloud::new(clock).open();
+    assert_eq!(session.ahead(), None);
+    for seconds in [90, 100_000, 91, 89, -5000] {
+        session.hear_date(now + seconds * 1000, false);
+    }
+    assert_eq!(session.ahead(), Some(90), "neither the answer that was late nor the one that was wrong counts");
+    for _ in 0..100 {
+        session.hear_date(now, false);
+    }
+    assert_eq!(session.ahead(), Some(0), "ten more were heard");
+    session.hear_date(now + 70_000, true);
+    assert_eq!(session.ahead(), Some(70), "a refused date tells that what was believed is wrong");
+}

@@ -1,12 +1,12 @@
 //! `clouds.yaml` and `secure.yaml` (provisioner contract, chapter 1). Owns their keys; aliases and nesting are bounded by the
 //! parser, and no message quotes the file.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{CredentialsError, MAX_FILE, Settings};
 
 /// Keys below `auth`, and the names that the environment has for them.
-const AUTH: [(&str, &str); 16] = [
+const AUTH: [(&str, &str); 22] = [
     ("auth_url", "OS_AUTH_URL"),
     ("username", "OS_USERNAME"),
     ("user_id", "OS_USER_ID"),
@@ -23,6 +23,12 @@ const AUTH: [(&str, &str); 16] = [
     ("application_credential_secret", "OS_APPLICATION_CREDENTIAL_SECRET"),
     ("token", "OS_TOKEN"),
     ("tenant_name", "OS_PROJECT_NAME"),
+    ("identity_provider", "OS_IDENTITY_PROVIDER"),
+    ("protocol", "OS_PROTOCOL"),
+    ("discovery_endpoint", "OS_DISCOVERY_ENDPOINT"),
+    ("client_id", "OS_CLIENT_ID"),
+    ("client_secret", "OS_CLIENT_SECRET"),
+    ("access_token", "OS_ACCESS_TOKEN"),
 ];
 /// Keys of a cloud itself.
 const CLOUD: [(&str, &str); 4] = [
@@ -41,8 +47,8 @@ pub fn read_clouds(file: &str, text: &str, name: &str) -> Result<Settings, Crede
     let wrong = |what: &str| CredentialsError::File { file: file.to_owned(), line: None, what: what.to_owned() };
     let clouds = document.get("clouds").and_then(Value::as_object).ok_or_else(|| wrong("it has no map `clouds`"))?;
     let Some(cloud) = clouds.get(name) else {
-        let mut known: Vec<&str> = clouds.keys().map(String::as_str).take(50).collect();
-        known.sort_unstable();
+        let mut known = named(clouds);
+        known.truncate(50);
         return Err(CredentialsError::UnknownCloud {
             name: name.chars().take(64).collect(),
             file: file.to_owned(),
@@ -50,6 +56,24 @@ pub fn read_clouds(file: &str, text: &str, name: &str) -> Result<Settings, Crede
         });
     };
     Ok(settings(cloud))
+}
+
+/// Names of the clouds of a `clouds.yaml`.
+///
+/// # Errors
+/// The text is too long or no file of clouds.
+pub fn cloud_names(file: &str, text: &str) -> Result<Vec<String>, CredentialsError> {
+    let document = parse(file, text)?;
+    let clouds = document.get("clouds").and_then(Value::as_object);
+    Ok(clouds.map(|clouds| named(clouds).into_iter().map(str::to_owned).collect()).unwrap_or_default())
+}
+
+/// Names of what are clouds, in order. A key with another value is none: it may be a secret in the wrong place.
+fn named(clouds: &Map<String, Value>) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        clouds.iter().filter(|(_, cloud)| cloud.is_object()).map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Reads what a `secure.yaml` adds to a cloud; nothing if it has no such cloud.

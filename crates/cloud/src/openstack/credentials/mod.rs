@@ -4,6 +4,8 @@
 mod assign;
 mod clouds;
 #[cfg(feature = "openstack")]
+mod federation;
+#[cfg(feature = "openstack")]
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use assign::{Assignments, read_assignments};
-pub use clouds::{read_clouds, read_secure};
+pub use clouds::{cloud_names, read_clouds, read_secure};
+#[cfg(feature = "openstack")]
+pub use federation::{Federation, Grant};
 #[cfg(feature = "openstack")]
 pub use resolve::{Credentials, Method, Project, Who, resolve};
 
@@ -56,6 +60,15 @@ impl Settings {
         self
     }
 
+    /// Takes from another half of the same entry what is not set here.
+    #[must_use]
+    pub fn merged(mut self, other: &Self) -> Self {
+        for (key, value) in &other.0 {
+            self.0.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        self
+    }
+
     /// Whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -63,8 +76,15 @@ impl Settings {
     }
 }
 
+/// The host of an address, in small letters; nothing if it has none.
+#[must_use]
+pub fn host_of(address: &str) -> Option<String> {
+    url::Url::parse(address).ok()?.host_str().map(str::to_ascii_lowercase)
+}
+
 /// Names that say who one is and how one proves it, without the password, which may be asked for.
-const IDENTITY: [&str; 8] = [
+const IDENTITY: [&str; 9] = [
+    "OS_ACCESS_TOKEN",
     "OS_APPLICATION_CREDENTIAL_ID",
     "OS_APPLICATION_CREDENTIAL_NAME",
     "OS_APPLICATION_CREDENTIAL_SECRET",
@@ -115,14 +135,24 @@ pub enum CredentialsError {
         names: &'static str,
     },
     /// A way to sign in that is not known here.
-    #[error("signing in by `{kind}` is not possible; use password, v3applicationcredential or token")]
+    #[error(
+        "signing in by `{kind}` is not possible; use password, v3applicationcredential, token, v3oidcpassword or v3oidcaccesstoken"
+    )]
     UnknownType {
         /// As given.
         kind: String,
     },
+    /// A name that cannot be one of an identity provider.
+    #[error("{name} is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64")]
+    Name {
+        /// Which setting has it.
+        name: &'static str,
+    },
     /// An address that is none, or one over which secrets would be readable.
-    #[error("the address in OS_AUTH_URL is not usable: {why}")]
+    #[error("the address in {name} is not usable: {why}")]
     Address {
+        /// Which setting has it.
+        name: &'static str,
         /// Why.
         why: &'static str,
     },

@@ -3,7 +3,9 @@
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use super::federation::{Federation, federation};
 use super::{CredentialsError, Settings};
+use crate::private_url::private_url;
 
 /// Somebody or something by id, or by name within a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub enum Method {
         /// The token.
         token: SecretString,
     },
+    /// What an identity provider elsewhere says of one; it comes to a token first.
+    Federated(Federation),
 }
 
 /// All that signing in needs.
@@ -88,6 +92,8 @@ pub fn resolve(settings: &Settings) -> Result<Credentials, CredentialsError> {
         Some("applicationcredential") => "application_credential",
         Some("password") => "password",
         Some("token") => "token",
+        Some("oidcpassword") => "oidcpassword",
+        Some("oidcaccesstoken") => "oidcaccesstoken",
         Some(_) => return Err(CredentialsError::UnknownType { kind: get("OS_AUTH_TYPE").unwrap_or_default() }),
         None if settings.get("OS_APPLICATION_CREDENTIAL_SECRET").is_some() => "application_credential",
         None if settings.get("OS_TOKEN").is_some() && settings.get("OS_PASSWORD").is_none() => "token",
@@ -95,6 +101,7 @@ pub fn resolve(settings: &Settings) -> Result<Credentials, CredentialsError> {
     };
     let method = match kind {
         "application_credential" => application_credential(settings)?,
+        "oidcpassword" | "oidcaccesstoken" => Method::Federated(federation(settings, kind == "oidcaccesstoken")?),
         "token" => {
             let token = get("OS_TOKEN").ok_or(CredentialsError::Missing { what: "the token", names: "OS_TOKEN" })?;
             Method::Token { token: token.into() }
@@ -165,33 +172,19 @@ fn interface(given: Option<&str>) -> String {
 
 /// The address with `/v3` at its end: https, or http to this machine only.
 fn address(given: Option<&str>) -> Result<String, CredentialsError> {
-    let given = given.ok_or(CredentialsError::Missing { what: "the address to sign in", names: "OS_AUTH_URL" })?;
-    let wrong = |why| CredentialsError::Address { why };
-    let url = url::Url::parse(given.trim()).map_err(|_| wrong("it is no URL"))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("it holds a user"));
-    }
-    let local = match url.host() {
-        Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => return Err(wrong("it names no host")),
-    };
-    match url.scheme() {
-        "https" => {}
-        "http" if local => {}
-        "http" => return Err(wrong("http would show the password to everybody; use https")),
-        _ => return Err(wrong("it is not https")),
-    }
+    const NAME: &str = "OS_AUTH_URL";
+    let given = given.ok_or(CredentialsError::Missing { what: "the address to sign in", names: NAME })?;
+    let url = private_url(given).map_err(|why| CredentialsError::Address { name: NAME, why })?;
     let text = url.as_str().split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
     Ok(if text.ends_with("/v3") { text } else { format!("{text}/v3") })
 }
 
 impl Credentials {
-    /// The document that signs in. It holds secrets.
+    /// The document that signs in, with the token of an identity provider where there is one. It holds secrets.
     #[must_use]
-    pub fn document(&self) -> Value {
+    pub fn document(&self, federated: Option<&SecretString>) -> Value {
         use secrecy::ExposeSecret as _;
+        let by_token = |token: &SecretString| json!({"methods": ["token"], "token": {"id": token.expose_secret()}});
         let identity = match &self.method {
             Method::Password { user, password } => {
                 let mut user = user.document();
@@ -209,7 +202,9 @@ impl Credentials {
                 }
                 json!({"methods": ["application_credential"], "application_credential": document})
             }
-            Method::Token { token } => json!({"methods": ["token"], "token": {"id": token.expose_secret()}}),
+            Method::Token { token } => by_token(token),
+            // Without a token nobody has proved anything yet, which the service says in its own words.
+            Method::Federated(_) => federated.map_or_else(|| json!({"methods": []}), by_token),
         };
         match &self.project {
             Some(project) => json!({"auth": {"identity": identity, "scope": {"project": project.document()}}}),

@@ -25,6 +25,8 @@ fn s1_clouds_are_read_by_name_and_the_strongest_wins() {
     assert!(!format!("{chi:?}").contains("hunter22"));
     let error = read_clouds("clouds.yaml", FILE, "nope").unwrap_err();
     insta::assert_snapshot!(error, @"cloud `nope` is not in clouds.yaml; there are: chi, pw");
+    let error = read_clouds("f", "clouds: {auth_url: \"https://x\", passwordhunter22, chi: {}}", "nope").unwrap_err();
+    insta::assert_snapshot!(error, @"cloud `nope` is not in f; there are: chi");
     let mut flags = Settings::default();
     flags.set("OS_REGION_NAME", "CHI@TACC");
     assert_eq!(flags.over(&chi).get("OS_REGION_NAME"), Some("CHI@TACC"));
@@ -68,16 +70,16 @@ fn a_broken_file_is_told_by_its_line_and_never_quoted() {
 fn s6_documents_that_sign_in() {
     let resolved = resolve(&read_clouds("clouds.yaml", FILE, "chi").unwrap()).unwrap();
     assert_eq!(resolved.auth_url, "https://chi.uc.chameleoncloud.org:5000/v3");
-    insta::assert_snapshot!(resolved.document(), @r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"id":"abc","secret":"hunter22"}}}}"#);
+    insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"id":"abc","secret":"hunter22"}}}}"#);
     let resolved = resolve(&read_clouds("clouds.yaml", FILE, "pw").unwrap()).unwrap();
-    insta::assert_snapshot!(resolved.document(), @r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"u","domain":{"id":"default"},"password":"12345"}}},"scope":{"project":{"id":"P"}}}}"#);
+    insta::assert_snapshot!(resolved.document(None), @r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"u","domain":{"id":"default"},"password":"12345"}}},"scope":{"project":{"id":"P"}}}}"#);
     let settings = Settings::of([
         ("OS_AUTH_URL", "https://x/identity"),
         ("OS_TOKEN", "tok"),
         ("OS_PROJECT_NAME", "p"),
         ("OS_PROJECT_DOMAIN_NAME", "Default"),
     ]);
-    insta::assert_snapshot!(resolve(&settings).unwrap().document(), @r#"{"auth":{"identity":{"methods":["token"],"token":{"id":"tok"}},"scope":{"project":{"name":"p","domain":{"name":"Default"}}}}}"#);
+    insta::assert_snapshot!(resolve(&settings).unwrap().document(None), @r#"{"auth":{"identity":{"methods":["token"],"token":{"id":"tok"}},"scope":{"project":{"name":"p","domain":{"name":"Default"}}}}}"#);
     assert!(!format!("{:?}", resolve(&settings).unwrap()).contains("\"tok\""));
 }
 
@@ -91,19 +93,67 @@ fn s10_what_is_missing_or_readable_by_others_is_refused() {
         of(&[("OS_AUTH_URL", "http://cloud.example/v3")]),
         of(&[("OS_AUTH_URL", "ftp://cloud.example/v3")]),
         of(&[("OS_AUTH_URL", "https://me:secret@cloud.example/v3")]),
-        of(&[("OS_AUTH_URL", "https://x"), ("OS_AUTH_TYPE", "v3oidcpassword")]),
+        of(&[("OS_AUTH_URL", "https://x"), ("OS_AUTH_TYPE", "v3kerberos")]),
         of(&[("OS_AUTH_URL", "https://x"), ("OS_USERNAME", "u")]),
         of(&[("OS_AUTH_URL", "https://x"), ("OS_USERNAME", "u"), ("OS_PASSWORD", "p")]),
         of(&[("OS_AUTH_URL", "https://x"), ("OS_AUTH_TYPE", "v3applicationcredential")]),
     ];
     insta::assert_snapshot!(told.join("\n"), @r"
     the address to sign in is missing; set OS_AUTH_URL, or choose a cloud of clouds.yaml with --cloud
-    the address in OS_AUTH_URL is not usable: http would show the password to everybody; use https
+    the address in OS_AUTH_URL is not usable: http would show secrets to everybody; use https
     the address in OS_AUTH_URL is not usable: it is not https
     the address in OS_AUTH_URL is not usable: it holds a user
-    signing in by `v3oidcpassword` is not possible; use password, v3applicationcredential or token
+    signing in by `v3kerberos` is not possible; use password, v3applicationcredential, token, v3oidcpassword or v3oidcaccesstoken
     the password is missing; set OS_PASSWORD, or choose a cloud of clouds.yaml with --cloud
     the project is missing; set OS_PROJECT_ID or OS_PROJECT_NAME, or choose a cloud of clouds.yaml with --cloud
     the secret is missing; set OS_APPLICATION_CREDENTIAL_SECRET, or choose a cloud of clouds.yaml with --cloud
+    ");
+}
+
+#[cfg(feature = "openstack")]
+const CAMPUS: &str = "
+clouds:
+  campus:
+    auth_type: v3oidcpassword
+    auth:
+      auth_url: https://cloud.test/v3
+      identity_provider: campus
+      protocol: openid
+      discovery_endpoint: https://login.test/.well-known/openid-configuration
+      client_id: orlop
+      client_secret: planted-client
+      username: me
+      password: planted-password
+      project_id: P
+";
+
+#[cfg(feature = "openstack")]
+#[test]
+fn s6_an_identity_provider_is_read_from_a_file_of_clouds_and_nothing_secret_is_told() {
+    let settings = read_clouds("clouds.yaml", CAMPUS, "campus").unwrap();
+    let found = resolve(&settings).unwrap();
+    let Method::Federated(federation) = &found.method else { panic!("{found:?}") };
+    assert_eq!((federation.provider.as_str(), federation.protocol.as_str()), ("campus", "openid"));
+    assert!(matches!(&federation.grant, Grant::Password { client_secret: Some(_), .. }));
+    assert!(!format!("{settings:?} {found:?}").contains("planted"));
+    assert_eq!(found.document(Some(&"unscoped".to_owned().into()))["auth"]["identity"]["token"]["id"], "unscoped");
+    let mut told = Vec::new();
+    for (name, value) in [
+        ("OS_IDENTITY_PROVIDER", "../x"),
+        ("OS_IDENTITY_PROVIDER", ".."),
+        ("OS_PROTOCOL", "a b"),
+        ("OS_DISCOVERY_ENDPOINT", "http://login.test/"),
+        ("OS_AUTH_TYPE", "v3oidcaccesstoken"),
+    ] {
+        let mut other = settings.clone();
+        other.set(name, value);
+        told.push(resolve(&other).unwrap_err().to_string());
+    }
+    insta::assert_snapshot!(told.join("\n"), @r"
+    OS_IDENTITY_PROVIDER is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
+    OS_IDENTITY_PROVIDER is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
+    OS_PROTOCOL is no name of an identity provider or its protocol: letters, digits and -_.@, at most 64
+    the address in OS_DISCOVERY_ENDPOINT is not usable: http would show secrets to everybody; use https
+    the access token is missing; set OS_ACCESS_TOKEN, or choose a cloud of clouds.yaml with --cloud
     ");
 }

@@ -69,6 +69,18 @@ impl CloudError {
         matches!(self.meaning, Meaning::Gone)
     }
 
+    /// Whether the service keeps from users what was asked for.
+    #[must_use]
+    pub const fn is_hidden(&self) -> bool {
+        matches!(self.status, Some(403..=405))
+    }
+
+    /// Whether the cloud has no such service.
+    #[must_use]
+    pub const fn is_absent(&self) -> bool {
+        matches!(self.meaning, Meaning::Absent)
+    }
+
     /// Whether the service or the way to it failed, so that asking again may help.
     #[must_use]
     pub const fn is_passing(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::catalog::window::Allocation;
 pub use error::{CloudError, Reached};
 pub use value::{
     Account, Address, FloatingIp, Keypair, Lease, Limits, NetPort, Network, NewFloatingIp, NewLease, NewServer,
-    Reservation, Reserve, SecurityGroup, Server,
+    Reservation, Reserve, SecurityGroup, Server, UserData,
 };
 
 /// What every port gives.

@@ -44,6 +44,14 @@ impl Limits {
     pub fn has_room(&self) -> bool {
         self.instances.1.is_none_or(|most| self.instances.0 < most)
     }
+
+    /// Whether a virtual machine of so many threads and GiB can be had.
+    #[must_use]
+    pub fn has_room_for(&self, threads: u32, ram_gib: u32) -> bool {
+        let has =
+            |(used, most): (u64, Option<u64>), more: u64| most.is_none_or(|most| used.saturating_add(more) <= most);
+        self.has_room() && has(self.cores, u64::from(threads)) && has(self.ram_mib, u64::from(ram_gib) * 1024)
+    }
 }
 
 /// A keypair.
@@ -236,6 +244,30 @@ pub struct NewLease {
     pub reserve: Reserve,
 }
 
+/// What a server runs first, in base64. It may hold what nobody else is to know, so `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserData(String);
+
+impl UserData {
+    /// User data, encoded.
+    #[must_use]
+    pub const fn new(encoded: String) -> Self {
+        Self(encoded)
+    }
+
+    /// The encoded text.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for UserData {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "UserData({} bytes)", self.0.len())
+    }
+}
+
 /// A server that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewServer {
@@ -257,8 +289,8 @@ pub struct NewServer {
     pub deployment: String,
     /// The attempt.
     pub attempt: u32,
-    /// What it runs first, in base64.
-    pub user_data: Option<String>,
+    /// What it runs first.
+    pub user_data: Option<UserData>,
 }
 
 /// A floating IP that is asked for.

@@ -8,28 +8,55 @@ mod perform;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{Either, select};
 
+use super::join::Token;
 use super::journal::{Entry, Journal, JournalError};
+use super::mark::DeploymentId;
 use super::order::Order;
-use super::saga::{Effect, Event, FailedOffering, Probe, Saga, Stop, replayed};
+use super::saga::{Answer, Effect, Elsewhere, Event, FailedOffering, Login, Probe, Saga, Stop, replayed};
 use crate::openstack::port::{Clock, Cloud};
 
 pub use orphans::{Orphan, orphans};
 
+/// How long a request that is under way may take once somebody wants it to stop.
+const LAST: Duration = Duration::from_secs(5);
+
 /// What stands around a deployment: the machine it makes, the people who watch, the folder it keeps things in.
 #[async_trait]
 pub trait Surroundings: Send + Sync {
-    /// Sees whether the machine answers; with a user also what it has.
-    async fn probe(&self, address: &str, user: Option<&str>) -> Probe;
+    /// Sees whether the machine answers; with a login also what it has.
+    async fn probe(&self, address: &str, login: Option<&Login>) -> Probe;
+
+    /// Whether the worker of a deployment's machine has joined its fleet.
+    ///
+    /// # Errors
+    /// Nobody knows: why, in words.
+    async fn joined(&self, deployment: &DeploymentId) -> Result<bool, String> {
+        Err(format!("no fleet is known that could tell of {deployment}"))
+    }
+
+    /// The token of a file, with which a server joins a fleet.
+    ///
+    /// # Errors
+    /// There is none to be had: why, in words that do not show it.
+    async fn join_token(&self, file: &str) -> Result<Token, String> {
+        Err(format!("nobody reads the join token in {file}"))
+    }
 
     /// Something was written down.
     fn changed(&self, _saga: &Saga) {}
 
     /// The end of the console of a server that failed.
     fn console(&self, _text: &str) {}
+
+    /// Where else the deployment could be made at the moment. Asked while there is no room at its own site.
+    async fn elsewhere(&self) -> Elsewhere {
+        Elsewhere::default()
+    }
 
     /// Something cannot be had for a while.
     fn remember(&self, _failed: &FailedOffering) {}
@@ -76,9 +103,9 @@ pub async fn apply(
 ) -> Result<Saga, JournalError> {
     let now = hands.clock.now();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    hands.journal.append(now, 1, &Entry::Open { version, nonce: nonce.to_owned() }).await?;
-    hands.journal.append(now, 1, &Entry::Plan(Box::new(order.clone()))).await?;
-    let mut saga = Saga::new(order, failed);
+    let mut saga = Saga::new(order.clone(), failed);
+    hands.journal.append(now, saga.attempt(), &Entry::Open { version, nonce: nonce.to_owned() }).await?;
+    hands.journal.append(now, saga.attempt(), &Entry::Plan(Box::new(order))).await?;
     run(hands, &mut saga, Event::Start).await?;
     Ok(saga)
 }
@@ -126,24 +153,24 @@ pub async fn run(hands: &Hands, saga: &mut Saga, first: Event) -> Result<(), Jou
                 Effect::KeepConsole(text) => hands.around.console(&text),
                 Effect::Call { key, call } => {
                     tracing::debug!(key, "asking");
-                    answer = Some(perform::perform(hands, saga.order(), &call).await);
+                    answer = within_patience(hands, perform::perform(hands, saga.order(), &call), stopped).await;
                 }
                 Effect::End => return Ok(()),
             }
         }
-        event = match answer {
-            Some(answer) => Event::Answered(Box::new(answer)),
-            None => Event::Woke,
-        };
         let stop = hands.around.stop().filter(|stop| !stopped || *stop == Stop::Keep);
+        let answered = answer.map(|answer| Event::Answered(Box::new(answer)));
         if let Some(stop) = stop {
-            // What was just answered is taken first: it may be the id of something new.
             stopped = true;
-            let after = saga.on(event, hands.clock.now());
-            write_only(hands, saga, after).await?;
+            // What was just answered is taken first: it may be the id of something new. What was not answered in time stays open.
+            if let Some(answered) = answered {
+                let after = saga.on(answered, hands.clock.now());
+                write_only(hands, saga, after).await?;
+            }
             event = Event::Interrupt(stop);
             continue;
         }
+        event = answered.unwrap_or(Event::Woke);
         if let (Event::Woke, Some(due)) = (&event, saga.next_deadline()) {
             let wait = hands.clock.sleep_until(due);
             if let Either::Right(_) = select(wait, hands.around.stopped()).await
@@ -154,6 +181,21 @@ pub async fn run(hands: &Hands, saga: &mut Saga, first: Event) -> Result<(), Jou
                 event = Event::Interrupt(stop);
             }
         }
+    }
+}
+
+/// The answer to a request; nothing if somebody wants to stop meanwhile and it takes too long from then on.
+async fn within_patience(hands: &Hands, asked: impl Future<Output = Answer>, stopped: bool) -> Option<Answer> {
+    if stopped {
+        return Some(asked.await);
+    }
+    let impatient = async {
+        hands.around.stopped().await;
+        hands.clock.sleep_until(hands.clock.now().plus(LAST)).await;
+    };
+    match select(std::pin::pin!(asked), std::pin::pin!(impatient)).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(_) => None,
     }
 }
 

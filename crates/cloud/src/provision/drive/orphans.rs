@@ -35,7 +35,9 @@ pub async fn orphans(cloud: &Cloud, project_id: &str) -> Answered<Vec<Orphan>> {
             found.push(Orphan { deployment, kind, id: id.to_owned(), name: name.to_owned() });
         }
     };
-    for lease in leases?.iter().filter(|lease| lease.project_id == project_id) {
+    // Where there is no service of leases, nobody has one.
+    let leases = leases.or_else(|error| if error.is_absent() { Ok(Vec::new()) } else { Err(error) })?;
+    for lease in leases.iter().filter(|lease| lease.project_id == project_id) {
         let front = lease.name.rsplit_once("-a").filter(|(_, mark)| mark.parse::<u32>().is_ok());
         let mark = front.and_then(|(front, _)| front.rsplit('-').next()).and_then(|id| id.parse().ok());
         add(mark, Kind::Lease, &lease.id, &lease.name);

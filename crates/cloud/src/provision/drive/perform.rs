@@ -5,20 +5,46 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Hands;
-use crate::openstack::port::{Answered, Cloud};
+use crate::openstack::classify::{Meaning, Service};
+use crate::openstack::port::{Answered, Cloud, CloudError, NewServer};
+use crate::provision::join::{Boot, user_data};
 use crate::provision::journal::Kind;
 use crate::provision::order::Order;
-use crate::provision::saga::{Answer, Call, Facts, Inventory};
+use crate::provision::saga::{Answer, Call, Facts, Here, Inventory, Room};
 
 /// Asks, and gives what came.
 pub(super) async fn perform(hands: &Hands, order: &Order, call: &Call) -> Answer {
-    if let Call::Probe { address, user } = call {
-        return Answer::Probed(hands.around.probe(address, user.as_deref()).await);
+    if let Call::Probe { address, login } = call {
+        return Answer::Probed(hands.around.probe(address, login.as_ref()).await);
+    }
+    if let Call::Joined = call {
+        return Answer::Joined(hands.around.joined(&order.id).await);
+    }
+    if *call == Call::Allocations {
+        let (here, elsewhere) = tokio::join!(hands.cloud.reservations.allocations(), hands.around.elsewhere());
+        let here = match here {
+            Ok(allocations) => Here::Known(allocations),
+            Err(error) if error.is_hidden() || error.is_absent() => Here::Hidden,
+            Err(error) => Here::Failed(error),
+        };
+        return Answer::Room(Room { here, elsewhere });
     }
     if let Call::Inventory { kinds, devices, key } = call {
         return Answer::Inventory(Box::new(inventory(&hands.cloud, order, kinds, devices, key.as_deref()).await));
     }
+    if let Call::CreateServer(new, Some(boot)) = call {
+        return joining(hands, new, boot).await.unwrap_or_else(Answer::Failed);
+    }
     ask(&hands.cloud, order, call).await.unwrap_or_else(Answer::Failed)
+}
+
+/// Makes a server that joins a fleet. Only here its token is read, for the request alone.
+async fn joining(hands: &Hands, new: &NewServer, boot: &Boot) -> Answered<Answer> {
+    let wrong = |what: String| CloudError::own(Service::Compute, "POST /servers", Meaning::Invalid, what);
+    let token = hands.around.join_token(&boot.order.token_file).await.map_err(wrong)?;
+    let data = user_data(boot, &token).map_err(|error| wrong(error.to_string()))?;
+    let whole = NewServer { user_data: Some(data), ..new.clone() };
+    Ok(Answer::ServerMade(hands.cloud.compute.create_server(&whole).await?))
 }
 
 async fn ask(cloud: &Cloud, order: &Order, call: &Call) -> Answered<Answer> {
@@ -39,7 +65,7 @@ async fn ask(cloud: &Cloud, order: &Order, call: &Call) -> Answered<Answer> {
         Call::ExtendLease(id, end) => Answer::Lease(reservations.extend_lease(id, *end).await?),
         Call::Servers => Answer::Servers(compute.servers(Some(order.id.as_str())).await?),
         Call::Server(id) => Answer::Server(compute.server(id).await?),
-        Call::CreateServer(new) => Answer::ServerMade(compute.create_server(new).await?),
+        Call::CreateServer(new, _) => Answer::ServerMade(compute.create_server(new).await?),
         Call::StartServer(id) => {
             compute.start_server(id).await?;
             Answer::Done
@@ -50,12 +76,11 @@ async fn ask(cloud: &Cloud, order: &Order, call: &Call) -> Answered<Answer> {
         Call::Address(id) => Answer::Address(network.floating_ip(id).await?),
         Call::CreateAddress(new) => Answer::Address(network.create_floating_ip(new).await?),
         Call::Bind(id, port) => Answer::Address(network.bind_floating_ip(id, port).await?),
-        Call::Allocations => Answer::Allocations(reservations.allocations().await?),
         Call::Delete(kind, id) => {
             delete(cloud, *kind, id).await?;
             Answer::Done
         }
-        Call::Probe { .. } | Call::Inventory { .. } => Answer::Done,
+        Call::Allocations | Call::Probe { .. } | Call::Joined | Call::Inventory { .. } => Answer::Done,
     })
 }
 
@@ -114,7 +139,11 @@ async fn inventory(
         keep(cloud.network.security_groups().await, &mut all.groups, &mut all.failed);
     }
     if kinds.contains(&Kind::Lease) {
-        keep(cloud.reservations.leases().await, &mut all.leases, &mut all.failed);
+        match cloud.reservations.leases().await {
+            // Who made no lease has none to find where there is no service of leases.
+            Err(error) if error.is_absent() && !order.reserves() => {}
+            other => keep(other, &mut all.leases, &mut all.failed),
+        }
     }
     if let Some(name) = key {
         match cloud.compute.keypair(name).await {

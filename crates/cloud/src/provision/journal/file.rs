@@ -6,6 +6,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -29,6 +30,7 @@ struct Held {
 pub struct FileJournal {
     path: PathBuf,
     held: Arc<Mutex<Held>>,
+    last: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for FileJournal {
@@ -69,13 +71,20 @@ impl FileJournal {
         if let Some(parent) = folder.parent() {
             sync_directory(parent).map_err(failed)?;
         }
-        Ok(Self { path, held: Arc::new(Mutex::new(Held { file, lines, broken: false })) })
+        let last = Arc::new(AtomicU64::new(lines.len() as u64));
+        Ok(Self { path, held: Arc::new(Mutex::new(Held { file, lines, broken: false })), last })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number of its last line; 0 while it is empty.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
     }
 }
 
@@ -102,11 +111,13 @@ impl Journal for FileJournal {
     }
 
     async fn append(&self, now: Time, attempt: u32, entry: &Entry) -> Result<(), JournalError> {
-        let (path, entry) = (self.path.clone(), entry.clone());
+        let (path, entry, last) = (self.path.clone(), entry.clone(), Arc::clone(&self.last));
         let mut held = Arc::clone(&self.held).lock_owned().await;
         let written = tokio::task::spawn_blocking(move || {
             let seq = held.lines.len() as u64 + 1;
-            held.write(&path, Line { seq, ts: now, attempt, entry })
+            held.write(&path, Line { seq, ts: now, attempt, entry })?;
+            last.store(seq, Ordering::Relaxed);
+            Ok(())
         });
         written.await.map_err(|error| storage(&self.path, error))?
     }

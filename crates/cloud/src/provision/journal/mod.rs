@@ -75,6 +75,9 @@ pub enum Entry {
         mark: u32,
         /// Which of the choices.
         choice: usize,
+        /// Which of its images.
+        #[serde(default)]
+        image: usize,
     },
     /// It was made, or found.
     Done {
@@ -82,7 +85,8 @@ pub enum Entry {
         object: Kind,
         /// Its id.
         id: String,
-        /// What else is needed of it: the reservation of a lease, the address of a floating IP.
+        /// What else is needed of it: the reservation of a lease, the address of a floating IP, that of a
+        /// server inside its network.
         detail: String,
         /// Until when it lasts.
         until: Option<Time>,
@@ -173,16 +177,21 @@ pub struct Damaged {
 /// It cannot be written as JSON, which no entry is known to do.
 pub fn encode(line: &Line) -> Result<String, serde_json::Error> {
     let text = serde_json::to_string(line)?;
-    let sum = crc32fast::hash(text.as_bytes());
+    let sum = checksum(&text);
     let front = text.strip_suffix('}').unwrap_or(&text);
-    Ok(format!("{front},\"crc\":\"{sum:08x}\"}}"))
+    Ok(format!("{front},\"crc\":\"{sum}\"}}"))
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:08x}", crc32fast::hash(text.as_bytes()))
 }
 
 fn decode(text: &str) -> Option<Line> {
     let (front, rest) = text.rsplit_once(",\"crc\":\"")?;
-    let sum = u32::from_str_radix(rest.strip_suffix("\"}")?, 16).ok()?;
+    let sum = rest.strip_suffix("\"}")?;
     let whole = format!("{front}}}");
-    (crc32fast::hash(whole.as_bytes()) == sum).then(|| serde_json::from_str(&whole).ok()).flatten()
+    // As text: as a number, capitals and a sign would pass for what was written.
+    (checksum(&whole) == sum).then(|| serde_json::from_str(&whole).ok()).flatten()
 }
 
 /// The lines of a journal, and how many bytes of it they are: what follows was torn while it was written.

@@ -6,7 +6,7 @@ use super::*;
 
 fn line(seq: u64) -> Line {
     let entry = match seq % 4 {
-        0 => Entry::Intent { object: Kind::Lease, mark: 1, choice: 0 },
+        0 => Entry::Intent { object: Kind::Lease, mark: 1, choice: 0, image: 1 },
         1 => Entry::Done {
             object: Kind::Server,
             id: "a\"},\"crc\":\"b".into(),
@@ -25,7 +25,7 @@ fn text(count: u64) -> String {
 
 #[test]
 fn s7_a_line_is_one_json_object_with_its_checksum() {
-    insta::assert_snapshot!(encode(&line(4)).unwrap(), @r#"{"seq":4,"ts":1767621607000,"attempt":1,"kind":"intent","data":{"object":"lease","mark":1,"choice":0},"crc":"ca5ccdea"}"#);
+    insta::assert_snapshot!(encode(&line(4)).unwrap(), @r#"{"seq":4,"ts":1767621607000,"attempt":1,"kind":"intent","data":{"object":"lease","mark":1,"choice":0,"image":1},"crc":"9312ecce"}"#);
     let all = text(8);
     let (lines, whole) = replay(all.as_bytes()).unwrap();
     assert_eq!((lines.len(), whole), (8, all.len()));
@@ -52,6 +52,22 @@ fn s7_a_damaged_earlier_line_is_refused_with_what_to_do() {
     let missing: String =
         all.lines().filter(|line| !line.contains("\"seq\":2,")).map(|line| format!("{line}\n")).collect();
     assert_eq!(replay(missing.as_bytes()).unwrap_err().what, "its number is not the next one");
+}
+
+#[test]
+fn s7_a_checksum_in_capitals_is_not_the_one_written() {
+    let all = text(6);
+    let sums = || all.match_indices("\"crc\":\"").map(|(at, key)| at + key.len()..at + key.len() + 8);
+    let mut changed = 0;
+    for sum in sums() {
+        let mut capitals = all.clone();
+        capitals.replace_range(sum.clone(), &all[sum].to_ascii_uppercase());
+        if capitals != all {
+            changed += 1;
+            assert_ne!(replay(capitals.as_bytes()).map(|(lines, _)| lines.len()), Ok(6));
+        }
+    }
+    assert!(changed > 0, "no checksum with a letter");
 }
 
 proptest! {

@@ -1,9 +1,10 @@
 //! The plan as a document: what is shown, confirmed, saved. Owns its fields and its JSON, which is the same for the same plan.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::analyze::Requirements;
+use crate::catalog::cost::Cost;
 use crate::catalog::host::{Origin, Shape};
 use crate::catalog::image::Image;
 use crate::catalog::rank::{Class, Offering};
@@ -31,12 +32,15 @@ pub struct Plan {
 }
 
 /// One thing to try.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedOffering {
     /// The site.
     pub site: String,
     /// The type.
     pub node_type: String,
+    /// The flavor of a virtual machine; nothing for a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flavor: Option<PlannedFlavor>,
     /// The filter on hypervisor properties, or nothing.
     pub hypervisor_properties: String,
     /// The filter on resource properties, or nothing.
@@ -45,22 +49,42 @@ pub struct PlannedOffering {
     pub hardware: Shape,
     /// Its tier.
     pub tier: u8,
-    /// `free` or `unknown`.
-    pub availability: &'static str,
+    /// `free`, `unknown`, or `taken` where it is waited for.
+    pub availability: String,
     /// The start, in UTC.
     pub start: String,
     /// The end, in UTC.
     pub end: String,
     /// The cost in thousandths of a service unit.
     pub su_milli: u64,
+    /// Whether the rate behind it is the site's; if not, it is at least this much.
+    #[serde(default)]
+    pub su_known: bool,
     /// The cost for people.
     pub su_estimate: String,
     /// The image.
     pub image: PlannedImage,
+    /// The next image by rule, should the cloud refuse the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_images: Vec<PlannedImage>,
 }
 
+/// A flavor of virtual machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedFlavor {
+    /// Its id.
+    pub id: String,
+    /// Whether its card is a slice of one.
+    pub vgpu: bool,
+    /// Whether it is reserved; if not, the machine is there until it is removed.
+    pub reserved: bool,
+}
+
+/// The word for what is taken.
+const TAKEN: &str = "taken";
+
 /// An image and who signs in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedImage {
     /// Its name.
     pub name: String,
@@ -91,23 +115,52 @@ pub(super) const fn origin(origin: Origin) -> &'static str {
     }
 }
 
+/// The word for how an offering stands.
+pub(super) const fn standing(availability: &Availability) -> &'static str {
+    match availability {
+        Availability::Free { .. } => "free",
+        Availability::Unknown => "unknown",
+        Availability::Taken { .. } => TAKEN,
+    }
+}
+
 impl PlannedOffering {
-    pub(super) fn new(offering: &Offering, start: Timestamp, image: PlannedImage) -> Self {
+    pub(super) fn new(
+        offering: &Offering,
+        start: Timestamp,
+        reserved: bool,
+        (image, next): (PlannedImage, Option<PlannedImage>),
+    ) -> Self {
         let (hypervisor_properties, resource_properties) = offering.variant.filters();
         Self {
             site: offering.variant.site.clone(),
             node_type: offering.variant.node_type.clone(),
+            flavor: offering.variant.vm.as_ref().map(|vm| PlannedFlavor { id: vm.id.clone(), vgpu: vm.vgpu, reserved }),
             hypervisor_properties,
             resource_properties,
             hardware: offering.variant.shape.clone(),
             tier: offering.tier,
-            availability: if matches!(offering.availability, Availability::Free { .. }) { "free" } else { "unknown" },
+            availability: standing(&offering.availability).to_owned(),
             start: start.to_string(),
             end: String::new(),
             su_milli: offering.cost.milli_su,
+            su_known: offering.cost.known,
             su_estimate: offering.cost.text(),
             image,
+            other_images: next.into_iter().filter(|image| image.id.is_some()).collect(),
         }
+    }
+
+    /// What it costs.
+    #[must_use]
+    pub const fn cost(&self) -> Cost {
+        Cost { milli_su: self.su_milli, known: self.su_known }
+    }
+
+    /// Whether it was taken when it was planned.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.availability == TAKEN
     }
 
     fn ending(mut self, hours: u32) -> Self {
@@ -129,7 +182,7 @@ impl Plan {
         warnings: Vec<String>,
     ) -> Self {
         let offerings = offerings.into_iter().map(|offering| offering.ending(hours)).collect();
-        Self { schema: "orlop.plan/1", requirements, source, class, hours, offerings, notes, warnings }
+        Self { schema: super::saved::SCHEMA, requirements, source, class, hours, offerings, notes, warnings }
     }
 
     /// The first offering; a plan has at least one.

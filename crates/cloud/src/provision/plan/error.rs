@@ -25,6 +25,20 @@ pub enum PlanError {
         /// All that are known at the sites.
         known: String,
     },
+    /// A site whose flavors cannot be seen.
+    #[error("no flavor of virtual machines is known at {site}: it needs credentials for a site that has them")]
+    NoFlavors {
+        /// Where.
+        site: String,
+    },
+    /// Hosts without a lease.
+    #[error(
+        "--reservation none is for virtual machines, hosts are had by a lease only: give --kind vm, or leave it out"
+    )]
+    Unleased,
+    /// A cap on something that nothing ends.
+    #[error("--max-lifetime cannot be held with --reservation none: without a lease nothing ends the server")]
+    Unenforceable,
     /// A duration beyond any lease.
     #[error("a lease of {hours} h is not possible; give 1 to 168")]
     Duration {
@@ -42,8 +56,14 @@ pub enum PlanError {
     /// Nothing fits.
     #[error(transparent)]
     Misfit(#[from] Misfit),
+    /// No host at all.
+    #[error("nothing can ever fit at {site}: it lists no host that can be reserved; try another --site")]
+    NoHosts {
+        /// Where.
+        site: String,
+    },
     /// Everything that fits is taken.
-    #[error("no free {types} at {site}{}; try --fallback, --start-within or another --site", until.as_ref().map_or(String::new(), |until| format!(" until {until}")))]
+    #[error("no free {types} at {site}{}; try --fallback, --start-within, --wait-for-capacity or another --site", until.as_ref().map_or(String::new(), |until| format!(" until {until}")))]
     Taken {
         /// What fits.
         types: String,
@@ -79,8 +99,11 @@ impl PlanError {
             | Self::Edge
             | Self::UnknownType { .. }
             | Self::Duration { .. }
+            | Self::NoFlavors { .. }
+            | Self::Unleased
+            | Self::Unenforceable
             | Self::NoImage { .. } => 2,
-            Self::Misfit(_) => 5,
+            Self::Misfit(_) | Self::NoHosts { .. } => 5,
             Self::Taken { .. } => 6,
             Self::Budget { .. } => 7,
             Self::Lifetime { .. } => 8,

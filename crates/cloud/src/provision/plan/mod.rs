@@ -1,8 +1,11 @@
 //! The plan: which offerings, in which order, with which image, when, for how long and at what cost (provisioner contract,
 //! verb `plan`). Owns the joining of requirements, catalogue and what the user says; creates nothing and needs no credentials.
 
+mod deployment;
 mod document;
 mod error;
+mod machines;
+mod saved;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +22,11 @@ use crate::catalog::rank::{self, Class, Offering, Prefer, Question, Ranking, Typ
 use crate::catalog::site::{is_edge, site_named};
 use crate::catalog::window::{Allocation, Asked, Availability};
 
-pub use document::{Plan, PlannedImage, PlannedOffering};
+pub use deployment::PlannedDeployment;
+pub use document::{Plan, PlannedFlavor, PlannedImage, PlannedOffering};
 pub use error::PlanError;
+pub use machines::MachineKind;
+pub use saved::{BadPlan, MAX_PLAN, SavedPlan, Stale, digest};
 
 /// What the user says about a plan.
 #[derive(Debug, Clone)]
@@ -35,6 +41,14 @@ pub struct Request {
     pub image: Option<String>,
     /// `--node-type`.
     pub node_type: Option<String>,
+    /// `--kind`.
+    pub kind: MachineKind,
+    /// `--flavor` of virtual machines, by name or id.
+    pub flavor: Option<String>,
+    /// Whether virtual machines are reserved too; if not, they are there until they are removed.
+    pub reserve: bool,
+    /// Whether a virtual machine will do where no host does.
+    pub vm_fallback: bool,
     /// `--lease-duration`, in hours.
     pub hours: Option<u32>,
     /// Hours that were advised; they count where the user says nothing, and are shortened to fit a budget.
@@ -55,6 +69,8 @@ pub struct Request {
     pub max_su: Option<u64>,
     /// `--max-attempts`: offerings that are kept.
     pub attempts: usize,
+    /// `--wait-for-capacity`: what fits and is taken is kept too, behind the rest, and does not count as an attempt.
+    pub waits: bool,
 }
 
 impl Request {
@@ -67,6 +83,10 @@ impl Request {
             os: None,
             image: None,
             node_type: None,
+            kind: MachineKind::default(),
+            flavor: None,
+            reserve: true,
+            vm_fallback: false,
             hours: None,
             advised_hours: None,
             preferred_images: Vec::new(),
@@ -77,6 +97,7 @@ impl Request {
             prefer: Prefer::default(),
             max_su: None,
             attempts: 4,
+            waits: false,
         }
     }
 }
@@ -124,7 +145,8 @@ pub fn admissible_images<'a>(plan: &Plan, analysis: &Analysis, world: &World<'a>
     let (Some(images), Some(best), None) = (world.images, plan.best(), &request.image) else { return Vec::new() };
     let needs = Needs::of(&analysis.requirements, &request.overrides);
     let os = request.os.unwrap_or_else(|| system(analysis));
-    candidates(images, &Wanted { os, needs: &needs, shape: &best.hardware, vgpu: false })
+    let vgpu = best.flavor.as_ref().is_some_and(|flavor| flavor.vgpu);
+    candidates(images, &Wanted { os, needs: &needs, shape: &best.hardware, vgpu })
 }
 
 fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Request) -> Result<Plan, PlanError> {
@@ -137,30 +159,56 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
     if let Some(flag) = requirements.flags.iter().find(|flag| flag.starts_with("instruction-like")) {
         warnings.push(format!("{flag}; such lines were not used"));
     }
+    check_hosts(request, world.catalogue)?;
     let needs = Needs::of(requirements, &request.overrides);
-    let narrowed = narrow(request, world.catalogue, &mut notes)?;
     let asked = Asked { start: request.start, hours, within: request.within, margin: request.margin };
     let question = Question { needs: &needs, sites: &request.sites, asked, prefer: request.prefer };
-    let ranking = rank::rank(&question, &narrowed, world.allocations)?;
-    notes.extend(ranking.notes.iter().cloned());
-    let free: Vec<&Offering> = ranking
-        .offerings
-        .iter()
-        .filter(|offering| !matches!(offering.availability, Availability::Taken { .. }))
-        .collect();
-    if free.is_empty() {
-        return Err(taken(&ranking, request));
+    let (mut offerings, mut class, mut refused, mut of_images) = (Vec::new(), None, None, Vec::new());
+    for part in machines::parts(request, world.catalogue, &needs)? {
+        let room = part.room(request, offerings.len());
+        let found = part.ranked(&question, world, request, &mut notes).and_then(|ranking| {
+            let offered = offered(&ranking, room, analysis, world, request, (&mut notes, &mut of_images))?;
+            Ok((ranking.class, offered))
+        });
+        match found {
+            Ok((of, offered)) => {
+                if part.is_fallback
+                    && offerings.is_empty()
+                    && let Some(refused) = &refused
+                {
+                    notes.push(format!("{refused}: a virtual machine takes the place of a host"));
+                }
+                class.get_or_insert(of);
+                offerings.extend(offered);
+            }
+            // What keeps the first from being had is what the user has to know.
+            Err(error) => drop(refused.get_or_insert(error)),
+        }
     }
-    if world.catalogue.origin != Origin::Live {
-        warnings.push(format!(
-            "availability and rates are unknown: the hardware is from the {} table",
-            document::origin(world.catalogue.origin)
-        ));
-    }
+    let Some(class) = class else { return Err(refused.unwrap_or(PlanError::Unleased)) };
+    machines::warn(&offerings, world.catalogue.origin, request, &mut warnings)?;
+    warnings.extend(of_images);
+    Ok(Plan::new(requirements.clone(), world.catalogue.origin, class, hours, offerings, notes, warnings))
+}
+
+/// So many of those that are free as offerings of a plan, with an image each and within the budget.
+fn offered(
+    ranking: &Ranking,
+    room: usize,
+    analysis: &Analysis,
+    world: &World<'_>,
+    request: &Request,
+    (notes, warnings): (&mut Vec<String>, &mut Vec<String>),
+) -> Result<Vec<PlannedOffering>, PlanError> {
     let mut offerings = Vec::new();
-    for offering in free {
+    let is_taken = |offering: &Offering| matches!(offering.availability, Availability::Taken { .. });
+    for offering in &ranking.offerings {
+        // Those come last: whoever waits, waits for all of them.
+        if offerings.len() >= room && !is_taken(offering) {
+            continue;
+        }
         match within_budget(offering, request)
-            .and_then(|()| planned(offering, &ranking.needs, analysis, world, request, &mut warnings))
+            .and_then(|()| planned(offering, &ranking.needs, analysis, world, request, warnings))
         {
             Ok(planned) => offerings.push(planned),
             // The first one decides; later ones are only fallbacks.
@@ -169,14 +217,8 @@ fn plan_for(hours: u32, analysis: &Analysis, world: &World<'_>, request: &Reques
                 notes.push(format!("{} at {} left out: {error}", offering.variant.node_type, offering.variant.site));
             }
         }
-        if offerings.len() >= request.attempts.max(1) {
-            break;
-        }
     }
-    if offerings.is_empty() {
-        return Err(all_left_out(&ranking, request));
-    }
-    Ok(Plan::new(requirements.clone(), world.catalogue.origin, ranking.class, hours, offerings, notes, warnings))
+    if offerings.is_empty() && room > 0 { Err(all_left_out(ranking, request)) } else { Ok(offerings) }
 }
 
 fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError> {
@@ -187,9 +229,21 @@ fn check_sites(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError
         if is_edge(name) {
             return Err(PlanError::Edge);
         }
-        if catalogue.at(name).next().is_none() && site_named(name).is_none() {
+        // A site that was asked itself is known, however little it has.
+        let is_known = catalogue.origin == Origin::Live || site_named(name).is_some();
+        if catalogue.at(name).next().is_none() && !is_known {
             return Err(PlanError::UnknownSite { name: name.clone(), known: known_sites(catalogue) });
         }
+    }
+    Ok(())
+}
+
+/// Live data wins: where a site itself lists no host that can be reserved, nothing can be had, whatever a table says.
+fn check_hosts(request: &Request, catalogue: &Catalogue) -> Result<(), PlanError> {
+    let is_bare = |site: &String| catalogue.at(site).next().is_none();
+    let wants_host = |site: &String| !machines::wants_vm(request, catalogue, site);
+    if catalogue.origin == Origin::Live && request.sites.iter().all(|site| is_bare(site) && wants_host(site)) {
+        return Err(PlanError::NoHosts { site: request.sites.join(", ") });
     }
     Ok(())
 }
@@ -285,13 +339,14 @@ fn planned(
     warnings: &mut Vec<String>,
 ) -> Result<PlannedOffering, PlanError> {
     let start = match offering.availability {
-        Availability::Free { start } => start,
+        Availability::Free { start } | Availability::Taken { first: Some(start) } => start,
         _ => request.start,
     };
-    let image = choose_image(offering, needs, analysis, world, request, warnings)?;
-    Ok(PlannedOffering::new(offering, start, image))
+    let images = choose_image(offering, needs, analysis, world, request, warnings)?;
+    Ok(PlannedOffering::new(offering, start, request.reserve, images))
 }
 
+/// The image, and the next one by rule.
 fn choose_image(
     offering: &Offering,
     needs: &Needs,
@@ -299,7 +354,7 @@ fn choose_image(
     world: &World<'_>,
     request: &Request,
     warnings: &mut Vec<String>,
-) -> Result<PlannedImage, PlanError> {
+) -> Result<(PlannedImage, Option<PlannedImage>), PlanError> {
     let mut warn = |warning: String| {
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -310,10 +365,10 @@ fn choose_image(
             world.images.into_iter().flatten().filter(|image| image.id == *name || image.name == *name).collect();
         let site = &offering.variant.site;
         return match (world.images, found.as_slice()) {
-            (None, _) => Ok(PlannedImage::named(name)),
+            (None, _) => Ok((PlannedImage::named(name), None)),
             (Some(_), [one, ..]) => {
                 warn(format!("image {name} was named by hand and is not checked"));
-                Ok(PlannedImage::of(one))
+                Ok((PlannedImage::of(one), None))
             }
             (Some(_), []) => Err(PlanError::NoImage { wanted: name.clone(), site: site.clone() }),
         };
@@ -321,12 +376,13 @@ fn choose_image(
     let os = request.os.unwrap_or_else(|| system(analysis));
     let usual = image::usual();
     let images = world.images.unwrap_or(&usual);
-    let wanted = Wanted { os, needs, shape: &offering.variant.shape, vgpu: false };
+    let vgpu = offering.variant.vm.as_ref().is_some_and(|vm| vm.vgpu);
+    let wanted = Wanted { os, needs, shape: &offering.variant.shape, vgpu };
     let offered = candidates(images, &wanted);
     let preferred = request.preferred_images.iter().find_map(|id| offered.iter().find(|image| image.id == *id));
     let Some(best) = preferred.or(offered.first()).copied() else {
         if world.images.is_none() {
-            return Ok(PlannedImage::named(image::default_name(needs)));
+            return Ok((PlannedImage::named(image::default_name(needs)), None));
         }
         let wanted = format!("{} {}", os.kind.name(), os.version_text());
         return Err(PlanError::NoImage { wanted, site: offering.variant.site.clone() });
@@ -334,7 +390,8 @@ fn choose_image(
     if os.is_end_of_life() {
         warn(format!("{} {} is at the end of its life: {} is taken", os.kind.name(), os.version_text(), best.name));
     }
-    Ok(PlannedImage::of(best))
+    let next = offered.iter().find(|image| image.id != best.id);
+    Ok((PlannedImage::of(best), next.map(|image| PlannedImage::of(image))))
 }
 
 fn system(analysis: &Analysis) -> Os {
@@ -361,7 +418,8 @@ fn taken(ranking: &Ranking, request: &Request) -> PlanError {
 
 /// Why no offering is left: the budget or the image of the best one.
 fn all_left_out(ranking: &Ranking, request: &Request) -> PlanError {
-    let best = ranking.offerings.iter().filter(|offering| !matches!(offering.availability, Availability::Taken { .. }));
+    let is_free = |offering: &&Offering| !matches!(offering.availability, Availability::Taken { .. });
+    let best = ranking.offerings.iter().filter(|offering| request.waits || is_free(offering));
     let cheapest = best.min_by_key(|offering| offering.cost.milli_su);
     match (cheapest, request.max_su) {
         (Some(offering), Some(max_su)) if !offering.cost.is_within(max_su) => {

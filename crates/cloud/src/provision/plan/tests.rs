@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::analyze::{FileKind, analyze};
-use crate::catalog::{embedded, read_allocations, read_hosts};
+use crate::catalog::{Origin, embedded, read_allocations, read_hosts};
 use crate::repository::{Scan, ScannedFile};
 
 fn analysis(path: &str, text: &str) -> Analysis {
@@ -116,7 +116,7 @@ fn s8_3_when_everything_is_taken_the_first_free_start_is_told() {
     let plain = analysis("requirements.txt", "flask\n");
     let here = Request { sites: vec!["here".into()], ..request() };
     let error = plan(&plain, &world, &here).unwrap_err();
-    insta::assert_snapshot!(format!("exit {}: {error}", error.exit_code()), @"exit 6: no free compute_x at here until 2026-01-05T20:05:00Z; try --fallback, --start-within or another --site");
+    insta::assert_snapshot!(format!("exit {}: {error}", error.exit_code()), @"exit 6: no free compute_x at here until 2026-01-05T20:05:00Z; try --fallback, --start-within, --wait-for-capacity or another --site");
     let later = Request { within: SignedDuration::from_hours(7), ..here };
     let found = plan(&plain, &world, &later).unwrap();
     let best = found.best().unwrap();
@@ -229,4 +229,28 @@ fn s5_4_advised_images_count_where_they_are_admissible() {
     assert!(
         admissible_images(&planned, &plain, &world, &Request { image: Some("mine".into()), ..request() }).is_empty()
     );
+}
+
+#[test]
+fn s8_24_a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says_otherwise() {
+    let plain = analysis("requirements.txt", "flask\n");
+    let told = |site: &str, node_type: Option<&str>, origin: Origin, hosts: &str| {
+        let catalogue = Catalogue::of_hosts(origin, site, &read_hosts(hosts).unwrap());
+        let world = World { catalogue: &catalogue, allocations: Some(&[]), images: None };
+        let node_type = node_type.map(str::to_owned);
+        let request = Request { sites: vec![site.to_owned()], node_type, ..request() };
+        plan(&plain, &world, &request).map(|_| ()).map_err(|error| (error.exit_code(), error.to_string()))
+    };
+    let words = |site: &str| {
+        format!("nothing can ever fit at {site}: it lists no host that can be reserved; try another --site")
+    };
+    for (site, node_type) in [("here", None), ("here", Some("compute_x")), ("uc", None), ("uc", Some("gpu_rtx_6000"))] {
+        assert_eq!(told(site, node_type, Origin::Live, "[]"), Err((5, words(site))), "{node_type:?}");
+    }
+    let closed = format!("[{}]", host(1, "1.0").replace("\"uid\"", "\"reservable\":\"false\",\"uid\""));
+    assert_eq!(told("here", None, Origin::Live, &closed), Err((5, words("here"))), "none of them can be reserved");
+    let open = format!("[{}]", host(1, "1.0"));
+    assert_eq!(told("here", None, Origin::Live, &open), Ok(()));
+    assert_eq!(told("here", Some("compute_y"), Origin::Live, &open).unwrap_err().0, 2, "a type that is not there");
+    assert_eq!(told("here", None, Origin::File, "[]").unwrap_err().0, 2, "a file that holds nothing");
 }

@@ -9,7 +9,7 @@ use super::words;
 use super::{Answer, Call, Facts, Failure, Saga, Todo};
 use crate::openstack::classify::Meaning;
 use crate::openstack::port::Keypair;
-use crate::provision::journal::{Entry, Kind};
+use crate::provision::journal::Kind;
 
 /// Times that a step without a settle rule is tried.
 const TRIES: u32 = 5;
@@ -39,9 +39,8 @@ impl Saga {
                     let failure = words::unavailable(&error, now);
                     return self.fail(failure, Turn::Destroy, now);
                 }
-                let mark = self.mark;
-                if self.slot(Kind::Key).open.replace(mark).is_none() {
-                    self.record(Entry::Intent { object: Kind::Key, mark, choice: self.choice });
+                if self.slot(Kind::Key).open.is_none() {
+                    self.write_intent(Kind::Key);
                 }
                 self.ask_now(Todo::KeyImport, now);
             }
@@ -104,10 +103,8 @@ impl Saga {
                         self.ask_in(Todo::GroupLook, now, Duration::from_secs(30));
                     }
                     None => {
-                        let mark = self.mark;
                         self.tries = 0;
-                        self.slot(Kind::Group).open = Some(mark);
-                        self.record(Entry::Intent { object: Kind::Group, mark, choice: self.choice });
+                        self.write_intent(Kind::Group);
                         self.ask_now(Todo::GroupCreate, now);
                     }
                 }
@@ -165,6 +162,12 @@ impl Saga {
         }
         if !facts.flavor {
             return Some(Failure::new(2, "flavor_missing", "the flavor is not there", "choose another with --flavor"));
+        }
+        let of_vm = self.choice().filter(|choice| choice.is_vm()).and_then(|choice| choice.expects);
+        if of_vm.is_some_and(|vm| !facts.limits.has_room_for(vm.threads, vm.ram_gib)) {
+            let (used, most) = facts.limits.cores;
+            let words = format!("the project has {used} of {} threads, or too little memory", most.unwrap_or(0));
+            return Some(Failure::new(7, "quota", words, "delete a server, choose a smaller flavor, or ask for more"));
         }
         if !facts.limits.has_room() {
             let (used, most) = facts.limits.instances;

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use orlop_core::machine::saga::{Event as Turn, SagaState};
+use orlop_core::machine::saga::Event as Turn;
 use orlop_core::time::Time;
 
 use super::words;
-use super::{Answer, Call, Effect, FailedOffering, Saga, Settle, Todo, effect};
+use super::{Answer, Call, Effect, FailedOffering, Saga, Settle, Todo, clock_offset, effect};
 use crate::openstack::classify::Meaning;
-use crate::openstack::port::{CloudError, FloatingIp, Lease, NewFloatingIp, NewLease, NewServer, Server};
+use crate::openstack::port::{CloudError, FloatingIp, Lease, NewFloatingIp, NewLease, NewServer, Server, UserData};
+use crate::provision::join::{Boot, labels};
 use crate::provision::journal::{Entry, Kind};
 
 /// When it is looked for again, in seconds after the answer that was unclear.
@@ -22,11 +23,19 @@ const SKEW: Duration = Duration::from_secs(120);
 impl Saga {
     /// Writes down what is about to be made, and asks for it.
     fn intend(&mut self, kind: Kind, now: Time) {
-        let (mark, choice) = (self.mark, self.choice);
-        self.slot(kind).open = Some(mark);
-        self.record(Entry::Intent { object: kind, mark, choice });
+        if kind == Kind::Lease && clock_offset(Some(self.ahead)) != 0 {
+            self.tell_clock();
+        }
+        self.write_intent(kind);
         self.submitted = Some(now);
         self.ask_now(Todo::Create(kind), now);
+    }
+
+    /// Writes down what is about to be asked for.
+    pub(super) fn write_intent(&mut self, kind: Kind) {
+        let (mark, choice, image) = (self.mark, self.choice, self.image);
+        self.slot(kind).open = Some(mark);
+        self.record(Entry::Intent { object: kind, mark, choice, image });
     }
 
     /// Repeats a create that was looked for in vain: under the next mark, or, where nothing was made most likely, under the
@@ -35,9 +44,7 @@ impl Saga {
         if self.settle.easy {
             let wait = Duration::from_secs(5 << self.settle.easy_repeats.min(5));
             self.settle.easy_repeats += 1;
-            let (mark, choice) = (self.mark, self.choice);
-            self.slot(kind).open = Some(mark);
-            self.record(Entry::Intent { object: kind, mark, choice });
+            self.write_intent(kind);
             self.submitted = Some(now.plus(wait));
             return self.ask_in(Todo::Create(kind), now, wait);
         }
@@ -48,33 +55,49 @@ impl Saga {
 
     pub(super) fn begin_lease(&mut self, turn: Turn, now: Time) {
         match turn {
-            Turn::AttemptUndone | Turn::CapacityFree => {
-                let Some(next) = self.next_choice(now) else { return self.fail_internal("no offering is left", now) };
-                self.choice = next;
-                self.image = 0;
-                self.attempt += 1;
-                self.mark += 1;
-                self.settle = Settle::default();
-                self.host_retried = false;
-                self.started = false;
-                self.failure = None;
+            Turn::AttemptUndone | Turn::CapacityFree if !self.take_next(now) => {
+                return self.fail_internal("no offering is left", now);
             }
             Turn::NotFound => return self.repeat(Kind::Lease, now),
             _ => self.settle = Settle::default(),
         }
-        if self.choice().is_some_and(|choice| choice.reserve.is_none()) {
-            // Nothing is reserved: the lease counts as there.
-            self.state = SagaState::ServerIntent;
-            return self.begin_server(Turn::LeaseActive, now);
+        if self.choice().is_some_and(|choice| choice.taken) {
+            return self.fail(words::taken(self.choice()), Turn::CapacityRefused, now);
         }
         self.intend(Kind::Lease, now);
+    }
+
+    /// Goes to the next offering, if there is one.
+    fn take_next(&mut self, now: Time) -> bool {
+        let Some(next) = self.next_choice(now) else { return false };
+        self.choice = next;
+        self.image = 0;
+        self.attempt += 1;
+        // A mark under which nothing was asked for is still good.
+        self.mark += u32::from(self.submitted.is_some());
+        self.host_retried = false;
+        self.started = false;
+        self.failure = None;
+        true
+    }
+
+    /// Whether the next offering is a virtual machine without a lease.
+    pub(super) fn is_next_unreserved(&self, now: Time) -> bool {
+        let next = self.next_choice(now).and_then(|next| self.order.choices.get(next));
+        next.is_some_and(|choice| choice.reserve.is_none())
     }
 
     pub(super) fn begin_server(&mut self, turn: Turn, now: Time) {
         if turn == Turn::NotFound {
             return self.repeat(Kind::Server, now);
         }
+        if matches!(turn, Turn::AttemptUndone | Turn::CapacityFree) && !self.take_next(now) {
+            return self.fail_internal("no offering is left", now);
+        }
         self.settle = Settle::default();
+        if self.choice().is_some_and(|choice| choice.taken && choice.reserve.is_none()) {
+            return self.fail(words::taken(self.choice()), Turn::CapacityRefused, now);
+        }
         self.intend(Kind::Server, now);
     }
 
@@ -87,7 +110,7 @@ impl Saga {
         let choice = self.choice()?;
         Some(match kind {
             Kind::Lease => {
-                let cloud_now = Time::from_millis(now.millis() + self.ahead * 1000);
+                let cloud_now = self.cloud_time(now);
                 // A start that has passed meanwhile is now.
                 let start = choice.start.filter(|start| *start > cloud_now.plus(Duration::from_secs(60)));
                 let from = start.unwrap_or(Time::from_millis(cloud_now.millis().div_euclid(60_000) * 60_000));
@@ -98,11 +121,15 @@ impl Saga {
             Kind::Server => {
                 let is_flavor = matches!(choice.reserve, Some(crate::openstack::port::Reserve::Flavor { .. }));
                 let reservation = self.detail_of(Kind::Lease).map(str::to_owned);
-                let mut groups = order.groups.clone();
-                if order.ssh_from.is_some() {
-                    groups.push(order.id.marks().group_name());
-                }
-                Call::CreateServer(Box::new(NewServer {
+                let group = order.ssh_from.as_ref().map(|_| order.id.marks().group_name());
+                // Hosts take none.
+                let groups = order.groups.iter().cloned().chain(group).filter(|_| choice.is_vm()).collect();
+                let own = order.user_data.clone();
+                let boot = order
+                    .join
+                    .clone()
+                    .map(|join| Box::new(Boot { order: join, labels: labels(&order.id, choice), own: own.clone() }));
+                let server = NewServer {
                     name: order.server_name.clone(),
                     image: self.image()?.id.clone(),
                     flavor: if is_flavor { reservation.clone()? } else { choice.flavor.clone() },
@@ -112,8 +139,9 @@ impl Saga {
                     groups,
                     deployment: order.id.to_string(),
                     attempt: self.mark,
-                    user_data: order.user_data.clone(),
-                }))
+                    user_data: own.map(UserData::new),
+                };
+                Call::CreateServer(Box::new(server), boot)
             }
             Kind::Address => Call::CreateAddress(Box::new(NewFloatingIp {
                 network: order.external.clone()?,
@@ -126,11 +154,19 @@ impl Saga {
 
     /// Something is there, and known from now on.
     pub(super) fn done(&mut self, object: Kind, id: String, detail: String, until: Option<Time>) {
-        if let (Kind::Lease, Some(mark)) = (object, self.slot(object).open) {
+        self.record(Entry::Done { object, id: id.clone(), detail: detail.clone(), until });
+        self.know(object, id, detail, until);
+    }
+
+    /// What is written down of something that is there; the same thing may be written down again with another end.
+    pub(super) fn know(&mut self, object: Kind, id: String, detail: String, until: Option<Time>) {
+        let slot = self.slot(object);
+        let at_first = slot.at_first.filter(|_| slot.id.as_ref() == Some(&id)).or(until);
+        let open = slot.open;
+        *slot = super::Slot { id: Some(id), detail, until, at_first, open: None };
+        if let (Kind::Lease, Some(mark)) = (object, open) {
             self.lease_mark = mark;
         }
-        self.record(Entry::Done { object, id: id.clone(), detail: detail.clone(), until });
-        *self.slot(object) = super::Slot { id: Some(id), detail, until, open: None };
     }
 
     fn not_made(&mut self, object: Kind, error: &CloudError) {
@@ -166,7 +202,9 @@ impl Saga {
     }
 
     fn lease_known(&mut self, lease: Lease) {
-        let reservation = lease.reservations.into_iter().next().map(|one| one.id).unwrap_or_default();
+        // One of virtual machines is taken up by the flavor that it gives, which goes by the same id.
+        let reservation = lease.reservations.into_iter().next().map(|one| one.flavor_id.unwrap_or(one.id));
+        let reservation = reservation.unwrap_or_default();
         self.done(Kind::Lease, lease.id, reservation, lease.end);
     }
 
@@ -195,8 +233,7 @@ impl Saga {
             Meaning::Clock if !self.clock_mended => {
                 self.not_made(kind, error);
                 self.clock_mended = true;
-                let ahead = self.ahead;
-                self.warn(format!("local clock is {} s off", ahead.abs()));
+                self.tell_clock();
                 if let Some(choice) = self.order.choices.get_mut(self.choice) {
                     choice.start = None;
                 }
@@ -247,7 +284,7 @@ impl Saga {
         let Some(choice) = self.choice() else { return };
         let failed = FailedOffering {
             site: choice.site.clone(),
-            what: choice.node_type.clone(),
+            what: choice.what().to_owned(),
             hour: choice.start.unwrap_or(now).millis().div_euclid(3_600_000),
             hours: choice.hours,
             why: why.to_owned(),
@@ -276,15 +313,26 @@ impl Saga {
         if spent || self.attempt >= self.order.max_attempts || self.stop.is_some() {
             return None;
         }
-        let is_out = |index: usize| {
-            let Some(choice) = self.order.choices.get(index) else { return true };
-            let hour = choice.start.unwrap_or(now).millis().div_euclid(3_600_000);
-            self.failed.iter().filter(|failed| failed.until > now && failed.site == choice.site).any(|failed| {
-                failed.what == "*"
-                    || failed.what == choice.node_type && failed.hour == hour && failed.hours == choice.hours
-            })
-        };
-        (self.choice + 1..self.order.choices.len()).chain(0..=self.choice).find(|index| !is_out(*index))
+        (self.choice + 1..self.order.choices.len()).chain(0..=self.choice).find(|index| !self.is_out(*index, now))
+    }
+
+    /// Whether a choice could not be had lately, at the same time for the same hours.
+    fn is_out(&self, index: usize, now: Time) -> bool {
+        let Some(choice) = self.order.choices.get(index).filter(|choice| !choice.taken) else { return true };
+        let hour = choice.start.unwrap_or(now).millis().div_euclid(3_600_000);
+        self.failed.iter().filter(|failed| failed.until > now && failed.site == choice.site).any(|failed| {
+            failed.what == "*" || failed.what == choice.what() && failed.hour == hour && failed.hours == choice.hours
+        })
+    }
+
+    /// Begins with the first choice that could be had lately; where none could, with the first all the same.
+    pub(super) fn begin_with(&mut self, now: Time) {
+        self.choice = (0..self.order.choices.len()).find(|index| !self.is_out(*index, now)).unwrap_or(0);
+        if self.choice().is_some_and(|choice| !choice.su_known)
+            && let Some(cost) = self.cost()
+        {
+            self.warn(format!("the site does not tell what an hour costs: {}", cost.text()));
+        }
     }
 
     pub(super) fn listings_left(&self) -> bool {
@@ -357,7 +405,12 @@ impl Saga {
         lease.name == self.order.lease_name(mark)
             && self.order.lease_name.is_some()
             && lease.project_id == self.order.project_id
-            && lease.created.zip(asked).is_some_and(|(made, asked)| made.plus(SKEW) >= asked)
+            && self.is_since(lease, asked)
+    }
+
+    /// Whether a lease was made since a time of this machine, as far as clocks agree.
+    pub(super) fn is_since(&self, lease: &Lease, since: Option<Time>) -> bool {
+        lease.created.zip(since).is_some_and(|(made, since)| made.plus(SKEW) >= self.cloud_time(since))
     }
 
     /// It was not listed: it is looked for again, or counts as not made.

@@ -11,7 +11,10 @@ use crate::openstack::port::{
     CloudError, FloatingIp, Keypair, Lease, Limits, NetPort, Network, NewFloatingIp, NewLease, NewServer,
     SecurityGroup, Server,
 };
+use crate::provision::hostkey::HostKey;
+use crate::provision::join::Boot;
 use crate::provision::journal::{Entry, Kind};
+use crate::provision::order::Expects;
 
 /// What happens to a saga.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,8 @@ pub enum Event {
     Interrupt(Stop),
     /// Somebody wants it to be gone.
     Destroy,
+    /// The key that was made is not this deployment's any more: it stays when the rest goes.
+    KeepKey,
     /// It is taken up again after its journal was read.
     Resume,
     /// The lease gets another end.
@@ -44,6 +49,17 @@ pub enum Stop {
     RollBack,
     /// Leave it.
     Keep,
+}
+
+/// A look at the machine from within.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Who signs in.
+    pub user: String,
+    /// What it was planned to have, if the plan says.
+    pub expects: Option<Expects>,
+    /// Its host keys as its console shows them; none if that was not seen.
+    pub host_keys: Vec<HostKey>,
 }
 
 /// What is asked of a cloud; exactly one at a time.
@@ -78,8 +94,8 @@ pub enum Call {
     Servers,
     /// Look at a server.
     Server(String),
-    /// Make a server.
-    CreateServer(Box<NewServer>),
+    /// Make a server; with what it does first to join a fleet.
+    CreateServer(Box<NewServer>, Option<Box<Boot>>),
     /// Start a server.
     StartServer(String),
     /// Read the end of a console.
@@ -94,15 +110,17 @@ pub enum Call {
     CreateAddress(Box<NewFloatingIp>),
     /// Bind a floating IP to a port.
     Bind(String, String),
-    /// Ask when hosts are taken.
+    /// Ask when hosts are taken, here and at the other sites that may be used.
     Allocations,
     /// See whether the machine answers.
     Probe {
         /// Where.
         address: String,
-        /// Who signs in.
-        user: Option<String>,
+        /// Who signs in and what is expected there, if that is looked at.
+        login: Option<Login>,
     },
+    /// See whether the machine's worker has joined its fleet.
+    Joined,
     /// List everything that may be this deployment's.
     Inventory {
         /// Of these kinds.
@@ -157,6 +175,37 @@ pub enum Probe {
     Silent,
     /// It answers, and has less than planned: how, in words.
     Differs(String),
+    /// Somebody answers who is not this machine: how that is known, in words.
+    Stranger(String),
+}
+
+/// When the hosts of the deployment's own site are taken.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Here {
+    /// At these times.
+    Known(Vec<Allocation>),
+    /// The site keeps it to itself.
+    Hidden,
+    /// It could not be asked.
+    Failed(CloudError),
+}
+
+/// Other sites where the deployment could be made, if any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// One where a host is free.
+    pub free: Option<String>,
+    /// One that keeps to itself whether a host is free.
+    pub unknown: Option<String>,
+}
+
+/// Where room is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Room {
+    /// At the deployment's own site.
+    pub here: Here,
+    /// At others.
+    pub elsewhere: Elsewhere,
 }
 
 /// What came of a call.
@@ -190,10 +239,12 @@ pub enum Answer {
     Addresses(Vec<FloatingIp>),
     /// A floating IP.
     Address(FloatingIp),
-    /// When hosts are taken.
-    Allocations(Vec<Allocation>),
+    /// Where room is.
+    Room(Room),
     /// What the machine said.
     Probed(Probe),
+    /// Whether its worker has joined, or why nobody knows.
+    Joined(Result<bool, String>),
     /// Everything that may be this deployment's.
     Inventory(Box<Inventory>),
 }
@@ -231,6 +282,16 @@ pub struct Failure {
     pub hint: String,
     /// The request's id, if a service gave one.
     pub request_id: Option<String>,
+}
+
+/// The word for a deployment that was given up because another site has room.
+pub const ELSEWHERE: &str = "room_elsewhere";
+
+/// Whether another site may give what this one could not: room, quota, a lease that starts, a server that runs. What the user's own
+/// budget forbids is forbidden everywhere.
+#[must_use]
+pub fn is_of_the_site(exit: u8, code: &str) -> bool {
+    matches!(exit, 5..=7 | 10) && code != "budget"
 }
 
 impl Failure {

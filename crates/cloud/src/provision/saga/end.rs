@@ -19,7 +19,12 @@ const HOUR: u64 = 3600;
 
 impl Saga {
     pub(super) fn interrupted(&mut self, stop: Stop, now: Time) {
-        if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() {
+        if matches!(self.todo, Todo::Extend(_) | Todo::ExtendPoll(_)) {
+            let message = "interrupted; whether the lease has its new end was not seen";
+            self.failure = Some(Failure::new(130, "interrupted", message, "see status"));
+            return self.close();
+        }
+        if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() || self.only_looks {
             return self.close();
         }
         self.stop = Some(stop);
@@ -33,7 +38,13 @@ impl Saga {
         }
         self.failure = Some(failure);
         // A create that is under way may have been done.
-        if let Todo::Create(kind) = self.todo.clone() {
+        let under_way = match self.todo {
+            Todo::Create(kind) => Some(kind),
+            Todo::KeyImport => Some(Kind::Key),
+            Todo::GroupCreate => Some(Kind::Group),
+            _ => None,
+        };
+        if let Some(kind) = under_way {
             let mark = self.mark;
             self.sweep(kind, mark, now);
         }
@@ -53,6 +64,18 @@ impl Saga {
             self.sweep(kind, mark, now);
         }
         self.turn(Turn::Destroy, now);
+    }
+
+    /// Gives the key away, so that removing leaves it; written down, for whoever takes this up later.
+    pub(super) fn keep_key(&mut self) {
+        if let Some(name) = self.id_of(Kind::Key).map(str::to_owned) {
+            self.record(Entry::UndoDone { object: Kind::Key, id: name });
+        }
+        if let Some(mark) = self.slots.get(&Kind::Key).and_then(|slot| slot.open) {
+            self.record(Entry::Failed { object: Kind::Key, mark, why: "kept".to_owned() });
+        }
+        self.slots.remove(&Kind::Key);
+        self.close();
     }
 
     /// Another end of the lease, if the rules of site and user allow it.
@@ -84,24 +107,23 @@ impl Saga {
             return Err(Failure::new(2, "end", format!("the lease lasts until {present} already"), hint));
         }
         let opens = Time::from_millis(present.millis() - i64::from(EXTENSION_OPENS_HOURS) * 3_600_000);
-        if now < opens {
+        if self.cloud_time(now) < opens {
             return policy(format!("extension opens at {opens} (48 h before end)"));
         }
         if end.since(present).as_secs() > u64::from(MAX_HOURS) * HOUR {
             return policy(format!("an extension by more than {MAX_HOURS} h is not possible"));
         }
-        let start = choice.start.or(self.submitted).unwrap_or(now);
-        let whole = end.since(start).as_secs().div_ceil(HOUR);
+        let whole = self.hours_until(end).unwrap_or_default();
         if let Some(most) = self.order.max_hours
             && whole > u64::from(most)
         {
             return policy(format!("a lease of {whole} h is longer than --max-lifetime of {most} h"));
         }
-        let rate = choice.su_milli.div_ceil(u64::from(choice.hours.max(1)));
+        let price = self.milli_su_of(whole).unwrap_or(u64::MAX);
         if let Some(max_su) = self.order.max_su
-            && rate.saturating_mul(whole) > max_su.saturating_mul(1000)
+            && price > max_su.saturating_mul(1000)
         {
-            let su = rate.saturating_mul(whole).div_ceil(1000);
+            let su = price.div_ceil(1000);
             let hint = "choose a nearer end, or a larger --max-su";
             return Err(Failure::new(7, "budget", format!("estimate {su} SU over --max-su {max_su}"), hint));
         }

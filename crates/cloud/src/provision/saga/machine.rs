@@ -5,7 +5,7 @@ use orlop_core::machine::saga::{Event as Turn, Guard, MACHINE, SagaState};
 use orlop_core::time::Time;
 
 use super::undo::Then;
-use super::{Effect, Failure, Saga, Settle, Stop, Todo};
+use super::{Effect, Failure, Saga, Settle, Stop, Todo, effect};
 use crate::provision::journal::{Entry, Kind};
 use crate::provision::order::Verify;
 
@@ -42,6 +42,8 @@ impl Saga {
             Guard::ListingsLeft => self.listings_left(),
             Guard::RepeatsLeft if self.settle.easy => self.settle.easy_repeats < EASY_REPEATS,
             Guard::RepeatsLeft => self.settle.repeats < REPEATS,
+            Guard::Unreserved => self.choice().is_some_and(|choice| choice.reserve.is_none()),
+            Guard::UnreservedLeft => self.is_next_unreserved(now),
             Guard::ImageLeft => self.image == 0 && self.choice().is_some_and(|choice| choice.images.len() > 1),
             Guard::FipWanted => self.order.external.is_some(),
             Guard::HostFaultOnce => self.host_fault_once(),
@@ -86,15 +88,19 @@ impl Saga {
             SagaState::ServerWait => self.ask_in(Todo::ServerPoll, now, self.order.pace.server_poll),
             SagaState::FipIntent => self.begin_address(turn, now),
             SagaState::Verifying if self.order.verify == Verify::None => self.turn_when_tidy(Turn::Answered, now),
-            SagaState::Verifying => self.ask_now(Todo::Probe, now),
+            SagaState::Verifying => self.begin_verifying(now),
+            SagaState::NextOffering if self.is_last_and_kept(now) => {
+                if let Some(failure) = &mut self.failure {
+                    failure.message = failure.message.replace("; undone", "; kept").replace(", undone", ", kept");
+                }
+                self.stop = Some(Stop::Keep);
+                self.turn(Turn::Interrupt, now);
+            }
             SagaState::NextOffering => {
                 self.settle = Settle::default();
                 self.begin_undo(&[Kind::Server, Kind::Port, Kind::Lease], Then::Turn(Turn::AttemptUndone), now);
             }
-            SagaState::CapacityWait => {
-                self.waiting.get_or_insert(now);
-                self.ask_now(Todo::Allocations, now);
-            }
+            SagaState::CapacityWait => self.begin_waiting(now),
             SagaState::RollingBack => self.begin_undo(&Kind::ALL, Then::Turn(Turn::AllGone), now),
             SagaState::Ready
             | SagaState::Degraded
@@ -120,11 +126,24 @@ impl Saga {
     pub(super) fn fail(&mut self, failure: Failure, turn: Turn, now: Time) {
         self.failure = Some(failure);
         let rolls_back = !matches!(turn, Turn::CapacityRefused | Turn::LeaseFailed);
-        if rolls_back && self.order.keep_on_failure && self.has_something() {
+        if rolls_back && self.order.keep_on_failure && self.has_something() && !self.goes_elsewhere(now) {
             self.stop = Some(Stop::Keep);
             return self.turn(Turn::Interrupt, now);
         }
         self.turn(turn, now);
+    }
+
+    /// Whether nothing else is tried and what failed is to stay as it is.
+    fn is_last_and_kept(&self, now: Time) -> bool {
+        let is_last = self.next_choice(now).is_none() && !self.holds(Guard::WaitAsked, now);
+        self.order.keep_on_failure && is_last && self.has_something() && !self.goes_elsewhere(now)
+    }
+
+    /// Whether another site is tried after this failure, so that nothing of it stays here.
+    fn goes_elsewhere(&self, now: Time) -> bool {
+        let has_time = now.since(self.began.unwrap_or(now)) < self.order.pace.deadline;
+        let may = self.failure.as_ref().is_some_and(|failure| effect::is_of_the_site(failure.exit, &failure.code));
+        has_time && may && self.order.elsewhere.is_some_and(|most| self.attempt < most)
     }
 
     pub(super) fn fail_internal(&mut self, what: &str, now: Time) {

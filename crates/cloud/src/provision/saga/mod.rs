@@ -22,13 +22,23 @@ use std::time::Duration;
 use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
-pub use effect::{Answer, Call, Effect, Event, Facts, FailedOffering, Failure, Inventory, Probe, Stop};
+pub use effect::{
+    Answer, Call, ELSEWHERE, Effect, Elsewhere, Event, Facts, FailedOffering, Failure, Here, Inventory, Login, Probe,
+    Room, Stop, is_of_the_site,
+};
 pub use resume::replayed;
-pub use words::check_account;
+pub use words::{check_account, clock_is_off, refused};
 
+use super::hostkey::HostKey;
 use super::journal::{Entry, Kind};
 use super::order::Order;
 use undo::Undo;
+
+/// How far the clock of a cloud is ahead as far as it matters, in seconds: up to a minute it does not.
+#[must_use]
+pub fn clock_offset(ahead: Option<i64>) -> i64 {
+    ahead.filter(|seconds| seconds.unsigned_abs() > 60).unwrap_or(0)
+}
 
 /// What is being done at the moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +60,9 @@ enum Todo {
     AddressList,
     Bind,
     AddressPoll,
+    HostKeys,
     Probe,
+    Joining,
     UndoList,
     UndoDelete(Kind, String),
     Allocations,
@@ -69,6 +81,8 @@ pub(super) struct Slot {
     pub(super) detail: String,
     /// Until when it lasts.
     pub(super) until: Option<Time>,
+    /// Until when it lasted when it was made: what lies between was bought by extensions.
+    pub(super) at_first: Option<Time>,
     /// The mark of an intent without result.
     pub(super) open: Option<u32>,
 }
@@ -94,11 +108,13 @@ pub struct Saga {
     todo: Todo,
     wait: Option<Time>,
     began: Option<Time>,
+    /// When it began for the first time, however often it was taken up since.
+    born: Option<Time>,
     /// The number in the marks of the next create.
     mark: u32,
     /// The number in the mark of the lease that is known.
     lease_mark: u32,
-    /// Choices tried so far, this one included.
+    /// Choices tried so far, this one and those at sites before included.
     attempt: u32,
     choice: usize,
     image: usize,
@@ -123,7 +139,13 @@ pub struct Saga {
     ahead: i64,
     clock_mended: bool,
     destroy: bool,
+    /// Whether nothing is to be made or removed: an interruption has nothing to undo.
+    only_looks: bool,
     stop: Option<Stop>,
+    /// The machine's host keys, once its console showed them.
+    host_keys: Vec<HostKey>,
+    /// Since when its worker is waited for, and the turn that follows.
+    joining: Option<(Turn, Time)>,
     failure: Option<Failure>,
     warnings: Vec<String>,
     leftovers: Vec<String>,
@@ -141,15 +163,17 @@ impl Saga {
     /// A deployment that has not begun. `failed` is what is known not to be had.
     #[must_use]
     pub fn new(order: Order, failed: Vec<FailedOffering>) -> Self {
+        let attempt = order.tried.saturating_add(1);
         Self {
             order,
             state: SagaState::Planned,
             todo: Todo::Nothing,
             wait: None,
             began: None,
+            born: None,
             mark: 1,
             lease_mark: 1,
-            attempt: 1,
+            attempt,
             choice: 0,
             image: 0,
             slots: BTreeMap::new(),
@@ -169,7 +193,10 @@ impl Saga {
             ahead: 0,
             clock_mended: false,
             destroy: false,
+            only_looks: false,
             stop: None,
+            host_keys: Vec::new(),
+            joining: None,
             failure: None,
             warnings: Vec::new(),
             leftovers: Vec::new(),
@@ -184,7 +211,22 @@ impl Saga {
 
     /// How far the clock of the cloud is ahead, in seconds.
     pub fn set_clock_ahead(&mut self, seconds: i64) {
-        self.ahead = if seconds.abs() > 60 { seconds } else { 0 };
+        self.ahead = seconds;
+    }
+
+    /// The time of the cloud.
+    fn cloud_time(&self, now: Time) -> Time {
+        let ahead = clock_offset(Some(self.ahead));
+        Time::from_millis(now.millis().saturating_add(ahead.saturating_mul(1000)))
+    }
+
+    /// Says once that the clock of this machine is off.
+    fn tell_clock(&mut self) {
+        let text = words::clock_is_off(self.ahead);
+        let front = text.split(char::is_numeric).next().unwrap_or_default();
+        if !self.warnings.iter().any(|known| known.starts_with(front)) {
+            self.warn(text);
+        }
     }
 
     /// Takes an event; gives what is to be done.
@@ -192,8 +234,12 @@ impl Saga {
     /// A call that is asked for has to be answered before the next event but an interruption.
     pub fn on(&mut self, event: Event, now: Time) -> Vec<Effect> {
         self.began.get_or_insert(now);
+        self.born.get_or_insert(now);
         match event {
-            Event::Start => self.turn(Turn::Confirmed, now),
+            Event::Start => {
+                self.begin_with(now);
+                self.turn(Turn::Confirmed, now);
+            }
             Event::Answered(answer) => self.answered(*answer, now),
             Event::Woke => {
                 if self.wait.is_none_or(|due| due <= now) {
@@ -202,9 +248,13 @@ impl Saga {
             }
             Event::Interrupt(stop) => self.interrupted(stop, now),
             Event::Destroy => self.destroy(now),
+            Event::KeepKey => self.keep_key(),
             Event::Resume => self.resume(now),
             Event::Extend { end } => self.extend(end, now),
-            Event::Look => self.ask_now(Todo::LookList, now),
+            Event::Look => {
+                self.only_looks = true;
+                self.ask_now(Todo::LookList, now);
+            }
         }
         std::mem::take(&mut self.out)
     }
@@ -271,11 +321,12 @@ impl Saga {
             Todo::LeasePoll | Todo::ExtendPoll(_) => Call::Lease(id(Kind::Lease)),
             Todo::ServerPoll => Call::Server(id(Kind::Server)),
             Todo::ServerStart => Call::StartServer(id(Kind::Server)),
-            Todo::Console(_) => Call::Console(id(Kind::Server)),
+            Todo::Console(_) | Todo::HostKeys => Call::Console(id(Kind::Server)),
             Todo::PortList => Call::Ports(id(Kind::Server)),
             Todo::Bind => Call::Bind(id(Kind::Address), self.ports.get(self.port).cloned().unwrap_or_default()),
             Todo::AddressPoll => Call::Address(id(Kind::Address)),
             Todo::Probe => self.probe_call(),
+            Todo::Joining => Call::Joined,
             Todo::UndoList | Todo::ResumeList | Todo::LookList => self.inventory_call(),
             Todo::UndoDelete(kind, id) => Call::Delete(kind, id),
             Todo::Allocations => Call::Allocations,
@@ -303,10 +354,12 @@ impl Saga {
             Todo::ServerPoll | Todo::ServerStart => self.on_server(answer, now),
             Todo::Console(turn) => self.on_console(turn, answer, now),
             Todo::PortList | Todo::AddressList | Todo::Bind | Todo::AddressPoll => self.on_address(answer, now),
+            Todo::HostKeys => self.on_host_keys(&answer, now),
             Todo::Probe => self.on_probe(answer, now),
+            Todo::Joining => self.on_joined(answer, now),
             Todo::UndoList => self.on_undo_list(answer, now),
             Todo::UndoDelete(kind, id) => self.on_undo_delete(kind, id, &answer, now),
-            Todo::Allocations => self.on_allocations(answer, now),
+            Todo::Allocations => self.on_room(answer, now),
             Todo::ResumeList => self.on_resume_list(answer, now),
             Todo::LookList => self.on_look_list(answer, now),
             Todo::Extend(end) => self.on_extended(end, answer, now),
@@ -319,13 +372,26 @@ impl Saga {
             Some(undo) => undo.kinds.clone(),
             None => Kind::ALL.into_iter().collect(),
         };
+        let kinds: BTreeSet<Kind> = kinds.into_iter().filter(|kind| *kind != Kind::Lease || self.may_lease()).collect();
         let devices = self.undo.as_ref().map(|undo| undo.devices.clone()).unwrap_or_default();
         let key = self.owned_key().filter(|_| kinds.contains(&Kind::Key));
         Call::Inventory { kinds, devices, key }
     }
 
+    /// Whether a lease can be this deployment's: one that reserves nothing never asks for any, and its cloud may not even have
+    /// such a service. Of a lost deployment nobody knows.
+    fn may_lease(&self) -> bool {
+        let choices = &self.order.choices;
+        choices.is_empty() || choices.iter().any(|choice| choice.reserve.is_some())
+    }
+
     /// The keypair, if this deployment made it or may have.
     fn owned_key(&self) -> Option<String> {
+        // Of a lost deployment nothing is known but its id, which the name of its key holds.
+        let own = self.order.id.marks().key_name();
+        if self.order.choices.is_empty() && self.order.key.name == own {
+            return Some(own);
+        }
         let slot = self.slots.get(&Kind::Key)?;
         (slot.id.is_some() || slot.open.is_some()).then(|| self.order.key.name.clone()).filter(|name| !name.is_empty())
     }

@@ -8,10 +8,12 @@ use orlop_core::time::Time;
 
 use super::undo::Then;
 use super::words;
-use super::{Answer, Call, Probe, Saga, Todo};
+use super::{Answer, Call, Login, Probe, Saga, Todo};
 use crate::openstack::classify::Meaning;
 use crate::openstack::port::{CloudError, FloatingIp};
+use crate::provision::hostkey;
 use crate::provision::journal::{Entry, Kind};
+use crate::provision::order::Verify;
 
 /// How long binding may take.
 const BINDING: Duration = Duration::from_secs(60);
@@ -21,6 +23,8 @@ const LOOK: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long it may be so without an address from outside.
 const INSIDE: Duration = Duration::from_secs(30);
+/// How long the machine's worker may take to join its fleet.
+const JOINING: Duration = Duration::from_secs(600);
 /// Between two probes.
 const PROBE: Duration = Duration::from_secs(10);
 
@@ -156,6 +160,9 @@ impl Saga {
     /// Goes on without an address from outside; one that was made is removed.
     fn go_without(&mut self, why: &str, now: Time) {
         self.warn_without(why);
+        if self.order.verify == Verify::Join {
+            self.warn("whether its worker joined was not looked at".to_owned());
+        }
         if self.id_of(Kind::Address).is_some() {
             return self.begin_undo(&[Kind::Address], Then::Tidy(Turn::FipExhausted), now);
         }
@@ -176,9 +183,53 @@ impl Saga {
     pub(super) fn probe_call(&self) -> Call {
         let outside = self.detail_of(Kind::Address).map(str::to_owned);
         let address = outside.or_else(|| self.fixed.clone()).unwrap_or_default();
-        let deep = self.order.verify == crate::provision::order::Verify::Login;
+        let deep = self.order.verify == Verify::Login;
         let user = self.image().and_then(|image| image.user.clone()).filter(|_| deep);
-        Call::Probe { address, user }
+        let expects = self.choice().and_then(|choice| choice.expects);
+        let host_keys = self.host_keys.clone();
+        Call::Probe { address, login: user.map(|user| Login { user, expects, host_keys }) }
+    }
+
+    pub(super) fn begin_verifying(&mut self, now: Time) {
+        self.joining = None;
+        self.host_keys.clear();
+        self.ask_now(self.next_look(), now);
+    }
+
+    /// What is looked at next: whoever signs in looks at the console first, for the keys that the machine has to show.
+    fn next_look(&self) -> Todo {
+        let wants_keys = self.order.verify == Verify::Login && self.host_keys.is_empty();
+        if wants_keys && self.id_of(Kind::Server).is_some() { Todo::HostKeys } else { Todo::Probe }
+    }
+
+    /// A console that cannot be had, or shows no keys yet, holds nothing up.
+    pub(super) fn on_host_keys(&mut self, answer: &Answer, now: Time) {
+        if let Answer::Console(Some(text)) = answer {
+            self.host_keys = hostkey::of_console(text);
+        }
+        self.ask_now(Todo::Probe, now);
+    }
+
+    /// The machine is there; its worker may have to be as well before a turn is taken.
+    fn answered_well(&mut self, turn: Turn, now: Time) {
+        if self.order.verify != Verify::Join {
+            return self.turn_when_tidy(turn, now);
+        }
+        self.joining = Some((turn, now));
+        self.ask_now(Todo::Joining, now);
+    }
+
+    pub(super) fn on_joined(&mut self, answer: Answer, now: Time) {
+        let (turn, since) = self.joining.unwrap_or((Turn::Answered, now));
+        match answer {
+            Answer::Joined(Ok(true)) => self.turn_when_tidy(turn, now),
+            Answer::Joined(why) if now.since(since) >= JOINING => {
+                self.failure = Some(words::not_joined(&self.order.id, why.err().as_deref()));
+                self.turn_when_tidy(Turn::VerifyDeadline, now);
+            }
+            Answer::Joined(_) => self.ask_in(Todo::Joining, now, PROBE),
+            _ => self.fail_internal("a worker was asked for, something else came", now),
+        }
     }
 
     pub(super) fn on_probe(&mut self, answer: Answer, now: Time) {
@@ -186,7 +237,11 @@ impl Saga {
         let outside = self.id_of(Kind::Address).is_some();
         let waited = now.since(self.since);
         match answer {
-            Answer::Probed(Probe::Answered) => self.turn_when_tidy(Turn::Answered, now),
+            Answer::Probed(Probe::Answered) => self.answered_well(Turn::Answered, now),
+            Answer::Probed(Probe::Stranger(how)) => {
+                self.failure = Some(words::stranger(&how));
+                self.turn_when_tidy(Turn::HardwareDiffers, now);
+            }
             Answer::Probed(Probe::Differs(how)) => {
                 self.failure = Some(words::differs(&how));
                 self.turn_when_tidy(Turn::HardwareDiffers, now);
@@ -194,14 +249,14 @@ impl Saga {
             _ if !outside && waited >= INSIDE => {
                 let text = "there is no address from outside";
                 self.warn_without(text);
-                self.turn_when_tidy(Turn::NoRoute, now);
+                self.answered_well(Turn::NoRoute, now);
             }
             _ if waited >= SILENCE => {
                 let address = self.detail_of(Kind::Address).unwrap_or_default().to_owned();
                 self.failure = Some(words::unreachable(&address));
                 self.turn_when_tidy(Turn::VerifyDeadline, now);
             }
-            _ => self.ask_in(Todo::Probe, now, PROBE),
+            _ => self.ask_in(self.next_look(), now, PROBE),
         }
     }
 }

@@ -4,7 +4,7 @@
 use orlop_core::machine::saga::{Event as Turn, MACHINE, SagaState};
 use orlop_core::time::Time;
 
-use super::wait::{Standing, standing};
+use super::wait::{Standing, UNSEEN, standing};
 use super::{Answer, Inventory, Saga, Todo, words};
 use crate::provision::journal::{Entry, Kind, Line};
 
@@ -15,6 +15,8 @@ pub(super) struct Found {
     pub(super) lease_young: bool,
     pub(super) lease_bare: bool,
     pub(super) server: bool,
+    /// Why the lease is no more.
+    pub(super) over: Option<&'static str>,
 }
 
 /// A saga as its journal tells; nothing if no plan was written, so that nothing was ever asked for.
@@ -27,6 +29,7 @@ pub fn replayed(lines: &[Line]) -> Option<Saga> {
     let mut saga = Saga::new(order, Vec::new());
     for line in lines {
         saga.began.get_or_insert(line.ts);
+        saga.born.get_or_insert(line.ts);
         saga.attempt = saga.attempt.max(line.attempt);
         saga.replay(line);
     }
@@ -37,19 +40,16 @@ impl Saga {
     fn replay(&mut self, line: &Line) {
         match &line.entry {
             Entry::Open { .. } | Entry::Plan(_) | Entry::Close { .. } | Entry::UndoIntent { .. } => {}
-            Entry::Intent { object, mark, choice } => {
+            Entry::Intent { object, mark, choice, image } => {
                 self.mark = self.mark.max(*mark);
-                self.choice = *choice;
-                self.submitted = Some(line.ts);
+                (self.choice, self.image) = (*choice, *image);
+                // A key is asked for before the first attempt.
+                if !matches!(object, Kind::Key | Kind::Group) {
+                    self.submitted = Some(line.ts);
+                }
                 self.slot(*object).open = Some(*mark);
             }
-            Entry::Done { object, id, detail, until } => {
-                if let (Kind::Lease, Some(mark)) = (*object, self.slot(*object).open) {
-                    self.lease_mark = mark;
-                }
-                *self.slot(*object) =
-                    super::Slot { id: Some(id.clone()), detail: detail.clone(), until: *until, open: None };
-            }
+            Entry::Done { object, id, detail, until } => self.know(*object, id.clone(), detail.clone(), *until),
             Entry::Failed { object, .. } => self.slot(*object).open = None,
             Entry::Observed { state, destroy, failure } => {
                 self.state = *state;
@@ -86,8 +86,12 @@ impl Saga {
                 self.turn(Turn::Resume, now);
             }
             state if MACHINE.is_terminal(state) && state != SagaState::Kept => self.close(),
-            _ => {
+            state => {
                 self.failure = None;
+                if state == SagaState::CapacityWait {
+                    // Nothing is asked for before it was seen to be free.
+                    self.nothing_is_free();
+                }
                 let is_open = |kind| self.slots.get(&kind).is_some_and(|slot: &super::Slot| slot.open.is_some());
                 if [Kind::Lease, Kind::Server, Kind::Address].into_iter().any(is_open) {
                     self.resuming = Some(Found::default());
@@ -111,8 +115,21 @@ impl Saga {
             self.failure = error.map(|error| words::unavailable(&error, now));
             return self.turn(Turn::Interrupt, now);
         }
-        self.resuming = Some(self.found(&all));
+        // What was made just now may not be shown yet.
+        if self.is_unlisted(&all) && self.submitted.is_some_and(|at| now.since(at) <= UNSEEN) {
+            return self.ask_in(Todo::ResumeList, now, super::end::LOOK);
+        }
+        let found = self.found(&all);
+        self.failure = found.over.map(words::lease_failed);
+        self.resuming = Some(found);
         self.turn(Turn::Resume, now);
+    }
+
+    /// Whether something was made, as the journal says, and is not listed.
+    fn is_unlisted(&self, all: &Inventory) -> bool {
+        let lease = |id: &str| all.leases.iter().any(|lease| lease.id == id);
+        let server = |id: &str| all.servers.iter().any(|server| server.id == id);
+        self.id_of(Kind::Lease).is_some_and(|id| !lease(id)) || self.id_of(Kind::Server).is_some_and(|id| !server(id))
     }
 
     fn found(&self, all: &Inventory) -> Found {
@@ -124,9 +141,10 @@ impl Saga {
             Some(lease) => match standing(lease) {
                 Standing::Active => found.lease_bare = !found.server,
                 Standing::Young => found.lease_young = true,
-                Standing::Over(_) => found.lease_gone = true,
+                Standing::Over(why) => (found.lease_gone, found.over) = (true, Some(why)),
             },
-            None => found.lease_gone = lease.is_some() && is_leased,
+            None if lease.is_some() && is_leased => (found.lease_gone, found.over) = (true, Some("lease is gone")),
+            None => {}
         }
         found
     }

@@ -20,6 +20,10 @@ fn order() -> Order {
         images: Vec::new(),
         flavor: "4".into(),
         su_milli: 1000,
+        su_known: true,
+        expects: None,
+        taken: false,
+        gpu_model: None,
     }];
     order.max_attempts = 2;
     order.key.name = "k".into();
@@ -62,7 +66,7 @@ fn answer(number: u8) -> Answer {
         16 => Answer::ServerMade("S".into()),
         17 => Answer::Console(Some("text".into())),
         18 => Answer::Ports(Vec::new()),
-        19 => Answer::Allocations(Vec::new()),
+        19 => Answer::Room(Room { here: Here::Known(Vec::new()), elsewhere: Elsewhere::default() }),
         20 => Answer::Probed(Probe::Silent),
         21 => Answer::Groups(Vec::new()),
         22 => Answer::Rechecked(Facts { networks: Vec::new(), limits: Limits::default(), image: true, flavor: true }),
@@ -100,7 +104,7 @@ proptest! {
                 // What is to be made is written down before it is asked for.
                 for (at, effect) in effects.iter().enumerate() {
                     if let Effect::Call { call, .. } = effect
-                        && matches!(**call, Call::CreateLease(_) | Call::CreateServer(_) | Call::CreateAddress(_))
+                        && matches!(**call, Call::CreateLease(_) | Call::CreateServer(..) | Call::CreateAddress(_))
                     {
                         let intent = |effect: &Effect| matches!(effect, Effect::Record(Entry::Intent { .. }));
                         assert!(effects.iter().take(at).any(intent), "{effects:?}");

@@ -117,7 +117,7 @@ impl Saga {
         }
         if let Some(pair) = &all.key
             && !only_extra
-            && self.order.key.public_key.as_ref().is_some_and(|key| pair.is(key))
+            && (pair.name == marks.key_name() || self.order.key.public_key.as_ref().is_some_and(|key| pair.is(key)))
         {
             add(Kind::Key, &pair.name, pair.fingerprint.clone());
         }
@@ -131,8 +131,7 @@ impl Saga {
             .sweeps
             .iter()
             .any(|(kind, mark, _)| *kind == Kind::Lease && self.order.lease_name(*mark) == lease.name);
-        let young =
-            lease.created.zip(self.began).is_some_and(|(made, began)| made.plus(Duration::from_secs(120)) >= began);
+        let young = self.is_since(lease, self.born);
         self.order.lease_name.is_some() && may_be && young && lease.project_id == self.order.project_id
     }
 
@@ -294,7 +293,8 @@ impl Saga {
         let choice = self.choice();
         let rate = choice.filter(|_| kind == Kind::Lease).map(|choice| {
             let milli_su = choice.su_milli.div_ceil(u64::from(choice.hours.max(1)));
-            format!("{}/h", crate::catalog::cost::Cost { milli_su, known: true }.text())
+            let cost = crate::catalog::cost::Cost { milli_su, known: choice.su_known };
+            format!("{}/h", cost.text())
         });
         let site = choice.map(|choice| choice.site.clone());
         [site, Some(words.to_owned()), rate].into_iter().flatten().collect::<Vec<_>>().join(", ")

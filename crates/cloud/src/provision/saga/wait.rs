@@ -11,14 +11,15 @@ use orlop_core::time::Time;
 
 use super::undo::Then;
 use super::words;
-use super::{Answer, Effect, Saga, Todo, effect};
-use crate::catalog::window::{Asked, Availability, availability};
+use super::{Answer, Effect, Here, Saga, Todo, effect};
+use crate::catalog::window::{Allocation, Asked, Availability, availability};
 use crate::openstack::classify::{Fault, fault};
 use crate::openstack::port::{Lease, Server};
 use crate::provision::journal::Kind;
+use crate::provision::order::Choice;
 
 /// A new server may be unknown for so long.
-const UNSEEN: Duration = Duration::from_secs(60);
+pub(super) const UNSEEN: Duration = Duration::from_secs(60);
 /// Between two looks for capacity.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -47,16 +48,29 @@ pub(super) fn standing(lease: &Lease) -> Standing {
 }
 
 impl Saga {
-    /// The end of a wait: its own, or that of everything.
-    fn due(&self, own: Time) -> Time {
-        self.began.map_or(own, |began| own.min(began.plus(self.order.pace.deadline)))
+    /// The end of a wait: its own, or that of everything. Nobody is late before the lease starts.
+    fn due(&self, own: Time, now: Time) -> Time {
+        self.in_time(own, self.lease_start(now))
+    }
+
+    /// The same for a wait that begins with a start, or at once.
+    fn in_time(&self, own: Time, start: Option<Time>) -> Time {
+        let began = self.began.map(|began| start.map_or(began, |start| began.max(start)));
+        began.map_or(own, |began| own.min(began.plus(self.order.pace.deadline)))
+    }
+
+    /// When the lease starts that was planned for later, in the time of this machine.
+    fn lease_start(&self, now: Time) -> Option<Time> {
+        let start = self.choice().filter(|choice| choice.reserve.is_some())?.start?;
+        let ahead = self.cloud_time(now).millis() - now.millis();
+        Some(Time::from_millis(start.millis() - ahead))
     }
 
     pub(super) fn on_lease(&mut self, answer: Answer, now: Time) {
         let submitted = self.submitted.unwrap_or(self.since);
-        let start = self.choice().and_then(|choice| choice.start).unwrap_or(submitted);
+        let start = self.lease_start(now).unwrap_or(submitted);
         let own = submitted.plus(self.order.pace.lease_timeout).max(start.plus(Duration::from_secs(180)));
-        let is_due = now >= self.due(own);
+        let is_due = now >= self.due(own, now);
         let id = self.text_id(Kind::Lease);
         let late = |status: &str| words::lease_late(&id, status, now.since(submitted).as_secs());
         match answer {
@@ -88,7 +102,7 @@ impl Saga {
 
     pub(super) fn on_server(&mut self, answer: Answer, now: Time) {
         let submitted = self.submitted.unwrap_or(self.since);
-        let is_due = now >= self.due(submitted.plus(self.order.pace.server_timeout));
+        let is_due = now >= self.due(submitted.plus(self.order.pace.server_timeout), now);
         match answer {
             Answer::Server(server) => self.server_seen(&server, is_due, now),
             Answer::Failed(error) if error.is_gone() && now.since(submitted) > UNSEEN => {
@@ -101,7 +115,8 @@ impl Saga {
     }
 
     fn server_late(&mut self, now: Time) {
-        self.failure = Some(words::server_late(self.order.pace.server_timeout.as_secs()));
+        let waited = now.since(self.submitted.unwrap_or(self.since));
+        self.failure = Some(words::server_late(waited.as_secs()));
         self.ask_now(Todo::Console(Turn::ServerDeadline), now);
     }
 
@@ -109,7 +124,13 @@ impl Saga {
         self.fixed =
             server.addresses.iter().find(|one| !one.floating && one.version == 4).map(|one| one.address.clone());
         match server.status {
-            ServerStatus::Active if server.task.is_none() => self.turn(Turn::ServerActive, now),
+            ServerStatus::Active if server.task.is_none() => {
+                let inside = self.fixed.clone().unwrap_or_default();
+                if self.detail_of(Kind::Server).unwrap_or_default() != inside {
+                    self.done(Kind::Server, server.id.clone(), inside, None);
+                }
+                self.turn(Turn::ServerActive, now);
+            }
             ServerStatus::Error => self.server_error(server.fault.as_deref().unwrap_or("no fault is told"), now),
             ServerStatus::Deleted | ServerStatus::SoftDeleted | ServerStatus::NotFound => {
                 self.failure = Some(words::server_failed("it was deleted"));
@@ -130,6 +151,10 @@ impl Saga {
             Fault::Host => {}
             Fault::HostCapacity => {
                 failure.code = "capacity".to_owned();
+                // What is not leased has no room of its own: that there is none shows here.
+                if self.choice().is_some_and(|choice| choice.reserve.is_none()) {
+                    failure.exit = 6;
+                }
                 self.remember("capacity", effect::CAPACITY, now);
             }
             Fault::NetworkCapacity => {
@@ -160,7 +185,8 @@ impl Saga {
     /// The broken server is gone: another one in the same lease.
     pub(super) fn host_retry(&mut self, now: Time) {
         let message = self.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
-        self.warn(format!("{message}; a new server is tried in the same lease"));
+        let place = if self.id_of(Kind::Lease).is_some() { " in the same lease" } else { "" };
+        self.warn(format!("{message}; a new server is tried{place}"));
         self.mark += 1;
         // The guard reads whether it was done before; it is from here on.
         self.turn(Turn::ServerError, now);
@@ -172,36 +198,76 @@ impl Saga {
         self.failure.as_ref().is_some_and(|failure| failure.exit == 6)
     }
 
-    pub(super) fn on_allocations(&mut self, answer: Answer, now: Time) {
+    /// Nothing that was planned can be had: each choice is asked for again only once it was seen to be free.
+    pub(super) fn nothing_is_free(&mut self) {
+        for choice in &mut self.order.choices {
+            choice.taken = true;
+        }
+    }
+
+    pub(super) fn begin_waiting(&mut self, now: Time) {
+        self.nothing_is_free();
+        self.waiting.get_or_insert(now);
+        // What was refused just now is not asked for again within a minute, whatever is told of it.
+        let at = self.submitted.map_or(now, |last| last.plus(LOOK)).max(now);
+        if at == now { self.ask_now(Todo::Allocations, now) } else { self.ask_at(Todo::Allocations, at) }
+    }
+
+    /// Since when capacity is waited for, if it was.
+    #[must_use]
+    pub fn waiting_since(&self) -> Option<Time> {
+        self.waiting
+    }
+
+    pub(super) fn on_room(&mut self, answer: Answer, now: Time) {
         debug_assert!(self.state == SagaState::CapacityWait);
-        let waited = now.since(self.waiting.unwrap_or(now));
-        if waited >= self.order.pace.capacity.unwrap_or_default() {
+        let end = self.waiting.unwrap_or(now).plus(self.order.pace.capacity.unwrap_or_default());
+        // What is taken starts nowhere yet.
+        if now >= self.in_time(end, None) {
             return self.turn(Turn::CapacityDeadline, now);
         }
-        let Answer::Allocations(allocations) = answer else { return self.ask_in(Todo::Allocations, now, LOOK) };
-        let start = Timestamp::from_millisecond(now.millis()).unwrap_or_default();
-        let is_free = |choice: &crate::provision::order::Choice| {
-            let asked = Asked {
-                start,
-                hours: choice.hours,
-                within: SignedDuration::ZERO,
-                margin: SignedDuration::from_mins(5),
-            };
-            matches!(availability(&choice.hosts, Some(&allocations), &asked), Availability::Free { .. })
+        let Answer::Room(room) = answer else { return self.ask_in(Todo::Allocations, now, LOOK) };
+        let there = room.elsewhere;
+        let (free, unknown) = match &room.here {
+            Here::Known(allocations) => self.free_choice(Some(allocations), now),
+            Here::Hidden => self.free_choice(None, now),
+            Here::Failed(_) => (None, None),
         };
-        let free = self.order.choices.iter().position(is_free);
-        match free {
-            Some(index) => {
-                if let Some(choice) = self.order.choices.get_mut(index) {
-                    choice.start = None;
-                }
-                self.failed.clear();
-                // Its number is given out anew, however often was tried before.
-                self.attempt = self.attempt.min(self.order.max_attempts.saturating_sub(1));
-                self.choice = (index + self.order.choices.len() - 1) % self.order.choices.len().max(1);
-                self.turn(Turn::CapacityFree, now);
+        // A host that is free comes before one of which nobody knows, and this site before another.
+        match (free, there.free, unknown, there.unknown) {
+            (Some(index), ..) | (None, None, Some(index), _) => self.take_free(index, now),
+            (None, Some(site), ..) | (None, None, None, Some(site)) => {
+                self.failure = Some(words::room_elsewhere(self.choice(), &site));
+                self.turn(Turn::CapacityDeadline, now);
             }
-            None => self.ask_in(Todo::Allocations, now, LOOK),
+            (None, None, None, None) => self.ask_in(Todo::Allocations, now, LOOK),
         }
+    }
+
+    /// The first choice with a free host, and the one to try next of those of which nobody knows.
+    fn free_choice(&self, allocations: Option<&[Allocation]>, now: Time) -> (Option<usize>, Option<usize>) {
+        let start = Timestamp::from_millisecond(self.cloud_time(now).millis()).unwrap_or_default();
+        let margin = SignedDuration::try_from(self.order.pace.margin).unwrap_or_default();
+        let stand = |choice: &Choice| {
+            let asked = Asked { start, hours: choice.hours, within: SignedDuration::ZERO, margin };
+            availability(&choice.hosts, allocations, &asked)
+        };
+        let choices = &self.order.choices;
+        let free = choices.iter().position(|choice| matches!(stand(choice), Availability::Free { .. }));
+        let mut in_turn = (self.choice + 1..choices.len()).chain(0..=self.choice);
+        let unknown = in_turn
+            .find(|index| choices.get(*index).is_some_and(|choice| matches!(stand(choice), Availability::Unknown)));
+        (free, unknown)
+    }
+
+    fn take_free(&mut self, index: usize, now: Time) {
+        if let Some(choice) = self.order.choices.get_mut(index) {
+            (choice.start, choice.taken) = (None, false);
+        }
+        self.failed.clear();
+        // Where nothing was asked for yet it is still the same attempt; where no number is left, the last one is given out anew.
+        let before = if self.submitted.is_none() { self.attempt } else { self.order.max_attempts };
+        self.attempt = self.attempt.min(before.saturating_sub(1));
+        self.turn(Turn::CapacityFree, now);
     }
 }

@@ -6,6 +6,7 @@ use super::Failure;
 use crate::openstack::classify::Meaning;
 use crate::openstack::port::{Account, CloudError, Network};
 use crate::provision::journal::Kind;
+use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
 
 fn of(exit: u8, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
@@ -32,8 +33,9 @@ pub(super) fn cannot_trust() -> Failure {
     )
 }
 
-/// A request that will never work as it is.
-pub(super) fn refused(error: &CloudError) -> Failure {
+/// A request that failed, in words: one that will never work as it is, or a service that cannot be reached.
+#[must_use]
+pub fn refused(error: &CloudError) -> Failure {
     let message = error.to_string();
     match error.meaning {
         Meaning::Auth => of(3, "credential", message, "check the credential, and that it has not expired", error),
@@ -92,6 +94,23 @@ pub(super) fn no_room(choice: Option<&Choice>, error: &CloudError) -> Failure {
     of(6, "capacity", message, "try --fallback, --start-within, --wait-for-capacity or another type", error)
 }
 
+/// What is said of a clock that differs from the cloud's by so many seconds.
+#[must_use]
+pub fn clock_is_off(ahead: i64) -> String {
+    format!("local clock is {} s off", ahead.unsigned_abs())
+}
+
+pub(super) fn taken(choice: Option<&Choice>) -> Failure {
+    let (what, site) = choice.map_or(("host", ""), |choice| (choice.node_type.as_str(), choice.site.as_str()));
+    let message = format!("no free {what} at {site}: every host that fits is taken");
+    Failure::new(6, "capacity", message, "wait longer with --wait-for-capacity, or try --start-within or another type")
+}
+
+pub(super) fn room_elsewhere(choice: Option<&Choice>, other: &str) -> Failure {
+    let message = format!("{}, but at {other}", taken(choice).message);
+    Failure::new(6, super::ELSEWHERE, message, "apply goes on there")
+}
+
 pub(super) fn lease_late(id: &str, status: &str, seconds: u64) -> Failure {
     let message = format!("lease {id} still {status} after {seconds} s, deleted");
     Failure::new(10, "lease_late", message, "try again, or another type with --fallback types")
@@ -123,6 +142,18 @@ pub(super) fn unreachable(address: &str) -> Failure {
 
 pub(super) fn differs(how: &str) -> Failure {
     Failure::new(12, "hardware_differs", how, "keep it, or remove it with destroy")
+}
+
+pub(super) fn stranger(how: &str) -> Failure {
+    let hint = "do not sign in: it may be another machine; compare with the console, then remove it with destroy";
+    Failure::new(12, "host_key", how, hint)
+}
+
+pub(super) fn not_joined(id: &DeploymentId, why: Option<&str>) -> Failure {
+    let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+    let message = format!("server is up, but no worker of deployment {id} joined the fleet within 10 min{why}");
+    let hint = "see cloud-init's log and the unit orlop-worker on the machine, and whether the token was good; then resume or destroy";
+    Failure::new(12, "not_joined", message, hint)
 }
 
 /// A text of the service with its seconds as hours.

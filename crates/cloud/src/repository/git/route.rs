@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use futures::future::BoxFuture;
+use orlop_core::error::chain;
 use reqwest::header::{AUTHORIZATION, HeaderValue, LOCATION};
 use reqwest::{Client, StatusCode, Url};
 use url::Host;
@@ -194,17 +195,6 @@ fn client(url: &Url, addresses: &[SocketAddr], options: &Options) -> Result<Clie
         builder = builder.resolve_to_addrs(name, addresses);
     }
     builder.build().map_err(|error| failed(chain(&error)))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -4,15 +4,16 @@
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 
+use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
 
 use super::attempt::AttemptId;
 use super::event::Outcome;
-use super::plan::{Secret, SecretForm, beneath};
+use super::plan::{Secret, SecretForm, User, beneath};
 
 /// Where directories wait to be cleared away.
 const TRASH: &str = ".trash";
@@ -47,6 +48,27 @@ impl Directories {
         std::thread::Builder::new().name("orlop-clean".to_owned()).spawn(clean)?;
         let failed = Mutex::new(failures(&work.join(FAILED))?);
         Ok(Self { work, secrets, cleaner, keep_failed, failed })
+    }
+
+    /// Lets other users pass through to their own attempts; what else is there they cannot list.
+    ///
+    /// # Errors
+    /// Invalid when a directory above cannot be passed.
+    pub(super) fn admit_users(&self) -> Result<(), PortError> {
+        for dir in [Some(&self.work), self.secrets.as_ref()].into_iter().flatten() {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o711))?;
+            for above in fs::canonicalize(dir)?.ancestors().skip(1) {
+                if fs::metadata(above)?.permissions().mode() & 0o001 == 0 {
+                    let message = format!(
+                        "other users cannot pass through `{}` to their attempts in `{}`; allow it with `chmod o+x`",
+                        above.display(),
+                        dir.display()
+                    );
+                    return Err(PortError::new(Class::Invalid, message));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The directory of an attempt.
@@ -148,6 +170,26 @@ fn failures(place: &Path) -> io::Result<VecDeque<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
+/// Gives a directory with everything in it to a user. Files that have further names stay as they are: they are also those of
+/// others, and everybody may read them.
+pub(super) fn hand_over(dir: &Path, user: User) -> io::Result<()> {
+    let give = |path: &Path| lchown(path, Some(user.uid), Some(user.gid));
+    let mut open = vec![dir.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                open.push(entry.path());
+            } else if found.nlink() == 1 {
+                give(&entry.path())?;
+            }
+        }
+        give(&dir)?;
+    }
+    Ok(())
+}
+
 /// Removes a directory with everything in it, also what a job made unreadable.
 pub(super) fn clear(dir: &Path) {
     let Err(first) = fs::remove_dir_all(dir) else { return };
@@ -189,8 +231,11 @@ pub(super) fn memory_dir(name: &str, work: &Path) -> Option<PathBuf> {
         let in_memory = rustix::fs::statfs(&place).is_ok_and(|found| found.f_type as u64 == 0x0102_1994);
         let dir = place.join(format!("orlop-{user}-{name}-{own}"));
         let made = in_memory && DirBuilder::new().recursive(true).mode(0o700).create(&dir).is_ok();
-        let ours = made && rustix::fs::stat(&dir).is_ok_and(|found| found.st_uid == user.as_raw());
-        (ours && fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).is_ok()).then_some(dir)
+        let found =
+            made.then(|| rustix::fs::stat(&dir).ok()).flatten().filter(|found| found.st_uid == user.as_raw())?;
+        // Passing through may have been allowed by the agent that is served now.
+        let closed = found.st_mode & 0o066 == 0 || fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).is_ok();
+        closed.then_some(dir)
     })
 }
 

@@ -119,6 +119,15 @@ pub struct GpuDevice {
     pub index: u32,
 }
 
+/// A user of this machine, and the only group it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct User {
+    /// Number of the user.
+    pub uid: u32,
+    /// Number of the group.
+    pub gid: u32,
+}
+
 /// One attempt to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttemptPlan {
@@ -138,6 +147,9 @@ pub struct AttemptPlan {
     pub correlation_id: String,
     /// Where its input artifacts are; none when it has none.
     pub artifacts: Option<PathBuf>,
+    /// As whom a process of it runs; none: as this program's user.
+    #[serde(default)]
+    pub user: Option<User>,
 }
 
 impl AttemptPlan {
@@ -153,6 +165,7 @@ impl AttemptPlan {
             gpus: Vec::new(),
             correlation_id: String::new(),
             artifacts: None,
+            user: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Values of columns that have a text of their own. Owns those texts.
 
 use orlop_core::error::{Class, PortError};
+use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::named::Named;
 
 /// Inclusive ranges of indices as a column holds them, such as `0-99,200`; none for no ranges.
@@ -26,6 +27,18 @@ pub(in crate::store) fn indices(text: Option<&str>) -> Result<Vec<(u32, u32)>, P
         Some((first.parse().ok()?, last.parse().ok()?))
     };
     text.split(',').map(part).collect::<Option<_>>().ok_or_else(|| damaged("indices of an array", text))
+}
+
+/// A kind of GPU as a column holds it; none for none.
+pub(in crate::store) fn gpu_text(gpu: Option<&GpuShape>) -> Option<String> {
+    // Writing to memory fails for values JSON has no form for; here are none.
+    gpu.map(|gpu| serde_json::to_string(gpu).unwrap_or_default())
+}
+
+/// The kind of GPU of such a text.
+pub(in crate::store) fn gpu(text: Option<&str>) -> Result<Option<Box<GpuShape>>, PortError> {
+    let read = |text| serde_json::from_str(text).map(Box::new).map_err(|_| damaged("a kind of GPU", text));
+    text.map(read).transpose()
 }
 
 /// A value of a closed set.

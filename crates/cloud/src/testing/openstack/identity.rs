@@ -28,7 +28,44 @@ fn refused(code: u16, title: &str, message: &str) -> Response {
     answer(code, &json!({"error": {"code": code, "title": title, "message": message}}))
 }
 
-pub(super) fn serve(world: &mut World, now: Time, request: &Request) -> Response {
+/// The identity provider that is known here, and what it knows.
+const PROVIDER: &str = "/OS-FEDERATION/identity_providers/campus/protocols/openid/auth";
+const CLIENT: &str = "client-of-the-double";
+const ACCESS: &str = "access-token-of-the-double";
+
+/// The answer of the identity provider, and of the service to whom the provider speaks for.
+fn federated(world: &mut World, now: Time, request: &Request, proof: &str) -> Option<Response> {
+    let form = |key: &str| request.body.as_ref().map(|body| text(body, key)).unwrap_or_default();
+    if request.path.ends_with("/oidc/.well-known/openid-configuration") {
+        let endpoint = format!("{}/identity/v3/oidc/token", world.address);
+        return Some(answer(200, &json!({"token_endpoint": endpoint})));
+    }
+    if request.path.ends_with("/oidc/token") {
+        let by_password = form("grant_type") == "password" && form("scope").contains("openid");
+        let good = by_password && form("client_id") == CLIENT && form("password") == PASSWORD;
+        return Some(if good {
+            answer(200, &json!({"access_token": ACCESS, "token_type": "Bearer"}))
+        } else {
+            answer(400, &json!({"error": "invalid_grant", "error_description": "Invalid user credentials"}))
+        });
+    }
+    if request.path != PROVIDER {
+        return None;
+    }
+    if proof != format!("Bearer {ACCESS}") {
+        return Some(unauthorized(Service::Identity));
+    }
+    let id = world.id("unscoped");
+    world.tokens.insert(id.clone(), now.plus(world.token_lasts));
+    let token = json!({"token": {"methods": ["mapped"], "user": {"id": "user"}}});
+    Some(Response { subject_token: Some(Token(id)), ..answer(201, &token) })
+}
+
+/// The answer to a request and what it proved itself by.
+pub(super) fn serve(world: &mut World, now: Time, request: &Request, proof: &str) -> Response {
+    if let Some(response) = federated(world, now, request, proof) {
+        return response;
+    }
     let body = request.body.as_ref().unwrap_or(&Value::Null);
     let Some(identity) = body.get("auth").and_then(|auth| auth.get("identity")) else {
         return refused(400, "Bad Request", "Expecting to find auth in request body.");
@@ -67,7 +104,8 @@ pub(super) fn serve(world: &mut World, now: Time, request: &Request) -> Response
         ]})
     };
     let kinds = ["identity", "image", "compute", "network", "reservation"];
-    token["catalog"] = kinds.iter().map(|kind| endpoint(kind)).collect();
+    let is_there = |kind: &&&str| world.reserves || **kind != "reservation";
+    token["catalog"] = kinds.iter().filter(is_there).map(|kind| endpoint(kind)).collect();
     let id = world.id("token");
     world.tokens.insert(id.clone(), end);
     Response { subject_token: Some(Token(id)), ..answer(201, &json!({"token": token})) }

@@ -7,6 +7,7 @@ mod fault;
 mod identity;
 mod image;
 mod network;
+mod real;
 mod reservation;
 mod server;
 mod suite;
@@ -27,6 +28,7 @@ use crate::openstack::wire::{Lost, Method, Request, Response, Sent, Transport};
 
 pub use clock::VirtualClock;
 pub use fault::{Fault, Faults};
+pub use real::{Census, RealServices};
 pub use server::MemoryServer;
 pub use suite::{Subject, cloud_suite};
 pub use world::{Build, EXTERNAL, Host, LeaseStart, NETWORK, Remains, World};
@@ -64,7 +66,8 @@ impl MemoryCloud {
     /// What it holds, to be looked at or changed behind everybody's back.
     pub fn world(&self) -> MutexGuard<'_, World> {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        world.advance(self.clock.now());
+        let now = world.time(self.clock.now());
+        world.advance(now);
         world
     }
 
@@ -99,7 +102,7 @@ impl MemoryCloud {
     #[must_use]
     pub fn serve(&self, sent: &Sent) -> Response {
         let mut world = self.world();
-        let now = self.clock.now();
+        let now = world.time(self.clock.now());
         let mut response = answer(&mut world, now, sent);
         response.date = Some(now.millis());
         response.request_id = Some(format!("req-{}", world.served));
@@ -110,15 +113,19 @@ impl MemoryCloud {
 
 fn answer(world: &mut World, now: orlop_core::time::Time, sent: &Sent) -> Response {
     let request = &sent.request;
+    let header = |wanted: &str| sent.headers.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str());
     if request.service == Service::Identity {
-        return identity::serve(world, now, request);
+        return identity::serve(world, now, request, header("authorization").unwrap_or_default());
     }
-    let token = sent.headers.iter().find(|(name, _)| *name == "x-auth-token").map(|(_, token)| token.as_str());
+    let token = header("x-auth-token");
     if !token.is_some_and(|token| identity::is_good(world, now, token)) {
         return identity::unauthorized(request.service);
     }
+    if let Some(refusal) = compute::refused_version(world, sent) {
+        return refusal;
+    }
     match request.service {
-        Service::Identity => identity::serve(world, now, request),
+        Service::Identity => identity::unauthorized(request.service),
         Service::Image => image::serve(world, request),
         Service::Compute => compute::serve(world, now, request),
         Service::Network => network::serve(world, now, request),

@@ -114,7 +114,7 @@ fn create_address(world: &mut World, now: Time, wanted: &Value) -> Response {
     }
     let id = world.id("fip");
     let document = json!({
-        "id": id, "floating_ip_address": format!("192.5.87.{}", world.number % 250), "port_id": wanted.get("port_id"),
+        "id": id, "floating_ip_address": format!("{}{}", world.address_front, world.number % 250), "port_id": wanted.get("port_id"),
         "description": wanted["description"], "tags": [], "status": "DOWN", "created_at": now.to_string(),
     });
     world.addresses.insert(id, document.clone());

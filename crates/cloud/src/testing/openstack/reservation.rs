@@ -32,9 +32,10 @@ pub(super) fn serve(world: &mut World, now: Time, request: &Request) -> Response
         }
         (Method::Get, ["os-hosts", "allocations"]) => {
             let taken = world.leases.values().filter_map(|lease| Some((lease.host.clone()?, lease)));
-            let list: Vec<Value> = taken
-                .map(|(host, lease)| json!({"resource_id": host, "reservations": [{"id": lease.reservation(), "start_date": lease.start.to_string(), "end_date": lease.end.to_string()}]}))
-                .collect();
+            let entry = |host: &str, id: &str, start: Time, end: Time| json!({"resource_id": host, "reservations": [{"id": id, "start_date": start.to_string(), "end_date": end.to_string()}]});
+            let mut list: Vec<Value> =
+                taken.map(|(host, lease)| entry(&host, &lease.reservation(), lease.start, lease.end)).collect();
+            list.extend(world.taken.iter().map(|(host, end)| entry(host, "somebody's", Time::EPOCH, *end)));
             answer(200, &json!({"allocations": list}))
         }
         (Method::Get, ["leases"]) => {
@@ -95,30 +96,64 @@ fn create(world: &mut World, now: Time, body: &Value) -> Response {
         return refused(403, &words);
     }
     let free = |host: &str| {
-        world
-            .leases
-            .values()
-            .all(|lease| lease.host.as_deref() != Some(host) || lease.end <= start || lease.start >= end)
+        world.taken.get(host).is_none_or(|end| *end <= start)
+            && world
+                .leases
+                .values()
+                .all(|lease| lease.host.as_deref() != Some(host) || lease.end <= start || lease.start >= end)
     };
+    if text(&reserve, "resource_type") == "flavor:instance" {
+        return create_machine(world, now, body, &reserve, (start, end));
+    }
     let filter = text(&reserve, "resource_properties");
     let host = world.hosts.iter().find(|host| matches(&host.document, &filter) && free(&host.id));
     let Some(host) = host.map(|host| host.id.clone()) else { return refused(500, "Not enough hosts available") };
     let (id, reservation) = (world.id("lease"), world.id("reservation"));
+    let reserved = json!({
+        "id": reservation, "lease_id": id, "status": "pending", "missing_resources": false, "resources_changed": false,
+        "resource_id": "resource", "resource_type": "physical:host", "min": 1, "max": 1, "resource_properties": filter,
+    });
+    keep(world, now, body, (start, end), (id, reserved), (Some(host), None))
+}
+
+/// Keeps a lease that was granted.
+fn keep(
+    world: &mut World,
+    now: Time,
+    body: &Value,
+    (start, end): (Time, Time),
+    (id, reserved): (String, Value),
+    (host, flavor): (Option<String>, Option<String>),
+) -> Response {
     let micro = |at: Time| at.to_string().trim_end_matches('Z').to_owned() + ".000000";
     let document = json!({
         "id": id, "name": text(body, "name"), "user_id": "user", "project_id": PROJECT, "status": "PENDING", "degraded": false,
         "start_date": micro(start), "end_date": micro(end), "created_at": now.whole_seconds().to_string().trim_end_matches('Z').replace('T', " "),
-        "updated_at": null,
-        "reservations": [{
-            "id": reservation, "lease_id": id, "status": "pending", "missing_resources": false, "resources_changed": false,
-            "resource_id": "resource", "resource_type": "physical:host", "min": 1, "max": 1, "resource_properties": filter,
-        }],
-        "events": [],
+        "updated_at": null, "reservations": [reserved], "events": [],
     });
-    let lease =
-        FakeLease { document: document.clone(), host: Some(host), start, end, starts: world.lease_start, since: now };
-    world.leases.insert(id, lease);
+    let starts = world.lease_start;
+    world.leases.insert(id, FakeLease { document: document.clone(), host, flavor, start, end, starts, since: now });
     answer(201, &json!({"lease": document}))
+}
+
+/// A lease of a virtual machine: it gives a flavor of its own, which goes by the id of the reservation.
+fn create_machine(world: &mut World, now: Time, body: &Value, reserve: &Value, (start, end): (Time, Time)) -> Response {
+    if reserve.get("affinity") != Some(&Value::Null) {
+        return refused(400, "Missing parameter: affinity");
+    }
+    let wanted = text(reserve, "flavor_id");
+    if reserve.get("amount") != Some(&json!(1)) || !world.flavors.iter().any(|flavor| text(flavor, "id") == wanted) {
+        return refused(400, &format!("Invalid values for parameter: flavor {wanted} could not be found"));
+    }
+    if !world.has_slot(start, end) {
+        return refused(500, "Not enough resources available");
+    }
+    let (id, reservation) = (world.id("lease"), world.id("reservation"));
+    let reserved = json!({
+        "id": reservation, "lease_id": id, "status": "pending", "missing_resources": false, "resources_changed": false,
+        "resource_id": "resource", "resource_type": "flavor:instance", "amount": 1, "affinity": null, "flavor_id": reservation,
+    });
+    keep(world, now, body, (start, end), (id, reserved), (None, Some(wanted)))
 }
 
 fn change(world: &mut World, id: &str, body: &Value) -> Response {
@@ -131,6 +166,9 @@ fn change(world: &mut World, id: &str, body: &Value) -> Response {
         .collect();
     let Some(lease) = world.leases.get_mut(id) else { return missing(id) };
     let Some(end) = end else { return refused(400, "is an invalid date") };
+    if lease.flavor.is_some() {
+        return refused(409, "Updating leases of flavor:instance is not supported");
+    }
     if text(&lease.document, "status") == "ERROR" {
         return refused(500, "Invalid lease status.");
     }

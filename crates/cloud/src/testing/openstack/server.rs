@@ -107,15 +107,15 @@ async fn request(stream: &mut TcpStream) -> io::Result<Option<Sent>> {
             return Ok(None);
         }
     }
-    let body: Option<Value> = bytes.get(end + 4..).and_then(|body| serde_json::from_slice(body).ok());
-    let token = header("x-auth-token").map(|(_, value)| ("x-auth-token", value.trim().to_owned()));
+    let body = bytes.get(end + 4..).unwrap_or_default();
+    let form = header("content-type").is_some_and(|(_, kind)| kind.contains("x-www-form-urlencoded"));
+    let body: Option<Value> =
+        if form { Some(url::form_urlencoded::parse(body).collect()) } else { serde_json::from_slice(body).ok() };
+    let kept = |name: &'static str| header(name).map(|(_, value)| (name, value.trim().to_owned()));
+    let headers = ["x-auth-token", "authorization", "openstack-api-version"].into_iter().filter_map(kept).collect();
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let sent = routed(method, target, body).map(|request| Sent {
-        url: target.to_owned(),
-        request,
-        headers: token.into_iter().collect(),
-    });
+    let sent = routed(method, target, body).map(|request| Sent { url: target.to_owned(), request, headers });
     Ok(sent)
 }
 
@@ -127,5 +127,5 @@ fn routed(method: &str, target: &str, body: Option<Value>) -> Option<Request> {
     let service = Service::ALL.into_iter().find(|service| service.kind() == kind)?;
     let path =
         ["/v3", "/v2.0", "/v2", "/v1"].into_iter().find_map(|version| rest.strip_prefix(version)).unwrap_or(rest);
-    Some(Request { service, call: Call::Read, method, path: path.to_owned(), body })
+    Some(Request { service, call: Call::Read, method, path: path.to_owned(), body, form: false })
 }

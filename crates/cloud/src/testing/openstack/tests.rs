@@ -55,6 +55,50 @@ async fn the_adapter_passes_the_suite_over_real_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s6_a_version_that_is_refused_is_stepped_down_once_and_tags_go_with_it() {
+    use crate::openstack::classify::Meaning;
+    let new = crate::openstack::port::NewServer {
+        name: "n".to_owned(),
+        image: "image-0".to_owned(),
+        flavor: "baremetal".to_owned(),
+        key: "k".to_owned(),
+        network: NETWORK.to_owned(),
+        reservation: None,
+        groups: Vec::new(),
+        deployment: "k4x7q2mzwa".to_owned(),
+        attempt: 1,
+        user_data: None,
+    };
+    for (newest, has_tags) in [((2, 53), true), ((2, 40), false)] {
+        let clock = VirtualClock::default();
+        let cloud = MemoryCloud::new(clock.clone());
+        let server = MemoryServer::start(cloud.clone()).await.unwrap();
+        cloud.world().compute_version = newest;
+        cloud.world().add_keypair("k", "ssh-ed25519 AAAA");
+        let transport = Arc::new(client::HttpTransport::new(None).unwrap());
+        let (ports, _) = client::open(credentials(&server), transport, Arc::new(clock));
+        let id = ports.compute.create_server(&new).await.unwrap();
+        let made = ports.compute.server(&id).await.unwrap();
+        assert_eq!(
+            (!made.tags.is_empty(), made.metadata.get("orlop_attempt").map(String::as_str)),
+            (has_tags, Some("1")),
+            "{newest:?}"
+        );
+        assert_eq!(ports.compute.servers(Some("k4x7q2mzwa")).await.unwrap().len(), 1, "found by tag or label");
+        let calls = cloud.faults().calls();
+        let posts = calls.iter().filter(|call| call.contains("POST /servers")).count();
+        assert_eq!((posts, calls.len()), (2, 6), "one refusal, told to all that follow: {calls:?}");
+    }
+    let clock = VirtualClock::default();
+    let cloud = MemoryCloud::new(clock);
+    cloud.faults().on("compute GET /limits", Fault::Status(406), 100);
+    let (ports, _) = cloud.open();
+    let error = ports.compute.limits().await.unwrap_err();
+    assert_eq!((error.meaning, error.status), (Meaning::Microversion, Some(406)));
+    assert_eq!(cloud.faults().calls().iter().filter(|call| call.contains("/limits")).count(), 2, "once, not for ever");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_that_break_off_over_real_bytes_are_told_apart_from_services_that_are_not_there() {
     let clock = VirtualClock::default();
     let cloud = MemoryCloud::new(clock.clone());

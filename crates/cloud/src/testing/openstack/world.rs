@@ -54,6 +54,8 @@ pub enum LeaseStart {
 pub(super) struct FakeLease {
     pub(super) document: Value,
     pub(super) host: Option<String>,
+    /// The flavor that a virtual machine of it is like.
+    pub(super) flavor: Option<String>,
     pub(super) start: Time,
     pub(super) end: Time,
     pub(super) starts: LeaseStart,
@@ -92,24 +94,46 @@ pub struct World {
     pub hosts: Vec<Host>,
     /// Images, as documents.
     pub images: Vec<Value>,
+    /// Flavors, as documents.
+    pub flavors: Vec<Value>,
+    /// Virtual machines that fit on its hosts at a time.
+    pub slots: usize,
+    /// Threads that a project may have, if that is limited.
+    pub most_cores: Option<u64>,
     /// How servers are built.
     pub build: Build,
     /// How leases start.
     pub lease_start: LeaseStart,
     /// Floating IPs that exist.
     pub pool: usize,
+    /// What the addresses of floating IPs begin with.
+    pub address_front: String,
     /// Most floating IPs, servers that a project may have.
     pub quota: (usize, usize),
     /// What the next new leases are answered with instead, the last one first.
     pub refuse_leases: Vec<(u16, String)>,
+    /// How far its clock is ahead of everybody's, in seconds.
+    pub clock_ahead: i64,
+    /// Hosts that somebody else has, and until when.
+    pub taken: BTreeMap<String, Time>,
     /// Whether its port takes an address.
     pub port_is_routed: bool,
+    /// Time between two looks of the reservation service at its leases.
+    pub tick: Duration,
     /// How long a token lasts.
     pub token_lasts: Duration,
     /// Where its services say that they are.
     pub address: String,
+    /// The newest version that the compute service takes, whatever it says of itself.
+    pub compute_version: (u32, u32),
+    /// Whether there is a service of reservations.
+    pub reserves: bool,
     /// Whether the application credential is restricted.
     pub restricted: bool,
+    /// What consoles of servers show.
+    pub console: String,
+    /// What servers were to run first, in base64, the latest last.
+    pub user_data: Vec<String>,
     pub(super) now: Time,
     pub(super) served: u64,
     pub(super) number: u64,
@@ -157,15 +181,26 @@ impl World {
                 host("3", "gpu_rtx_6000", Some("Quadro RTX 6000")),
             ],
             images: names.iter().enumerate().map(|(number, name)| image(&format!("image-{number}"), name)).collect(),
+            flavors: vec![json!({"id": "baremetal", "name": "baremetal", "vcpus": 48, "ram": 131_072, "disk": 250})],
+            slots: 4,
+            most_cores: None,
             build: Build { takes: Duration::from_secs(300), fails: None, ends: "ACTIVE" },
             lease_start: LeaseStart::Active,
             pool: 4,
+            address_front: "192.5.87.".to_owned(),
             quota: (50, 10),
             refuse_leases: Vec::new(),
+            clock_ahead: 0,
+            taken: BTreeMap::new(),
             port_is_routed: true,
+            tick: TICK,
             token_lasts: Duration::from_secs(3600),
             address: super::ADDRESS.to_owned(),
+            compute_version: (2, 100),
+            reserves: true,
             restricted: false,
+            console: "login:".to_owned(),
+            user_data: Vec::new(),
             now: Time::EPOCH,
             served: 0,
             number: 0,
@@ -185,12 +220,17 @@ impl World {
         format!("{kind}-{:04}", self.number)
     }
 
+    /// The time of its own clock.
+    pub(super) fn time(&self, now: Time) -> Time {
+        Time::from_millis(now.millis() + self.clock_ahead * 1000)
+    }
+
     /// Lets everything be as it is at a time.
     pub fn advance(&mut self, now: Time) {
         self.now = now;
         self.hidden.retain(|_, until| *until > now);
         for lease in self.leases.values_mut() {
-            lease.advance(now);
+            lease.advance(now, self.tick);
         }
         let active: BTreeMap<String, bool> =
             self.leases.values().map(|lease| (lease.reservation(), lease.is_running())).collect();
@@ -232,6 +272,12 @@ impl World {
     pub(super) fn keys(&self) -> BTreeSet<String> {
         let maps = self.leases.keys().chain(self.servers.keys()).chain(self.addresses.keys()).chain(self.groups.keys());
         maps.chain(self.keypairs.keys()).cloned().collect()
+    }
+
+    /// Shows no server for so long, as it may be with new ones.
+    pub fn hide_servers(&mut self, lasting: Duration) {
+        let until = self.now.plus(lasting);
+        self.hidden.extend(self.servers.keys().map(|id| (id.clone(), until)));
     }
 
     /// Hides what is new until a time.
@@ -283,6 +329,27 @@ impl World {
         self.keypairs.insert(name.to_owned(), public_key.to_owned());
     }
 
+    /// Gives it flavors of virtual machines: `m1.medium`, `m1.xlarge`, and `g1.h100` with a card.
+    pub fn add_machines(&mut self) {
+        let flavor = |id: &str, name: &str, vcpus: u32, ram: u32, specs: Value| json!({"id": id, "name": name, "vcpus": vcpus, "ram": ram, "disk": 80, "extra_specs": specs});
+        self.flavors.extend([
+            flavor("3", "m1.medium", 4, 8192, json!({})),
+            flavor("5", "m1.xlarge", 16, 65_536, json!({})),
+            flavor("9", "g1.h100", 16, 131_072, json!({"pci_passthrough:alias": "h100:1"})),
+        ]);
+    }
+
+    /// Whether there is room for another virtual machine in a time.
+    pub(super) fn has_slot(&self, start: Time, end: Time) -> bool {
+        let overlaps = |lease: &&FakeLease| lease.flavor.is_some() && lease.end > start && lease.start < end;
+        self.leases.values().filter(overlaps).count() < self.slots
+    }
+
+    /// Gives all hosts to somebody else until a time.
+    pub fn take_all(&mut self, until: Time) {
+        self.taken = self.hosts.iter().map(|host| (host.id.clone(), until)).collect();
+    }
+
     /// Lets all tokens end.
     pub fn end_tokens(&mut self) {
         self.tokens.clear();
@@ -311,9 +378,9 @@ impl FakeLease {
         self.document["reservations"][0]["status"] = json!(reservation);
     }
 
-    fn advance(&mut self, now: Time) {
+    fn advance(&mut self, now: Time, tick: Duration) {
         let status = super::text(&self.document, "status");
-        let due = self.start.max(self.since).plus(TICK);
+        let due = self.start.max(self.since).plus(tick);
         match (status.as_str(), self.starts) {
             ("UPDATING", _) => self.set("ACTIVE", "active"),
             ("PENDING", LeaseStart::Never) => {}
@@ -325,7 +392,7 @@ impl FakeLease {
                     self.document["reservations"][0]["missing_resources"] = json!(true);
                 }
             }
-            ("PENDING", _) if now >= self.start && now.plus(TICK) >= due => self.set("STARTING", "pending"),
+            ("PENDING", _) if now >= self.start && now.plus(tick) >= due => self.set("STARTING", "pending"),
             _ => {}
         }
         if self.is_running() && now >= self.end {

@@ -1,59 +1,41 @@
 //! Where the real services are, and hands to work with on them.
 
-use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_cloud::openstack::client::{HttpTransport, Session, SystemClock, open};
-use orlop_cloud::openstack::credentials::{Settings, read_assignments, resolve};
+use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::{Clock, Cloud, Reserve};
-use orlop_cloud::openstack::wire::Transport;
 use orlop_cloud::provision::drive::{Hands, Surroundings};
 use orlop_cloud::provision::journal::Journal;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::order::{Choice, KeyOrder, Order, OrderImage, Pace, Verify};
-use orlop_cloud::provision::saga::Probe;
+use orlop_cloud::provision::saga::{Login, Probe};
+use orlop_cloud::testing::openstack::{Census, RealServices};
 use orlop_core::time::Time;
 
 /// A public key whose private half nobody has.
 pub(super) const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPqzLuUFJzOmYPLp2UjD8NJqhNPJ3k4Q8XSvBv0wSgx7 test";
 
-/// The real services, for one test at a time.
-pub(super) struct Services {
-    folder: PathBuf,
-    /// Locked while this test has its turn, whatever process the others run in.
-    _turn: File,
+/// The services, if there are any.
+pub(super) async fn find() -> Option<RealServices> {
+    let found = tokio::task::spawn_blocking(RealServices::find).await.unwrap().unwrap();
+    if found.is_none() {
+        println!("skipped: no OpenStack in ORLOP_TEST_OPENSTACK; scripts/with-openstack provides one");
+    }
+    found
 }
 
-impl Services {
-    /// The services, if there are any.
-    pub(super) async fn find() -> Option<Self> {
-        let Some(folder) = std::env::var_os("ORLOP_TEST_OPENSTACK").filter(|folder| !folder.is_empty()) else {
-            println!("skipped: no OpenStack in ORLOP_TEST_OPENSTACK; scripts/with-openstack provides one");
-            return None;
-        };
-        let folder = PathBuf::from(folder);
-        let lock = folder.join("orlop-test.lock");
-        let turn = tokio::task::spawn_blocking(move || {
-            let file = File::create(lock).unwrap();
-            file.lock().unwrap();
-            file
-        });
-        Some(Self { folder, _turn: turn.await.unwrap() })
-    }
+/// A cloud as somebody, on the way that is there.
+pub(super) fn cloud_as(services: &RealServices, who: &str) -> Cloud {
+    services.open(who, |transport| transport).unwrap().0
+}
 
-    /// A session as somebody: `tester`, `appcred`, `appcred-restricted`, `admin`.
-    pub(super) fn open(
-        &self,
-        who: &str,
-        wrap: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport>,
-    ) -> (Cloud, Arc<Session>) {
-        let text = std::fs::read_to_string(self.folder.join(format!("openrc-{who}.sh"))).unwrap();
-        let credentials = resolve(&Settings::of(read_assignments(&text).values)).unwrap();
-        open(credentials, wrap(Arc::new(HttpTransport::new(None).unwrap())), Arc::new(SystemClock))
-    }
+/// Asserts that a test has left nothing in any project, and no key.
+pub(super) async fn assert_unchanged(census: &Census, order: &Order, what: &str) {
+    let left = census.more().await.unwrap();
+    assert!(left.is_empty(), "{what}: an administrator sees {left:?}");
+    assert!(!census.has_key(&order.key.name).await.unwrap(), "{what}: an administrator sees the key");
 }
 
 /// A clock that runs so many times faster than real ones: what waits for minutes waits for seconds.
@@ -83,7 +65,7 @@ struct Nothing;
 
 #[async_trait]
 impl Surroundings for Nothing {
-    async fn probe(&self, _: &str, _: Option<&str>) -> Probe {
+    async fn probe(&self, _: &str, _: Option<&Login>) -> Probe {
         Probe::Answered
     }
 }
@@ -101,17 +83,19 @@ pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> Order {
     let images = cloud.images.images().await.unwrap();
     let image = images.iter().find(|image| image["name"] == "CC-Ubuntu22.04").unwrap();
     let nonce = format!("{name}-{}-{}", std::process::id(), SystemClock.now().millis());
+    let id = DeploymentId::new(name, &account.project_id, &nonce);
     Order {
-        id: DeploymentId::new(name, &account.project_id, &nonce),
-        server_name: name.to_owned(),
-        lease_name: None,
-        project_id: account.project_id,
+        // Not that of another run, which may have left its own.
         key: KeyOrder {
-            name: format!("key-{name}"),
+            name: format!("key-{id}"),
             public_key: Some(KEY.to_owned()),
             must_match: true,
             made_file: None,
         },
+        id,
+        server_name: name.to_owned(),
+        lease_name: None,
+        project_id: account.project_id,
         network: (network("sharednet1"), "sharednet1".to_owned()),
         external: Some(network("public")),
         ssh_from: None,
@@ -133,8 +117,14 @@ pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> Order {
             }],
             flavor: "baremetal".to_owned(),
             su_milli: 2000,
+            su_known: true,
+            expects: None,
+            taken: false,
+            gpu_model: None,
         }],
         max_attempts: 3,
+        tried: 0,
+        elsewhere: None,
         verify: Verify::None,
         pace: Pace {
             lease_poll: Duration::from_secs(1),
@@ -143,17 +133,21 @@ pub(super) async fn order(cloud: &Cloud, name: &str, node_type: &str) -> Order {
             server_timeout: Duration::from_secs(6000),
             deadline: Duration::from_secs(20_000),
             capacity: None,
+            margin: Duration::ZERO,
         },
         keep_on_failure: false,
         user_data: None,
+        join: None,
         max_su: None,
         max_hours: None,
     }
 }
 
-/// Asserts that the project holds nothing that bears a mark, and no key of this test.
+/// Asserts that the project holds nothing that bears the mark of a deployment, and no key of it.
 pub(super) async fn assert_nothing(cloud: &Cloud, order: &Order, what: &str) {
-    let left = orlop_cloud::provision::drive::orphans(cloud, &order.project_id).await.unwrap();
+    let mut left = orlop_cloud::provision::drive::orphans(cloud, &order.project_id).await.unwrap();
+    // A run that was killed may have left others; what belongs to nobody is for the census to see.
+    left.retain(|orphan| orphan.deployment == order.id);
     assert!(left.is_empty(), "{what}: {left:?}");
     assert!(
         cloud.compute.keypair(&order.key.name).await.is_err_and(|error| error.is_gone()),

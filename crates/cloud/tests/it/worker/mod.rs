@@ -1,6 +1,7 @@
 //! What a worker runs, on this machine: the suite every runtime passes, and what is special to processes.
 
 mod bench;
+mod confined;
 #[cfg(feature = "docker")]
 mod docker;
 mod groups;

@@ -13,12 +13,18 @@ use crate::spec::job::{Comparison, GpuKind, Gpus, LabelNeed, Prefer, Requires, R
 /// The counter of scratch disk that a worker advertises, in bytes.
 pub const DISK: &str = "disk";
 
+/// Whether a label is one that follows from a worker's hardware, and that nobody else sets.
+#[must_use]
+pub fn is_derived(key: &str) -> bool {
+    key.starts_with(FLEET)
+}
+
 /// Refuses labels that a worker derives itself.
 ///
 /// # Errors
 /// A label under `orlop/`.
 pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), HardwareError> {
-    match labels.keys().find(|key| key.starts_with(FLEET)) {
+    match labels.keys().find(|key| is_derived(key)) {
         Some(key) => Err(HardwareError::ReservedLabel { key: key.clone() }),
         None => Ok(()),
     }

@@ -71,6 +71,17 @@ text_id! {
     pub struct ModelKey(|text: &str| MODEL_KEY.check(text));
 }
 
+/// Devices that are the same to whoever counts them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuShape {
+    /// Who makes it.
+    pub vendor: Vendor,
+    /// Its model.
+    pub model: ModelKey,
+    /// Memory of one device in bytes.
+    pub memory_bytes: u64,
+}
+
 const MODEL_KEY: crate::id::Rule = crate::id::Rule {
     what: "GPU model",
     max: 32,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::job::{Json, Text};
+use crate::hardware::gpu::GpuShape;
 use crate::id::{Epoch, JobId, WorkerId};
 use crate::machine::attempt::AttemptState;
 use crate::named::named_enum;
@@ -68,6 +69,8 @@ pub struct NewAttempt {
     pub mode: StartMode,
     /// When it was decided.
     pub assigned_at: Time,
+    /// The kind of GPU that it holds, if it asks for any.
+    pub gpu: Option<Box<GpuShape>>,
 }
 
 /// What an attempt used.
@@ -122,8 +125,18 @@ pub struct AttemptChange {
     pub started_at: Option<Time>,
     /// When it ended.
     pub finished_at: Option<Time>,
+    /// The kind of GPU that it holds, which it may have from the attempt before it; absent leaves what is stored.
+    pub gpu: Option<Box<GpuShape>>,
     /// How it ended; absent leaves what is stored.
     pub end: Option<AttemptEnd>,
+}
+
+impl AttemptChange {
+    /// A new state and nothing else.
+    #[must_use]
+    pub const fn new(id: AttemptId, state: AttemptState) -> Self {
+        Self { id, state, accepted_at: None, started_at: None, finished_at: None, gpu: None, end: None }
+    }
 }
 
 /// An attempt as it is stored.
@@ -157,6 +170,7 @@ impl AttemptRow {
         self.accepted_at = change.accepted_at.or(self.accepted_at);
         self.started_at = change.started_at.or(self.started_at);
         self.finished_at = change.finished_at.or(self.finished_at);
+        self.attempt.gpu = change.gpu.or_else(|| self.attempt.gpu.take());
         let mut end = change.end?;
         let detail = end.detail.take();
         self.end = Some(end);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Bed, bed, checksums, place, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::{every_fault, host};
+use crate::shell::small::{Fault, Server};
 
 #[test]
 fn s4_1_children_are_what_the_contract_says() {
@@ -226,6 +227,43 @@ fn interrupted(change: fn(&mut Value), steps: usize, then: impl Fn(&mut Bed)) ->
     bed.steps()
 }
 
+/// The controller dies after each of its writes, and somebody acts before another takes over.
+fn between_writes() -> Steps {
+    let go: fn(&Server) = |server| server.ask_to_go(Kind::Executor, "exec");
+    let again: fn(&Server) = |server| {
+        server.edit(Kind::Executor, "exec", |executor| executor["spec"]["config"]["logLevel"] = json!("trace"));
+    };
+    let spoil: fn(&Server) =
+        |server| server.edit(Kind::Executor, "exec", |executor| executor["spec"]["image"] = json!(5));
+    let mut all = Steps::new();
+    for (writes, act) in (0..24).flat_map(|writes| [(writes, go), (writes, again), (writes, spoil)]) {
+        let mut bed = bed();
+        bed.server.store().faults.push(Fault::DieAfter(writes));
+        bed.at_death = Some(act);
+        bed.submit("exec", spec());
+        bed.wait(5);
+        if !bed.server.list(Kind::Executor).is_empty() {
+            bed.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
+        }
+        bed.wait(5);
+        all.extend(bed.steps());
+    }
+    // Nothing of it is ready for a minute; then it goes.
+    let mut none = running(spec());
+    for pod in none.server.list(Kind::Pod) {
+        none.server.edit(Kind::Pod, crate::value::word(&pod, "/metadata/name"), |pod| {
+            pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+            pod["status"]["containerStatuses"] =
+                json!([{"name": "executor", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+        });
+    }
+    none.wait(70);
+    none.server.ask_to_go(Kind::Executor, "exec");
+    none.wait(5);
+    all.extend(none.steps());
+    all
+}
+
 fn fail(bed: &mut Bed) {
     bed.server.edit(Kind::Deployment, "exec", |deployment| {
         deployment["status"]["conditions"] =
@@ -246,13 +284,21 @@ fn s4_2_every_step_that_is_written_is_one_of_the_table_and_no_new_gap_opens() {
             taken.extend(interrupted(what, steps, |bed| bed.change("exec", |spec| spec["image"] = json!("other"))));
             taken.extend(interrupted(what, steps, |bed| bed.server.remove(Kind::Deployment, "exec")));
         }
-        let mut bed = bed();
-        bed.submit("exec", spec());
-        bed.few_steps(steps);
-        fail_if_there(&mut bed);
-        bed.wait(700);
-        taken.extend(bed.steps());
+        let ask: fn(&mut Bed) = |bed| bed.server.ask_to_go(Kind::Executor, "exec");
+        for then in [fail_if_there, ask] {
+            let mut bed = bed();
+            bed.submit("exec", spec());
+            bed.few_steps(steps);
+            then(&mut bed);
+            bed.wait(700);
+            taken.extend(bed.steps());
+        }
     }
+    taken.extend(between_writes());
+    let mut ended = running(spec());
+    ended.server.ask_to_go(Kind::Executor, "exec");
+    ended.wait(100);
+    taken.extend(ended.steps());
     let mut invalid = bed();
     invalid.submit("exec", json!({"image": 5}));
     invalid.rest();
@@ -268,9 +314,8 @@ fn s4_2_every_step_that_is_written_is_one_of_the_table_and_no_new_gap_opens() {
     assert!(strange.is_empty(), "not in the table: {strange:?}");
     let missed: Vec<_> = table.iter().filter(|step| !taken.contains(*step)).collect();
     let told: Vec<String> = missed.iter().map(|(from, to)| format!("{} {to}", from.unwrap_or("-"))).collect();
-    // What these scenes do not reach: every other step of the table is taken, and a new gap is a failure.
-    let known: Vec<&str> = NOT_REACHED.to_vec();
-    assert!(told.iter().all(|step| known.contains(&step.as_str())), "never taken: {told:?}");
+    // What these scenes do not reach, and nothing else: a new gap is a failure, and so is one that is closed and still listed.
+    assert_eq!(told, NOT_REACHED);
 }
 
 fn fail_if_there(bed: &mut Bed) {
@@ -279,24 +324,11 @@ fn fail_if_there(bed: &mut Bed) {
     }
 }
 
-/// Steps of the table that the scenes above do not reach.
+/// Steps of the table that cannot be taken, each for what it begins or ends in.
 const NOT_REACHED: &[&str] = &[
-    "Cleanup Gone",
+    // ConfigMap and Secret are seen in place or not: the state between is passed within a way, and never stored.
     "ConfigMapCreation Failed",
     "ConfigMapCreation Terminating",
-    "ConfigMapUpdate Failed",
-    "ConfigMapUpdate Terminating",
-    "ConfigMapUpdate Updating",
-    "Creating Failed",
-    "Creating Terminating",
-    "DeploymentCreation Terminating",
-    "Failed Terminating",
-    "Pending Terminating",
-    "PodCreation Terminating",
-    "PodScheduling Terminating",
-    "Running Failed",
-    "Running Terminating",
-    "Updating Failed",
-    "Updating Terminating",
+    // Whoever updates and has another template to update to updates: where it is does not change, so there is no step.
     "Updating Updating",
 ];

@@ -48,6 +48,8 @@ pub(crate) struct Bed<R> {
     /// What images do: they cannot be pulled, crash, are never ready.
     pub(crate) images: BTreeMap<String, &'static str>,
     pub(crate) passes: usize,
+    /// What somebody does while the controller is dead, once.
+    pub(crate) at_death: Option<fn(&Server)>,
 }
 
 impl<R: Reconciler> Bed<R> {
@@ -62,7 +64,7 @@ impl<R: Reconciler> Bed<R> {
         let (config, steps) = (Arc::new(Config::default()), Arc::new(Steps::default()));
         let controller = controller(&server, &clock, &config, &steps);
         let (queue, due, world, images) = Default::default();
-        Self { server, clock, config, controller, steps, queue, due, seen: 0, world, images, passes: 0 }
+        Self { server, clock, config, controller, steps, queue, due, seen: 0, world, images, passes: 0, at_death: None }
     }
 
     /// Somebody creates an object of the kind.
@@ -128,6 +130,9 @@ impl<R: Reconciler> Bed<R> {
                 None => drop(self.due.remove(&key)),
             }
             if self.server.store().dead {
+                if let Some(act) = self.at_death.take() {
+                    act(&self.server);
+                }
                 self.restart();
             }
         }

@@ -34,6 +34,12 @@ impl<A> Limited<A> {
         Self { api, start: Instant::now(), pace, turn: Arc::default() }
     }
 
+    /// Another way to the same server, at the same pace.
+    #[must_use]
+    pub fn over<B>(&self, api: B) -> Limited<B> {
+        Limited { api, start: self.start, pace: Arc::clone(&self.pace), turn: Arc::clone(&self.turn) }
+    }
+
     /// What is asked at most now.
     #[must_use]
     pub fn rate(&self) -> Rate {

@@ -1,18 +1,20 @@
-//! The controllers of a cluster, played: Jobs and their pods, garbage, namespaces, nodes. They see changes through the log
+//! The controllers of a cluster, played: Jobs, Deployments and their pods, garbage, namespaces, nodes. They see changes through the log
 //! like real ones, but act only when told to. Time is the server's clock.
 
 mod claim;
 mod collect;
+mod deployment;
 mod handle;
 mod index;
 mod job;
 mod namespace;
 mod node;
 mod pod;
+mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::object::{Object, meta};
+use super::object::{Object, meta, text};
 use super::state::State;
 use super::store::Change;
 pub use handle::ControllersHandle;
@@ -35,6 +37,7 @@ pub(crate) struct Tables {
     pub(crate) namespaces: usize,
     pub(crate) nodes: usize,
     pub(crate) claims: usize,
+    pub(crate) deployments: usize,
 }
 
 /// What the controllers know between their turns.
@@ -43,7 +46,10 @@ pub(crate) struct Controllers {
     seen: u64,
     index: Index,
     jobs: BTreeSet<String>,
+    deployments: BTreeSet<String>,
     pods: BTreeSet<String>,
+    /// Pods that no node takes: looked at again when there is more room.
+    unplaced: BTreeSet<String>,
     /// Objects whose owners, dependents or finalizers have to be looked at.
     garbage: BTreeSet<(usize, String)>,
     /// Uids of objects that are gone and had dependents.
@@ -84,6 +90,7 @@ impl Tables {
             namespaces: state.table_named("", "namespaces")?,
             nodes: state.table_named("", "nodes")?,
             claims: state.table_named("", "persistentvolumeclaims")?,
+            deployments: state.table_named("apps", "deployments")?,
         })
     }
 }
@@ -153,6 +160,17 @@ impl Controllers {
             let place = |name: &str| pod.map(|pod| super::store::key(meta(pod, "namespace"), name)).unwrap_or_default();
             self.garbage.extend(pod.into_iter().flat_map(claim::claims).map(|name| (tables.claims, place(name))));
             self.jobs.extend(after.or(before).and_then(job::key_of_owner));
+            self.deployments.extend(after.or(before).and_then(deployment::key_of_owner));
+            let ended = |pod: &Object| matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed");
+            if after.is_none_or(ended) {
+                self.pods.append(&mut self.unplaced);
+            }
+        }
+        if table == tables.deployments {
+            self.deployments.insert(key.to_owned());
+        }
+        if table == tables.nodes {
+            self.pods.append(&mut self.unplaced);
         }
         if table == tables.namespaces {
             self.namespaces.insert(key.to_owned());
@@ -201,6 +219,8 @@ impl Controllers {
             self.play(state, tables, &key);
         } else if let Some(key) = self.jobs.pop_first() {
             self.sync_job(state, tables, &key);
+        } else if let Some(key) = self.deployments.pop_first() {
+            self.sync_deployment(state, tables, &key);
         } else if let Some(uid) = self.orphaned.pop_first() {
             self.garbage.extend(self.index.dependents(&uid));
         } else if let Some((table, key)) = self.garbage.pop_first() {

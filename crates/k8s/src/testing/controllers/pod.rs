@@ -8,6 +8,7 @@ use super::super::object::{Object, at, child, deleting, finalizers, list, meta, 
 use super::super::state::State;
 use super::super::verb::write_back;
 use super::index::owners;
+use super::schedule::{self, Choice};
 use super::{Controllers, PodHabits, Tables, Timer, job};
 
 /// Where the player is with each pod, by uid.
@@ -124,13 +125,13 @@ impl Controllers {
 
     /// The scheduler's part.
     fn bind(&mut self, state: &mut State, tables: Tables, pod: &Object, key: &str, uid: &str) {
-        let nodes: Vec<String> = state
-            .tables
-            .get(tables.nodes)
-            .map(|table| table.all().map(|node| meta(&node.object, "name").to_owned()).collect())
-            .unwrap_or_default();
-        let nodes: Vec<&String> = nodes.iter().filter(|node| !self.plays.lost.contains(*node)).collect();
-        let node = nodes.get(self.plays.bound % nodes.len().max(1)).map_or("node-0", |node| node.as_str());
+        let node = match schedule::choose(state, tables, &self.plays.lost, self.plays.bound, pod) {
+            Choice::Node(node) => node,
+            Choice::Nowhere(nodes) => {
+                self.unplaced.insert(key.to_owned());
+                return refuse(state, tables, pod, nodes);
+            }
+        };
         self.plays.bound += 1;
         let now = state.timestamp();
         let mut object = pod.clone();
@@ -221,6 +222,25 @@ impl Controllers {
             finish_deletion(state, tables, key, true);
         }
     }
+}
+
+/// Says once that no node takes a pod.
+fn refuse(state: &mut State, tables: Tables, pod: &Object, nodes: usize) {
+    let said = list(pod, &["status", "conditions"]).iter().any(|known| {
+        known.get("type").and_then(Value::as_str) == Some("PodScheduled")
+            && known.get("status").and_then(Value::as_str) == Some("False")
+    });
+    if said {
+        return;
+    }
+    let now = state.timestamp();
+    let mut object = pod.clone();
+    child(&mut object, "status").insert(
+        "conditions".to_owned(),
+        json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastProbeTime": null,
+            "lastTransitionTime": now, "message": format!("0/{nodes} nodes are available")}]),
+    );
+    write_back(state, tables.pods, object);
 }
 
 /// Milliseconds before the next restart in place.

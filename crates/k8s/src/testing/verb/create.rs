@@ -13,6 +13,7 @@ use super::super::request::{Call, Options, PatchKind, Path, Verb};
 use super::super::rules;
 use super::super::state::State;
 use super::super::store::{Stored, key_of};
+use super::super::webhooks::{self, Write};
 use super::{admit, body};
 
 /// POST of an object.
@@ -48,6 +49,8 @@ pub(crate) fn create_directly(
         patch: None,
         metadata_only: false,
         body: bytes::Bytes::new(),
+        client: "admin".to_owned(),
+        webhooks_down: false,
         user: None,
         agent: "test".to_owned(),
     };
@@ -77,7 +80,7 @@ pub(crate) fn store_new(
     if let Some(structure) = kind.structure.as_ref().filter(|_| kind.is_custom()) {
         structure.complete(&mut object);
     }
-    admit(state, kind, call, Verb::Create, None, &mut object)?;
+    admit(state, (kind, call), Verb::Create, None, &mut object)?;
     let name = meta(&object, "name").to_owned();
     let mut causes = rules::check_new(kind, &object);
     causes.extend(builtin::check(kind, None, &object));
@@ -87,6 +90,8 @@ pub(crate) fn store_new(
     if !causes.is_empty() {
         return Err(Refusal::invalid(kind, &name, &causes));
     }
+    let write = Write { kind, call, verb: Verb::Create, old: None };
+    webhooks::ask(state, &write, false, &mut object)?;
     quota::check(state, kind, &object)?;
     managed::after_write(state, kind, call, None, &mut object);
     rules::check_size(&call.body, &object)?;

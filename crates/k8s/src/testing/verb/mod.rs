@@ -20,6 +20,7 @@ use super::rbac;
 use super::refusal::Result;
 use super::request::{Call, Verb};
 use super::state::State;
+use super::webhooks::{self, Write};
 
 pub(crate) use create::create_directly;
 pub(crate) use delete::{Options as DeleteOptions, delete_object};
@@ -72,8 +73,15 @@ pub(crate) fn handle(shared: &Arc<Shared>, state: &mut State, call: &Call) -> Re
     }
 }
 
-/// Asks the admission hooks.
-fn admit(state: &State, kind: &Kind, call: &Call, verb: Verb, old: Option<&Object>, object: &mut Object) -> Result<()> {
+/// Asks those that may change an object: webhooks that mutate, and the hooks of tests.
+fn admit(
+    state: &mut State,
+    (kind, call): (&Kind, &Call),
+    verb: Verb,
+    old: Option<&Object>,
+    object: &mut Object,
+) -> Result<()> {
+    webhooks::ask(state, &Write { kind, call, verb, old }, true, object)?;
     if state.hooks.is_empty() {
         return Ok(());
     }

@@ -15,6 +15,7 @@ use super::super::request::{Call, Verb};
 use super::super::rules;
 use super::super::state::State;
 use super::super::store::{Stored, key, key_of};
+use super::super::webhooks::{self, Write};
 use super::{admit, body, create};
 
 /// PUT of an object or of its status.
@@ -59,7 +60,7 @@ pub(crate) fn replace(
     if let Some(structure) = kind.structure.as_ref().filter(|_| kind.is_custom()) {
         structure.complete(&mut new);
     }
-    admit(state, kind, call, Verb::Update, Some(&old.object), &mut new)?;
+    admit(state, (kind, call), Verb::Update, Some(&old.object), &mut new)?;
     count_generation(kind, call, &old.object, &mut new);
     let name = meta(&old.object, "name");
     let mut causes = rules::check_update(kind, &old.object, &new);
@@ -70,6 +71,8 @@ pub(crate) fn replace(
     if !causes.is_empty() {
         return Err(Refusal::invalid(kind, name, &causes));
     }
+    let write = Write { kind, call, verb: Verb::Update, old: Some(&old.object) };
+    webhooks::ask(state, &write, false, &mut new)?;
     managed::after_write(state, kind, call, Some(&old.object), &mut new);
     set_meta(&mut new, "resourceVersion", meta(&old.object, "resourceVersion"));
     if new == old.object {

@@ -9,6 +9,7 @@ mod schema;
 mod speed;
 mod verbs;
 mod watch;
+mod webhooks;
 
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::time::Time;
+use orlop_k8s::admission::Settings;
 use orlop_k8s::api::Client;
 use orlop_k8s::flow::{Clock, Controller, Key, Options};
-use orlop_k8s::testing::{ApiServer, Write};
+use orlop_k8s::testing::{ApiServer, Write, flow_reviewer};
 use serde_json::{Value, json};
 
 /// Where flows and Jobs are.
@@ -40,6 +41,7 @@ impl Bed {
 
     pub(super) fn of(server: ApiServer, user: Option<&str>) -> Self {
         server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes the definition");
+        ask_about_flows(&server);
         let controller = controller(&server, user);
         let user = user.map(str::to_owned);
         let (queue, due, flows, jobs) = Default::default();
@@ -175,6 +177,17 @@ impl Bed {
             .collect();
         let distinct: BTreeSet<&String> = created.iter().collect();
         assert_eq!(distinct.len(), created.len(), "{created:?}");
+    }
+}
+
+/// The server asks the operator about every flow, as the configurations that ship have it.
+pub(super) fn ask_about_flows(server: &ApiServer) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kustomize/webhook/configurations.yaml");
+    let text = std::fs::read_to_string(path).expect("configurations");
+    let reviewer = flow_reviewer(Settings::default());
+    for part in text.split("\n---\n") {
+        let configuration: Value = serde_saphyr::from_str(part).expect("a document");
+        server.webhooks(&configuration, &reviewer).expect("the server takes the configuration");
     }
 }
 

@@ -11,7 +11,7 @@ use orlop_k8s::shell::limits::{self, Limited};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
-use super::bed::step;
+use super::bed::{ask_about_flows, step};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 
@@ -49,6 +49,7 @@ async fn until(server: &ApiServer, wanted: &[&str]) {
 async fn flows_run_side_by_side_and_an_idle_controller_is_silent() {
     let server = ApiServer::new();
     server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    ask_about_flows(&server);
     server.clock().follow_tokio();
     let cluster = server.jobs();
     let cluster = tokio::spawn(async move { cluster.run().await });

@@ -53,7 +53,15 @@ async fn an_executor_is_made_reconfigured_and_goes() {
     let bed: Bed<Executors> = Bed::new(server.clone(), "exec", spec);
     bed.wait(2).await;
     let status = bed.object()["status"].clone();
-    assert_eq!((&status["phase"], &status["state"]), (&json!("Creating"), &json!("DeploymentCreation")), "{status}");
+    assert_eq!((&status["phase"], &status["readyReplicas"]), (&json!("Running"), &json!(2)), "{status}");
+    let pods = |server: &ApiServer| -> Vec<String> {
+        server
+            .look_all("pods")
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    let first = pods(&server);
     for (resource, name) in [
         ("configmaps", "exec-config"),
         ("secrets", "exec-secrets"),
@@ -71,10 +79,18 @@ async fn an_executor_is_made_reconfigured_and_goes() {
     let deployment = server.look("deployments.apps", "default", "exec").expect("a Deployment");
     assert_eq!(deployment["spec"]["replicas"], 1);
     assert!(server.look("poddisruptionbudgets.policy", "default", "exec").is_none());
+    let second = pods(&server);
+    assert!(
+        second.len() == 1 && !first.contains(&second[0]),
+        "another configuration is another pod: {first:?} {second:?}"
+    );
+    assert_eq!(bed.object()["status"]["phase"], "Running");
     bed.delete().await;
     bed.wait(2).await;
     assert_eq!(
         (bed.object(), server.look_all("secrets").len(), server.look_all("deployments.apps").len()),
-        (Value::Null, 0, 0)
+        (Value::Null, 0, 0),
+        "nothing is left"
     );
+    assert_eq!(pods(&server), [] as [String; 0]);
 }

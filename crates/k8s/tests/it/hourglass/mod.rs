@@ -3,4 +3,5 @@
 mod bed;
 mod examples;
 mod life;
+mod release;
 mod rules;

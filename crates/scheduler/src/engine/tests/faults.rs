@@ -2,9 +2,10 @@
 
 use std::panic::catch_unwind;
 
-use super::laws::{OPERATORS, shape};
+use super::laws::{GANGS, OPERATORS, shape};
 use super::{
-    attempts, directing, division, preempting, prefilling, rebuilding, reserving, saving, snapshots, turns, workers,
+    attempts, directing, division, members, preempting, prefilling, rebuilding, reserving, saving, snapshots, turns,
+    workers,
 };
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
@@ -51,6 +52,10 @@ const RULES: &[fn()] = &[
     division::s2_3_a_run_puts_no_more_on_a_worker_than_it_holds,
     division::s2_4_policies_choose_as_they_say,
     division::s2_4_three_jobs_of_a_quarter_are_in_the_reported_band,
+    members::s1_4_a_gang_that_comes_back_whole_is_adopted,
+    members::s1_4_a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted,
+    members::s1_4_a_gang_that_was_given_up_on_two_workers_is_not_adopted,
+    members::s1_4_a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_was_issued,
     preempting::s2_7_only_preemptible_attempts_at_least_4_worse_that_run_are_ended,
     preempting::s2_7_who_starts_elsewhere_keeps_nothing_and_pays_once,
     preempting::s2_7_a_victim_gets_its_grace_and_goes_back_to_its_old_place_with_nothing_counted,
@@ -164,6 +169,7 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::FreeInheritance, Law::Bands, 74),
     (Fault::AssignAnywhere, Law::Token, OPERATORS + 1),
     (Fault::EverybodyIsUrgent, Law::Token, OPERATORS + 2),
+    (Fault::PartialAdoption, Law::Answers, GANGS),
 ];
 
 /// The law that breaks in a random world, by effects and model alone.
@@ -203,6 +209,7 @@ fn s2_11_every_deliberate_fault_breaks_its_law_in_random_worlds() {
         let caught = std::iter::once(*seed)
             .chain(0..400)
             .chain(OPERATORS..OPERATORS + 60)
+            .chain(GANGS..GANGS + 60)
             .any(|seed| broken(seed) == Some(*law));
         Fault::inject(None);
         if !caught {

@@ -34,20 +34,24 @@ fn lived(shape: Shape, seed: u64, steps: u32) -> World<'static> {
 /// From this seed on operators place jobs and drain workers more than elsewhere.
 pub(super) const OPERATORS: u64 = 1_000_000;
 
+/// From this seed on gangs go out of sight with their workers and come back.
+pub(super) const GANGS: u64 = 2_000_000;
+
 /// Worlds of all policies in turn; every second one preempts, a third is always busy, a third is restarted, most are read
 /// back, a third sends jobs ahead.
 pub(super) fn shape(seed: u64) -> Shape {
     let policy = Policy::ALL[(seed % 6) as usize];
     let turn = seed / 6 % 6;
-    let operators = seed >= OPERATORS;
+    let (operators, gangs) = ((OPERATORS..GANGS).contains(&seed), seed >= GANGS);
     Shape {
         policy,
         preemption: matches!(turn, 1 | 3 | 5),
         backlog: matches!(turn, 2 | 3),
         snapshots: turn != 0,
         restarts: matches!(turn, 4 | 5) && !operators,
-        prefill: seed / 36 % 3 == 2 && !operators,
+        prefill: seed / 36 % 3 == 2 && !operators && !gangs,
         operators,
+        gangs,
     }
 }
 
@@ -62,6 +66,13 @@ fn s2_11_laws_hold_in_random_worlds() {
 fn s2_11_laws_hold_where_operators_place_jobs_in_random_worlds() {
     for seed in worlds().step_by(5) {
         live(shape(OPERATORS + seed), OPERATORS + seed, 150);
+    }
+}
+
+#[test]
+fn s2_11_laws_hold_where_gangs_come_back_in_random_worlds() {
+    for seed in worlds().step_by(5) {
+        live(shape(GANGS + seed), GANGS + seed, 150);
     }
 }
 
@@ -89,6 +100,12 @@ fn s2_8_random_worlds_do_prefill() {
     let inherited = (72..108).map(|seed| lived(shape(seed), seed, 150).inherited());
     let inherited: usize = inherited.sum();
     assert!(inherited >= 400, "the laws of prefill are hardly tested: {inherited} starts inherited in 36 worlds");
+}
+
+#[test]
+fn s1_4_random_worlds_do_adopt_gangs() {
+    let adopted: usize = (GANGS..GANGS + 36).map(|seed| lived(shape(seed), seed, 150).gangs_adopted()).sum();
+    assert!(adopted >= 36, "late adoption of gangs is hardly tested: {adopted} in 36 worlds");
 }
 
 /// Whatever a world did, its heads start in bounded time although others keep coming.
@@ -127,5 +144,5 @@ fn s2_1_equal_worlds_have_equal_effects() {
 #[test]
 fn s2_1_effects_are_the_same_in_every_build() {
     let hashes = (0..6).map(|seed| live(Shape { policy: Policy::ALL[seed as usize], ..Shape::default() }, seed, 300));
-    assert_eq!(format!("{:016x}", hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)), "3ea522ee962f769f");
+    assert_eq!(format!("{:016x}", hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)), "75ac594a1fb13b83");
 }

@@ -94,33 +94,161 @@ pub(super) fn s2_11_what_old_members_said_survives_a_snapshot_and_goes_with_the_
     );
 }
 
-/// A member that is given up has failed, so the others are told to end: nothing whole is left that could be adopted late.
-#[test]
-pub(super) fn s2_7_a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
+/// A gang of two that runs, on one worker or on two.
+fn running_gang(workers: &[u64]) -> (Bed, Vec<(AttemptRef, WorkerKey)>) {
     let mut bed = Bed::new(Config::default());
-    let worker = bed.worker("w1", offer(2000));
+    for (at, cpu_m) in workers.iter().enumerate() {
+        bed.worker(&format!("w{at}"), offer(*cpu_m));
+    }
     let gang = Gang { size: 2, max_per_worker: None, same_label: None };
     bed.submit(1, JobSpec { gang: Some(gang), ..spec(1000) });
     let sent = bed.round();
     sent.iter().for_each(|(attempt, worker)| bed.start(*attempt, *worker));
-    bed.wait(15_000);
-    bed.wait(30_000);
-    let told =
-        |bed: &Bed, why| bed.effects.iter().any(|e| matches!(e, Effect::Cancel { why: told, .. } if *told == why));
-    assert!(told(&bed, CancelReason::Gang) && bed.state(1) == JobState::Queued);
+    (bed, sent)
+}
+
+/// A worker comes back and says what it has.
+fn returns(bed: &mut Bed, worker: WorkerKey, kept: &[(AttemptRef, bool)]) {
     bed.effects.clear();
-    let kept = sent.iter().map(|(attempt, _)| Kept { attempt: *attempt, started: true }).collect();
+    let kept = kept.iter().map(|(attempt, started)| Kept { attempt: *attempt, started: *started }).collect();
     bed.must(Event::Connected { worker, kept });
+}
+
+fn told(bed: &Bed, why: CancelReason) -> bool {
+    bed.effects.iter().any(|effect| matches!(effect, Effect::Cancel { why: told, .. } if *told == why))
+}
+
+/// Silence for so long that what runs is given up.
+fn be_silent(bed: &mut Bed) {
+    bed.wait(15_000);
+    bed.wait(15_000);
+}
+
+#[test]
+pub(super) fn s1_4_a_gang_that_comes_back_whole_is_adopted() {
+    let (mut bed, sent) = running_gang(&[2000]);
+    let worker = sent[0].1;
+    bed.effects.clear();
+    be_silent(&mut bed);
+    assert_eq!(bed.state(1), JobState::Queued);
+    assert!(!told(&bed, CancelReason::Gang), "nobody is told to end who may yet come back");
+    returns(&mut bed, worker, &[(sent[0].0, true), (sent[1].0, true)]);
     for (attempt, _) in &sent {
-        assert_eq!(bed.verdict_of(*attempt), Verdict::Stale);
+        assert_eq!(bed.verdict_of(*attempt), Verdict::Adopted);
     }
-    assert!(told(&bed, CancelReason::Stale), "what still runs of it is killed");
-    assert_eq!(bed.starts(), [0_u64; 0], "it holds its capacity until then");
-    for (attempt, _) in &sent {
-        assert_eq!(bed.result(*attempt, worker, Outcome::Cancelled), Verdict::Stale);
+    assert_eq!(bed.state(1), JobState::Running);
+    assert_eq!(bed.starts(), [0_u64; 0], "it runs already");
+    assert_eq!(bed.result(sent[0].0, worker, Outcome::Succeeded), Verdict::Accepted);
+    assert_eq!(bed.result(sent[0].0, worker, Outcome::Succeeded), Verdict::Duplicate);
+    assert_eq!(bed.state(1), JobState::Running, "one outcome, with the last member");
+    assert_eq!(bed.result(sent[1].0, worker, Outcome::Succeeded), Verdict::Accepted);
+    assert_eq!(bed.state(1), JobState::Completed);
+}
+
+#[test]
+pub(super) fn s1_4_members_that_succeeded_before_need_not_come_back() {
+    let (mut bed, sent) = running_gang(&[2000]);
+    let worker = sent[0].1;
+    bed.result(sent[1].0, worker, Outcome::Succeeded);
+    be_silent(&mut bed);
+    returns(&mut bed, worker, &[(sent[0].0, true)]);
+    assert_eq!((bed.verdict_of(sent[0].0), bed.state(1)), (Verdict::Adopted, JobState::Running));
+    bed.result(sent[0].0, worker, Outcome::Succeeded);
+    assert_eq!(bed.state(1), JobState::Completed);
+}
+
+/// What is left of a gang is killed, and the gang starts again as a whole.
+fn starts_again(mut bed: Bed, sent: &[(AttemptRef, WorkerKey)], why: &str) {
+    for (attempt, worker) in sent {
+        assert!(matches!(bed.result(*attempt, *worker, Outcome::Cancelled), Verdict::Stale), "{why}");
     }
     let again: Vec<u32> = bed.round().into_iter().map(|(attempt, _)| attempt.attempt).collect();
-    assert_eq!(again, [2, 2]);
+    assert_eq!(again, [2, 2], "{why}");
+}
+
+#[test]
+pub(super) fn s1_4_a_gang_of_which_a_member_is_missing_or_has_not_started_is_not_adopted() {
+    for (kept, why) in [(vec![true], "one is missing"), (vec![true, false], "one has not started")] {
+        let (mut bed, sent) = running_gang(&[2000]);
+        be_silent(&mut bed);
+        let kept: Vec<_> = sent.iter().zip(kept).map(|((attempt, _), started)| (*attempt, started)).collect();
+        returns(&mut bed, sent[0].1, &kept);
+        for (attempt, _) in &kept {
+            assert_eq!(bed.verdict_of(*attempt), Verdict::Stale, "{why}");
+        }
+        assert_eq!(bed.state(1), JobState::Queued);
+        assert!(told(&bed, CancelReason::Stale), "what still runs of it is killed: {why}");
+        starts_again(bed, &sent[..kept.len()], why);
+    }
+}
+
+/// A member that is given up has failed, so its fellow elsewhere is told to end: nothing whole is left.
+#[test]
+pub(super) fn s2_7_a_gang_that_lost_a_member_has_ended_and_starts_again_as_a_whole() {
+    let (mut bed, sent) = running_gang(&[1000, 1000]);
+    let ((lost, silent), (fellow, heard)) = (sent[0], sent[1]);
+    bed.effects.clear();
+    for _ in 0..2 {
+        bed.now += 14_000;
+        bed.must(Event::Heartbeat { worker: heard });
+    }
+    bed.wait(2000);
+    assert!(told(&bed, CancelReason::Gang) && bed.state(1) == JobState::Running);
+    bed.result(fellow, heard, Outcome::Cancelled);
+    assert_eq!(bed.state(1), JobState::Queued);
+    returns(&mut bed, silent, &[(lost, true)]);
+    assert_eq!(bed.verdict_of(lost), Verdict::Stale);
+    assert!(told(&bed, CancelReason::Stale), "what still runs of it is killed");
+    assert_eq!(bed.starts(), [0_u64; 0], "it holds its capacity until then");
+    starts_again(bed, &[(lost, silent)], "its fellow has ended");
+}
+
+/// Each of two workers has half of it: none brings it back whole, and what waits is told so after a restart as well.
+#[test]
+pub(super) fn s1_4_a_gang_that_was_given_up_on_two_workers_is_not_adopted() {
+    let (mut bed, sent) = running_gang(&[1000, 1000]);
+    be_silent(&mut bed);
+    let row = bed.scheduler.unit_row(id(1), None).unwrap();
+    assert_eq!((row.state, row.lost, row.gang.map(|gang| gang.broken)), (JobState::Queued, false, Some(true)));
+    for (attempt, worker) in &sent {
+        returns(&mut bed, *worker, &[(*attempt, true)]);
+        assert_eq!(bed.verdict_of(*attempt), Verdict::Stale);
+        assert!(told(&bed, CancelReason::Stale), "what still runs of it is killed");
+    }
+    starts_again(bed, &sent, "both have ended");
+}
+
+#[test]
+pub(super) fn s1_4_a_gang_is_adopted_if_the_limits_allow_all_of_it_and_nothing_newer_was_issued() {
+    let quota = |max_running_jobs| Event::QuotaChanged {
+        tenant: "t".parse().unwrap(),
+        quota: Quota { max_running_jobs: Some(max_running_jobs), ..Quota::default() },
+    };
+    for (most, verdict) in [(1, Verdict::Stale), (2, Verdict::Adopted)] {
+        let (mut bed, sent) = running_gang(&[2000]);
+        be_silent(&mut bed);
+        bed.must(quota(most));
+        returns(&mut bed, sent[0].1, &[(sent[0].0, true), (sent[1].0, true)]);
+        assert_eq!(bed.verdict_of(sent[1].0), verdict, "at most {most}");
+        let charged = bed.scheduler.tenant(&"t".parse().unwrap()).unwrap().running;
+        assert_eq!(charged, if most == 2 { 2 } else { 0 });
+    }
+    let (mut bed, sent) = running_gang(&[2000]);
+    be_silent(&mut bed);
+    bed.worker("w9", offer(2000));
+    assert_eq!(bed.starts(), [1, 1]);
+    returns(&mut bed, sent[0].1, &[(sent[0].0, true), (sent[1].0, true)]);
+    assert_eq!(bed.verdict_of(sent[0].0), Verdict::Stale, "it runs elsewhere by now");
+}
+
+#[test]
+pub(super) fn s5_4_a_gang_comes_back_whole_over_a_snapshot_as_well() {
+    let (mut bed, sent) = running_gang(&[2000]);
+    be_silent(&mut bed);
+    let text = serde_json::to_string(&bed.scheduler.snapshot()).unwrap();
+    bed.scheduler = Scheduler::restore(serde_json::from_str(&text).unwrap(), Config::default()).unwrap();
+    returns(&mut bed, sent[0].1, &[(sent[1].0, true), (sent[0].0, true)]);
+    assert_eq!(bed.state(1), JobState::Running);
 }
 
 /// Members may get different kinds of GPUs, but a limit by kind has to allow all of them that kind.

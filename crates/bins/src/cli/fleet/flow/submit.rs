@@ -2,11 +2,10 @@
 //! what is sent and how waiting ends.
 
 use orlop_core::machine::flow::FlowPhase;
-use orlop_core::machine::step::StepPhase;
-use orlop_core::spec::status::{FlowStatus, StepStatus};
+use orlop_core::spec::status::FlowStatus;
 use serde_json::{Value, json};
 
-use super::super::super::drive::exit_of;
+use super::super::super::drive::{exit_of, goes_on};
 use super::super::super::failure::{Exit, Failure};
 use super::super::super::manifest;
 use super::super::super::output::{self, Format};
@@ -91,7 +90,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     // Changes are asked for where something but the end is waited for.
     let shows = args.output == Format::Table || args.no_wait_approval;
     let watcher = Watcher { remote: &remote, flow: &id, shows };
-    let leaves = |status: &FlowStatus| args.no_wait_approval && status.phase == FlowPhase::Paused && !runs(status);
+    let leaves = |status: &FlowStatus| args.no_wait_approval && status.phase == FlowPhase::Paused && !goes_on(status);
     let ended = watcher.until(leaves);
     tokio::pin!(ended);
     let mut told = 0;
@@ -112,12 +111,6 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     end(&object, &args.place, args.output)?;
     let status = status(&object);
     Ok(if status.phase.is_terminal() { exit_of(&status) } else { Exit::Paused })
-}
-
-/// Whether something goes on that no person has to decide about.
-fn runs(status: &FlowStatus) -> bool {
-    let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();
-    status.steps.iter().any(|step| step.phase == StepPhase::Running || waits(step) || step.next_retry_time.is_some())
 }
 
 /// Copies what steps wrote to standard output.

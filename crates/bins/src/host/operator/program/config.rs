@@ -2,9 +2,8 @@
 //! flow contract, section 5.3). Owns names, defaults, what is wrong with a value, and the way to a plan.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand};
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::rate::Rate;
 use orlop_core::time::GoDuration;
@@ -12,7 +11,12 @@ use orlop_k8s::shell::lease;
 use serde::Serialize;
 
 use super::super::{Plan, Which};
+use super::hourglass::HourglassFlags;
 use super::listen::{Listen, NoAddress};
+use super::release::ReleaseFlags;
+use super::switch::{LogFormat, Mode, Switch};
+use super::way::WayFlags;
+use super::webhook::{WebhookConfig, WebhookFlags};
 use crate::host::cluster::Way;
 
 /// Where a pod finds its namespace.
@@ -27,6 +31,9 @@ pub(super) enum ConfigError {
     /// A value.
     #[error("--{0}: {1}")]
     Value(&'static str, String),
+    /// A variable without a flag.
+    #[error("{0}: {1}")]
+    Variable(&'static str, String),
 }
 
 /// What the arguments ask for.
@@ -35,9 +42,11 @@ pub(super) enum Asked {
     Run(Box<Config>),
     /// To say something.
     Show(String),
+    /// To let go of objects.
+    Release(Box<ReleaseFlags>),
 }
 
-/// Runs JobFlow objects in a Kubernetes cluster.
+/// Runs JobFlow, Performer and HourglassExecutor objects in a Kubernetes cluster.
 #[derive(Parser, Debug)]
 #[command(
     name = "orlop-operator",
@@ -47,6 +56,7 @@ pub(super) enum Asked {
   orlop-operator crds | kubectl apply -f -              define the kinds of objects
   orlop-operator --leader-elect=false --log-format text  try it with your kubeconfig
   orlop-operator --namespaces team-a,team-b             work in two namespaces, with Roles there
+  orlop-operator release-finalizers --help              what is done before it is removed
 
 Exit codes: 0 stopped, 1 failed or does not lead any more, 2 usage or no way to the API server.
 SIGTERM and SIGINT finish what is under way and give the leases back; a second one ends at once."
@@ -54,17 +64,16 @@ SIGTERM and SIGINT finish what is under way and give the leases back; a second o
 struct Flags {
     #[command(subcommand)]
     command: Option<Command>,
-    /// File with the way to the API server; default: that of KUBECONFIG, else the pod's service account
-    #[arg(long, env = "ORLOP_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
-    #[arg(long, env = "ORLOP_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
-    /// Address of the API server, in place of the one of the kubeconfig
-    #[arg(long, env = "ORLOP_MASTER", value_name = "URL")]
-    master: Option<String>,
+    #[command(flatten)]
+    way: WayFlags,
     /// Controllers that run
-    #[arg(long, env = "ORLOP_CONTROLLERS", value_delimiter = ',', value_enum, default_value = "jobflow")]
+    #[arg(
+        long,
+        env = "ORLOP_CONTROLLERS",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "jobflow,performer,executor"
+    )]
     controllers: Vec<Switch>,
     /// Namespaces to work in, separated by commas; default: all
     #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
@@ -92,6 +101,8 @@ struct Flags {
     /// Address for /healthz and /readyz alone, or `off`; default: :8081 in a pod, else 127.0.0.1:8081
     #[arg(long, env = "ORLOP_HEALTH_ADDR", value_name = "HOST:PORT")]
     health_addr: Option<String>,
+    #[command(flatten)]
+    webhook: WebhookFlags,
     /// Objects a controller works on at once
     #[arg(long, env = "ORLOP_WORKERS", alias = "max-concurrent-reconciles", default_value_t = 8, value_name = "COUNT")]
     workers: u16,
@@ -123,6 +134,8 @@ struct Flags {
     #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     strict: bool,
+    #[command(flatten)]
+    hourglass: HourglassFlags,
     /// What is logged: error, warn, info, debug, trace, or a filter by module
     #[arg(long, env = "ORLOP_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     log_level: String,
@@ -139,33 +152,8 @@ struct Flags {
 enum Command {
     /// Print the CustomResourceDefinitions
     Crds,
-}
-
-/// A controller, as the flag names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-enum Switch {
-    /// Flows: objects of the kind JobFlow
-    Jobflow,
-}
-
-/// Whether leases are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    /// They are
-    Builtin,
-    /// They are not
-    Disabled,
-}
-
-/// Form of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum LogFormat {
-    /// JSON, an object a line
-    Json,
-    /// Text
-    Text,
+    /// Take the finalizers of Orlop, and nothing else, from performers and executors, before the operator is removed
+    ReleaseFinalizers(Box<ReleaseFlags>),
 }
 
 /// The settings in effect.
@@ -173,6 +161,9 @@ pub(super) enum LogFormat {
 pub(super) struct Config {
     #[serde(flatten)]
     pub(super) way: Way,
+    /// Whether it runs in a pod.
+    #[serde(skip)]
+    pub(super) in_pod: bool,
     controllers: Vec<Switch>,
     namespaces: Vec<String>,
     leader_elect: bool,
@@ -181,6 +172,8 @@ pub(super) struct Config {
     lease_namespace: Option<String>,
     pub(super) metrics_addr: Option<Listen>,
     pub(super) health_addr: Option<Listen>,
+    #[serde(flatten)]
+    pub(super) webhook: WebhookConfig,
     workers: u16,
     resync: GoDuration,
     kube_qps: u64,
@@ -191,21 +184,23 @@ pub(super) struct Config {
     status_inline_limit: usize,
     max_object_bytes: usize,
     strict: bool,
+    #[serde(flatten)]
+    hourglass: HourglassFlags,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
 /// Reads all of it.
 pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Asked, ConfigError> {
     let flags = Flags::try_parse_from(args)?;
-    if matches!(flags.command, Some(Command::Crds)) {
-        let wrong = |error: &dyn std::fmt::Display| ConfigError::Value("crds", error.to_string());
-        let definition = orlop_k8s::crd::job_flow().map_err(|error| wrong(&error))?;
-        return Ok(Asked::Show(serde_saphyr::to_string(&definition).map_err(|error| wrong(&error))?));
+    match flags.command {
+        Some(Command::Crds) => return definitions().map(Asked::Show),
+        Some(Command::ReleaseFinalizers(release)) => return Ok(Asked::Release(release)),
+        None => {}
     }
     let print = flags.print_config;
     let config = config(flags, variable("KUBERNETES_SERVICE_HOST").is_some())?;
@@ -216,12 +211,21 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Asked, Co
     Ok(Asked::Run(Box::new(config)))
 }
 
+/// The definitions of the kinds, as documents of YAML.
+fn definitions() -> Result<String, ConfigError> {
+    let wrong = |error: &dyn std::fmt::Display| ConfigError::Value("crds", error.to_string());
+    let mut text = String::new();
+    for (_, definition) in orlop_k8s::crd::all().map_err(|error| wrong(&error))? {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&definition).map_err(|error| wrong(&error))?);
+    }
+    Ok(text)
+}
+
 fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
     let elects = flags.leader_election_mode.map_or(flags.leader_elect, |mode| mode == Mode::Builtin);
-    let replicas = variable("REPLICA_COUNT").and_then(|count| count.parse::<u32>().ok()).unwrap_or(1);
-    if !elects && replicas > 1 {
-        let told = format!("REPLICA_COUNT is {replicas}, and without an election they would all write");
-        return Err(ConfigError::Value("leader-elect", told));
+    if !elects {
+        alone(variable("REPLICA_COUNT").as_deref())?;
     }
     let namespaces: Vec<String> = flags.namespaces.into_iter().map(|name| name.trim().to_owned()).collect();
     let mut namespaces: Vec<String> = namespaces.into_iter().filter(|name| !name.is_empty()).collect();
@@ -248,7 +252,8 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
     positive("max-live-jobs", flags.max_live_jobs.min(1) as u64)?;
     positive("max-live-jobs-per-flow", u64::from(flags.max_live_jobs_per_flow))?;
     Ok(Config {
-        way: Way { kubeconfig: flags.kubeconfig, context: flags.context, master: flags.master },
+        way: flags.way.into(),
+        in_pod,
         controllers: flags.controllers,
         namespaces,
         leader_elect: elects,
@@ -257,6 +262,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
         lease_namespace: flags.lease_namespace,
         metrics_addr: address("metrics-addr", flags.metrics_addr, 8080)?,
         health_addr: address("health-addr", flags.health_addr, 8081)?,
+        webhook: flags.webhook.config(default)?,
         workers: flags.workers,
         resync: flags.resync,
         kube_qps: positive("kube-qps", flags.kube_qps)?,
@@ -267,9 +273,22 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
         status_inline_limit: flags.status_inline_limit,
         max_object_bytes: flags.max_object_bytes,
         strict: flags.strict,
+        hourglass: flags.hourglass,
         log_level: flags.log_level,
         log_format: flags.log_format,
     })
+}
+
+/// Refuses to act without an election beside others, or when nobody can tell how many there are.
+fn alone(replicas: Option<&str>) -> Result<(), ConfigError> {
+    let told = match replicas.map(|count| count.trim().parse::<u32>()) {
+        None | Some(Ok(0 | 1)) => return Ok(()),
+        Some(Ok(count)) => format!("REPLICA_COUNT is {count}, and without an election they would all write"),
+        Some(Err(_)) => {
+            "REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1".to_owned()
+        }
+    };
+    Err(ConfigError::Value("leader-elect", told))
 }
 
 impl Config {
@@ -279,7 +298,7 @@ impl Config {
         let host = host.unwrap_or_else(|| "orlop-operator".to_owned());
         // A pod that is started again has the same name: another process it is all the same.
         let identity = format!("{host}_{}", uuid::Uuid::new_v4().simple());
-        let controllers: Vec<Which> = self.controllers.iter().map(|Switch::Jobflow| Which::JobFlow).collect();
+        let controllers: Vec<Which> = self.controllers.iter().map(|switch| switch.which()).collect();
         let account = || std::fs::read_to_string(ACCOUNT).ok().map(|text| text.trim().to_owned());
         let namespace = self.lease_namespace.clone().or_else(|| variable("POD_NAMESPACE")).or_else(account);
         let mut leases = vec![self.lease_name.clone()];
@@ -297,7 +316,11 @@ impl Config {
         flows.max_live_jobs = self.max_live_jobs;
         flows.max_live_jobs_per_flow = self.max_live_jobs_per_flow;
         flows.schedule_kinds.clone_from(&self.schedule_kinds);
+        let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
+        let webhook = self.webhook.plan(&flows.limits);
+        // Whoever has decided is noted by the webhook, from what the API server knows of them.
+        flows.identities_verified = webhook.is_some();
         Ok(Plan {
             controllers,
             namespaces: self.namespaces.clone(),
@@ -306,6 +329,8 @@ impl Config {
             resync: self.resync.get(),
             rate: Rate { per_second: self.kube_qps, burst: self.kube_burst },
             flows,
+            hourglass,
+            webhook,
         })
     }
 }
@@ -328,6 +353,8 @@ mod tests {
         master: null
         controllers:
         - jobflow
+        - performer
+        - executor
         namespaces: []
         leader_elect: true
         lease_name: orlop-operator
@@ -335,6 +362,13 @@ mod tests {
         lease_namespace: null
         metrics_addr: 127.0.0.1:8080
         health_addr: 127.0.0.1:8081
+        webhook_addr: null
+        webhook_cert_file: /etc/webhook/certs/tls.crt
+        webhook_key_file: /etc/webhook/certs/tls.key
+        insecure_webhook: false
+        default_concurrency_policy: null
+        default_ttl_seconds: null
+        default_backoff_limit: null
         workers: 8
         resync: 5m0s
         kube_qps: 50
@@ -345,6 +379,9 @@ mod tests {
         status_inline_limit: 262144
         max_object_bytes: 1048576
         strict: false
+        hardware_config: null
+        cluster_domain: cluster.local
+        security_profile: restricted
         log_level: info
         log_format: json
         ");
@@ -352,6 +389,7 @@ mod tests {
         let election = plan.election.unwrap();
         assert_eq!(election.leases, ["orlop-operator", "zen-flow-controller-leader-election"]);
         assert_eq!((plan.passes, plan.resync.as_secs()), (8, 300));
+        assert!(plan.webhook.is_none() && !plan.flows.identities_verified);
     }
 
     #[test]
@@ -372,11 +410,20 @@ mod tests {
     }
 
     #[test]
+    fn without_an_election_there_may_be_no_others() {
+        for count in [None, Some("0"), Some(" 1 ")] {
+            alone(count).unwrap();
+        }
+        insta::assert_snapshot!(alone(Some("2")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is 2, and without an election they would all write");
+        insta::assert_snapshot!(alone(Some("two")).unwrap_err().to_string(), @"--leader-elect: REPLICA_COUNT is no number, so that others may write too; leave it out or set it to 1");
+    }
+
+    #[test]
     fn wrong_values_are_refused_with_their_flag() {
         insta::assert_snapshot!(of(&["--namespaces=Team"]).unwrap_err().to_string(), @"--namespaces: name `Team` is not valid: character 'T' at position 1 is not allowed; use lower case letters, digits, `-` and `.`");
         insta::assert_snapshot!(of(&["--metrics-addr=x"]).unwrap_err().to_string(), @"--metrics-addr: `x` is no address; write host:port, or :port for all addresses of the machine");
         insta::assert_snapshot!(of(&["--workers=0"]).unwrap_err().to_string(), @"--workers: must be at least 1");
-        assert!(matches!(of(&["--controllers=performer"]), Err(ConfigError::Usage(_))));
+        assert!(matches!(of(&["--controllers=performers"]), Err(ConfigError::Usage(_))));
         assert!(matches!(of(&["--leader-election-mode=zenlead"]), Err(ConfigError::Usage(_))));
     }
 

@@ -1,17 +1,28 @@
 //! The program `orlop-operator`: flags, log, credentials, listeners, signals. Owns their order at the start and at the end.
 
 mod config;
+mod hourglass;
 mod listen;
+mod release;
+mod switch;
+mod way;
+mod webhook;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
-use self::config::{Asked, Config, ConfigError, LogFormat};
+use self::config::{Asked, Config, ConfigError};
+use self::switch::LogFormat;
 use super::{MachineClock, Operator, OperatorError, Stop};
 use crate::host::cluster::{self, ConnectError};
+
+/// How long the webhook is still served once the process is to end: so long may an API server take to hear of it.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
 #[must_use]
@@ -19,13 +30,20 @@ pub fn main() -> ExitCode {
     let config = match config::read(std::env::args_os()) {
         Ok(Asked::Run(config)) => config,
         Ok(Asked::Show(text)) => return show(&text),
+        Ok(Asked::Release(flags)) => {
+            return match runtime().map(|runtime| runtime.block_on(flags.run())) {
+                Ok(Ok(told)) => show(&told),
+                Ok(Err(failure)) => complain(&failure.to_string(), failure.code()),
+                Err(error) => complain(&error.to_string(), 1),
+            };
+        }
         Err(ConfigError::Usage(error)) => error.exit(),
         Err(error) => return complain(&error.to_string(), 2),
     };
     if let Err(error) = start_log(&config) {
         return complain(&error, 2);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error.to_string(), 1),
     };
@@ -36,6 +54,10 @@ pub fn main() -> ExitCode {
             ExitCode::from(if matches!(failure, Failure::Connect(_) | Failure::Config(_)) { 2 } else { 1 })
         }
     }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +80,10 @@ async fn run(config: &Config) -> Result<(), Failure> {
     let all = listen::bind(config.metrics_addr.as_ref(), "--metrics-addr").await?;
     let same = config.health_addr == config.metrics_addr;
     let probes = listen::bind(config.health_addr.as_ref().filter(|_| !same), "--health-addr").await?;
+    let admission = listen::bind(config.webhook.webhook_addr.as_ref(), "--webhook-addr").await?;
     let operator = Operator::new(plan.clone(), client, Arc::new(MachineClock));
     let addresses = operator.serve(all, probes)?;
+    let webhook = admission.map(|socket| operator.admit(socket)).transpose()?.flatten();
     let place = if plan.namespaces.is_empty() { "all".to_owned() } else { plan.namespaces.join(",") };
     let identity = plan.election.as_ref().map(|election| election.identity.as_str());
     tracing::info!(
@@ -68,6 +92,7 @@ async fn run(config: &Config) -> Result<(), Failure> {
         identity,
         leases,
         serves = ?addresses,
+        webhook = webhook.as_ref().map(|webhook| tracing::field::display(webhook.address())),
         "orlop-operator starts"
     );
     let (tell, stop) = Stop::new();
@@ -85,16 +110,42 @@ async fn run(config: &Config) -> Result<(), Failure> {
             _ = interrupt.recv() => {}
         }
     };
+    let works = async {
+        operator.run(&stop).await?;
+        if let Some(webhook) = webhook {
+            webhook.end(if config.in_pod { LINGER } else { Duration::ZERO }).await;
+        }
+        Ok::<_, OperatorError>(())
+    };
     tokio::select! {
-        ended = operator.run(&stop) => ended?,
+        ended = works => ended?,
         () = signals => return Err(std::io::Error::other("told twice to stop; ends at once").into()),
     }
     tracing::info!("stopped");
     Ok(())
 }
 
+/// Libraries that write requests and answers into the log where it is asked to tell more. Either may hold secrets.
+const QUOTING: [&str; 7] = ["kube", "kube_client", "kube_runtime", "hyper", "hyper_util", "tower", "h2"];
+
+/// What is logged. The client of the API server warns of answers that it cannot read, and of watches that are refused, by
+/// writing out what was said: it may tell of failures only, but for what it says of certificates (rule K6).
+fn filter(level: &str) -> Result<EnvFilter, String> {
+    let mut filter = EnvFilter::try_new(level).map_err(|error| format!("--log-level: {error}"))?;
+    let hint = filter.max_level_hint();
+    let beyond = |most| hint.is_none_or(|level| level > most);
+    let quiet = QUOTING.iter().filter(|_| beyond(LevelFilter::INFO)).map(|library| format!("{library}=info"));
+    let client = ["kube_client::client=error", "kube_client::client::tls=warn", "kube_runtime::watcher=error"];
+    let client = client.into_iter().filter(|_| beyond(LevelFilter::ERROR)).map(str::to_owned);
+    for directive in quiet.chain(client) {
+        let quiet = directive.parse().map_err(|error| format!("{directive}: {error}"))?;
+        filter = filter.add_directive(quiet);
+    }
+    Ok(filter)
+}
+
 fn start_log(config: &Config) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&config.log_level).map_err(|error| format!("--log-level: {error}"))?;
+    let filter = filter(&config.log_level)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A program that embeds this may have a log of its own already.
     drop(match config.log_format {
@@ -114,4 +165,45 @@ fn show(text: &str) -> ExitCode {
 fn complain(problem: &str, code: u8) -> ExitCode {
     eprintln!("orlop-operator: {problem}");
     ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// A log in memory.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn k6_the_client_writes_no_answers_into_the_log() {
+        for level in ["info", "trace", "kube_client=trace", "warn,kube_client=debug"] {
+            let log = Log::default();
+            let writer = log.clone();
+            let lines = tracing_subscriber::fmt().with_env_filter(filter(level).unwrap());
+            let lines = lines.with_writer(move || writer.clone()).finish();
+            tracing::subscriber::with_default(lines, || {
+                // As the client does with a list that it cannot read, and with a refusal.
+                tracing::warn!(target: "kube_client::client", "{}, {:?}", "Planted-Key", "an error");
+                tracing::debug!(target: "kube_client::client", "Unsuccessful: {}", "Planted-Key");
+                tracing::warn!(target: "kube_runtime::watcher", "watch list error with 403: {}", "Planted-Key");
+                tracing::error!(target: "kube_client::client::builder", "failed");
+            });
+            let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+            assert!(text.contains("failed") && !text.contains("Planted-Key"), "{level}: {text}");
+        }
+    }
 }

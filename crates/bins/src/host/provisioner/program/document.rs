@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 
 /// The result of a verb, for programs and for people.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) data: Value,
     pub(super) text: String,
+    /// What went wrong, although there is something to tell.
+    pub(super) failure: Option<Failure>,
 }
 
 /// What a verb came to.
@@ -24,6 +26,8 @@ pub(super) struct Outcome {
     pub(super) result: Result<Report, Failure>,
     pub(super) warnings: Vec<String>,
     pub(super) account: Account,
+    /// What was asked of clouds: calls, and repeats among them.
+    pub(super) asked: (u32, u32),
 }
 
 #[derive(Serialize)]
@@ -50,8 +54,13 @@ struct Metrics {
 }
 
 impl Outcome {
+    /// What went wrong.
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        self.result.as_ref().map_or_else(Some, |report| report.failure.as_ref())
+    }
+
     pub(super) fn exit(&self) -> u8 {
-        self.result.as_ref().err().map_or(0, |failure| failure.exit)
+        self.failure().map_or(0, |failure| failure.exit)
     }
 
     /// The document on one line, or on many for people who look at it.
@@ -59,15 +68,15 @@ impl Outcome {
         let document = Document {
             schema: "orlop.provisioner/1",
             verb: self.verb,
-            ok: self.result.is_ok(),
+            ok: self.failure().is_none(),
             exit_code: self.exit(),
             data: self.result.as_ref().map_or(&Value::Null, |report| &report.data),
             warnings: &self.warnings,
-            error: self.result.as_ref().err(),
+            error: self.failure(),
             metrics: Metrics {
                 elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-                api_calls: 0,
-                retries: 0,
+                api_calls: self.asked.0,
+                retries: self.asked.1,
                 llm_calls: self.account.calls,
                 llm_tokens: self.account.tokens,
             },

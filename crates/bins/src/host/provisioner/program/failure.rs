@@ -1,7 +1,12 @@
 //! How the program ends: exit codes (provisioner contract, chapters 1 and 8) and errors for people and programs. Owns the mapping.
 
+use std::borrow::Cow;
+
 use orlop_cloud::llm::SettingsError;
-use orlop_cloud::provision::plan::PlanError;
+use orlop_cloud::openstack::port::CloudError;
+use orlop_cloud::provision::journal::JournalError;
+use orlop_cloud::provision::plan::{PlanError, Stale};
+use orlop_cloud::provision::saga;
 use orlop_cloud::repository::{FetchError, Refusal};
 use orlop_cloud::scrub::scrubbed;
 use orlop_core::error::{Class, PortError};
@@ -18,14 +23,24 @@ pub(super) struct Failure {
     #[serde(serialize_with = "in_words")]
     pub(super) class: Class,
     /// One word for programs.
-    pub(super) code: &'static str,
+    pub(super) code: Cow<'static, str>,
     /// What is wrong; holds no secret.
     pub(super) message: String,
     /// What to do, if the message does not say it.
-    pub(super) hint: Option<&'static str>,
-    /// The service that failed, its status and the id of the request.
+    pub(super) hint: Option<Cow<'static, str>>,
+    /// Which request failed, if one did.
+    #[serde(flatten)]
+    pub(super) asked: Box<Asked>,
+}
+
+/// A request to a cloud.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Asked {
+    /// The service.
     pub(super) service: Option<String>,
+    /// The status of its answer.
     pub(super) status: Option<u16>,
+    /// The id that the service gave it.
     pub(super) request_id: Option<String>,
 }
 
@@ -34,9 +49,9 @@ fn in_words<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::Ok,
 }
 
 impl Failure {
-    pub(super) fn new(exit: u8, class: Class, code: &'static str, message: impl AsRef<str>) -> Self {
+    pub(super) fn new(exit: u8, class: Class, code: impl Into<Cow<'static, str>>, message: impl AsRef<str>) -> Self {
         let message = scrubbed(message.as_ref());
-        Self { exit, class, code, message, hint: None, service: None, status: None, request_id: None }
+        Self { exit, class, code: code.into(), message, hint: None, asked: Box::default() }
     }
 
     /// Wrong flags or configuration.
@@ -53,8 +68,15 @@ impl Failure {
         Self::new(exit, Class::Transient, "interrupted", "interrupted; nothing was created")
     }
 
-    fn hint(mut self, hint: &'static str) -> Self {
-        self.hint = Some(hint);
+    /// A request to a cloud that failed.
+    pub(super) fn of_cloud(error: &CloudError) -> Self {
+        let mut failure = Self::from(saga::refused(error));
+        (failure.asked.service, failure.asked.status) = (Some(error.service.to_string()), error.status);
+        failure
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 }
@@ -99,6 +121,38 @@ impl From<PlanError> for Failure {
             _ => (Class::Invalid, "usage"),
         };
         Self::new(error.exit_code(), class, code, error.to_string())
+    }
+}
+
+impl From<saga::Failure> for Failure {
+    fn from(failure: saga::Failure) -> Self {
+        let class = match failure.exit {
+            1 => Class::Fatal,
+            3 | 8 => Class::Denied,
+            6 | 7 => Class::Capacity,
+            9 | 10 | 11 | 12 | 130 | 143 => Class::Transient,
+            _ => Class::Invalid,
+        };
+        let hint = Some(scrubbed(&failure.hint)).filter(|hint| !hint.is_empty());
+        let asked = Box::new(Asked { request_id: failure.request_id, ..Asked::default() });
+        Self { hint: hint.map(Cow::Owned), asked, ..Self::new(failure.exit, class, failure.code, failure.message) }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let (class, code) = match &error {
+            JournalError::Locked { .. } => (Class::Conflict, "locked"),
+            JournalError::Damaged(_) => (Class::Fatal, "journal_damaged"),
+            _ => (Class::Fatal, "journal"),
+        };
+        Self::new(error.exit_code(), class, code, error.to_string())
+    }
+}
+
+impl From<Stale> for Failure {
+    fn from(stale: Stale) -> Self {
+        Self::new(14, Class::Conflict, "stale_plan", stale.to_string())
     }
 }
 

@@ -1,32 +1,55 @@
 //! The program `orlop-provisioner`: arguments, settings, log, signals, and how results are shown. Owns their order; what is
 //! analysed and planned is the library's.
 
+mod apply;
 mod args;
+mod ask;
+mod carry;
+mod catalog;
+mod destroy;
 mod document;
+mod examine;
 mod failure;
+mod fleet;
+mod hidden;
+mod identity;
+mod idle;
+mod join;
+mod journey;
+mod key;
 mod log;
+mod manage;
+mod record;
+mod request;
 mod settings;
 mod show;
+mod sign_in;
+mod signals;
+mod stage;
 mod steps;
 mod values;
 mod verbs;
+mod watch;
+mod way;
+mod wishes;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use self::args::{Cli, Form, OutputArgs, Verb};
 use self::document::{Outcome, Report};
+use self::examine::Run;
 use self::failure::Failure;
-use self::verbs::Run;
+use self::signals::Signals;
 
 /// Runs the program. Exit codes are those of the provisioner contract, chapter 1.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(arguments(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
@@ -61,6 +84,13 @@ impl Verb {
         match self {
             Self::Analyze(args) => &args.output,
             Self::Plan(args) => &args.output,
+            Self::Apply(args) => &args.output,
+            Self::Status(args) => &args.output,
+            Self::Resume(args) => &args.output,
+            Self::Extend(args) => &args.output,
+            Self::Destroy(args) => &args.output,
+            Self::List(args) => &args.output,
+            Self::Catalog(args) => args.what.output(),
         }
     }
 
@@ -68,37 +98,51 @@ impl Verb {
         match self {
             Self::Analyze(_) => "analyze",
             Self::Plan(_) => "plan",
+            Self::Apply(_) => "apply",
+            Self::Status(_) => "status",
+            Self::Resume(_) => "resume",
+            Self::Extend(_) => "extend",
+            Self::Destroy(_) => "destroy",
+            Self::List(_) => "list",
+            Self::Catalog(args) => args.what.name(),
         }
     }
 }
 
 async fn run(verb: &Verb) -> Outcome {
     let mut run = Run::default();
-    let result = tokio::select! {
-        result = carry_out(verb, &mut run) => result,
-        exit = interrupted() => Err(exit),
+    let result = match Signals::listen() {
+        Ok(signals) => tokio::select! {
+            result = carry_out(verb, &mut run, &signals) => result,
+            interrupted = signals.unclaimed() => Err(interrupted),
+        },
+        Err(failure) => Err(failure),
     };
-    Outcome { verb: verb.name(), result, warnings: run.warnings, account: run.account }
+    Outcome { verb: verb.name(), asked: run.asked(), result, warnings: run.warnings, account: run.account }
 }
 
-async fn carry_out(verb: &Verb, run: &mut Run) -> Result<Report, Failure> {
+async fn carry_out(verb: &Verb, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
     match verb {
         Verb::Analyze(args) => verbs::analyze(args, run).await,
         Verb::Plan(args) => verbs::plan(args, run).await,
+        Verb::Apply(args) => apply::apply(args, run, signals).await,
+        Verb::Status(args) => manage::status(args, run, signals).await,
+        Verb::Resume(args) => manage::resume(args, run, signals).await,
+        Verb::Extend(args) => manage::extend(args, run, signals).await,
+        Verb::Destroy(args) => destroy::destroy(args, run, signals).await,
+        Verb::List(args) => manage::list(args, run, signals).await,
+        Verb::Catalog(args) => catalog::catalog(args, run).await,
     }
 }
 
-/// Waits for a signal that ends the program.
-async fn interrupted() -> Failure {
-    let take = |kind| signal(kind).map_err(|error| Failure::internal(format!("signals cannot be taken: {error}")));
-    let (mut interrupt, mut terminate) = match (take(SignalKind::interrupt()), take(SignalKind::terminate())) {
-        (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
-        (Err(failure), _) | (_, Err(failure)) => return failure,
-    };
-    tokio::select! {
-        _ = interrupt.recv() => Failure::interrupted(130),
-        _ = terminate.recv() => Failure::interrupted(143),
+/// The arguments; without a verb but with a repository they are those of `apply`.
+fn arguments(mut given: Vec<OsString>) -> Vec<OsString> {
+    let is = |text: &OsString, front: &str| text.to_str().is_some_and(|text| text.starts_with(front));
+    let names_repository = |text: &OsString| text == "--repo" || is(text, "--repo=");
+    if given.get(1).is_some_and(|first| is(first, "-")) && given.iter().any(names_repository) {
+        given.insert(1, "apply".into());
     }
+    given
 }
 
 fn show(output: &OutputArgs, outcome: &Outcome, elapsed: std::time::Duration) -> ExitCode {
@@ -113,8 +157,8 @@ fn show(output: &OutputArgs, outcome: &Outcome, elapsed: std::time::Duration) ->
             .warnings
             .iter()
             .for_each(|warning| say(&format!("warning: {}", crate::view::text::one_line(warning, 400))));
-        if let Err(failure) = &outcome.result {
-            let hint = failure.hint.map_or(String::new(), |hint| format!("\n  {hint}"));
+        if let Some(failure) = outcome.failure() {
+            let hint = failure.hint.as_ref().map_or(String::new(), |hint| format!("\n  {hint}"));
             say(&format!("error: {}{hint}", crate::view::text::one_line(&failure.message, 1000)));
         }
     }

@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use orlop_cloud::openstack::credentials::{MAX_FILE, read_assignments};
+use orlop_cloud::openstack::credentials::{MAX_FILE, Settings as CloudSettings, read_assignments};
 
 use super::failure::Failure;
 
@@ -62,6 +62,14 @@ impl Settings {
         value.filter(set)
     }
 
+    /// Settings of a cloud, the strongest source first. What says who one is is taken from one source as a whole.
+    pub(super) fn of_cloud(&self) -> CloudSettings {
+        let environment = CloudSettings::of(
+            std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?))),
+        );
+        CloudSettings::of(self.strong.clone()).over(&environment).over(&CloudSettings::of(self.weak.clone()))
+    }
+
     /// A number.
     ///
     /// # Errors
@@ -91,7 +99,7 @@ impl Settings {
 }
 
 /// The text of a file, as far as one of settings may go.
-fn text(path: &Path) -> io::Result<String> {
+pub(super) fn text(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

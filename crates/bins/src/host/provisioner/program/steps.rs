@@ -2,10 +2,12 @@
 //! goes to standard error.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::ops::Range;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use jiff::Timestamp;
+use orlop_cloud::provision::steps::STEPS;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -14,41 +16,57 @@ use super::failure::Failure;
 use super::say;
 
 /// How often a step without a terminal says that it goes on.
-const HEARTBEAT: Duration = Duration::from_secs(30);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// The steps of a run, as they are shown.
 pub(super) struct Steps {
     form: Shown,
+    /// The numbers of those that are shown.
+    numbers: Range<usize>,
+}
+
+/// How a step stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing<'a> {
+    pub(super) number: usize,
+    pub(super) name: &'a str,
+    /// `running`, `waiting`, `done`, `warning` or `failed`.
+    pub(super) state: &'a str,
+    /// What happens, or what went wrong.
+    pub(super) message: &'a str,
+    pub(super) attempt: u32,
+    pub(super) started: Instant,
 }
 
 enum Shown {
     Nothing,
     Lines,
-    Moving(Vec<ProgressBar>),
+    Moving(Bars),
     Events,
 }
 
 impl Steps {
-    /// Steps by their numbers and names.
-    pub(super) fn new(output: &OutputArgs, names: &[&str]) -> Self {
+    /// Some of the ten steps, by their numbers. Only these have a line where lines move.
+    pub(super) fn new(output: &OutputArgs, numbers: Range<usize>) -> Self {
+        let names: Vec<&str> = STEPS.get(numbers.clone()).unwrap_or_default().iter().map(|step| step.name).collect();
         let moving = std::io::stderr().is_terminal() && !output.no_color && std::env::var_os("NO_COLOR").is_none();
         let form = match output.output {
             Form::Jsonl => Shown::Events,
             _ if output.quiet => Shown::Nothing,
-            _ if moving => Shown::Moving(bars(names)),
+            _ if moving => Shown::Moving(bars(&names)),
             _ => Shown::Lines,
         };
-        Self { form }
+        Self { form, numbers }
     }
 
     /// Shows a step while it is done.
     pub(super) async fn during<T>(
         &self,
         number: usize,
-        name: &str,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let started = Instant::now();
+        let name = STEPS.get(number).map_or("", |step| step.name);
         self.tell(number, name, "running", "", started);
         let mut work = std::pin::pin!(work);
         let done = loop {
@@ -65,19 +83,44 @@ impl Steps {
     }
 
     fn tell(&self, number: usize, name: &str, state: &str, message: &str, started: Instant) {
+        self.show(&Standing { number, name, state, message, attempt: 1, started });
+    }
+
+    /// Whether what is shown moves, so that it is worth showing every second.
+    pub(super) const fn is_moving(&self) -> bool {
+        matches!(self.form, Shown::Moving(_))
+    }
+
+    /// Says something that belongs to no step.
+    pub(super) fn note(&self, text: &str) {
+        match &self.form {
+            Shown::Nothing => {}
+            Shown::Lines => say(text),
+            Shown::Moving(bars) => drop(bars.all.println(format!("  {text}"))),
+            Shown::Events => event(&json!({
+                "ts": Timestamp::now().to_string(), "step": null, "state": "running", "message": text, "attempt": null, "fields": {},
+            })),
+        }
+    }
+
+    /// Shows how a step stands.
+    pub(super) fn show(&self, standing: &Standing<'_>) {
+        let Standing { number, name, state, message, attempt, started } = *standing;
+        if !self.numbers.contains(&number) {
+            return;
+        }
         let elapsed = started.elapsed();
         let seconds = elapsed.as_secs_f64();
         match &self.form {
             Shown::Nothing => {}
             Shown::Lines => say(&match state {
                 "running" => format!("[{number}] {name}"),
-                "waiting" => {
-                    format!("[{number}] {name}: {}:{:02} so far", elapsed.as_secs() / 60, elapsed.as_secs() % 60)
-                }
+                "waiting" if message.is_empty() => format!("[{number}] {name}: {} so far", clock(elapsed)),
+                "waiting" => format!("[{number}] {name}: {message}"),
                 _ => format!("[{number}] {name}: {state} in {seconds:.1} s"),
             }),
             Shown::Moving(bars) => {
-                let Some(bar) = bars.get(number) else { return };
+                let Some(bar) = number.checked_sub(self.numbers.start).and_then(|at| bars.each.get(at)) else { return };
                 match state {
                     "running" => {
                         bar.set_style(style("  {spinner} {msg} {elapsed}"));
@@ -85,23 +128,39 @@ impl Steps {
                         bar.reset_elapsed();
                         bar.enable_steady_tick(Duration::from_millis(120));
                     }
+                    "waiting" => bar.set_message(format!("{name}: {message}")),
                     "done" => bar.finish_with_message(format!("{name} {seconds:.1} s")),
+                    "warning" => bar.finish_with_message(format!("{name} {seconds:.1} s: {message}")),
                     "failed" => bar.abandon_with_message(format!("{name} {seconds:.1} s")),
                     _ => {}
                 }
-                if state == "done" || state == "failed" {
-                    bar.set_style(style(if state == "done" { "  \u{2714} {msg}" } else { "  \u{2716} {msg}" }));
+                match state {
+                    "done" => bar.set_style(style("  \u{2714} {msg}")),
+                    "warning" => bar.set_style(style("  ! {msg}")),
+                    "failed" => bar.set_style(style("  \u{2716} {msg}")),
+                    _ => {}
                 }
             }
             Shown::Events => event(&json!({
                 "ts": Timestamp::now().to_string(), "step": number, "state": state, "message": if message.is_empty() { name } else { message },
-                "attempt": 1, "fields": {"name": name, "elapsed_ms": u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)},
+                "attempt": attempt, "fields": {"name": name, "elapsed_ms": u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)},
             })),
         }
     }
 }
 
-fn bars(names: &[&str]) -> Vec<ProgressBar> {
+/// One line for each step.
+struct Bars {
+    all: MultiProgress,
+    each: Vec<ProgressBar>,
+}
+
+/// Minutes and seconds.
+pub(super) fn clock(elapsed: Duration) -> String {
+    format!("{}:{:02}", elapsed.as_secs() / 60, elapsed.as_secs() % 60)
+}
+
+fn bars(names: &[&str]) -> Bars {
     let all = MultiProgress::new();
     let bar = |name: &&str| {
         let bar = all.add(ProgressBar::new_spinner()).with_style(style("  \u{b7} {msg}"));
@@ -109,7 +168,8 @@ fn bars(names: &[&str]) -> Vec<ProgressBar> {
         bar.tick();
         bar
     };
-    names.iter().map(bar).collect()
+    let each = names.iter().map(bar).collect();
+    Bars { all, each }
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -1,7 +1,11 @@
 //! Values of arguments that are more than a number or a word. Owns their reading.
 
+use std::net::IpAddr;
+
 use jiff::SignedDuration;
 use orlop_cloud::analyze::Os;
+use orlop_cloud::catalog::window::read_time;
+use orlop_core::time::Time;
 
 /// A duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,22 @@ pub(super) fn os(text: &str) -> Result<OsArg, String> {
     Os::of(name, version).filter(|os| !os.mapped).map(OsArg).ok_or_else(wrong)
 }
 
+/// Reads a point in time: RFC 3339, or without a zone in UTC.
+pub(super) fn time(text: &str) -> Result<Time, String> {
+    let wrong = || "write a time such as 2026-01-07T18:00:00Z".to_owned();
+    read_time(text).map(|time| Time::from_millis(time.as_millisecond())).ok_or_else(wrong)
+}
+
+/// Reads a range of addresses such as `192.0.2.0/24`.
+pub(super) fn cidr(text: &str) -> Result<String, String> {
+    let wrong = || "write a range of addresses such as 192.0.2.0/24".to_owned();
+    let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits: u8 = bits.parse().ok().filter(|bits| *bits <= most).ok_or_else(wrong)?;
+    Ok(format!("{address}/{bits}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +79,18 @@ mod tests {
         );
         assert_eq!(["", "5", "h", "-1h", "1.5h", "1w", "99999999999d", "367d", "1h "].map(seconds), [None; 9]);
         assert_eq!(duration("59m").unwrap().hours(), 0);
+    }
+
+    #[test]
+    fn s1_times_and_ranges_of_addresses_are_read_strictly() {
+        assert_eq!(time("2026-01-07T18:00:00Z").unwrap().to_string(), "2026-01-07T18:00:00Z");
+        assert_eq!(time("2026-01-07 18:00").unwrap().to_string(), "2026-01-07T18:00:00Z");
+        assert!(time("tomorrow").is_err());
+        assert_eq!(cidr("192.0.2.0/24").unwrap(), "192.0.2.0/24");
+        assert_eq!(cidr("2001:db8::/32").unwrap(), "2001:db8::/32");
+        for text in ["192.0.2.0", "192.0.2.0/33", "x/8", "1.2.3/8", "192.0.2.0/-1"] {
+            assert!(cidr(text).is_err(), "{text}");
+        }
     }
 
     #[test]

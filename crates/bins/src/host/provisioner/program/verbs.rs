@@ -1,56 +1,48 @@
 //! The verbs `analyze` and `plan`: from arguments to what the library is asked, and from its answers to results. Owns nothing
-//! else; neither needs credentials.
+//! else. Neither needs credentials; with them a plan knows what the site has at the moment.
 
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
-use orlop_cloud::analyze::advice::is_tainted;
-use orlop_cloud::catalog::{Catalogue, Origin, Overrides, embedded, rank::Prefer, read_hosts};
-use orlop_cloud::llm::{self, Account, Council, Mode, Record};
-use orlop_cloud::provision::plan::{Request, World};
-use orlop_cloud::repository::git::Options;
-use orlop_cloud::repository::{Allow, Source};
-use orlop_core::hardware::Arch;
-use orlop_core::hardware::gpu::Vendor;
-use orlop_core::ports::advisor::Advisor;
+use jiff::Timestamp;
+use orlop_cloud::catalog::embedded;
+use orlop_cloud::llm::Council;
+use orlop_cloud::provision::join::Join;
+use orlop_cloud::provision::keep::write_private;
+use orlop_cloud::provision::plan::{Plan, PlanError, PlannedDeployment, Request, World};
+use orlop_cloud::provision::prepare::check_leases;
+use orlop_cloud::provision::saga::{clock_is_off, clock_offset};
+use orlop_cloud::provision::site::{Seen, look};
 use serde_json::{Value, json};
 
-use super::super::{Draft, Survey, Wanted, draft, obtain, survey};
-use super::args::{
-    AdviceArgs, AnalyzeArgs, ArchArg, Fallback, HardwareArgs, Llm, PlanArgs, PreferArg, SourceArgs, VendorArg,
-    WindowArgs,
-};
+use super::super::{Draft, Survey, Wanted, draft};
+use super::args::{AnalyzeArgs, Fallback, HardwareArgs, PlanArgs, WindowArgs};
 use super::document::{Report, advice};
+use super::examine::{Model, Run, examine, wanted};
 use super::failure::Failure;
+use super::hidden::Hidden;
+use super::identity::{name, told};
+use super::join::join;
+use super::request::{allowed, idle_stop, lifetime, request, start};
 use super::settings::Settings;
 use super::show;
+use super::sign_in::{Site, Sources};
 use super::steps::Steps;
-
-/// Bytes of a catalogue file that are read.
-const MAX_CATALOGUE: u64 = 32 << 20;
-
-/// What a run leaves beside its result.
-#[derive(Debug, Default)]
-pub(super) struct Run {
-    pub(super) warnings: Vec<String>,
-    pub(super) account: Account,
-}
+use super::wishes::usual_pace;
 
 /// `analyze`: what a machine must have, with evidence.
 pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report, Failure> {
-    let steps = Steps::new(&args.output, &["Initialize", "Analyze"]);
+    let steps = Steps::new(&args.output, 0..2);
     let (wanted, model) = steps
-        .during(0, "Initialize", async {
+        .during(0, async {
             let settings = Settings::read(args.output.env_file.as_deref())?;
             run.warnings.extend(settings.warnings.iter().cloned());
             let state = settings.state_dir(args.output.state_dir.as_deref())?;
-            Ok((wanted(&args.source, &settings, &state)?, Model::new(&args.advice, &settings, &state, run)?))
+            let wanted = wanted(&args.source, args.ca_cert.as_deref(), &settings, &state)?;
+            Ok((wanted, Model::new(&args.advice, &settings, &state, run)?))
         })
         .await?;
     let mut council = model.council(Timestamp::now());
-    let found = steps.during(1, "Analyze", examine(&wanted, &mut council, run)).await;
+    let found = steps.during(1, examine(&wanted, &mut council, run)).await;
     model.end(council, run);
     let survey = found?;
     let analysis = &survey.analysis;
@@ -61,63 +53,200 @@ pub(super) async fn analyze(args: &AnalyzeArgs, run: &mut Run) -> Result<Report,
     let text = show::requirements(&analysis.requirements, args.output.verbose)
         + &show::lines("flags", &analysis.requirements.flags)
         + &show::lines("notes", &analysis.notes);
-    Ok(Report { data, text })
+    Ok(Report { data, text, failure: None })
 }
 
 /// `plan`: offerings, image, window and cost.
 pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failure> {
-    let steps = Steps::new(&args.output, &["Initialize", "Analyze", "Hardware and image"]);
+    let steps = Steps::new(&args.output, 0..3);
     let now = Timestamp::now();
-    let (wanted, model, request, catalogue) = steps
-        .during(0, "Initialize", async {
-            let settings = Settings::read(args.output.env_file.as_deref())?;
+    let settings = Settings::read(args.output.env_file.as_deref())?;
+    let (wanted, model, request, sources, join, hidden) = steps
+        .during(0, async {
             run.warnings.extend(settings.warnings.iter().cloned());
-            let request = request(&args.hardware, &args.window, &settings, now)?;
-            let catalogue = catalogue(args.hardware.catalog_file.as_deref(), &request.sites)?;
+            let sources = Sources::read(&args.cloud, &settings)?;
+            let request = request(&args.hardware, &args.window, &settings, sources.sites(&args.hardware.site), now)?;
             let state = settings.state_dir(args.output.state_dir.as_deref())?;
-            Ok((
-                wanted(&args.source, &settings, &state)?,
-                Model::new(&args.advice, &settings, &state, run)?,
-                request,
-                catalogue,
-            ))
+            let wanted = wanted(&args.source, args.cloud.ca_cert.as_deref(), &settings, &state)?;
+            idle_stop(&args.window)?;
+            let join = join(&args.join, &settings)?;
+            let file = args.hardware.catalog_file.as_deref();
+            let hidden = Hidden::new(file, &request.sites, args.cloud.ca_cert.as_deref(), &settings, &state)?;
+            Ok((wanted, Model::new(&args.advice, &settings, &state, run)?, request, sources, join, hidden))
         })
         .await?;
     let mut council = model.council(now);
-    let found = steps.during(1, "Analyze", examine(&wanted, &mut council, run)).await;
+    let found = steps.during(1, examine(&wanted, &mut council, run)).await;
     let planned = match &found {
         Ok(survey) => {
-            let world = World { catalogue: &catalogue, allocations: None, images: None };
-            let asked = Draft { world, request: &request, least_hours: args.window.min_duration, now };
-            let work = async { Ok(draft(survey, &asked, &mut council).await??) };
-            Some(steps.during(2, "Hardware and image", work).await)
+            let asked =
+                Asked { hardware: &args.hardware, window: &args.window, request: &request, hidden: &hidden, now };
+            let work = async {
+                if !request.sites.first().is_some_and(|site| sources.has(site)) {
+                    return Ok((asked.plan(survey, None, &mut council, run).await?, None));
+                }
+                let mut sites = request.sites.iter().peekable();
+                loop {
+                    let Some(site) = sites.next() else { return Err(Failure::internal("there is no site")) };
+                    let site = sources.sign_in(site, None).await?;
+                    let found = asked.plan_at(survey, &site, &mut council, run).await;
+                    match found {
+                        Err(failure) if matches!(failure.exit, 5 | 6) && sites.peek().is_some() => {}
+                        other => {
+                            let ahead = clock_offset(site.cloud.identity.clock_ahead());
+                            run.warnings.extend((ahead != 0).then(|| clock_is_off(ahead)));
+                            return other.map(|(plan, _)| (plan, Some(site.account.project_id)));
+                        }
+                    }
+                }
+            };
+            Some(steps.during(2, work).await)
         }
         Err(_) => None,
     };
     model.end(council, run);
     let survey = found?;
-    let mut plan = match planned {
-        Some(planned) => planned?,
-        None => return Err(Failure::internal("there is no plan")),
-    };
-    if !allowed(&args.hardware, &args.window).contains(&Fallback::Types)
-        && let Some(first) = plan.best().map(|best| best.node_type.clone())
-    {
-        plan.offerings.retain(|offering| offering.node_type == first);
-    }
-    run.warnings.retain(|warning| !plan.warnings.iter().any(|known| known.starts_with(warning.as_str())));
-    run.warnings.extend(plan.warnings.iter().cloned());
-    let mut data = serde_json::to_value(&plan).unwrap_or_default();
-    add(&mut data, "advice", advice(&run.account, &survey.advised));
-    add(&mut data, "repository", repository(&wanted, &survey));
+    let (plan, project) = planned.unwrap_or_else(|| Err(Failure::internal("there is no plan")))?;
+    run.take_warnings(&plan.warnings);
+    let mut data = plan_data(&plan, run, &wanted, &survey);
+    let hooks = hooks(args, (&settings, join.as_ref()), (&wanted, &request.sites), (&plan, project.as_deref()), now)?;
+    hooks.put_in(&mut data);
     if let Some(path) = &args.out {
         save(path, &data)?;
     }
-    let text = show::requirements(&plan.requirements, args.output.verbose)
-        + &show::offerings(&plan)
+    Ok(Report { data, text: plan_text(&plan, args.output.verbose) + &hooks.text, failure: None })
+}
+
+/// What a plan says beside itself: of the deployment, of its fleet, of its end.
+struct Hooks {
+    members: Vec<(&'static str, Value)>,
+    text: String,
+}
+
+impl Hooks {
+    fn put_in(&self, data: &mut Value) {
+        self.members
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .for_each(|(key, value)| add(data, key, value.clone()));
+    }
+}
+
+/// What is said of the deployment beforehand: its id where the project is known, and how a token for it is made.
+fn hooks(
+    args: &PlanArgs,
+    (settings, join): (&Settings, Option<&Join>),
+    (wanted, sites): (&Wanted, &[String]),
+    (plan, project): (&Plan, Option<&str>),
+    now: Timestamp,
+) -> Result<Hooks, Failure> {
+    let (lifetime, idle) = (lifetime(&args.window)?, idle_stop(&args.window)?);
+    let (mut deployment, mut text) = (Value::Null, String::new());
+    if let Some(project) = project {
+        let repository = (&wanted.source, wanted.reference.as_str(), wanted.subdir.as_str());
+        let name = name(args.server_name.as_deref(), repository, project, sites)?;
+        let planned = PlannedDeployment::new(&name, project, orlop_cloud::llm::marker()?);
+        let start = plan.best().and_then(|best| best.start.parse().ok());
+        (deployment, text) = told(&planned, join, (start, now), &usual_pace(None, settings)?);
+    } else if join.is_some() {
+        text = "\nthe deployment's id, which a join token is for, is known once there are credentials\n".to_owned();
+    }
+    let members = vec![
+        ("deployment", deployment),
+        ("join", json!(join)),
+        ("max_lifetime_h", json!(lifetime)),
+        ("idle_stop_s", json!(idle)),
+    ];
+    Ok(Hooks { members, text })
+}
+
+/// What a plan is asked with.
+pub(super) struct Asked<'a> {
+    pub(super) hardware: &'a HardwareArgs,
+    pub(super) window: &'a WindowArgs,
+    pub(super) request: &'a Request,
+    pub(super) hidden: &'a Hidden<'a>,
+    pub(super) now: Timestamp,
+}
+
+impl Asked<'_> {
+    /// Looks at a site and plans there.
+    ///
+    /// # Errors
+    /// There is no plan, or the site cannot be asked.
+    pub(super) async fn plan_at(
+        &self,
+        survey: &Survey,
+        site: &Site,
+        council: &mut Council<'_>,
+        run: &mut Run,
+    ) -> Result<(Plan, Seen), Failure> {
+        let seen = look(&site.cloud, &site.name).await.map_err(|error| Failure::of_cloud(&error));
+        run.count(&site.name, site.asked());
+        let seen = seen?;
+        let plan = self.plan(survey, Some((&seen, site.now())), council, run).await?;
+        check_leases(&plan.offerings, &seen)?;
+        Ok((plan, seen))
+    }
+
+    /// Plans over what a site has, in its time, or over what is known without asking any.
+    async fn plan(
+        &self,
+        survey: &Survey,
+        seen: Option<(&Seen, Timestamp)>,
+        council: &mut Council<'_>,
+        run: &mut Run,
+    ) -> Result<Plan, Failure> {
+        let mut request = self.request.clone();
+        if let Some((seen, now)) = seen {
+            request.sites = vec![seen.site.clone()];
+            request.start = start(now, self.window.span.start_delay_minutes);
+        }
+        let seen = seen.map(|(seen, _)| seen);
+        let otherwise = match seen {
+            Some(seen) if seen.hosts.is_some() => embedded(),
+            _ => self.hidden.catalogue(&request.sites, run).await?,
+        };
+        let images = seen.map(|seen| seen.images(request.image.as_deref()));
+        let catalogue = seen.map_or_else(|| otherwise.clone(), |seen| seen.catalogue(otherwise.clone()));
+        let allocations = seen.and_then(|seen| seen.allocations.as_deref());
+        let world = World { catalogue: &catalogue, allocations, images: images.as_deref() };
+        let asked = Draft { world, request: &request, least_hours: self.window.min_duration, now: self.now };
+        let planned: Result<Plan, PlanError> = draft(survey, &asked, council).await?;
+        let mut plan = planned?;
+        if !allowed(self.hardware, self.window).contains(&Fallback::Types)
+            && let Some(first) = plan.best().map(|best| best.node_type.clone())
+        {
+            // A virtual machine in the place of a host is a fallback of its own.
+            plan.offerings
+                .retain(|offering| offering.node_type == first || request.vm_fallback && offering.flavor.is_some());
+        }
+        Ok(plan)
+    }
+}
+
+impl Run {
+    /// Takes warnings over, each once.
+    pub(super) fn take_warnings(&mut self, more: &[String]) {
+        self.warnings.retain(|warning| !more.iter().any(|known| known.starts_with(warning.as_str())));
+        self.warnings.extend(more.iter().cloned());
+    }
+}
+
+/// A plan as people read it.
+pub(super) fn plan_text(plan: &Plan, verbose: bool) -> String {
+    show::requirements(&plan.requirements, verbose)
+        + &show::offerings(&plan.offerings, plan.hours)
         + &show::lines("flags", &plan.requirements.flags)
-        + &show::lines("notes", &plan.notes);
-    Ok(Report { data, text })
+        + &show::lines("notes", &plan.notes)
+}
+
+/// A plan as it is saved.
+pub(super) fn plan_data(plan: &Plan, run: &Run, wanted: &Wanted, survey: &Survey) -> Value {
+    let mut data = serde_json::to_value(plan).unwrap_or_default();
+    add(&mut data, "advice", advice(&run.account, &survey.advised));
+    add(&mut data, "repository", repository(wanted, survey));
+    data
 }
 
 fn add(data: &mut Value, key: &str, value: Value) {
@@ -133,203 +262,9 @@ fn repository(wanted: &Wanted, survey: &Survey) -> Value {
     })
 }
 
-/// Obtains the repository and finds out what it needs.
-async fn examine(wanted: &Wanted, council: &mut Council<'_>, run: &mut Run) -> Result<Survey, Failure> {
-    let scan = obtain(wanted).await?;
-    run.warnings.extend(scan.warnings.iter().cloned());
-    let survey = survey(scan, council).await?;
-    let requirements = &survey.rules.requirements;
-    if is_tainted(requirements)
-        && let Some(flag) = requirements.flags.first()
-    {
-        run.warnings.push(format!("{flag}; such lines were not used"));
-    }
-    Ok(survey)
-}
-
-fn wanted(args: &SourceArgs, settings: &Settings, state: &Path) -> Result<Wanted, Failure> {
-    let allow = Allow { ssh: args.allow_ssh_git, local: args.allow_local, private_hosts: args.allow_private_hosts };
-    let token = match &args.git_token_env {
-        None => None,
-        Some(name) => {
-            let missing = || Failure::usage(format!("--git-token-env: {name} is not set"));
-            Some(settings.get(name).ok_or_else(missing)?)
-        }
-    };
-    let options = Options {
-        private_hosts: args.allow_private_hosts,
-        ca_file: args.ca_cert.clone(),
-        ..Options::new(state.to_owned())
-    };
-    Ok(Wanted {
-        source: Source::parse(&args.repo, allow)?,
-        reference: args.reference.clone(),
-        subdir: args.subdir.clone(),
-        token,
-        options,
-    })
-}
-
-/// Whoever is asked for advice, and where that is recorded.
-struct Model {
-    client: Option<llm::Client>,
-    mode: Mode,
-    identity: String,
-    name: String,
-    record: Option<PathBuf>,
-    known: Record,
-}
-
-impl Model {
-    fn new(args: &AdviceArgs, settings: &Settings, state: &Path, run: &mut Run) -> Result<Self, Failure> {
-        let model = llm::Settings::read(|name| settings.get(name))?;
-        let mode = match args.llm {
-            Llm::Auto if !model.is_on() => Mode::Off,
-            Llm::Auto => Mode::Auto,
-            Llm::Off => Mode::Off,
-            Llm::Record if !model.is_on() => return Err(Failure::usage("--llm record needs OPENAI_API_KEY")),
-            Llm::Record => Mode::Record,
-            Llm::Replay => Mode::Replay,
-        };
-        let (identity, name, host) = (model.identity(), model.model.clone(), model.host());
-        let path = args.advice_file.clone().unwrap_or_else(|| state.join("advice.jsonl"));
-        let record = (mode != Mode::Off).then_some(path);
-        let known = match &record {
-            None => Record::default(),
-            Some(path) => Record::read(path).unwrap_or_else(|error| {
-                run.warnings.push(format!("the record of advice {} cannot be read: {error}", path.display()));
-                Record::default()
-            }),
-        };
-        let asks = matches!(mode, Mode::Auto | Mode::Record);
-        let client = if asks { Some(llm::Client::new(model)?) } else { None };
-        if asks {
-            run.warnings.push(format!("text of the repository is sent to {host} for advice; --llm off keeps it here"));
-        }
-        Ok(Self { client, mode, identity, name, record, known })
-    }
-
-    fn council(&self, now: Timestamp) -> Council<'_> {
-        let advisor = self.client.as_ref().map(|client| client as &dyn Advisor);
-        Council::new(advisor, self.mode, self.known.clone(), (&self.identity, &self.name), now)
-    }
-
-    /// Keeps what was asked, and takes over the account.
-    fn end(&self, mut council: Council<'_>, run: &mut Run) {
-        if let Some(path) = &self.record
-            && let Err(error) = council.keep(path)
-        {
-            run.warnings.push(format!("the record of advice {} cannot be written: {error}", path.display()));
-        }
-        run.account = council.account().clone();
-        run.warnings.extend(run.account.warnings.iter().cloned());
-    }
-}
-
-/// What may be tried when the best is not to be had.
-fn allowed(hardware: &HardwareArgs, window: &WindowArgs) -> Vec<Fallback> {
-    match &window.fallback {
-        Some(named) if named.contains(&Fallback::None) => Vec::new(),
-        Some(named) => named.clone(),
-        None if hardware.node_type.is_some() => Vec::new(),
-        None if hardware.site.len() > 1 => vec![Fallback::Types, Fallback::Sites],
-        None => vec![Fallback::Types],
-    }
-}
-
-fn request(
-    hardware: &HardwareArgs,
-    window: &WindowArgs,
-    settings: &Settings,
-    now: Timestamp,
-) -> Result<Request, Failure> {
-    let fallback = allowed(hardware, window);
-    let mut sites = hardware.site.clone();
-    if sites.is_empty() {
-        let named = settings.get("DEFAULT_SITE").unwrap_or_else(|| "uc".to_owned());
-        sites = named.split(',').map(|site| site.trim().to_owned()).collect();
-    }
-    if !fallback.contains(&Fallback::Sites) {
-        sites.truncate(1);
-    }
-    let max_su = match window.max_su {
-        Some(most) => Some(most),
-        None => settings.number("ORLOP_MAX_SU")?,
-    };
-    let margin = settings.number("ORLOP_CLEANING_MARGIN_MIN")?.unwrap_or(5).min(1440);
-    let attempts = if fallback.is_empty() { 1 } else { window.max_attempts as usize };
-    Ok(Request {
-        sites,
-        overrides: overrides(hardware),
-        os: hardware.os.map(|os| os.0),
-        image: hardware.image.clone(),
-        node_type: hardware.node_type.clone(),
-        hours: window.lease_duration,
-        max_hours: window.max_lifetime.map(super::values::DurationArg::hours),
-        within: window.start_within.0,
-        margin: SignedDuration::from_mins(i64::try_from(margin).unwrap_or(5)),
-        prefer: match hardware.prefer {
-            PreferArg::Fit => Prefer::Fit,
-            PreferArg::Cost => Prefer::Cost,
-            PreferArg::Start => Prefer::Start,
-        },
-        max_su,
-        attempts,
-        ..Request::new(start(now, window.start_delay_minutes))
-    })
-}
-
-/// The start: after the delay, rounded up to a minute; without a delay this minute.
-fn start(now: Timestamp, delay_minutes: u32) -> Timestamp {
-    let seconds = now.as_second() + i64::from(delay_minutes) * 60;
-    let up = i64::from(delay_minutes > 0) * 59;
-    Timestamp::from_second((seconds + up).div_euclid(60) * 60).unwrap_or(now)
-}
-
-fn overrides(args: &HardwareArgs) -> Overrides {
-    Overrides {
-        cores: args.cpu,
-        ram_gib: args.ram,
-        disk_gb: args.disk,
-        gpu_count: args.gpu,
-        vram_gb: args.vram,
-        gpu_vendor: args.gpu_vendor.map(|vendor| match vendor {
-            VendorArg::Nvidia => Vendor::Nvidia,
-            VendorArg::Amd => Vendor::Amd,
-            VendorArg::Intel => Vendor::Intel,
-        }),
-        no_gpu: args.no_gpu,
-        allow_legacy: args.allow_legacy_gpu,
-        arch: args.arch.map(|arch| match arch {
-            ArchArg::Amd64 => Arch::Amd64,
-            ArchArg::Arm64 => Arch::Arm64,
-        }),
-    }
-}
-
-/// The hardware that is there: of a file for the first site, else the built-in table.
-fn catalogue(file: Option<&Path>, sites: &[String]) -> Result<Catalogue, Failure> {
-    let Some(path) = file else { return Ok(embedded()) };
-    let failed = |error: String| Failure::usage(format!("--catalog-file {}: {error}", path.display()));
-    let opened = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    let mut text = String::new();
-    opened.take(MAX_CATALOGUE).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-    let hosts = read_hosts(&text).map_err(|error| failed(error.to_string()))?;
-    Ok(Catalogue::of_hosts(Origin::File, sites.first().map_or("uc", String::as_str), &hosts))
-}
-
 /// Writes a plan so that it appears whole, for its owner only.
 fn save(path: &Path, data: &Value) -> Result<(), Failure> {
-    let half = path.with_extension(format!("{}.half", std::process::id()));
-    let written = (|| {
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
-        serde_json::to_writer_pretty(&mut file, data)?;
-        file.sync_all()?;
-        std::fs::rename(&half, path)
-    })();
-    written.map_err(|error: std::io::Error| {
-        // What cannot be removed now is garbage beside the file; the error that led here counts.
-        drop(std::fs::remove_file(&half));
-        Failure::usage(format!("--out {}: {error}", path.display()))
-    })
+    let failed = |error: std::io::Error| Failure::usage(format!("--out {}: {error}", path.display()));
+    let text = serde_json::to_vec_pretty(data).map_err(|error| failed(error.into()))?;
+    write_private(path, &text).map_err(failed)
 }

@@ -147,11 +147,12 @@ pub(super) fn run(inner: &Arc<Inner>, mut host: FlowHost, record: FlowRecord) {
     let flows = Arc::downgrade(inner);
     // Entered before its task runs: that may end at once.
     let mut live = inner.live();
-    let task = tokio::spawn(drive(flows, host, uid.clone()));
-    live.insert(uid, Live { host: handle, tasks: vec![task.abort_handle()] });
+    let (leaves, left) = watch::channel(());
+    let task = tokio::spawn(drive(flows, host, (uid.clone(), leaves)));
+    live.insert(uid, Live { host: handle, tasks: vec![task.abort_handle()], left });
 }
 
-async fn drive(flows: Weak<Inner>, mut host: FlowHost, uid: String) {
+async fn drive(flows: Weak<Inner>, mut host: FlowHost, (uid, _leaves): (String, watch::Sender<()>)) {
     let left = host.run().await;
     let cancelled = is_cancelled(&host.status());
     drop(host);

@@ -71,6 +71,8 @@ impl Drop for Inner {
 struct Live {
     host: HostHandle,
     tasks: Vec<AbortHandle>,
+    /// Closed once nothing more is written about it from here.
+    left: watch::Receiver<()>,
 }
 
 impl fmt::Debug for Flows {

@@ -1,15 +1,17 @@
 //! What is asked of flows: decisions, suspension, ends. Owns who a decision is taken from and what repeating one means;
 //! whether an order fits is the host's to say.
 
+use std::time::Duration;
+
 use orlop_core::ports::fleet_store::{Approval, Documents as _, FleetFlow, Record, part};
 use orlop_core::ports::journal::{FlowJournal as _, FlowRecord};
 use orlop_core::spec::flow::SuspendMode;
 use orlop_core::spec::status::Decision;
 
-use super::Flows;
 use super::drive::stop;
 use super::facts::Driver;
 use super::submit::{port, wrong};
+use super::{Flows, Live};
 use crate::host::flow::{Order, OrderError};
 use crate::host::scheduler::Error;
 use crate::host::scheduler::error::{not_found, store_unavailable};
@@ -17,6 +19,9 @@ use crate::wire::problem::{Code, Problem};
 
 /// Annotation of a Manual step that names who may decide about it, beside operators: names of tokens, separated by commas.
 pub const APPROVERS: &str = "orlop.io/approvers";
+
+/// How long the host of a flow that has ended is waited for: it gives what tidies up ten seconds.
+const SETTLES: Duration = Duration::from_secs(15);
 
 /// Who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,14 +101,32 @@ impl Flows {
     /// Deletes what is kept of a flow that has ended.
     ///
     /// # Errors
-    /// Conflict when it has not ended; and as of [`Flows::cancel`].
+    /// Conflict when it has not ended, or what its attempts left is still being deleted; and as of [`Flows::cancel`].
     pub async fn delete(&self, flow: &FleetFlow) -> Result<(), Error> {
         self.inner.may_act().await?;
+        let flow = &self.settled(flow).await?;
         if flow.ended_at.is_none() {
             let text = format!("flow `{}` has not ended: it is {}; cancel it first", flow.name, flow.phase);
             return Err(problem(Code::Conflict, text));
         }
         self.inner.journal.delete(&flow.id).await.map_err(|error| port(&error))
+    }
+
+    /// A flow as it is once its host has written its last word, if it has ended: until then that host writes, and would
+    /// write about a flow that is gone.
+    async fn settled(&self, flow: &FleetFlow) -> Result<FleetFlow, Error> {
+        let ending = {
+            let live = self.inner.live();
+            let ended = |live: &&Live| live.host.status().borrow().status.phase.is_terminal();
+            live.get(&flow.id).filter(ended).map(|live| live.left.clone())
+        };
+        if let Some(mut left) = ending
+            && tokio::time::timeout(SETTLES, left.changed()).await.is_err()
+        {
+            let text = format!("flow `{}` has ended, but what it left is still being deleted; try again", flow.name);
+            return Err(Box::new(Problem::new(Code::Conflict, text).after(1000)));
+        }
+        self.inner.journal.document(&flow.id).await.map_err(|error| port(&error))
     }
 
     /// Decides about a Manual step. The same decision again is fine.

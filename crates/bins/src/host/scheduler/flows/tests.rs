@@ -104,6 +104,25 @@ async fn s5_4_flows_go_on_under_the_next_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r19_a_flow_that_was_seen_to_end_is_listed_as_ended_and_can_be_deleted() {
+    let bed = Bed::new().await;
+    let flows = Flows::start(bed.handle());
+    for round in 0..20 {
+        let taken = flows.submit(new(&manual(&format!("f{round}"), &["gate"]))).await.unwrap();
+        let flow = reaches(&flows, &taken.uid, FlowPhase::Paused).await;
+        let mut changes = flows.changes(&taken.uid).unwrap();
+        assert_eq!(flows.delete(&flow).await.map_err(|error| error.code), Err(Code::Conflict), "it has not ended");
+        assert!(flows.cancel(&flow, false).await.unwrap());
+        changes.wait_for(|view| view.status.phase.is_terminal()).await.unwrap();
+        assert!(flows.find(&taken.uid, None).await.unwrap().ended_at.is_some(), "round {round}");
+        // What was read of it before its end will do.
+        flows.delete(&flow).await.unwrap();
+        assert!(flows.changes(&taken.uid).is_none(), "its host writes nothing any more");
+        assert_eq!(flows.find(&taken.uid, None).await.map_err(|error| error.code).unwrap_err(), Code::NotFound);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s5_3_what_happens_to_flows_is_told() {
     let bed = Bed::new().await;
     let mut events = bed.handle().subscribe(SubjectFilter::new("orlop.events.flow.*").unwrap()).unwrap();

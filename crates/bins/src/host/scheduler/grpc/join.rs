@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use orlop_core::hardware::fleet::is_derived;
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Record, Token};
 
@@ -51,8 +52,10 @@ fn check(allowed: &Token, labels: &BTreeMap<String, String>, tenants: &BTreeSet<
             None => label == key,
         })
     };
+    // What follows from hardware no token grants.
+    let mut given = labels.iter().filter(|(key, _)| !is_derived(key));
     if !allowed.labels.is_empty()
-        && let Some((key, value)) = labels.iter().find(|(key, value)| !passes(key, value))
+        && let Some((key, value)) = given.find(|(key, value)| !passes(key, value))
     {
         let text =
             format!("the join token does not allow the label {key}={value}; make one with `--label {key}={value}`");
@@ -206,6 +209,7 @@ mod tests {
         assert!(passes(&bound, &[("zone", "a"), ("gpu", "4")], &["physics"]));
         assert!(!passes(&bound, &[("zone", "b")], &["physics"]) && !passes(&bound, &[("rack", "1")], &["physics"]));
         assert!(!passes(&bound, &[], &["physics", "art"]) && !passes(&bound, &[], &[]), "it takes everybody's jobs");
+        assert!(passes(&bound, &[("zone", "a"), ("orlop/arch", "amd64")], &["physics"]), "that is no matter of tokens");
         assert!(passes(&allowed(&[], &["*"]), &[], &[]));
     }
 }

@@ -1,38 +1,134 @@
 //! Logs on their way from agents to their storage: chunks of a session that its worker may write, kept before their frame is
-//! acknowledged. Owns that check and the order; the files are the storage's.
+//! acknowledged. Owns that check, the order, and what is counted; the files are the storage's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use orlop_cloud::logs::{Chunk, Gap, LogStore};
+use orlop_cloud::logs::{Chunk, Gap};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
 use orlop_scheduler::token::AttemptRef;
 
-use super::super::room::Room;
 use super::super::session::Session;
+use super::super::shared::Shared;
 use super::{key, stored_stream};
-use crate::wire::result::LogChunk;
+use crate::wire::result::{JobResult, LogChunk};
 
 /// Attempts of a job that are looked at.
 const PAGE: u32 = 10_000;
 
-/// Keeps the chunks of a frame that belong to the session's worker; others are given up, with a word in the server's log.
-/// Where the disk has no room they are given up too, so that nothing waits behind them: how many bytes is returned.
+/// Keeps the chunks of a frame that belong to the session's worker, and counts them; others are given up, with a word in the
+/// server's log. Where the disk has no room, or logs are kept nowhere, they are given up too, so that nothing waits behind
+/// them.
 ///
 /// # Errors
 /// The store cannot be asked, or the disk does not take them for another reason: the stream ends, and its agent sends them
 /// again.
-pub(in super::super) async fn keep(
-    logs: &LogStore,
-    reads: &dyn FleetReads,
-    (session, room): (&Session, &Room),
-    chunks: Vec<LogChunk>,
-) -> Result<u64, PortError> {
-    let mut own: BTreeMap<AttemptRef, bool> = BTreeMap::new();
-    let mut kept = Vec::with_capacity(chunks.len());
+pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: Vec<LogChunk>) -> Result<(), PortError> {
+    let Some(logs) = &shared.options.logs else {
+        give_up(shared, chunks.iter().map(|chunk| chunk.data.len()).sum());
+        count_missing(shared, &chunks.iter().filter_map(Missing::before).collect::<Vec<_>>());
+        return Ok(());
+    };
+    let chunks = own(&*shared.store, session, chunks).await?;
+    let mut missing: Vec<Missing> = chunks.iter().filter_map(Missing::before).collect();
+    let attempts: Vec<AttemptRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
+    let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
+    let room = &shared.room;
+    if room.has_none_for_logs() {
+        room.give_up(&kept);
+        give_up(shared, kept.iter().map(|chunk| chunk.data.len()).sum());
+        count_missing(shared, &missing);
+        return Ok(());
+    }
+    let told = room.mark_gaps(&mut kept);
+    // What this server gave up stands in the log with what the worker did, and is not to be taken for it later.
+    let marked = attempts.iter().zip(&kept).filter(|(_, chunk)| told.contains_key(&chunk.key));
+    missing.extend(marked.map(|(attempt, chunk)| Missing { attempt: *attempt, seq: chunk.seq, bytes: 0 }));
+    let (logs, losses) = (logs.clone(), Arc::clone(&shared.losses));
+    let writing = tokio::task::spawn_blocking(move || {
+        for Missing { attempt, .. } in &missing {
+            losses.learn(*attempt, || logs.summary(&key(*attempt)));
+        }
+        let written = logs.append(&kept).and_then(|bytes| logs.sync().map(|()| bytes));
+        (written, kept, missing)
+    });
+    let (written, kept, missing) = match writing.await {
+        Ok(done) => done,
+        Err(panic) => (Err(PortError::new(Class::Fatal, panic.to_string())), Vec::new(), Vec::new()),
+    };
+    match written {
+        Ok(bytes) => {
+            shared.options.metrics.transport.log_bytes.inc_by(bytes);
+        }
+        Err(full) if full.class == Class::Capacity => {
+            room.give_up(&kept);
+            give_up(shared, kept.iter().map(|chunk| chunk.data.len()).sum());
+        }
+        Err(other) => {
+            // They come again, as they came now.
+            room.remember(told);
+            return Err(other);
+        }
+    }
+    count_missing(shared, &missing);
+    Ok(())
+}
+
+/// Before ends come that tell of output that is missing: finds out what was counted of it before this server started.
+pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]) {
+    let Some(logs) = &shared.options.logs else { return };
+    let lost = results.iter().filter(|result| result.log.dropped_bytes > 0);
+    let attempts: Vec<AttemptRef> = lost.map(|result| result.attempt).collect();
+    if attempts.is_empty() {
+        return;
+    }
+    let (logs, losses) = (logs.clone(), Arc::clone(&shared.losses));
+    let looking = tokio::task::spawn_blocking(move || {
+        for attempt in attempts {
+            losses.learn(attempt, || logs.summary(&key(attempt)));
+        }
+    });
+    if let Err(panic) = looking.await {
+        tracing::error!(target: "orlop::scheduler", error = %panic, "what is kept of logs cannot be told");
+    }
+}
+
+/// Output that its worker dropped before a chunk.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    attempt: AttemptRef,
+    seq: u64,
+    bytes: u64,
+}
+
+impl Missing {
+    fn before(chunk: &LogChunk) -> Option<Self> {
+        let gap = chunk.gap?;
+        Some(Self { attempt: chunk.attempt, seq: chunk.seq, bytes: gap.bytes })
+    }
+}
+
+fn count_missing(shared: &Shared, missing: &[Missing]) {
+    let bytes = missing.iter().map(|missing| shared.losses.gap(missing.attempt, missing.seq, missing.bytes)).sum();
+    if bytes > 0 {
+        shared.options.metrics.transport.log_dropped_bytes.of(["worker"]).inc_by(bytes);
+    }
+}
+
+/// Counts what this server gives up.
+fn give_up(shared: &Shared, bytes: usize) {
+    if bytes > 0 {
+        shared.options.metrics.transport.log_dropped_bytes.of(["server"]).inc_by(bytes as u64);
+    }
+}
+
+/// The chunks that the session's worker may write.
+async fn own(reads: &dyn FleetReads, session: &Session, chunks: Vec<LogChunk>) -> Result<Vec<LogChunk>, PortError> {
+    let mut known: BTreeMap<AttemptRef, bool> = BTreeMap::new();
+    let mut own = Vec::with_capacity(chunks.len());
     for chunk in chunks {
-        let known = own.get(&chunk.attempt).copied().or_else(|| session.owns(chunk.attempt));
-        let owned = match known {
+        let owned = match known.get(&chunk.attempt).copied().or_else(|| session.owns(chunk.attempt)) {
             Some(owned) => owned,
             None => {
                 let owned = assigned(reads, session, chunk.attempt).await?;
@@ -40,41 +136,15 @@ pub(in super::super) async fn keep(
                 owned
             }
         };
-        own.insert(chunk.attempt, owned);
+        known.insert(chunk.attempt, owned);
         if owned {
-            kept.push(stored(chunk));
+            own.push(chunk);
         } else {
             let (worker, attempt) = (&session.facts().worker, chunk.attempt);
             tracing::warn!(target: "orlop::scheduler", %worker, %attempt, "a log of another's attempt was refused");
         }
     }
-    let bytes = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.data.len() as u64).sum();
-    if room.has_none_for_logs() {
-        room.give_up(&kept);
-        return Ok(bytes(&kept));
-    }
-    let told = room.mark_gaps(&mut kept);
-    let logs = logs.clone();
-    let writing = tokio::task::spawn_blocking(move || {
-        let written = logs.append(&kept).and_then(|()| logs.sync());
-        (written, kept)
-    });
-    let (written, kept) = match writing.await {
-        Ok(done) => done,
-        Err(panic) => (Err(PortError::new(Class::Fatal, panic.to_string())), Vec::new()),
-    };
-    match written {
-        Ok(()) => Ok(0),
-        Err(full) if full.class == Class::Capacity => {
-            room.give_up(&kept);
-            Ok(bytes(&kept))
-        }
-        Err(other) => {
-            // They come again, as they came now.
-            room.remember(told);
-            Err(other)
-        }
-    }
+    Ok(own)
 }
 
 /// Whether an attempt was assigned to the session's worker.

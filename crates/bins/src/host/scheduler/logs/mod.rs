@@ -2,6 +2,7 @@
 //! ways and the names of one log in protocol and storage; the files are the storage's.
 
 mod keep;
+mod losses;
 mod read;
 
 use orlop_cloud::logs::{LogKey, LogStream as Stored};
@@ -9,7 +10,8 @@ use orlop_scheduler::token::AttemptRef;
 
 use crate::wire::result::LogStream;
 
-pub(super) use self::keep::keep;
+pub(super) use self::keep::{expect_ends, keep};
+pub(super) use self::losses::Losses;
 pub use self::read::{LogNews, LogOrder, LogReader};
 
 /// The name of an attempt's log.

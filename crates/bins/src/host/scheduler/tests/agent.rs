@@ -60,10 +60,20 @@ impl Agent {
     }
 
     pub(super) async fn join_from(handle: &Handle, id: &str, state_id: &str, slots: u32) -> Result<Self, Error> {
+        Self::offering(handle, id, state_id, offer(slots)).await
+    }
+
+    /// An agent of a machine that is as `capabilities` say.
+    pub(super) async fn offering(
+        handle: &Handle,
+        id: &str,
+        state_id: &str,
+        capabilities: Capabilities,
+    ) -> Result<Self, Error> {
         let registration = Registration {
             worker: id.parse().unwrap(),
             state_id: state_id.to_owned(),
-            capabilities: Arc::new(offer(slots)),
+            capabilities: Arc::new(capabilities),
             agent_version: "test".to_owned(),
             session: fresh_session(),
         };
@@ -180,6 +190,25 @@ impl Agent {
         self.spool.insert(self.seq, frame.clone());
         // A stream that is over is seen when listening.
         drop(self.handle.frame(&self.session, self.stream, frame).await);
+    }
+
+    /// Sends a frame whose stream ends while it is handed over, opens the next stream and sends what the server has not
+    /// received. Gives how far the server said it was, and the number of the frame.
+    pub(super) async fn send_and_break(&mut self, frame: WorkerFrame) -> (u64, u64) {
+        self.seq += 1;
+        let (seq, ack, epoch) = (self.seq, self.heard, self.session.facts().epoch);
+        let frame = WorkerFrame { seq, ack, epoch, ..frame };
+        self.spool.insert(seq, frame.clone());
+        {
+            let handing = std::pin::pin!(self.handle.frame(&self.session, self.stream, frame));
+            assert!(futures::poll!(handing).is_pending(), "the frame is on its way");
+        }
+        self.handle.stream_closed(&self.session, self.stream).await;
+        let welcome = self.open(1).await.unwrap();
+        for (_, frame) in self.spool.range(welcome.last_worker_seq + 1..) {
+            self.handle.frame(&self.session, self.stream, frame.clone()).await.unwrap();
+        }
+        (welcome.last_worker_seq, seq)
     }
 
     pub(super) async fn start(&mut self, attempt: AttemptRef) {

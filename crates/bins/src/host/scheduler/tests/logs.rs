@@ -1,5 +1,6 @@
 //! Reading logs: what is there, what comes, attempts one after the other, what is missing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -136,6 +137,20 @@ async fn s4_chunks_that_come_behind_their_result_are_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_result_whose_stream_ends_before_the_loop_has_it_comes_again() {
+    let mut at = Logged::new().await;
+    let job = at.job(json!({})).await;
+    let given = at.agent.given(1).await[0];
+    at.agent.start(given).await;
+    // Its logs are written first, and the stream ends meanwhile.
+    let last = WorkerFrame { logs: vec![chunk(given, 1, "a")], ..result(given, Ending::Succeeded, 1) };
+    let (received, number) = at.agent.send_and_break(last).await;
+    assert_eq!(received, number - 1, "it was not received");
+    at.bed.reaches(job, JobState::Completed).await;
+    assert_eq!(at.all(LogOrder::of(job)).await, ("1:a".to_owned(), JobState::Completed));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_5_what_is_missing_is_told_and_streams_can_be_chosen() {
     let mut at = Logged::new().await;
     let job = at.job(json!({})).await;
@@ -152,6 +167,46 @@ async fn s5_5_what_is_missing_is_told_and_streams_can_be_chosen() {
     assert_eq!(at.all(LogOrder { stream: Some(LogStream::Stdout), ..order }).await.0, "[-1]1:a 1:b");
     let late = orlop_core::time::Time::from_millis(1);
     assert_eq!(at.all(LogOrder { since: Some(late), ..order }).await.0, "", "all of it is older");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_6_what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
+    let mut at = Logged::new().await;
+    let jobs = at.bed.submit(&[json!({}), json!({})]).await;
+    let given = at.agent.given(2).await;
+    let metrics = Arc::clone(&at.bed.handle().options().metrics);
+    let dropped = || metrics.transport.log_dropped_bytes.of(["worker"]).get();
+    let gap = |attempt, seq, bytes| LogChunk { gap: Some(LogGap { chunks: 1, bytes }), ..chunk(attempt, seq, "x") };
+    let ended = |attempt, dropped_bytes| {
+        let mut frame = result(attempt, Ending::Succeeded, 2);
+        frame.results[0].log.dropped_bytes = dropped_bytes;
+        frame
+    };
+    for _ in 0..2 {
+        at.agent.send(frame(&[gap(given[0], 2, 7), gap(given[1], 2, 5)])).await;
+        assert_eq!(dropped(), 12, "chunks that are sent again tell nothing new");
+    }
+    // What no chunk told is in the end of the attempt, which comes twice; then chunks that were still on their way.
+    at.agent.live.remove(&given[0]);
+    for _ in 0..2 {
+        at.agent.send(ended(given[0], 20)).await;
+        at.agent.all_acknowledged().await;
+        assert_eq!(dropped(), 25);
+    }
+    at.agent.send(frame(&[gap(given[0], 3, 13), gap(given[0], 4, 2)])).await;
+    assert_eq!(dropped(), 27, "all but what was dropped after the end is known");
+    at.bed.reaches(jobs[0], JobState::Completed).await;
+    assert_eq!(metrics.transport.log_bytes.get(), 4, "of chunks sent twice one is stored");
+    // Another server hears all of it once more.
+    at.bed.crash();
+    at.bed.start().await;
+    let spool = [frame(&[gap(given[0], 4, 2), gap(given[1], 2, 5)]), ended(given[0], 20), ended(given[1], 9)];
+    at.agent.spool = (1..).zip(spool).collect();
+    at.agent.live.clear();
+    at.agent.rejoin(&at.bed.handle()).await.unwrap();
+    at.bed.reaches(jobs[1], JobState::Completed).await;
+    assert_eq!(dropped(), 27 + 4, "only what the second attempt lost behind its last chunk is new");
+    assert_eq!(metrics.transport.log_bytes.get(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

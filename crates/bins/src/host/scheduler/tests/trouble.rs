@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use orlop_core::error::Class;
+use orlop_core::hardware::gpu::Vendor;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
+use orlop_scheduler::event::{Capabilities, GpuDevices};
 use serde_json::json;
 
 use super::super::{Closing, Status, WorkerOrder};
-use super::agent::Agent;
+use super::agent::{Agent, offer};
 use super::bed::{Bed, batch, until};
 use crate::wire::frame::DirectiveKind;
 use crate::wire::problem::Code;
@@ -57,7 +59,7 @@ async fn s7_1_a_worker_that_stays_away_loses_its_attempts_to_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s1_4_late_results_of_the_newest_token_are_adopted() {
-    let bed = Bed::new().await;
+    let mut bed = Bed::new().await;
     let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let job = bed.submit(&[json!({})]).await[0];
     let attempt = agent.given(1).await[0];
@@ -71,9 +73,83 @@ async fn s1_4_late_results_of_the_newest_token_are_adopted() {
     let welcome = agent.rejoin(&bed.handle()).await.unwrap();
     assert_eq!(welcome.keep, [attempt]);
     bed.reaches(job, JobState::Running).await;
+    assert_eq!(bed.attempts(job).await[0].state, AttemptState::Running, "as a restart has to find it");
+    bed.crash();
+    bed.start().await;
+    assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [attempt]);
     agent.end(&[attempt], Ending::Succeeded).await;
     bed.handle().ended(job).await.unwrap();
     assert_eq!(bed.attempts(job).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_4_a_gang_that_comes_back_whole_is_adopted_also_where_a_member_has_ended_meanwhile() {
+    let mut bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 2).await;
+    let job = bed.submit(&[json!({"gang": {"size": 2}})]).await[0];
+    let given = agent.given(2).await;
+    for attempt in &given {
+        agent.start(*attempt).await;
+    }
+    agent.all_acknowledged().await;
+    agent.hang_up().await;
+    agent.stored(WorkerState::Unhealthy).await;
+    bed.pass(REASSIGN);
+    bed.reaches(job, JobState::Queued).await;
+    // One ended while the stream was down: its result is spooled.
+    agent.spool.insert(3, agent.result_frame(&given[..1], Ending::Succeeded));
+    agent.live.remove(&given[0]);
+    let welcome = agent.rejoin(&bed.handle()).await.unwrap();
+    assert_eq!(welcome.keep, [given[1]]);
+    bed.reaches(job, JobState::Running).await;
+    bed.crash();
+    bed.start().await;
+    assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [given[1]]);
+    agent.end(&given[1..], Ending::Succeeded).await;
+    bed.handle().ended(job).await.unwrap();
+    assert_eq!(bed.state(job).await, JobState::Completed);
+    assert_eq!(bed.attempts(job).await.len(), 2);
+}
+
+/// The second job runs on what the first has left free; a restart must not take it for the kind that comes first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_4_a_restart_knows_which_kind_of_gpu_an_attempt_holds() {
+    let mut bed = Bed::new().await;
+    let kind = |model: &str| GpuDevices {
+        vendor: Vendor::Nvidia,
+        model: model.parse().unwrap(),
+        memory_bytes: 80 << 30,
+        count: 1,
+    };
+    let machine = Capabilities { gpus: vec![kind("a100"), kind("h100")], ..offer(4) };
+    let mut agent = Agent::offering(&bed.handle(), "w1", "state-1", machine).await.unwrap();
+    let asks = |kind: serde_json::Value| {
+        let resources = json!({"cpu_m": 1000, "memory_bytes": 0, "gpus": {"count": 1, "any_of": [kind]}});
+        json!({ "resources": resources })
+    };
+    let (any, a100, h100) = (
+        json!({"vendor": "nvidia"}),
+        json!({"vendor": "nvidia", "model": "a100"}),
+        json!({"vendor": "nvidia", "model": "h100"}),
+    );
+    bed.submit(&[asks(a100.clone())]).await;
+    let first = agent.given(1).await[0];
+    agent.start(first).await;
+    let flexible = bed.submit(&[asks(any)]).await[0];
+    let second = agent.given(1).await[0];
+    let told = agent.received.iter().flat_map(|frame| &frame.assign).find(|assign| assign.attempt == second);
+    assert_eq!(told.unwrap().gpu.as_ref().unwrap().model.as_str(), "h100");
+    agent.start(second).await;
+    agent.end(&[first], Ending::Succeeded).await;
+    agent.all_acknowledged().await;
+    assert_eq!(bed.attempts(flexible).await[0].attempt.gpu.as_ref().unwrap().model.as_str(), "h100");
+    bed.crash();
+    bed.start().await;
+    assert_eq!(agent.rejoin(&bed.handle()).await.unwrap().keep, [second]);
+    let waits = bed.submit(&[asks(h100)]).await[0];
+    let runs = bed.submit(&[asks(a100)]).await[0];
+    assert_eq!(agent.given(1).await[0].job, runs);
+    assert_eq!(bed.state(waits).await, JobState::Queued);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,6 +259,21 @@ async fn s1_5_a_drained_worker_finishes_and_is_told_to_shut_down() {
     );
     assert_eq!(bed.state(jobs[0]).await, JobState::Completed);
     assert_eq!(bed.state(jobs[1]).await, JobState::Queued);
+    agent.stored(WorkerState::Terminated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_5_a_drained_worker_with_nothing_left_is_told_to_shut_down_at_once() {
+    let bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let order = WorkerOrder::Drain(orlop_scheduler::event::DrainOrder::default(), "maintenance".to_owned());
+    bed.handle().order("w1".parse().unwrap(), order).await.unwrap();
+    while agent.closed.is_none() {
+        agent.listen().await;
+    }
+    let told: Vec<_> =
+        agent.received.iter().filter_map(|frame| frame.directive.as_ref()).map(|told| told.kind).collect();
+    assert_eq!(told, [DirectiveKind::Shutdown], "one that is told to drain comes back");
     agent.stored(WorkerState::Terminated).await;
 }
 

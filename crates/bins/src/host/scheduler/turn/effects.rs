@@ -1,6 +1,7 @@
 //! The core's effects become records, frames and events of the turn. Owns that translation, effect by effect; each is
 //! carried out after the commit.
 
+use orlop_core::hardware::gpu::GpuShape;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::ports::fleet_store::{
@@ -89,12 +90,9 @@ impl Core {
                 let finished_at = (!held).then_some(self.wall);
                 let end = AttemptEnd { reason: words::reason(Reason::WorkerLost), ..AttemptEnd::default() };
                 self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
-                    id: attempt_id(attempt),
-                    state: AttemptState::Lost,
-                    accepted_at: None,
-                    started_at: None,
                     finished_at,
                     end: Some(end),
+                    ..AttemptChange::new(attempt_id(attempt), AttemptState::Lost)
                 })));
             }
             Effect::WorkerChanged { worker, to, reason, .. } => self.worker_changed(worker, to, reason),
@@ -114,7 +112,18 @@ impl Core {
         self.scheduler.job(job, Some(index)).is_some_and(|view| view.attempt > 0)
     }
 
+    /// The kind of GPU that an attempt holds, if its job asks for any.
+    pub(super) fn gpu_of(&self, attempt: AttemptRef, worker: WorkerKey) -> Option<Box<GpuShape>> {
+        // Nearly no job asks: the way of all the others stays short.
+        let asks = self.registry.jobs.get(attempt.job)?.spec.asks().resources.gpus.count > 0;
+        if !asks {
+            return None;
+        }
+        self.scheduler.attempt_row(attempt, worker)?.gpu.map(Box::new)
+    }
+
     fn assign(&mut self, attempt: AttemptRef, worker: WorkerKey, mode: Mode) {
+        let gpu = self.gpu_of(attempt, worker);
         let Some(job) = self.registry.jobs.get_mut(attempt.job) else { return };
         let (spec, client) = (std::sync::Arc::clone(&job.spec), job.client.clone());
         let first = job.array && !std::mem::replace(&mut job.shown_running, true);
@@ -135,10 +144,11 @@ impl Core {
             incarnation: live.incarnation,
             mode: stored,
             assigned_at: self.wall,
+            gpu: gpu.clone(),
         })));
         let traceparent = self.trace_assigned(attempt);
         if let Some(out) = self.out(worker) {
-            out.assign.push(Assignment { attempt, spec, client, traceparent, mode });
+            out.assign.push(Assignment { attempt, spec, client, traceparent, mode, gpu });
         }
     }
 

@@ -43,6 +43,7 @@ use super::commit::{Progress, Staged};
 use super::error::{self, Error};
 use super::ingress::LockFreePriorityQueue;
 use super::live::{Jobs, Keys, Specs, Watchers, Workers};
+use super::logs::Losses;
 use super::release::Release;
 use super::session::{Opened, Opening};
 use super::snapshot::{EVERY, Totals};
@@ -90,6 +91,8 @@ pub(super) struct Core {
     /// Units whose gate is closed or whose next attempt is not due, by band; arrays that were restored count from then on.
     gated: [u64; 3],
     metrics: Arc<Metrics>,
+    /// What workers dropped of logs.
+    losses: Arc<Losses>,
     traces: Traces,
     bus: Arc<LocalBus>,
     /// Events go to the store's outbox too.

@@ -78,7 +78,10 @@ impl Core {
         }
         if let WorkerOrder::Drain(order, reason) = order {
             let left = order.deadline.map_or(0, |at| at.saturating_sub(self.now).max(1));
-            if let Some(out) = self.out(key) {
+            // One with nothing to do has ended with the order: it is told to shut down, not to drain, or it would come back.
+            if let Some(out) = self.out(key)
+                && out.directive.as_ref().is_none_or(|told| told.kind != DirectiveKind::Shutdown)
+            {
                 let given = |reason: String| format!("an operator drains this worker: {reason}");
                 let reason = Some(reason).filter(|reason| !reason.is_empty());
                 let reason = reason.map_or_else(|| "an operator drains this worker".to_owned(), given);

@@ -40,7 +40,7 @@ pub(super) fn earlier(unit: &Unit, rows: &[AttemptRow], gang: bool) -> Vec<Token
 /// gang ends; the others were told to end because of it.
 pub(super) fn gang(size: u32, unit: &Unit, rows: &[AttemptRow]) -> GangRow {
     let mut answered = vec![false; size as usize];
-    let mut first: Option<(bool, orlop_core::time::Time, GangEnd)> = None;
+    let (mut first, mut broken): (Option<(bool, orlop_core::time::Time, GangEnd)>, bool) = (None, false);
     for row in rows.iter().filter(|row| row.attempt.id.attempt == unit.attempt) {
         if let Some(seat) = answered.get_mut(row.attempt.id.member as usize) {
             *seat = is_answered(row);
@@ -49,13 +49,15 @@ pub(super) fn gang(size: u32, unit: &Unit, rows: &[AttemptRow]) -> GangRow {
         let permanent = end.reason.as_deref().is_some_and(is_permanent);
         let Some(member) = MemberEnd::of(row.state, end.exit_code, permanent) else { continue };
         let worker = Some(Incarnation { id: row.attempt.worker.clone(), number: row.attempt.incarnation });
+        let elsewhere = first.as_ref().is_some_and(|(.., before)| before.worker != worker);
+        broken |= row.state != AttemptState::Lost || row.finished_at.is_some() || elsewhere;
         let told = matches!(row.state, AttemptState::Cancelled | AttemptState::Preempted);
         let at = row.finished_at.unwrap_or(row.attempt.assigned_at);
         if first.as_ref().is_none_or(|(was_told, before, _)| (told, at) < (*was_told, *before)) {
             first = Some((told, at, GangEnd { end: member, worker }));
         }
     }
-    GangRow { answered, ending: first.map(|(.., ending)| ending) }
+    GangRow { answered, ending: first.map(|(.., ending)| ending), broken }
 }
 
 #[cfg(test)]
@@ -72,7 +74,7 @@ mod tests {
         let (worker, mode) = ("w1".parse().unwrap(), StartMode::Now);
         let end = AttemptEnd { exit_code: Some(7), ..AttemptEnd::default() };
         AttemptRow {
-            attempt: NewAttempt { id, worker, incarnation: 1, mode, assigned_at: Time::EPOCH },
+            attempt: NewAttempt { id, worker, incarnation: 1, mode, assigned_at: Time::EPOCH, gpu: None },
             state,
             accepted_at: None,
             started_at: None,
@@ -106,5 +108,20 @@ mod tests {
         assert_eq!(found.answered, [true, true, true, false]);
         assert_eq!(found.ending.map(|ending| ending.end), MemberEnd::of(Failed, Some(7), false));
         assert_eq!(gang(4, &unit(2), &rows[2..]).ending, None);
+    }
+
+    #[test]
+    fn s1_4_what_is_left_of_a_gang_may_return_unless_a_member_has_ended_otherwise() {
+        use AttemptState::{Cancelled, Lost, Succeeded};
+        let held = AttemptRow { finished_at: None, ..row(2, 0, Lost, 1) };
+        for (other, broken) in
+            [(row(2, 1, Succeeded, 1), false), (row(2, 1, Cancelled, 1), true), (row(2, 1, Lost, 1), true)]
+        {
+            assert_eq!(gang(2, &unit(2), &[held.clone(), other]).broken, broken);
+        }
+        let mut elsewhere = AttemptRow { finished_at: None, ..row(2, 1, Lost, 1) };
+        assert!(!gang(2, &unit(2), &[held.clone(), elsewhere.clone()]).broken);
+        elsewhere.attempt.incarnation += 1;
+        assert!(gang(2, &unit(2), &[held, elsewhere]).broken, "two workers never bring it back together");
     }
 }

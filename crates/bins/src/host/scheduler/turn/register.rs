@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use orlop_core::id::{Incarnation, SessionId, WorkerId};
+use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
-use orlop_core::ports::fleet_store::{Record, Worker};
+use orlop_core::ports::fleet_store::{AttemptChange, Record, Worker};
 use orlop_scheduler::effect::{CancelReason, Effect, WorkerReason};
 use orlop_scheduler::event::{Departure, Event, Kept};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
@@ -20,6 +21,7 @@ use super::super::session::{Closing, Opened, Opening, Session, SessionFacts};
 use super::super::words;
 use super::Core;
 use super::draft::Told;
+use super::effects::attempt_id;
 use crate::host::flow::fleet::WORKER;
 use crate::wire::frame::Welcome;
 use crate::wire::identity::PeerCertificate;
@@ -189,6 +191,7 @@ impl Core {
                 Verdict::Unknown | Verdict::Stale => opened.kill.push(*attempt),
             }
         }
+        self.keep_adopted();
         let is_told = |effect: &Effect| {
             matches!(effect, Effect::Cancel { attempt, why: CancelReason::Stale, .. }
                 if told.contains(attempt) || silent.contains(attempt))
@@ -210,6 +213,16 @@ impl Core {
             self.metrics.workers.reconnects.of([session.facts().worker.as_str()]).inc();
         }
         Ok((session, opened))
+    }
+
+    /// Writes down which attempts that were given up run after all.
+    fn keep_adopted(&mut self) {
+        let adopted = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Verdict { attempt, verdict: Verdict::Adopted } => Some(attempt_id(*attempt)),
+            _ => None,
+        });
+        let running = adopted.map(|id| Record::Attempt(Box::new(AttemptChange::new(id, AttemptState::Running))));
+        self.draft.records.extend(running);
     }
 
     /// A stream ended.

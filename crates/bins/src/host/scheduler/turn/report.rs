@@ -100,6 +100,7 @@ impl Core {
         }
         if stored {
             self.keep_links(&result);
+            self.count_lost(&result);
             self.draft.records.push(Record::Attempt(Box::new(ended(result, accepted_final, self.wall))));
         }
         self.answer(key, attempt, verdict);
@@ -116,6 +117,18 @@ impl Core {
             let link = ArtifactLink { job, name, sha256: artifact.sha256.clone(), tenant: tenant.clone() };
             // Writing a link as JSON does not fail: it holds texts and numbers only.
             self.draft.records.extend(Record::put(&link).ok());
+        }
+    }
+
+    /// Counts what an attempt lost of its output, once that is written: whatever no chunk told.
+    fn count_lost(&mut self, result: &JobResult) {
+        let (attempt, bytes) = (result.attempt, result.log.dropped_bytes);
+        if bytes > 0 {
+            let (losses, metrics) = (Arc::clone(&self.losses), Arc::clone(&self.metrics));
+            let count = move || {
+                metrics.transport.log_dropped_bytes.of(["worker"]).inc_by(losses.end(attempt, bytes));
+            };
+            self.draft.release(Release::Reply(Box::new(count)));
         }
     }
 
@@ -140,13 +153,11 @@ impl Core {
             self.accepted(attempt);
             self.trace_started(attempt);
             let started_at = started.started_at.or(Some(self.wall));
+            let gpu = self.gpu_of(attempt, key);
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
-                id: attempt_id(attempt),
-                state: AttemptState::Running,
-                accepted_at: None,
                 started_at,
-                finished_at: None,
-                end: None,
+                gpu,
+                ..AttemptChange::new(attempt_id(attempt), AttemptState::Running)
             })));
         }
         self.answer(key, attempt, verdict);
@@ -182,12 +193,9 @@ impl Core {
         if before && self.scheduler.attempt_row(attempt, key).is_none() {
             let reason = reason.filter(|reason| !reason.is_empty()).map(Into::into);
             self.draft.records.push(Record::Attempt(Box::new(AttemptChange {
-                id: attempt_id(attempt),
-                state,
-                accepted_at: None,
-                started_at: None,
                 finished_at: Some(self.wall),
                 end: Some(AttemptEnd { reason, ..AttemptEnd::default() }),
+                ..AttemptChange::new(attempt_id(attempt), state)
             })));
         }
         self.absorb(told);
@@ -247,12 +255,10 @@ fn ended(result: JobResult, accepted_final: bool, wall: orlop_core::time::Time) 
         detail,
     };
     AttemptChange {
-        id: attempt_id(result.attempt),
-        state,
-        accepted_at: None,
         started_at: result.started_at,
         finished_at: result.finished_at.or(Some(wall)),
         end: Some(end),
+        ..AttemptChange::new(attempt_id(result.attempt), state)
     }
 }
 

@@ -17,7 +17,7 @@ use orlop_scheduler::effect::{CancelReason, Start};
 use orlop_scheduler::engine::Scheduler;
 use orlop_scheduler::event::{Capabilities, DrainOrder, TenantSettings, TenantStatus};
 use orlop_scheduler::stored::{
-    ArrayRow, AttemptRow, Body, GpuShape, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
+    ArrayRow, AttemptRow, Body, Incarnation, JobRow, RangeRow, Stored, TenantRow, UnitRow, WorkerRow,
 };
 use orlop_scheduler::token::AttemptRef;
 
@@ -43,7 +43,6 @@ struct Reading<'a> {
     workers: Vec<Worker>,
     /// The newest incarnation of each worker id.
     newest: BTreeMap<WorkerId, u32>,
-    offers: HashMap<(WorkerId, u32), Arc<Capabilities>>,
     specs: HashMap<SpecHash, Arc<Prepared>>,
     /// Units whose earlier attempts were read one by one.
     looked: usize,
@@ -74,7 +73,6 @@ impl Core {
             registry: Registry::default(),
             workers: Vec::new(),
             newest: BTreeMap::new(),
-            offers: HashMap::new(),
             specs: HashMap::new(),
             looked: 0,
         };
@@ -103,6 +101,7 @@ impl Core {
             gated: [0; 3],
             totals: super::super::snapshot::Totals::default(),
             metrics: Arc::clone(&options.metrics),
+            losses: Arc::clone(&shared.losses),
             traces: Traces::new(options.tracer.clone()),
             bus: Arc::clone(&shared.bus),
             outbox: options.outbox,
@@ -220,7 +219,6 @@ impl Reading<'_> {
             written => serde_json::from_value(written.clone())
                 .map_err(|problem| damaged(format_args!("what worker `{}` offers", worker.id), problem))?,
         };
-        let offer = Arc::new(offer);
         let drain = worker.drain.as_ref().map(|order| DrainOrder {
             deadline: order
                 .get("deadline")
@@ -231,12 +229,11 @@ impl Reading<'_> {
         self.stored.workers.push(WorkerRow {
             worker: Incarnation { id: worker.id.clone(), number },
             state: worker.state,
-            capabilities: Arc::clone(&offer),
+            capabilities: Arc::new(offer),
             cordoned: worker.cordoned,
             drain,
         });
         self.newest.insert(worker.id.clone(), number);
-        self.offers.insert((worker.id.clone(), number), offer);
         self.workers.push(worker);
         Ok(())
     }
@@ -269,7 +266,7 @@ impl Reading<'_> {
             // Lost, and known to have ended: its worker said so or has left.
             if !(attempt.state == AttemptState::Lost && attempt.finished_at.is_some()) {
                 let cancelling = row.unit.state == JobState::Cancelling;
-                let attempt = self.attempt(&spec, attempt, cancelling);
+                let attempt = self.attempt(attempt, cancelling);
                 self.stored.attempts.push(attempt);
             }
         }
@@ -369,21 +366,11 @@ impl Reading<'_> {
         Ok(UnitRow { earlier: past::earlier(&row.unit, &attempts, false), ..self.unit(row.unit) })
     }
 
-    fn attempt(&self, spec: &Prepared, row: StoredAttempt, cancelling: bool) -> AttemptRow {
+    fn attempt(&self, row: StoredAttempt, cancelling: bool) -> AttemptRow {
         let id = row.attempt.id;
         let ahead = row.attempt.mode == StartMode::Inherit;
         let worker = Incarnation { id: row.attempt.worker, number: row.attempt.incarnation };
-        // A worker has few kinds of devices: the first that would do is the one the attempt holds.
-        let gpus = &spec.asks.resources.gpus;
-        let offer = self.offers.get(&(worker.id.clone(), worker.number)).filter(|_| gpus.count > 0);
-        let fits = |vendor, model: &_, memory| {
-            gpus.any_of.is_empty() || gpus.any_of.iter().any(|kind| kind.accepts(vendor, model, memory))
-        };
-        let gpu = offer.and_then(|offer| {
-            let device = offer.gpus.iter().find(|device| fits(device.vendor, &device.model, device.memory_bytes))?;
-            let (vendor, model, memory_bytes) = (device.vendor, device.model.clone(), device.memory_bytes);
-            Some(GpuShape { vendor, model, memory_bytes })
-        });
+        let gpu = row.attempt.gpu.map(|gpu| *gpu);
         AttemptRow {
             attempt: AttemptRef {
                 job: id.job,

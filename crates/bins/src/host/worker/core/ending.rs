@@ -49,7 +49,7 @@ impl Core {
             return Ok(());
         }
         let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
-        if self.drop_waiting(id) {
+        if self.drop_waiting(id)? {
             self.spool.ended(id, AttemptEnd::without_run(outcome, "", at))?;
         }
         Ok(())
@@ -64,22 +64,21 @@ impl Core {
             waiting.retain(|assign| local(assign.attempt) != id);
         }
         self.parked.retain(|_, waiting| !waiting.is_empty());
-        if self.drop_waiting(id) || !self.attempts.contains_key(&id) {
+        if self.drop_waiting(id)? || !self.attempts.contains_key(&id) {
             self.spool.revoked(id)?;
         }
         Ok(())
     }
 
     /// Removes an attempt that has not started; false when it has, or is not here.
-    fn drop_waiting(&mut self, id: AttemptId) -> bool {
-        let Some(attempt) = self.attempts.get(&id) else { return false };
+    fn drop_waiting(&mut self, id: AttemptId) -> io::Result<bool> {
+        let Some(attempt) = self.attempts.get(&id) else { return Ok(false) };
         if matches!(attempt.state, State::Running(_)) {
-            return false;
+            return Ok(false);
         }
         let kind = attempt.kind;
         self.attempts.remove(&id);
         self.traced.forget(id);
-        self.ledger.give_back(&id);
         let held = self.held.len();
         self.held.retain(|other| *other != id);
         if let Some(kind) = kind
@@ -87,11 +86,11 @@ impl Core {
             && self.held.len() < held
         {
             // It had a slot and waited for the lease only: nobody inherits it without one either.
-            if let Some(next) = self.slots.ended(&kind, remote(id)) {
-                self.held.push_back(local(next));
-            }
+            let next = self.pass_slot(Some(kind), id)?;
+            self.held.extend(next);
         }
-        true
+        self.ledger.give_back(&id);
+        Ok(true)
     }
 
     /// The server wants to hear no more of an attempt; if it runs it is killed.
@@ -118,12 +117,10 @@ impl Core {
         acts: &mut Vec<Act>,
     ) -> io::Result<()> {
         let attempt = self.attempts.remove(&id);
-        self.ledger.give_back(&id);
         self.traced.ended(id, &end);
         self.spool.ended(id, end)?;
-        let kind = attempt.and_then(|attempt| attempt.kind);
-        if let Some(next) = kind.and_then(|kind| self.slots.ended(&kind, remote(id))) {
-            self.start(local(next), now, acts);
+        if let Some(next) = self.pass_slot(attempt.and_then(|attempt| attempt.kind), id)? {
+            self.start(next, now, acts);
         }
         Ok(())
     }

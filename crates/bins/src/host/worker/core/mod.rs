@@ -10,14 +10,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, LogChunk, Room, Started};
+use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, LogChunk, Room, Started, User};
 use orlop_cloud::spool::{Cursor, Recovered, Spool};
+use orlop_core::id::TenantName;
 use orlop_core::spec::job::Runtime;
 use orlop_core::time::Time;
 
 use crate::host::worker::artifacts::Needs;
 use crate::host::worker::clock::{Clock, micros};
-use crate::host::worker::gpus::{Gpu, Ledger};
+use crate::host::worker::gpus::{Charged, Gpu, Ledger};
 use crate::host::worker::specs::Specs;
 use crate::host::worker::work::{Kind, Work, local, plan, remote};
 use crate::telemetry::trace::Tracer;
@@ -46,8 +47,9 @@ pub(in crate::host::worker) enum Act {
 /// How far an attempt is.
 #[derive(Debug)]
 enum State {
-    /// Taken on, not started: for want of a slot, or of a lease.
-    Waiting(Box<AttemptPlan>),
+    /// Taken on, not started: for want of a slot, or of a lease. What an agent that starts later needs to know of it is here
+    /// where it still lacks the devices that come with the slot.
+    Waiting(Box<AttemptPlan>, Option<Box<Taken>>),
     /// With its runtime.
     Running(Option<Time>),
 }
@@ -119,6 +121,11 @@ impl Core {
         }
     }
 
+    /// As whom processes of each tenant run.
+    pub(in crate::host::worker) fn run_as(&mut self, users: BTreeMap<TenantName, User>) {
+        self.specs.run_as(users);
+    }
+
     /// Which program runs steps of flows.
     pub(in crate::host::worker) fn run_steps_by(&mut self, program: Vec<String>) {
         self.specs.run_steps_by(program);
@@ -150,7 +157,11 @@ impl Core {
         if !self.runtimes.contains(&work.runtime) {
             return self.spool.rejected(id, "runtime");
         }
-        let Some(gpus) = self.ledger.take(id, &work.gpus, &assign.device_hint) else {
+        // Who inherits a slot gets its devices with it.
+        let inherits = assign.mode == Mode::Inherit && !self.slots.is_vacant(&work.kind);
+        let charged = Charged { hint: &assign.device_hint, kind: assign.gpu.as_deref() };
+        let gpus = if inherits { Some(Vec::new()) } else { self.ledger.take(id, &work.gpus, charged) };
+        let Some(gpus) = gpus else {
             return self.spool.rejected(id, "gpu");
         };
         let mode = assign.mode;
@@ -171,7 +182,8 @@ impl Core {
         let ((traceparent, correlation_id), gpus) = (trace, plan.gpus.clone());
         let taken = Taken { runtime, cpu_m, memory_bytes, gpus, needs, traceparent, correlation_id };
         self.spool.accepted(id, &taken.encode(), keep)?;
-        self.take_on(id, &work, plan);
+        let taken = (inherits && work.gpus.count > 0).then(|| Box::new(taken));
+        self.take_on(id, &work, (plan, taken));
         let starts = match mode {
             Mode::Now => {
                 self.slots.started(&work.kind);
@@ -185,16 +197,31 @@ impl Core {
         Ok(())
     }
 
-    fn take_on(&mut self, id: AttemptId, work: &Arc<Work>, plan: AttemptPlan) {
+    fn take_on(&mut self, id: AttemptId, work: &Arc<Work>, (plan, taken): (AttemptPlan, Option<Box<Taken>>)) {
         let attempt = Attempt {
             runtime: work.runtime,
             kind: Some(work.kind),
             cpu_m: work.cpu_m,
             memory_bytes: work.memory_bytes,
             needs: work.needs.clone(),
-            state: State::Waiting(Box::new(plan)),
+            state: State::Waiting(Box::new(plan), taken),
         };
         self.attempts.insert(id, attempt);
+    }
+
+    /// The slot of an attempt that is over goes to the next one, with its devices, or becomes vacant.
+    fn pass_slot(&mut self, kind: Option<Kind>, id: AttemptId) -> io::Result<Option<AttemptId>> {
+        let next = kind.and_then(|kind| self.slots.ended(&kind, remote(id))).map(local);
+        if let Some(next) = next
+            && let Some(State::Waiting(plan, taken)) = self.attempts.get_mut(&next).map(|next| &mut next.state)
+            && let Some(mut taken) = taken.take()
+        {
+            plan.gpus = self.ledger.pass(&id, next);
+            taken.gpus.clone_from(&plan.gpus);
+            self.spool.amended(next, &taken.encode())?;
+        }
+        self.ledger.give_back(&id);
+        Ok(next)
     }
 
     /// Starts an attempt that has a slot, or holds it until there is a lease.
@@ -204,7 +231,7 @@ impl Core {
             return;
         }
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        if let State::Waiting(plan) = std::mem::replace(&mut attempt.state, State::Running(None)) {
+        if let State::Waiting(plan, _) = std::mem::replace(&mut attempt.state, State::Running(None)) {
             acts.push(match &attempt.needs {
                 Some(needs) if needs.has_inputs() => Act::Fetch(attempt.runtime, plan, Arc::clone(needs)),
                 _ => Act::Start(attempt.runtime, plan),
@@ -337,7 +364,7 @@ impl Core {
     /// All attempts that are held.
     pub(in crate::host::worker) fn held(&self) -> Vec<Held> {
         let one = |(id, attempt): (&AttemptId, &Attempt)| match attempt.state {
-            State::Waiting(_) => Held { id: *id, running: false, started_at: None },
+            State::Waiting(..) => Held { id: *id, running: false, started_at: None },
             State::Running(started_at) => Held { id: *id, running: started_at.is_some(), started_at },
         };
         self.attempts.iter().map(one).collect()

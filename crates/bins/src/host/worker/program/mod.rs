@@ -56,6 +56,8 @@ enum Failure {
     System(#[from] std::io::Error),
     #[error(transparent)]
     Agent(#[from] super::AgentError),
+    #[error("the agent stopped, and what it ran may run on: {0}")]
+    Stopped(#[from] tokio::task::JoinError),
     #[error("trace_endpoint: {0}")]
     Trace(#[from] ExportError),
 }
@@ -75,7 +77,10 @@ fn run() -> Result<(), Failure> {
 }
 
 async fn work(config: Config) -> Result<(), Failure> {
-    let link = RemoteLink::new(config.servers()?, config.token()?, &config.state)?;
+    let mut link = RemoteLink::new(config.servers()?, config.token()?, &config.state)?;
+    if let Some(file) = config.used_up() {
+        link = link.using_up(file);
+    }
     let mut options: AgentOptions = config.options()?;
     options.exclusive = true;
     let own = std::env::current_exe()?;
@@ -92,9 +97,9 @@ async fn work(config: Config) -> Result<(), Failure> {
     let ended = agent.ended();
     tokio::pin!(ended);
     let mut asked = false;
-    loop {
+    let over = loop {
         tokio::select! {
-            () = &mut ended => break,
+            over = &mut ended => break over,
             _ = terminate.recv() => {
                 if std::mem::replace(&mut asked, true) {
                     control.cancel();
@@ -105,11 +110,12 @@ async fn work(config: Config) -> Result<(), Failure> {
             }
             _ = interrupt.recv() => control.cancel(),
         }
-    }
+    };
     if let Some(traces) = traces {
         traces.end().await;
     }
-    Ok(())
+    // Whoever keeps the program running has to see that it did not end by itself.
+    over.map_err(Failure::from)
 }
 
 /// Writes for people; whoever does not read it misses it.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use orlop_core::hardware::gpu::{GpuShape, Vendor};
 use orlop_core::id::{Epoch, Incarnation, JobId, SessionId};
 use orlop_core::spec::job::JobSpec;
 use orlop_scheduler::token::AttemptRef;
@@ -164,9 +165,22 @@ impl Bed {
 
     /// Assigns attempts of a specification.
     pub(super) async fn assign(&mut self, spec: serde_json::Value, jobs: &[u64], mode: Mode) {
+        self.assign_charged(spec, jobs, mode, None).await;
+    }
+
+    /// Assigns attempts for which a kind of GPU was charged.
+    pub(super) async fn assign_charged(
+        &mut self,
+        spec: serde_json::Value,
+        jobs: &[u64],
+        mode: Mode,
+        gpu: Option<GpuShape>,
+    ) {
         let spec = Arc::new(JobSpec::from_json(&spec).unwrap());
         let spec_id = u64::from_be_bytes(spec.content_hash().0[..8].try_into().unwrap());
-        let assign = jobs.iter().map(|job| AssignJob::new(attempt(*job), spec_id, mode)).collect();
+        let one =
+            |job: &u64| AssignJob { gpu: gpu.clone().map(Box::new), ..AssignJob::new(attempt(*job), spec_id, mode) };
+        let assign = jobs.iter().map(one).collect();
         self.send(ServerFrame { specs: vec![Spec { spec_id, spec }], assign, ..ServerFrame::default() }).await;
     }
 
@@ -221,6 +235,13 @@ impl Bed {
         all.find(|rejected| rejected.attempt == attempt(job)).map(|rejected| rejected.reason.clone())
     }
 
+    /// What an attempt wrote: a short log comes with its result.
+    pub(super) fn said(&self, job: u64) -> String {
+        let tail = self.results.get(&attempt(job)).map(|result| result.tail.to_vec()).unwrap_or_default();
+        let chunks = self.logs(job).into_iter().flat_map(|chunk| chunk.data.to_vec());
+        String::from_utf8_lossy(&tail.into_iter().chain(chunks).collect::<Vec<u8>>()).into_owned()
+    }
+
     pub(super) fn logs(&self, job: u64) -> Vec<LogChunk> {
         let all = self.frames.iter().flat_map(|frame| &frame.logs);
         all.filter(|chunk| chunk.attempt == attempt(job)).cloned().collect()
@@ -229,6 +250,11 @@ impl Bed {
 
 pub(super) fn attempt(job: u64) -> AttemptRef {
     AttemptRef { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1, epoch: Epoch(1) }
+}
+
+/// NVIDIA devices of 80 GiB.
+pub(super) fn shape(model: &str) -> GpuShape {
+    GpuShape { vendor: Vendor::Nvidia, model: model.parse().unwrap(), memory_bytes: 80 << 30 }
 }
 
 pub(super) fn script(text: &str) -> serde_json::Value {

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use orlop_cloud::runtime::worker::GpuDevice;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
 use serde_json::json;
 
-use super::bed::{Bed, attempt, script};
+use super::bed::{Bed, attempt, script, shape};
+use crate::host::worker::gpus::Gpu;
 use crate::wire::attempt::{AssignJob, CancelJob, CancelWhy, Mode, SecretAs, SecretValue};
 use crate::wire::frame::{Directive, DirectiveKind, Judgement, ServerFrame};
 use crate::wire::result::Ending;
@@ -58,6 +60,45 @@ async fn s28_who_inherits_waits_for_an_end_of_its_kind() {
     bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
     assert_eq!(bed.result(1).await.ending, Ending::Preempted);
     assert_eq!(bed.result(4).await.ending, Ending::Succeeded);
+}
+
+/// Else it would be rejected, for all devices are taken while it waits; and a later agent would not know what it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s2_8_who_inherits_gets_the_devices_of_the_slot() {
+    let dir = tempfile::tempdir().unwrap();
+    let gpu = |index, model: &str| Gpu {
+        device: GpuDevice { vendor: "nvidia".to_owned(), index },
+        model: model.to_owned(),
+        memory_bytes: 80 << 30,
+        nvlink: false,
+    };
+    let gpus = vec![gpu(0, "a100"), gpu(1, "h100")];
+    let mut bed = Bed::with(dir.path(), |options| options.offer.gpus = Some(gpus)).await;
+    let go = dir.path().join("go");
+    let text = format!("echo $CUDA_VISIBLE_DEVICES; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let any = json!({"count": 1, "any_of": [{"vendor": "nvidia"}]});
+    let mut job = script(&text);
+    job["resources"] = json!({ "gpus": any });
+    bed.assign_charged(job.clone(), &[1], Mode::Now, Some(shape("h100"))).await;
+    bed.assign_charged(job.clone(), &[2], Mode::Now, Some(shape("a100"))).await;
+    bed.started(1).await;
+    bed.started(2).await;
+    bed.assign(job.clone(), &[3], Mode::Inherit).await;
+    bed.until(|bed| bed.accepted(3)).await;
+    let cancel = vec![CancelJob { attempt: attempt(1), reason: CancelWhy::User, grace_ms: 5000 }];
+    bed.send(ServerFrame { cancel, ..ServerFrame::default() }).await;
+    assert_eq!(bed.result(1).await.ending, Ending::Cancelled);
+    bed.started(3).await;
+    // There is none left for who comes at once.
+    bed.assign_charged(job, &[4], Mode::Now, Some(shape("h100"))).await;
+    bed.until(|bed| bed.rejected(4).is_some()).await;
+    std::fs::write(go, "").unwrap();
+    let devices = [(1, "1\n"), (2, "0\n"), (3, "1\n")];
+    for (number, device) in devices {
+        bed.result(number).await;
+        bed.until(|bed| !bed.said(number).is_empty()).await;
+        assert_eq!(bed.said(number), device, "attempt {number}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +197,7 @@ async fn s6_an_agent_that_is_told_to_end_waits_for_its_attempts() {
     assert_eq!(bed.result(1).await.exit_code, Some(4));
     bed.send(ServerFrame::default()).await;
     bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.is_some())).await;
-    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,5 +220,5 @@ async fn a_worker_that_is_shut_down_says_goodbye() {
     let directive = Directive { kind: DirectiveKind::Shutdown, reason: "gone".to_owned(), deadline_ms: 0 };
     bed.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
     bed.until(|bed| bed.frames.last().is_some_and(|frame| frame.goodbye.as_deref() == Some("shutdown"))).await;
-    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), bed.agent.ended()).await.unwrap().unwrap();
 }

@@ -110,7 +110,10 @@ fn s4_logs_wait_for_credit_and_nothing_else_does() {
     }
     assert!(agent.log(chunk(99, 11)).is_err() && agent.log(chunk(99, 10)).is_ok());
     let greedy = WorkerFrame { seq: server.received() + 1, logs: vec![chunk(1, 11)], ..WorkerFrame::default() };
-    assert_eq!(server.receive(greedy), Err(SessionError::Credit { given: LOG_CREDIT + 11, credit: LOG_CREDIT + 10 }));
+    let before = server.received();
+    let refused = SessionError::Credit { given: LOG_CREDIT + 11, credit: LOG_CREDIT + 10 };
+    assert_eq!(server.receive(greedy.clone()), Err(refused.clone()));
+    assert_eq!((server.received(), server.receive(greedy)), (before, Err(refused)), "it did not come");
 }
 
 #[test]

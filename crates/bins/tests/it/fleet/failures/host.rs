@@ -1,14 +1,13 @@
 //! The host of a worker goes wrong: its disk is full, its clock jumps.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 
 use super::super::programs::{Programs, Running, Scheduler, until};
 use super::proxy::Proxy;
-use super::{FAST, attempts, job_in, metric, only_final, serve, submit, text, touch, waits_for, worker_in};
+use super::{FAST, attempts, fill, job_in, metric, only_final, serve, submit, text, touch, waits_for, worker_in};
 
 /// A worker whose state is on a small disk of its own, and that disk; none where the system allows no mounts.
 fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(Running, PathBuf)> {
@@ -29,16 +28,6 @@ fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(
     let seen = PathBuf::from(format!("/proc/{}/root{}", process.pid(), disk.display()));
     until("its state", || seen.join("state").exists().then_some(()));
     Some((process, seen))
-}
-
-/// Fills a disk until so many bytes are free.
-fn fill(disk: &Path, leave: u64) {
-    let found = nix::sys::statvfs::statvfs(disk).expect("a file system");
-    let free = found.blocks_available() * found.fragment_size();
-    let mut file = std::fs::File::options().create(true).append(true).open(disk.join("ballast")).expect("a file");
-    let bytes = usize::try_from(free.saturating_sub(leave)).expect("a small disk");
-    // The last block may not fit: the disk is as full as it can be then.
-    drop(file.write_all(&vec![1; bytes]));
 }
 
 #[test]

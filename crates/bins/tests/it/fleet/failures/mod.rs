@@ -24,6 +24,7 @@ mod store;
 mod uploads;
 mod workers;
 
+use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -116,4 +117,14 @@ fn touch(programs: &Programs, name: &str) {
 /// What is in a file by now.
 fn text(programs: &Programs, name: &str) -> String {
     std::fs::read_to_string(programs.path(name)).unwrap_or_default()
+}
+
+/// Fills a disk until so many bytes are free.
+fn fill(disk: &Path, leave: u64) {
+    let found = nix::sys::statvfs::statvfs(disk).expect("a file system");
+    let free = found.blocks_available() * found.fragment_size();
+    let mut file = std::fs::File::options().create(true).append(true).open(disk.join("ballast")).expect("a file");
+    let bytes = usize::try_from(free.saturating_sub(leave)).expect("a small disk");
+    // The last block may not fit: the disk is as full as it can be then.
+    drop(file.write_all(&vec![1; bytes]));
 }

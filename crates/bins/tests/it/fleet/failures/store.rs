@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::programs::{Programs, Running, Scheduler, ask, until};
 use super::proxy::Proxy;
-use super::{FAST, attempts, job, job_in, only_final, submit, touch, waits_for, worker_in};
+use super::{FAST, attempts, fill, job, job_in, only_final, submit, touch, waits_for, worker_in};
 
 /// A scheduler whose files are on a small disk of its own; none where the system allows no mounts.
 fn on_a_small_disk(programs: &Programs, mebi: u32, args: &[&str]) -> Option<(Scheduler, PathBuf)> {
@@ -37,16 +37,6 @@ fn on_a_small_disk(programs: &Programs, mebi: u32, args: &[&str]) -> Option<(Sch
     // The disk as the scheduler sees it: `unshare` and the shell have become the program.
     let seen = format!("/proc/{}/root{}", process.pid(), disk.display());
     Some((Scheduler { process, rest: line(), grpc: line() }, PathBuf::from(seen)))
-}
-
-/// Fills a disk until so many bytes are free.
-fn fill(disk: &Path, leave: u64) {
-    let found = nix::sys::statvfs::statvfs(disk).expect("a file system");
-    let free = found.blocks_available() * found.fragment_size();
-    let mut file = std::fs::File::options().create(true).append(true).open(disk.join("ballast")).expect("a file");
-    let bytes = usize::try_from(free.saturating_sub(leave)).expect("a small disk");
-    // The last block may not fit: the disk is as full as it can be then.
-    drop(file.write_all(&vec![1; bytes]));
 }
 
 #[test]

@@ -35,6 +35,32 @@ fn s8_3_no_capacity_falls_back_to_the_next_offering_and_then_says_so() {
 }
 
 #[test]
+fn s7_attempts_at_sites_before_count_and_keep_their_numbers() {
+    for (tried, state, attempt) in [(2, SagaState::Ready, 4), (3, SagaState::Failed, 4)] {
+        let mut world = World::new();
+        world.order.tried = tried;
+        world.cloud.world().hosts.retain(|host| host.node_type != "gpu_rtx_6000");
+        let saga = world.applied();
+        assert_eq!((saga.state(), saga.attempt()), (state, attempt), "four in all\n{}", world.told());
+        assert_eq!(world.journal.written().first().map(|line| line.attempt), Some(tried + 1));
+        assert_eq!(replayed(&world.journal.written()).map(|saga| saga.attempt()), Some(attempt));
+    }
+}
+
+#[test]
+fn s7_what_failed_is_kept_only_where_no_other_site_is_tried() {
+    let ended = |elsewhere, attempts| {
+        let mut world = World::new();
+        (world.order.keep_on_failure, world.order.elsewhere, world.order.max_attempts) = (true, elsewhere, attempts);
+        world.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 9));
+        world.applied().state()
+    };
+    assert_eq!(ended(None, 2), SagaState::Kept);
+    assert_eq!(ended(Some(4), 2), SagaState::Failed, "two attempts are left for the other site");
+    assert_eq!(ended(Some(2), 2), SagaState::Kept, "none is");
+}
+
+#[test]
 fn s8_3_waiting_for_capacity_takes_the_first_host_that_is_free() {
     let mut world = World::new();
     one_choice(&mut world);
@@ -248,17 +274,26 @@ fn s8_14_a_network_or_image_that_is_missing_stops_before_the_lease() {
 #[test]
 fn s7_an_image_that_the_service_refuses_gives_way_to_the_next_once() {
     let world = World::new();
-    let refuse = || {
-        let mut cloud = world.cloud.world();
-        cloud.images.retain(|image| image["id"] != "image-0");
-    };
     // It is there when requirements are looked at, and gone when the server is made.
-    world.journal.kill_after(12);
-    let died = world.apply().is_none();
-    assert!(died);
-    refuse();
+    world.cloud.faults().on("compute POST /servers", Fault::Kill, 1);
+    assert!(world.apply().is_none());
+    world.cloud.world().images.retain(|image| image["id"] != "image-0");
     let saga = world.take_up(Event::Resume).unwrap();
-    assert!(ended_well(&saga) || saga.failure().is_some_and(|failure| failure.exit == 2), "{:?}", saga.failure());
+    assert_eq!((saga.state(), saga.failure()), (SagaState::Ready, None), "{}", world.told());
+    assert_eq!(saga.image().map(|image| image.id.as_str()), Some("image-2"));
+    let again = crate::provision::saga::replayed(&world.journal.written()).unwrap();
+    assert_eq!(again.image(), saga.image(), "who signs in, and how, follows from it");
+    let told = saga.warnings().iter().filter(|text| text.contains("was refused; the next one is taken")).count();
+    assert_eq!(told, 1, "{:?}", saga.warnings());
+
+    // The next one is gone too: that is the end, with both names and nothing left.
+    let world = World::new();
+    world.cloud.faults().on("compute POST /servers", Fault::Kill, 1);
+    assert!(world.apply().is_none());
+    world.cloud.world().images.clear();
+    let saga = world.take_up(Event::Resume).unwrap();
+    assert_eq!(saga.failure().map(|failure| failure.exit), Some(2), "{:?}", saga.failure());
+    world.assert_nothing("no image is left");
 }
 
 #[test]
@@ -395,4 +430,41 @@ fn s7_a_build_that_no_host_takes_goes_to_the_next_offering() {
     let saga = world.applied();
     assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 2), "{}", world.told());
     world.assert_one_of_each("next offering");
+}
+
+#[test]
+fn s8_5_keep_on_failure_keeps_a_server_that_failed_when_nothing_else_is_tried() {
+    let mut world = World::new();
+    world.order.keep_on_failure = true;
+    world.order.max_attempts = 2;
+    world.cloud.world().build.fails = Some(("disk is broken".to_owned(), 10));
+    let saga = world.applied();
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Kept, 2), "{:?}", saga.failure());
+    let failure = saga.failure().unwrap();
+    assert_eq!((failure.exit, failure.message.as_str()), (10, "server failed: disk is broken; kept"));
+    assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1));
+    assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
+    world.assert_nothing("destroyed");
+}
+
+#[test]
+fn s7_what_could_not_be_had_lately_is_not_tried_first() {
+    let world = World::new();
+    let now = world.clock.now();
+    let failed = |what: &str| FailedOffering {
+        site: "test".to_owned(),
+        what: what.to_owned(),
+        hour: now.millis().div_euclid(3_600_000),
+        hours: 24,
+        why: "capacity".to_owned(),
+        until: now.plus(Duration::from_secs(180)),
+    };
+    let begin = |failed: Vec<FailedOffering>| {
+        let world = World::new();
+        let saga = apply(&world.hands(), world.order.clone(), "nonce", failed).now_or_never().unwrap().unwrap();
+        saga.choice().unwrap().node_type.clone()
+    };
+    assert_eq!(begin(vec![failed("gpu_rtx_6000")]), "compute_haswell");
+    assert_eq!(begin(vec![failed("other")]), "gpu_rtx_6000");
+    assert_eq!(begin(vec![failed("gpu_rtx_6000"), failed("compute_haswell")]), "gpu_rtx_6000");
 }

@@ -1,7 +1,9 @@
 //! The happy way, and what it costs in calls.
 
 use super::*;
+use crate::provision::info::{Info, JournalPlace};
 use crate::provision::journal::{Kind, encode, replay};
+use crate::provision::notes::Notes;
 
 #[test]
 fn s7_a_deployment_gets_ready_with_one_of_each() {
@@ -35,11 +37,11 @@ fn s7_a_deployment_gets_ready_with_one_of_each() {
 fn s1_the_state_file_tells_all_and_ends_with_a_command() {
     let world = World::new();
     let saga = world.applied();
-    let context =
-        crate::provision::info::Context { key_file: Some("/home/me/my key.pem".to_owned()), ..Default::default() };
-    let info = crate::provision::info::Info::of(&saga, &context, world.clock.now());
+    let notes = Notes { key_file: Some("/home/me/my key.pem".to_owned()), ..Default::default() };
+    let journal = JournalPlace { path: "journal.jsonl".to_owned(), last_seq: 7 };
+    let info = Info::of(&saga, &notes, journal, world.clock.now());
     let told = serde_json::to_value(&info).unwrap();
-    assert_eq!(told.as_object().unwrap().len(), 37);
+    assert_eq!(told.as_object().unwrap().len(), 40);
     assert_eq!((info.status, info.degraded, info.key_created), (SagaState::Ready, false, true));
     let lease = info.lease_name.unwrap();
     assert_eq!(Some(1), world.order.id.marks().lease_attempt(&lease));

@@ -2,8 +2,12 @@
 
 mod failures;
 mod happy;
+mod hooks;
 mod leaks;
+mod resumed;
 mod verbs;
+mod vms;
+mod waiting;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,12 +29,35 @@ pub(super) struct Stage {
     pub(super) probe: Mutex<Probe>,
     pub(super) stop: Mutex<Option<(usize, Stop)>>,
     pub(super) consoles: Mutex<Vec<String>>,
+    pub(super) elsewhere: Mutex<Elsewhere>,
+    /// When the machine's worker joins, by looks; never without one.
+    pub(super) joins: Mutex<Result<Option<usize>, String>>,
+    /// What was seen of host keys at each probe.
+    pub(super) keys: Mutex<Vec<usize>>,
+    pub(super) token: Mutex<Result<String, String>>,
     seen: AtomicUsize,
 }
 
 #[async_trait]
 impl Surroundings for Stage {
-    async fn probe(&self, _: &str, _: Option<&str>) -> Probe {
+    async fn joined(&self, _: &DeploymentId) -> Result<bool, String> {
+        let mut joins = self.joins.lock().unwrap();
+        match joins.as_mut() {
+            Err(why) => Err(why.clone()),
+            Ok(left) => {
+                *left = left.map(|left| left.saturating_sub(1));
+                Ok(*left == Some(0))
+            }
+        }
+    }
+
+    async fn join_token(&self, _: &str) -> Result<Token, String> {
+        let text = self.token.lock().unwrap().clone()?;
+        Token::read(&text).map_err(|error| error.to_string())
+    }
+
+    async fn probe(&self, _: &str, login: Option<&Login>) -> Probe {
+        self.keys.lock().unwrap().push(login.map_or(0, |login| login.host_keys.len()));
         self.probe.lock().unwrap().clone()
     }
 
@@ -40,6 +67,10 @@ impl Surroundings for Stage {
 
     fn console(&self, text: &str) {
         self.consoles.lock().unwrap().push(text.to_owned());
+    }
+
+    async fn elsewhere(&self) -> Elsewhere {
+        self.elsewhere.lock().unwrap().clone()
     }
 
     fn stop(&self) -> Option<Stop> {
@@ -74,6 +105,10 @@ pub(super) fn choice(node_type: &str) -> Choice {
         ],
         flavor: "baremetal".to_owned(),
         su_milli: 24_000,
+        su_known: true,
+        expects: None,
+        taken: false,
+        gpu_model: None,
     }
 }
 
@@ -95,10 +130,13 @@ pub(super) fn order() -> Order {
         groups: Vec::new(),
         choices: vec![choice("gpu_rtx_6000"), choice("compute_haswell")],
         max_attempts: 4,
+        tried: 0,
+        elsewhere: None,
         verify: Verify::Port,
         pace: Pace::default(),
         keep_on_failure: false,
         user_data: None,
+        join: None,
         max_su: None,
         max_hours: None,
     }
@@ -111,15 +149,15 @@ impl World {
             probe: Mutex::new(Probe::Answered),
             stop: Mutex::new(None),
             consoles: Mutex::new(Vec::new()),
+            elsewhere: Mutex::new(Elsewhere::default()),
+            joins: Mutex::new(Ok(None)),
+            keys: Mutex::new(Vec::new()),
+            token: Mutex::new(Err("gone".to_owned())),
             seen: AtomicUsize::new(0),
         };
-        Self {
-            cloud: MemoryCloud::new(clock.clone()),
-            clock,
-            journal: MemoryJournal::default(),
-            stage: Arc::new(stage),
-            order: order(),
-        }
+        let cloud = MemoryCloud::new(clock.clone());
+        cloud.world().add_machines();
+        Self { cloud, clock, journal: MemoryJournal::default(), stage: Arc::new(stage), order: order() }
     }
 
     /// Hands of a process of its own: what one before remembered is lost.
@@ -155,7 +193,12 @@ impl World {
     pub(super) fn assert_one_of_each(&self, what: &str) {
         let left = self.remains();
         let counts = [left.leases.len(), left.servers.len(), left.addresses.len(), left.keypairs.len()];
-        assert_eq!(counts, [1, 1, 1, 1], "{what}: {left:?}");
+        assert_eq!(counts, [self.leases(), 1, 1, 1], "{what}: {left:?}");
+    }
+
+    /// Leases that a deployment of the order has.
+    pub(super) fn leases(&self) -> usize {
+        usize::from(self.order.choices.iter().any(|choice| choice.reserve.is_some()))
     }
 
     /// Asserts that nothing is there.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::provision::info::{Info, JournalPlace};
 use crate::provision::journal::Kind;
+use crate::provision::notes::Notes;
 
 #[test]
 fn s1_extend_asks_the_rules_first_and_then_the_cloud() {
@@ -17,6 +19,30 @@ fn s1_extend_asks_the_rules_first_and_then_the_cloud() {
     assert_eq!(again.lease_end(), saga.lease_end(), "it is written down");
     assert_eq!(asked(1).failure().map(|failure| failure.exit), Some(2), "not a later end");
     assert_eq!(asked(24 + 200).failure().map(|failure| failure.exit), Some(8), "too long");
+}
+
+#[test]
+fn s1_the_estimate_of_the_state_file_grows_with_every_extension() {
+    let mut world = World::new();
+    for choice in &mut world.order.choices {
+        choice.hours = 10;
+        choice.su_milli = 10_500;
+    }
+    let told = |saga: &Saga| {
+        let place = JournalPlace { path: "journal.jsonl".to_owned(), last_seq: 1 };
+        Info::of(saga, &Notes::default(), place, world.clock.now()).su_estimate
+    };
+    let saga = world.applied();
+    assert_eq!(told(&saga).as_deref(), Some("10.5 SU"));
+    let end = saga.lease_end().unwrap();
+    for (hours, estimate) in [(10, "21 SU"), (12, "23.1 SU")] {
+        let saga = world.take_up(Event::Extend { end: end.plus(Duration::from_secs(hours * 3600)) }).unwrap();
+        assert_eq!((saga.failure(), told(&saga).as_deref()), (None, Some(estimate)));
+    }
+    let again = replayed(&world.journal.written()).unwrap();
+    assert_eq!(told(&again).as_deref(), Some("23.1 SU"), "whoever reads the journal knows it too");
+    let refused = world.take_up(Event::Extend { end: end.plus(Duration::from_secs(400 * 3600)) }).unwrap();
+    assert_eq!((refused.failure().is_some(), told(&refused).as_deref()), (true, Some("23.1 SU")));
 }
 
 #[test]

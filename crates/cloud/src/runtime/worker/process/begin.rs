@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::launcher::Steps;
 use super::life::{Body, Life};
 use super::shared::Shared;
 use super::spawn::{Child, Command, Spawner, find};
@@ -16,7 +17,7 @@ use orlop_core::time::Time;
 
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::cgroup::Cgroup;
-use crate::runtime::worker::directories::clear;
+use crate::runtime::worker::directories::{clear, hand_over};
 use crate::runtime::worker::environ::{self, Places};
 use crate::runtime::worker::event::Started;
 use crate::runtime::worker::inputs;
@@ -39,6 +40,9 @@ pub(super) enum Refused {
     /// Its control group.
     #[error("its control group cannot be made: {0}")]
     Group(io::Error),
+    /// As whom it runs.
+    #[error("{0}")]
+    User(String),
     /// Its working directory.
     #[error("the working directory `{0}` is not below the attempt's own")]
     WorkingDir(String),
@@ -61,6 +65,7 @@ impl Refused {
             Self::Inputs(_) => "inputs",
             Self::Secret(_) => "secret",
             Self::Group(_) => "cgroup",
+            Self::User(_) => "user",
             Self::WorkingDir(_) => "working_dir",
             Self::Bytes(_) => "bytes",
             Self::Empty | Self::Command(..) => "command",
@@ -70,6 +75,7 @@ impl Refused {
 
 /// Starts an attempt.
 pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Result<(Life, Started), Refused> {
+    check_user(&plan, shared)?;
     let dir = shared.dir(&plan.id);
     DirBuilder::new().mode(0o700).create(&dir).map_err(Refused::Directory)?;
     if let Some(from) = &plan.artifacts
@@ -116,6 +122,16 @@ pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Re
     }
 }
 
+/// Where attempts are other users', none runs as this program's user by mistake.
+fn check_user(plan: &AttemptPlan, shared: &Shared) -> Result<(), Refused> {
+    let why = match (shared.options.users, plan.user) {
+        (true, None) => "this worker runs processes as users of their tenants, and this tenant has none here",
+        (false, Some(_)) => "this worker runs processes as no other user than its own",
+        _ => return Ok(()),
+    };
+    Err(Refused::User(why.to_owned()))
+}
+
 struct Launched {
     child: Child,
     started: Instant,
@@ -139,7 +155,8 @@ fn launch(
         devices: &environ::visible(&plan.gpus, &shared.options.gpu_vendors),
         output: &dir.join(outputs::FILE),
         secrets,
-        artifacts: plan.artifacts.as_deref(),
+        // Where they are kept another user may not look; they are in the attempt's own directory too.
+        artifacts: plan.artifacts.as_deref().map(|kept| if plan.user.is_some() { dir } else { kept }),
         worker: &shared.options.worker,
         mark: Some(&mark),
     };
@@ -156,16 +173,24 @@ fn launch(
         };
         Refused::Command(name, why)
     };
-    let mut group = None;
-    if let Some(groups) = &shared.groups {
+    let place_of_group = shared.groups.as_ref().map(|groups| groups.place(&plan.id));
+    let steps = Steps { group: place_of_group.as_deref(), limits: &shared.options.limits, user: plan.user };
+    // Without a program that takes them there are none: the runtime was made only then.
+    if let Some(launcher) = shared.options.launcher.as_ref().filter(|_| !steps.are_none()) {
         // A command that is not there is known before anything is made for it.
         let name = argv.first().ok_or(Refused::Empty)?;
         let program = find(name, path, place).map_err(refuse)?;
-        argv = groups.wrap(&plan.id, &program, &argv).map_err(Refused::Group)?;
-        group = Some(groups.make(&plan.id, &plan.spec).map_err(Refused::Group)?);
+        argv = steps.wrap(launcher, &program, &argv).map_err(refuse)?;
     }
+    if let Some(user) = plan.user {
+        for own in [Some(dir), secrets].into_iter().flatten() {
+            hand_over(own, user).map_err(|error| Refused::User(format!("its files cannot be its user's: {error}")))?;
+        }
+    }
+    let group = shared.groups.as_ref().map(|groups| groups.make(&plan.id, &plan.spec));
+    let group = group.transpose().map_err(Refused::Group)?;
     let (started, started_at) = (Instant::now(), now());
-    let command = Command { argv: &argv, env: &encoded, path, dir: place };
+    let command = Command { argv: &argv, env: &encoded, path, dir: place, owner: plan.user };
     match spawner.spawn(&command) {
         Ok(child) => Ok(Launched { child, started, started_at, mark, group }),
         Err(error) => {

@@ -4,11 +4,13 @@
 //! A few threads, the *lanes*, do all of it: each starts processes, reads their pipes, waits for their ends and tells
 //! what becomes of them. An attempt belongs to one lane for life, so nothing about it needs a lock.
 //!
-//! No process of this runtime is a sandbox: it runs as this user, on this machine, and sees its files.
+//! No process of this runtime is a sandbox: it runs on this machine, as this user or the one of its plan, and sees what that
+//! user may see.
 
 mod begin;
 mod group;
 pub(super) mod lane;
+mod launcher;
 mod life;
 mod remains;
 mod shared;
@@ -29,8 +31,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use orlop_core::error::{Class, PortError};
 
 use self::group::Groups;
-pub use self::group::launch;
 use self::lane::{Lane, Mailbox, Order};
+pub use self::launcher::{Limit, Limits, launch};
 use self::shared::Shared;
 use self::supervise::{Control, Followers, Ground, Tools};
 use super::attempt::AttemptId;
@@ -87,9 +89,13 @@ pub struct ProcessOptions {
     /// Control group below which those of attempts are made; no process is in it, and it is this program's. None: the
     /// program's own group, if it was delegated and can limit CPU or memory.
     pub cgroup: Option<PathBuf>,
-    /// How processes are started in a group: a program that calls [`launch`] when it is run with these arguments. None:
-    /// no groups.
+    /// How processes are started in a group, under limits or as other users: a program that calls [`launch`] when it is run
+    /// with these arguments. None: no groups, and neither of the others.
     pub launcher: Option<ShimProgram>,
+    /// Limits of resources that every attempt gets, instead of no core dumps and at most 65 536 open files.
+    pub limits: Limits,
+    /// Whether attempts run as the users that their plans name, and none as this program's. This program must be root's.
+    pub users: bool,
     /// Whether this is the runtime of a supervisor.
     pub(in crate::runtime::worker) inside: bool,
 }
@@ -114,6 +120,8 @@ impl ProcessOptions {
             enforce: Enforce::Auto,
             cgroup: None,
             launcher: None,
+            limits: Limits::new(),
+            users: false,
             inside: false,
         }
     }
@@ -136,7 +144,8 @@ impl ProcessRuntime {
     /// and has at most 65 536 open files; so has all it starts.
     ///
     /// # Errors
-    /// When its directories, threads or descriptors cannot be made.
+    /// When its directories, threads or descriptors cannot be made. Invalid when what is asked for cannot be enforced here;
+    /// Denied when this program may not run others' attempts.
     pub fn new(options: ProcessOptions, events: Arc<dyn AttemptEvents>) -> Result<Self, PortError> {
         let lanes = match options.lanes {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(LANES_MAX),
@@ -144,8 +153,12 @@ impl ProcessRuntime {
         };
         let program = options.supervisor.clone();
         restrain()?;
-        let groups = Groups::find(&options)?;
+        check(&options)?;
+        let (groups, users) = (Groups::find(&options)?, options.users);
         let shared = Shared::new(options, groups, events)?;
+        if users {
+            shared.directories.admit_users()?;
+        }
         let ground = |shared: Arc<Shared>| Ground {
             work: shared.options.work.clone(),
             events: Arc::clone(&shared.events),
@@ -192,6 +205,20 @@ fn restrain() -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let files = hard.min(FILES);
     Ok(setrlimit(Resource::RLIMIT_NOFILE, files, files)?)
+}
+
+/// Whether limits and users can be what they are asked to be.
+fn check(options: &ProcessOptions) -> Result<(), PortError> {
+    if options.users && !nix::unistd::geteuid().is_root() {
+        let message = "attempts are to run as users of their tenants, which only root may do; run the worker as root, or \
+                       name no users";
+        return Err(PortError::new(Class::Denied, message));
+    }
+    if options.launcher.is_none() && (options.users || !options.limits.is_empty()) {
+        let message = "limits of resources and users of tenants need a launcher, and this program has none";
+        return Err(PortError::new(Class::Invalid, message));
+    }
+    launcher::check(&options.limits)
 }
 
 impl Drop for ProcessRuntime {

@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -18,6 +19,8 @@ use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_s
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::runtime::worker::plan::User;
 
 /// A process that was made.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub(super) struct Command<'a> {
     pub(super) path: &'a str,
     /// Working directory.
     pub(super) dir: &'a Path,
+    /// Whose its outputs are, so that it can open them by name; none: this program's user's.
+    pub(super) owner: Option<User>,
 }
 
 /// What one thread needs to make processes.
@@ -79,6 +84,10 @@ impl Spawner {
         let program = find(name, command.path, command.dir)?;
         let (out, out_end) = pipe2(OFlag::O_CLOEXEC)?;
         let (err, err_end) = pipe2(OFlag::O_CLOEXEC)?;
+        if let Some(User { uid, gid }) = command.owner {
+            fchown(&out_end, Some(uid), Some(gid))?;
+            fchown(&err_end, Some(uid), Some(gid))?;
+        }
         let mut actions = PosixSpawnFileActions::init()?;
         actions.add_dup2(self.null.as_raw_fd(), 0)?;
         actions.add_dup2(out_end.as_raw_fd(), 1)?;
@@ -157,7 +166,8 @@ mod tests {
     fn run(argv: &[&str], dir: &Path) -> io::Result<(String, Option<i32>)> {
         let (argv, env, dir) = (c(argv), c(&["A=b"]), dir.to_owned());
         let job = move || {
-            let command = Command { argv: &argv, env: &env, path: crate::runtime::worker::environ::PATH, dir: &dir };
+            let path = crate::runtime::worker::environ::PATH;
+            let command = Command { argv: &argv, env: &env, path, dir: &dir, owner: None };
             let mut child = Spawner::new()?.spawn(&command)?;
             let status = waitpid(Pid::from_raw(child.pid), WaitOptions::empty())?;
             let mut text = String::new();

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use tokio::sync::Mutex;
@@ -69,12 +70,16 @@ pub(super) fn borrowed(params: &[Param]) -> Vec<&(dyn ToSql + Sync)> {
 pub(super) struct Connection {
     config: Config,
     schema: String,
+    /// How long the database lets a transaction wait for its client.
+    patience: Duration,
     session: Mutex<Option<Arc<Session>>>,
 }
 
 impl Connection {
-    pub(super) fn new(config: Config, schema: String) -> Self {
-        Self { config, schema, session: Mutex::new(None) }
+    /// A place for a connection of a server whose term is so long.
+    pub(super) fn new(config: Config, schema: String, term: Duration) -> Self {
+        let patience = (term / 2).max(Duration::from_secs(1));
+        Self { config, schema, patience, session: Mutex::new(None) }
     }
 
     /// The connection, opened anew when there is none that lives.
@@ -98,7 +103,10 @@ impl Connection {
             }
         });
         // The name was checked when the store was opened.
-        client.batch_execute(&format!("SET search_path TO {}", self.schema)).await.map_err(failed)?;
+        let place = format!("SET search_path TO {}", self.schema);
+        // A server that stands still within a transaction keeps the row of the leader locked: nobody could follow it.
+        let patience = format!("SET idle_in_transaction_session_timeout = {}", self.patience.as_millis());
+        client.batch_execute(&format!("{place}; {patience}")).await.map_err(failed)?;
         schema::migrate(&mut client, &self.schema).await?;
         Ok(Session { client, statements: Mutex::default() })
     }

@@ -43,7 +43,8 @@ const READERS: usize = 3;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PostgresOptions {
-    /// A URL or words such as `host=/run/postgresql dbname=orlop user=orlop`.
+    /// A URL or words such as `host=/run/postgresql dbname=orlop user=orlop`. The server knows the connections as `orlop`
+    /// unless `application_name` is among them.
     pub url: String,
     /// Schema that holds the tables; it is made when it is not there.
     pub schema: String,
@@ -116,12 +117,12 @@ impl PostgresFleet {
                            socket, loopback or a tunnel";
             return Err(PortError::new(Class::Invalid, message));
         }
-        config
-            .application_name("orlop")
-            .connect_timeout(Duration::from_secs(5))
-            .keepalives_idle(Duration::from_secs(5));
+        if config.get_application_name().is_none() {
+            config.application_name("orlop");
+        }
+        config.connect_timeout(Duration::from_secs(5)).keepalives_idle(Duration::from_secs(5));
         let schema = schema_name(&options.schema)?;
-        let connection = || Connection::new(config.clone(), schema.clone());
+        let connection = || Connection::new(config.clone(), schema.clone(), options.term);
         let writer = connection();
         writer.session().await?;
         let (requests, inbox) = mpsc::channel(QUEUE);

@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::connection::Session;
-use crate::store::fleet::column::{damaged, indices, named, natural, small};
+use crate::store::fleet::column::{damaged, gpu, indices, named, natural, small};
 
 /// A column.
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, PortError> {
@@ -147,7 +147,7 @@ pub(super) fn element(row: &Row) -> Result<ElementRow, PortError> {
 
 /// The beginning of statements that read attempts.
 pub(super) const SELECT_ATTEMPTS: &str = "SELECT job_id, idx, attempt, member, epoch, worker, incarnation, mode, assigned_at, state, accepted_at, started_at, \
-     finished_at, final, exit_code, signal, reason, cpu_ms, max_rss, io_read, io_write FROM attempts";
+     finished_at, final, exit_code, signal, reason, cpu_ms, max_rss, io_read, io_write, gpu FROM attempts";
 
 /// An attempt of [`SELECT_ATTEMPTS`].
 pub(super) fn attempt(row: &Row) -> Result<AttemptRow, PortError> {
@@ -164,6 +164,7 @@ pub(super) fn attempt(row: &Row) -> Result<AttemptRow, PortError> {
         incarnation: number(row, 6)?,
         mode: named(text(row, 7)?)?,
         assigned_at: time(row, 8)?.unwrap_or_default(),
+        gpu: gpu(get(row, 21)?)?,
     };
     let end = match get::<Option<bool>>(row, 13)? {
         None => None,

@@ -87,6 +87,7 @@ const MIGRATIONS: &[&str] = &[
         key TEXT COLLATE "C" PRIMARY KEY, tenant TEXT COLLATE "C", ended_at BIGINT, body TEXT NOT NULL
     );
 "#,
+    "ALTER TABLE attempts ADD COLUMN gpu TEXT",
 ];
 
 fn documents() -> String {

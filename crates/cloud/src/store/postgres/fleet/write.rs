@@ -7,7 +7,7 @@ use orlop_core::time::Time;
 use super::columns::Columns;
 use super::connection::Param;
 use crate::store::fleet::batch::Batch;
-use crate::store::fleet::column::{indices_text, integer};
+use crate::store::fleet::column::{gpu_text, indices_text, integer};
 
 /// A statement with the number of rows it must touch.
 pub(super) struct Step {
@@ -177,7 +177,8 @@ fn attempts(batch: &Batch, steps: &mut Vec<Step>) {
             .texts("state", rows, |row| Some(row.state.as_str().into()))
             .integers("accepted_at", rows, |row| millis(row.accepted_at))
             .integers("started_at", rows, |row| millis(row.started_at))
-            .integers("finished_at", rows, |row| millis(row.finished_at));
+            .integers("finished_at", rows, |row| millis(row.finished_at))
+            .texts("gpu", rows, |row| gpu_text(row.attempt.gpu.as_deref()).map(Into::into));
         steps.push(Step::plain(ends(columns, rows, |row| row.end.as_ref()).insert("attempts", "")));
     }
     let changes = &batch.attempt_changes;
@@ -186,14 +187,15 @@ fn attempts(batch: &Batch, steps: &mut Vec<Step>) {
             .texts("state", changes, |change| Some(change.state.as_str().into()))
             .integers("accepted_at", changes, |change| millis(change.accepted_at))
             .integers("started_at", changes, |change| millis(change.started_at))
-            .integers("finished_at", changes, |change| millis(change.finished_at));
+            .integers("finished_at", changes, |change| millis(change.finished_at))
+            .texts("gpu", changes, |change| gpu_text(change.gpu.as_deref()).map(Into::into));
         let columns = ends(columns, changes, |change| change.end.as_ref());
         let end = ["final", "exit_code", "signal", "reason", "cpu_ms", "max_rss", "io_read", "io_write"]
             .map(|name| format!("{name} = CASE WHEN u.final IS NULL THEN attempts.{name} ELSE u.{name} END"));
         let text = format!(
             "UPDATE attempts SET state = u.state, accepted_at = coalesce(u.accepted_at, attempts.accepted_at), \
              started_at = coalesce(u.started_at, attempts.started_at), \
-             finished_at = coalesce(u.finished_at, attempts.finished_at), {} FROM {} \
+             finished_at = coalesce(u.finished_at, attempts.finished_at), gpu = coalesce(u.gpu, attempts.gpu), {} FROM {} \
              WHERE attempts.job_id = u.job_id AND attempts.idx = u.idx AND attempts.attempt = u.attempt \
              AND attempts.member = u.member AND attempts.epoch = u.epoch",
             end.join(", "),

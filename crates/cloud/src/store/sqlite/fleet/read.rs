@@ -11,7 +11,7 @@ use rusqlite::Row;
 use super::trouble::Trouble;
 use super::write_attempts::ATTEMPT;
 use super::write_jobs::{JOB, UNIT};
-use crate::store::fleet::column::{damaged, indices, named, natural, small};
+use crate::store::fleet::column::{damaged, gpu, indices, named, natural, small};
 
 fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, Trouble> {
     row.get_ref(at)?.as_str().map_err(|_| Trouble::Port(damaged("a text", "something else")))
@@ -153,6 +153,7 @@ pub(super) fn attempt(row: &Row<'_>) -> Result<AttemptRow, Trouble> {
         incarnation: number(row, 6)?,
         mode: named(text(row, 7)?)?,
         assigned_at: Time::from_millis(row.get(8)?),
+        gpu: gpu(maybe_text(row, 21)?)?,
     };
     let end = match row.get::<_, Option<bool>>(13)? {
         None => None,

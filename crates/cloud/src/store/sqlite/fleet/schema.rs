@@ -171,6 +171,8 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE uploads (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ", "
     CREATE TABLE flow_entries (key TEXT PRIMARY KEY, tenant TEXT, ended_at INTEGER, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    ALTER TABLE attempts ADD COLUMN gpu TEXT;
 "];
 
 #[cfg(test)]

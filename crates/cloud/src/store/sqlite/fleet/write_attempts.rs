@@ -7,12 +7,12 @@ use rusqlite::{Connection, Statement, params};
 
 use super::trouble::{Trouble, is_double, is_second_final};
 use crate::store::fleet::batch::{double, final_twice, missing};
-use crate::store::fleet::column::integer;
+use crate::store::fleet::column::{gpu_text, integer};
 
 /// Columns of an attempt.
 pub(super) const ATTEMPT: &str = "job_id, idx, attempt, member, epoch, worker, incarnation, mode, assigned_at, state, \
                                   accepted_at, started_at, finished_at, final, exit_code, signal, reason, cpu_ms, \
-                                  max_rss, io_read, io_write";
+                                  max_rss, io_read, io_write, gpu";
 
 fn refused(id: &AttemptId, error: rusqlite::Error) -> Trouble {
     let AttemptId { job, index, attempt, .. } = id;
@@ -48,7 +48,7 @@ pub(super) fn insert(connection: &Connection, attempts: &[AttemptRow]) -> Result
     if attempts.is_empty() {
         return Ok(());
     }
-    let places = vec!["?"; 21].join(", ");
+    let places = vec!["?"; 22].join(", ");
     let mut statement = connection.prepare_cached(&format!("INSERT INTO attempts ({ATTEMPT}) VALUES ({places})"))?;
     for row in attempts {
         let s = &mut statement;
@@ -62,13 +62,14 @@ pub(super) fn insert(connection: &Connection, attempts: &[AttemptRow]) -> Result
         s.raw_bind_parameter(12, row.started_at.map(Time::millis))?;
         s.raw_bind_parameter(13, row.finished_at.map(Time::millis))?;
         bind_end(s, 14, row.end.as_ref())?;
+        s.raw_bind_parameter(22, gpu_text(row.attempt.gpu.as_deref()))?;
         s.raw_execute().map_err(|error| refused(&row.attempt.id, error))?;
     }
     Ok(())
 }
 
 const CHANGE: &str = "UPDATE attempts SET state = ?6, accepted_at = coalesce(?7, accepted_at), \
-                      started_at = coalesce(?8, started_at), finished_at = coalesce(?9, finished_at)";
+                      started_at = coalesce(?8, started_at), finished_at = coalesce(?9, finished_at), gpu = coalesce(?10, gpu)";
 const WHICH: &str = "WHERE job_id = ?1 AND idx = ?2 AND attempt = ?3 AND member = ?4 AND epoch = ?5";
 
 /// Changes stored attempts.
@@ -78,8 +79,8 @@ pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Resu
     }
     let mut live = connection.prepare_cached(&format!("{CHANGE} {WHICH}"))?;
     let mut ended = connection.prepare_cached(&format!(
-        "{CHANGE}, final = ?10, exit_code = ?11, signal = ?12, reason = ?13, cpu_ms = ?14, max_rss = ?15, \
-         io_read = ?16, io_write = ?17 {WHICH}"
+        "{CHANGE}, final = ?11, exit_code = ?12, signal = ?13, reason = ?14, cpu_ms = ?15, max_rss = ?16, \
+         io_read = ?17, io_write = ?18 {WHICH}"
     ))?;
     for change in changes {
         let statement = if change.end.is_some() { &mut ended } else { &mut live };
@@ -88,8 +89,9 @@ pub(super) fn change(connection: &Connection, changes: &[AttemptChange]) -> Resu
         statement.raw_bind_parameter(7, change.accepted_at.map(Time::millis))?;
         statement.raw_bind_parameter(8, change.started_at.map(Time::millis))?;
         statement.raw_bind_parameter(9, change.finished_at.map(Time::millis))?;
+        statement.raw_bind_parameter(10, gpu_text(change.gpu.as_deref()))?;
         if change.end.is_some() {
-            bind_end(statement, 10, change.end.as_ref())?;
+            bind_end(statement, 11, change.end.as_ref())?;
         }
         if statement.raw_execute().map_err(|error| refused(&change.id, error))? == 0 {
             let AttemptId { job, index, attempt, .. } = change.id;

@@ -2,6 +2,7 @@
 
 use super::{array, at, attempt, ended, id, issued, new_attempt, new_job, restored, with_jobs, worker, write};
 use crate::error::{Class, PortError};
+use crate::hardware::gpu::{GpuShape, ModelKey, Vendor};
 use crate::id::Epoch;
 use crate::machine::attempt::AttemptState;
 use crate::ports::fleet_store::{
@@ -15,7 +16,13 @@ async fn all<S: FleetStore>(store: &S, job: u64) -> Result<Vec<AttemptRow>, Brok
 }
 
 fn change(id: AttemptId, state: AttemptState) -> AttemptChange {
-    AttemptChange { id, state, accepted_at: None, started_at: None, finished_at: None, end: None }
+    AttemptChange::new(id, state)
+}
+
+/// A kind of GPU with so much memory.
+fn gpu(gibi: u64) -> Option<Box<GpuShape>> {
+    let (vendor, model) = (Vendor::Nvidia, ModelKey::new("a100").ok()?);
+    Some(Box::new(GpuShape { vendor, model, memory_bytes: gibi << 30 }))
 }
 
 fn record(change: AttemptChange) -> Record {
@@ -36,13 +43,15 @@ fn rich_end() -> AttemptEnd {
 pub(super) async fn an_attempt_comes_back_as_it_was_written<S: FleetStore>(store: &S) -> Verdict {
     let epoch = with_jobs(store, &[1]).await?;
     let token = attempt(1, 0, 1);
-    let new = NewAttempt { worker: worker("w.9"), incarnation: 3, mode: StartMode::Inherit, ..issued(token) };
+    let new =
+        NewAttempt { worker: worker("w.9"), incarnation: 3, mode: StartMode::Inherit, gpu: gpu(40), ..issued(token) };
     write(store, epoch, vec![Record::AttemptNew(Box::new(new.clone()))]).await?;
     let mut wanted = AttemptRow::issued(new);
     same("the attempt", &all(store, 1).await?, &vec![wanted.clone()])?;
     let accepted = AttemptChange { accepted_at: Some(at(11)), ..change(token, AttemptState::Accepted) };
     write(store, epoch, vec![record(accepted.clone())]).await?;
-    let started = AttemptChange { started_at: Some(at(12)), ..change(token, AttemptState::Running) };
+    // It runs on the devices of the one before it, which are of another kind.
+    let started = AttemptChange { started_at: Some(at(12)), gpu: gpu(80), ..change(token, AttemptState::Running) };
     write(store, epoch, vec![record(started.clone())]).await?;
     let end = AttemptChange { finished_at: Some(at(13)), end: Some(rich_end()), ..change(token, AttemptState::Failed) };
     write(store, epoch, vec![record(end.clone())]).await?;

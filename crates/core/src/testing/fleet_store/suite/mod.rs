@@ -231,7 +231,7 @@ fn attempt(number: u64, index: u32, attempt: u32) -> AttemptId {
 }
 
 fn issued(id: AttemptId) -> NewAttempt {
-    NewAttempt { id, worker: worker("w1"), incarnation: 1, mode: StartMode::Now, assigned_at: at(10) }
+    NewAttempt { id, worker: worker("w1"), incarnation: 1, mode: StartMode::Now, assigned_at: at(10), gpu: None }
 }
 
 fn new_attempt(id: AttemptId) -> Record {
@@ -241,6 +241,5 @@ fn new_attempt(id: AttemptId) -> Record {
 fn ended(id: AttemptId, state: AttemptState, accepted_final: bool) -> Record {
     let end = AttemptEnd { accepted_final, exit_code: Some(0), ..AttemptEnd::default() };
     let finished_at = Some(at(30));
-    let change = AttemptChange { id, state, accepted_at: None, started_at: None, finished_at, end: Some(end) };
-    Record::Attempt(Box::new(change))
+    Record::Attempt(Box::new(AttemptChange { finished_at, end: Some(end), ..AttemptChange::new(id, state) }))
 }

@@ -1,18 +1,22 @@
 //! The configuration of `orlop-worker`: from a file, variables `ORLOP_WORKER_*` and flags, in rising precedence. Owns
 //! names, defaults and what is wrong with a value; secrets stand in files of their own and are never shown.
 
+mod values;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use orlop_cloud::runtime::worker::process::Enforce;
+use orlop_core::hardware::fleet::check_labels;
 use orlop_core::id::{TenantName, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use self::values::Count;
 use crate::host::layers::{LayerError, Layers};
 use crate::host::worker::machine::Offer;
 use crate::host::worker::{AgentOptions, Containers};
@@ -67,6 +71,9 @@ struct Flags {
     /// File with the join token
     #[arg(long)]
     join_token_file: Option<PathBuf>,
+    /// Delete the file with the join token once the token was used, and start without it when it is gone
+    #[arg(long)]
+    delete_join_token: bool,
     /// State directory
     #[arg(long)]
     state: Option<PathBuf>,
@@ -103,6 +110,14 @@ struct Flags {
     /// A capability that containers keep; repeat it for more; all others are dropped
     #[arg(long = "keep-capability", value_delimiter = ',')]
     keep_capabilities: Vec<String>,
+    /// A limit of what processes use, as in ulimit: as, core, cpu, data, fsize, memlock, nofile, nproc or stack, as
+    /// name=number or name=unlimited; repeat it for more
+    #[arg(long = "rlimit", value_delimiter = ',')]
+    rlimits: Vec<String>,
+    /// The user of this machine as whom processes of a tenant run, as tenant=uid or tenant=uid:gid; repeat it for more. Only
+    /// for root; other tenants' jobs are not taken then, nor steps of flows
+    #[arg(long = "user", value_delimiter = ',')]
+    users: Vec<String>,
     /// How many directories of attempts that failed stay; default: none
     #[arg(long)]
     keep_failed: Option<usize>,
@@ -163,6 +178,7 @@ enum Limits {
 pub(super) struct Config {
     server: Vec<String>,
     join_token_file: Option<PathBuf>,
+    delete_join_token: bool,
     pub(super) state: PathBuf,
     id: Option<String>,
     cpu_m: Option<u64>,
@@ -176,6 +192,8 @@ pub(super) struct Config {
     docker_host: Option<String>,
     network: Option<String>,
     keep_capabilities: Vec<String>,
+    rlimits: BTreeMap<String, Count>,
+    users: BTreeMap<String, Count>,
     keep_failed: usize,
     keep_claims_days: u64,
     min_free: u64,
@@ -191,20 +209,13 @@ pub(super) struct Config {
     pub(super) print: bool,
 }
 
-/// How many there are of something, as a number or as the text of one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Count {
-    Number(u64),
-    Text(String),
-}
-
 impl Default for Config {
     fn default() -> Self {
         let (options, days) = (AgentOptions::new("/var/lib/orlop-worker"), 86_400);
         Self {
             server: Vec::new(),
             join_token_file: None,
+            delete_join_token: false,
             id: None,
             cpu_m: None,
             memory_bytes: None,
@@ -217,6 +228,8 @@ impl Default for Config {
             docker_host: None,
             network: None,
             keep_capabilities: Vec::new(),
+            rlimits: BTreeMap::new(),
+            users: BTreeMap::new(),
             keep_failed: options.keep_failed,
             keep_claims_days: options.claims.as_secs() / days,
             min_free: options.min_free,
@@ -270,16 +283,22 @@ fn put<T>(given: Option<T>, place: &mut T) {
 }
 
 impl Flags {
-    /// Puts the flags on top. Labels and counters are added to those that are there.
+    /// Puts the flags on top. Labels, counters, limits and users are added to those that are there.
     fn put_on(self, config: &mut Config) -> Result<(), ConfigError> {
         let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
         for label in &self.labels {
             let (key, value) = pair("label", label)?;
             config.labels.insert(key.to_owned(), value.to_owned());
         }
-        for extra in &self.extras {
-            let (key, value) = pair("extra", extra)?;
-            config.extras.insert(key.to_owned(), Count::Text(value.to_owned()));
+        for (flag, given, place) in [
+            ("extra", &self.extras, &mut config.extras),
+            ("rlimit", &self.rlimits, &mut config.rlimits),
+            ("user", &self.users, &mut config.users),
+        ] {
+            for text in given {
+                let (key, value) = pair(flag, text)?;
+                place.insert(key.to_owned(), Count::Text(value.to_owned()));
+            }
         }
         put(some(self.servers), &mut config.server);
         put(some(self.tenants), &mut config.tenants);
@@ -301,6 +320,7 @@ impl Flags {
         put(self.cgroup.map(Some), &mut config.cgroup);
         put(self.trace_endpoint.map(Some), &mut config.trace_endpoint);
         put(self.trace_ca_file.map(Some), &mut config.trace_ca_file);
+        config.delete_join_token |= self.delete_join_token;
         config.no_processes |= self.no_processes;
         config.no_containers |= self.no_containers;
         config.spool_fsync |= self.spool_fsync;
@@ -323,9 +343,18 @@ impl Config {
 
     pub(super) fn token(&self) -> Result<Option<JoinToken>, ConfigError> {
         let Some(path) = &self.join_token_file else { return Ok(None) };
-        let text = fs::read_to_string(path).map_err(|error| ConfigError::File(path.clone(), error))?;
+        let text = match fs::read_to_string(path) {
+            // It was used up: from then on the certificate of the state directory speaks for the worker.
+            Err(error) if self.delete_join_token && error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| ConfigError::File(path.clone(), error))?,
+        };
         let token = text.trim().parse().map_err(|error| ConfigError::Text(path.clone(), format!("{error}")))?;
         Ok(Some(token))
+    }
+
+    /// The file of the join token, if it is to go once the token was used.
+    pub(super) fn used_up(&self) -> Option<&Path> {
+        self.join_token_file.as_deref().filter(|_| self.delete_join_token)
     }
 
     /// Where spans go; none = nowhere. Which traces are kept the server decides.
@@ -340,14 +369,18 @@ impl Config {
         let wrong = |what| move |error: orlop_core::id::IdError| ConfigError::Value(what, error.to_string());
         let worker = self.id.clone().map(WorkerId::new).transpose().map_err(wrong("id"))?;
         let tenants: Result<BTreeSet<_>, _> = self.tenants.iter().cloned().map(TenantName::new).collect();
-        let extras: Result<BTreeMap<_, _>, _> = self.extras.iter().map(|(name, count)| count_of(name, count)).collect();
+        let users = values::users(&self.users)?;
+        let tenants = values::tenants(tenants.map_err(wrong("tenant"))?, &users)?;
+        let extras: Result<BTreeMap<_, _>, _> =
+            self.extras.iter().map(|(name, count)| values::count_of(name, count)).collect();
+        check_labels(&self.labels).map_err(|error| ConfigError::Value("label", error.to_string()))?;
         let offer = Offer {
             cpu_m: self.cpu_m,
             memory_bytes: self.memory_bytes,
             max_jobs: self.max_jobs,
             labels: self.labels.clone(),
             extras: extras?,
-            tenants: tenants.map_err(wrong("tenant"))?,
+            tenants,
             ..Offer::default()
         };
         Ok(AgentOptions {
@@ -359,6 +392,8 @@ impl Config {
                 network: self.network.clone(),
                 capabilities: self.keep_capabilities.clone(),
             }),
+            limits: values::limits(&self.rlimits)?,
+            users,
             keep_failed: self.keep_failed,
             claims: Duration::from_secs(self.keep_claims_days.saturating_mul(86_400)),
             min_free: self.min_free,
@@ -374,15 +409,6 @@ impl Config {
             ..AgentOptions::new(&self.state)
         })
     }
-}
-
-fn count_of(name: &str, count: &Count) -> Result<(String, u64), ConfigError> {
-    let read = match count {
-        Count::Number(number) => Some(*number),
-        Count::Text(text) => text.trim().parse().ok(),
-    };
-    let none = || ConfigError::Value("extra", format!("`{name}` has no count; write {name}=3"));
-    Ok((name.to_owned(), read.ok_or_else(none)?))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Precedence of file, variables and flags, and what is refused.
 
+use orlop_cloud::runtime::worker::process::{Limit, Limits};
+
 use super::*;
 
 fn parse(args: &[&str]) -> Result<Config, ConfigError> {
@@ -54,4 +56,41 @@ fn s10_flags_come_before_the_file_and_unknown_keys_are_errors() {
     assert!(matches!(parse(&["--config", file]), Err(ConfigError::Layer(_))));
     assert!(matches!(parse(&["--label", "x"]), Err(ConfigError::Value("label", _))));
     assert!(parse(&["--server", "ftp://x"]).unwrap().servers().is_err());
+}
+
+#[test]
+fn s11_a_token_that_was_used_up_is_missed_only_where_nobody_said_that_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    let args = ["--join-token-file", file.to_str().unwrap()];
+    assert!(matches!(parse(&args).unwrap().token(), Err(ConfigError::File(..))));
+    assert!(parse(&args).unwrap().used_up().is_none(), "a user's file stays unless somebody says otherwise");
+    let going = parse(&[&args[..], &["--delete-join-token"]].concat()).unwrap();
+    assert!(going.token().unwrap().is_none() && going.used_up() == Some(file.as_path()));
+    fs::write(&file, "no token").unwrap();
+    assert!(matches!(going.token(), Err(ConfigError::Text(..))));
+    assert!(parse(&["--delete-join-token"]).unwrap().used_up().is_none());
+}
+
+#[test]
+fn s6_limits_and_users_are_read_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("worker.yaml");
+    fs::write(&path, "rlimits: {nofile: 99, core: unlimited}\nusers: {physics: 2000, maths: '2001:3000'}\n").unwrap();
+    let file = path.to_str().unwrap();
+    let options =
+        parse(&["--config", file, "--rlimit", "nofile=100", "--user", "arts=2002"]).unwrap().options().unwrap();
+    assert_eq!(options.limits, Limits::from([(Limit::Core, u64::MAX), (Limit::Nofile, 100)]));
+    let users: Vec<_> = options.users.iter().map(|(tenant, user)| (tenant.as_str(), user.uid, user.gid)).collect();
+    assert_eq!(users, [("arts", 2002, 2002), ("maths", 2001, 3000), ("physics", 2000, 2000)]);
+    assert_eq!(options.offer.tenants, options.users.into_keys().collect(), "others' jobs are not taken");
+    let variables = [("ORLOP_WORKER_USERS", "a=5"), ("ORLOP_WORKER_RLIMITS", "nproc=7")];
+    let options = parse_in(&variables, &[]).unwrap().options().unwrap();
+    assert_eq!((options.users.len(), options.limits[&Limit::Nproc]), (1, 7));
+    let refused = |args: &[&str]| parse(args).unwrap().options().unwrap_err().to_string();
+    insta::assert_snapshot!(refused(&["--rlimit", "files=1"]), @"rlimits: unknown resource limit `files`, allowed are as, core, cpu, data, fsize, memlock, nofile, nproc, stack (case counts)");
+    insta::assert_snapshot!(refused(&["--rlimit", "nofile=many"]), @"rlimits: `nofile` has no limit; write a number, or `unlimited`");
+    insta::assert_snapshot!(refused(&["--user", "a=0"]), @"users: `a` has no user; write the number of one other than root, or uid:gid");
+    insta::assert_snapshot!(refused(&["--user", "a=5", "--user", "b=5:6"]), @"users: `b` and `a` have the same user 5; give each its own");
+    insta::assert_snapshot!(refused(&["--user", "a=5", "--tenant", "b"]), @"tenants: `b` has no user, and others have; name one under `users`");
 }

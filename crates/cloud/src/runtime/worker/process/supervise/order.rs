@@ -16,7 +16,7 @@ use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::docker::{ContainerOptions, ContainerRuntime};
 use crate::runtime::worker::event::AttemptEvents;
 use crate::runtime::worker::plan::AttemptPlan;
-use crate::runtime::worker::process::{Enforce, ProcessOptions, ProcessRuntime};
+use crate::runtime::worker::process::{Enforce, Limits, ProcessOptions, ProcessRuntime};
 
 /// The first order: what runs attempts, and what all of them need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +41,8 @@ pub(in crate::runtime::worker) struct Processes {
     grouped: bool,
     cgroup: Option<PathBuf>,
     launcher: Option<(PathBuf, Vec<String>)>,
+    limits: Limits,
+    users: bool,
 }
 
 /// To start an attempt whose control files are there.
@@ -54,12 +56,25 @@ pub(super) struct Start {
 impl Tools {
     /// For a supervisor of processes.
     pub(in crate::runtime::worker) fn of_processes(options: &ProcessOptions) -> Self {
-        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, keep_failed, cgroup, .. } = options.clone();
+        let ProcessOptions { work, secrets, worker, mark, gpu_vendors, keep_failed, cgroup, limits, users, .. } =
+            options.clone();
         let text = |argument: &OsString| argument.to_string_lossy().into_owned();
         let launcher = options.launcher.as_ref();
         let launcher = launcher.map(|program| (program.path.clone(), program.args.iter().map(text).collect()));
         let grouped = options.enforce != Enforce::Off;
-        Self::Processes(Processes { work, secrets, worker, mark, gpu_vendors, keep_failed, grouped, cgroup, launcher })
+        Self::Processes(Processes {
+            work,
+            secrets,
+            worker,
+            mark,
+            gpu_vendors,
+            keep_failed,
+            grouped,
+            cgroup,
+            launcher,
+            limits,
+            users,
+        })
     }
 
     /// The directory of attempts.
@@ -90,7 +105,8 @@ impl Tools {
 impl Processes {
     /// The choices for the runtime in the supervisor, which does nothing else.
     fn options(&self) -> ProcessOptions {
-        let Self { work, secrets, worker, mark, gpu_vendors, keep_failed, grouped, cgroup, launcher } = self.clone();
+        let Self { work, secrets, worker, mark, gpu_vendors, keep_failed, grouped, cgroup, launcher, limits, users } =
+            self.clone();
         let launcher =
             launcher.map(|(path, args)| ShimProgram { path, args: args.into_iter().map(Into::into).collect() });
         ProcessOptions {
@@ -103,6 +119,8 @@ impl Processes {
             enforce: if grouped { Enforce::Auto } else { Enforce::Off },
             cgroup,
             launcher,
+            limits,
+            users,
             ..ProcessOptions::new(worker, work)
         }
     }

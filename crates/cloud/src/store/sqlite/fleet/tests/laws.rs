@@ -85,7 +85,7 @@ fn record() -> impl Strategy<Value = Record> {
     let states = proptest::sample::select(AttemptState::ALL);
     let attempt = (attempt_id(), states, proptest::option::of(time()), proptest::option::of(end)).prop_map(
         |(id, state, started_at, end)| {
-            let change = AttemptChange { id, state, accepted_at: None, started_at, finished_at: None, end };
+            let change = AttemptChange { started_at, end, ..AttemptChange::new(id, state) };
             Record::Attempt(Box::new(change))
         },
     );

@@ -27,12 +27,19 @@ pub(super) fn attempt(job: u64, attempt: u32) -> AttemptId {
 
 pub(super) fn new_attempt(id: AttemptId) -> Record {
     let (worker, assigned_at) = ("w1".parse().unwrap(), Time::from_millis(2_000));
-    Record::AttemptNew(Box::new(NewAttempt { id, worker, incarnation: 1, mode: StartMode::Now, assigned_at }))
+    Record::AttemptNew(Box::new(NewAttempt {
+        id,
+        worker,
+        incarnation: 1,
+        mode: StartMode::Now,
+        assigned_at,
+        gpu: None,
+    }))
 }
 
 pub(super) fn ended(id: AttemptId, accepted_final: bool) -> Record {
     let end = Some(AttemptEnd { accepted_final, exit_code: Some(0), ..AttemptEnd::default() });
     let finished_at = Some(Time::from_millis(3_000));
     let state = AttemptState::Succeeded;
-    Record::Attempt(Box::new(AttemptChange { id, state, accepted_at: None, started_at: None, finished_at, end }))
+    Record::Attempt(Box::new(AttemptChange { finished_at, end, ..AttemptChange::new(id, state) }))
 }

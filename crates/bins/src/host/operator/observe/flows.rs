@@ -1,0 +1,213 @@
+//! What the controller of flows tells. Owns which note is which count; what stands of flows is counted from their last
+//! statuses when it is asked for, so that it cannot drift.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use orlop_core::event::FlowEvent;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::named::Named as _;
+use orlop_core::spec::status::FlowStatus;
+use orlop_k8s::flow::{Key, Monitor, Note};
+use orlop_k8s::status::Level;
+
+use super::LoopMonitor;
+use crate::telemetry::metrics::{Meter, OperatorMetrics};
+
+/// What stands of one flow.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    phase: FlowPhase,
+    steps: BTreeMap<StepPhase, i64>,
+    ready: i64,
+}
+
+impl Counts {
+    fn of(status: &FlowStatus) -> Self {
+        let mut counts = Self { phase: status.phase, ..Self::default() };
+        for step in &status.steps {
+            *counts.steps.entry(step.phase).or_default() += 1;
+            counts.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
+        }
+        counts
+    }
+}
+
+/// What the controller of flows tells.
+pub(in super::super) struct FlowMonitor {
+    common: LoopMonitor,
+    flows: Mutex<BTreeMap<Key, (Meter, Counts)>>,
+}
+
+impl FlowMonitor {
+    pub(super) fn new(common: LoopMonitor) -> Self {
+        Self { common, flows: Mutex::default() }
+    }
+
+    fn metrics(&self) -> &OperatorMetrics {
+        &self.common.metrics
+    }
+
+    fn shown(&self, flow: &Key, status: &FlowStatus, counts: bool) {
+        let mut flows = self.flows();
+        let standing = Counts::of(status);
+        match flows.get_mut(flow).filter(|_| counts) {
+            Some((meter, known)) => {
+                self.common.moved(known.phase.as_str(), standing.phase.as_str());
+                meter.count(&self.metrics().flows, status);
+                *known = standing;
+            }
+            // What an earlier process has counted is that one's.
+            None => drop(flows.insert(flow.clone(), (Meter::new(status), standing))),
+        }
+    }
+
+    fn flows(&self) -> MutexGuard<'_, BTreeMap<Key, (Meter, Counts)>> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what stands into the metrics.
+    pub(super) fn stand(&self) {
+        let flows = self.flows();
+        let mut phases: BTreeMap<FlowPhase, i64> = BTreeMap::new();
+        let (mut steps, mut ready): (BTreeMap<StepPhase, i64>, i64) = (BTreeMap::new(), 0);
+        for (_, counts) in flows.values().filter(|(_, counts)| !counts.phase.is_terminal()) {
+            *phases.entry(counts.phase).or_default() += 1;
+            ready += counts.ready;
+            for (phase, count) in &counts.steps {
+                *steps.entry(*phase).or_default() += count;
+            }
+        }
+        let metrics = &self.metrics().flows;
+        self.common.stands(FlowPhase::ALL, |phase| phases.get(&phase).copied().unwrap_or_default());
+        for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
+            metrics.flows.of([phase.as_str()]).set(phases.get(phase).copied().unwrap_or_default());
+        }
+        let count = |phase: StepPhase| steps.get(&phase).copied().unwrap_or_default();
+        for phase in StepPhase::ALL {
+            metrics.steps.of([phase.as_str()]).set(count(*phase));
+        }
+        metrics.live_attempts.set(count(StepPhase::Running));
+        metrics.approvals_pending.set(count(StepPhase::PendingApproval));
+        metrics.ready.set(ready);
+    }
+
+    fn forgotten(&self, flow: &Key) {
+        self.flows().remove(flow);
+    }
+}
+
+impl Monitor for FlowMonitor {
+    fn now(&self) -> Duration {
+        self.common.start.elapsed()
+    }
+
+    fn note(&self, note: Note<'_>) {
+        let metrics = &self.metrics().controllers;
+        match note {
+            Note::Beat { depth } => self.common.beat(depth),
+            Note::Synced => self.common.synced(),
+            Note::Restarted { resource } => self.common.restarted(resource),
+            Note::Watched { resource } => self.common.watched(resource),
+            Note::Broken { resource, code, message } => self.common.broken(resource, code, message),
+            Note::Passed { took } => self.common.passed(took),
+            Note::Failed { class } => self.common.failed(class),
+            Note::Planned { took } => self.metrics().flows.plan_duration.observe(took.as_secs_f64()),
+            Note::Opened { flow, status } => self.shown(flow, status, false),
+            Note::Shown { flow, status } => self.shown(flow, status, true),
+            Note::Forgotten { flow } => self.forgotten(flow),
+            Note::Stored { level, bytes, stored, took } => {
+                let result = if stored { "stored" } else { "refused" };
+                metrics.status_writes.of([name(level), result]).inc();
+                metrics.status_duration.observe(took.as_secs_f64());
+                metrics.status_bytes.observe(bytes as f64);
+            }
+            Note::Told { event, took, fenced } => {
+                metrics.events.of([word(event)]).inc();
+                metrics.apply.observe(took.as_secs_f64());
+                metrics.fenced.inc_by(u64::from(fenced));
+            }
+            Note::Started { waited } => self.metrics().flows.step_start_latency.observe(waited.as_secs_f64()),
+            _ => {}
+        }
+    }
+}
+
+const fn name(level: Level) -> &'static str {
+    match level {
+        Level::Inline => "0",
+        Level::Packed => "1",
+        Level::Spilled => "2",
+    }
+}
+
+/// The one word for what the engine is told.
+const fn word(event: &FlowEvent) -> &'static str {
+    match event {
+        FlowEvent::Admit => "Admit",
+        FlowEvent::Blocked { .. } => "Blocked",
+        FlowEvent::ResourcesReady { .. } => "ResourcesReady",
+        FlowEvent::ResourcesFailed { .. } => "ResourcesFailed",
+        FlowEvent::AttemptAccepted { .. } => "AttemptAccepted",
+        FlowEvent::AttemptDelayed { .. } => "AttemptDelayed",
+        FlowEvent::AttemptRefused { .. } => "AttemptRefused",
+        FlowEvent::AttemptSucceeded { .. } => "AttemptSucceeded",
+        FlowEvent::AttemptFailed { .. } => "AttemptFailed",
+        FlowEvent::AttemptGone { .. } => "AttemptGone",
+        FlowEvent::AttemptLost { .. } => "AttemptLost",
+        FlowEvent::CancelConfirmed { .. } => "CancelConfirmed",
+        FlowEvent::ItemsResolved { .. } => "ItemsResolved",
+        FlowEvent::Approval { .. } => "Approval",
+        FlowEvent::SetSuspend { .. } => "SetSuspend",
+        FlowEvent::Stop { .. } => "Stop",
+        FlowEvent::Hold { .. } => "Hold",
+        FlowEvent::Import { .. } => "Import",
+        FlowEvent::FinalStatusWritten => "FinalStatusWritten",
+        FlowEvent::Tick => "Tick",
+        _ => "Other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_core::spec::status::StepStatus;
+    use orlop_k8s::shell::lease::Term;
+
+    use super::super::super::{Standing, Which};
+    use super::*;
+
+    #[test]
+    fn s5_2_what_stands_is_what_the_last_statuses_show() {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let standing = Standing::new(&Which::ALL, Term::default(), false);
+        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
+        let key = |name: &str| Key { namespace: "n".into(), name: name.into() };
+        let status = |phase, step| FlowStatus {
+            phase,
+            steps: vec![StepStatus { name: "s".into(), phase: step, ..StepStatus::default() }],
+            ..FlowStatus::default()
+        };
+        let (a, b) = (key("a"), key("b"));
+        monitor.note(Note::Opened { flow: &a, status: &FlowStatus::default() });
+        monitor.note(Note::Shown { flow: &a, status: &status(FlowPhase::Running, StepPhase::Running) });
+        monitor.note(Note::Opened { flow: &b, status: &status(FlowPhase::Paused, StepPhase::PendingApproval) });
+        monitor.stand();
+        let text = metrics.text().unwrap();
+        let has = |line: &str| assert!(text.contains(line), "{line} is not in\n{text}");
+        has("orlop_flows{phase=\"Running\"} 1");
+        has("orlop_steps{phase=\"PendingApproval\"} 1");
+        has("orlop_live_attempts 1");
+        has("orlop_objects{controller=\"jobflow\",phase=\"Running\"} 1");
+        has("orlop_phase_transitions_total{controller=\"jobflow\",from=\"Pending\",to=\"Running\"} 1");
+        has("orlop_flow_phase_transitions_total{from=\"Pending\",to=\"Running\"} 1");
+        monitor.note(Note::Forgotten { flow: &a });
+        monitor.note(Note::Forgotten { flow: &b });
+        monitor.stand();
+        let text = metrics.text().unwrap();
+        assert!(text.contains("orlop_flows{phase=\"Running\"} 0") && text.contains("orlop_live_attempts 0"), "{text}");
+    }
+}

@@ -1,0 +1,122 @@
+//! What controllers tell, as metrics and standing. Owns what all of them tell alike, and all that stands at once.
+
+mod flows;
+mod objects;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use orlop_core::named::Named;
+
+use super::{Standing, Which};
+use crate::telemetry::metrics::OperatorMetrics;
+
+pub(super) use flows::FlowMonitor;
+pub(super) use objects::ObjectMonitor;
+
+/// What is told of the controllers of one operator.
+pub(super) struct Monitors {
+    pub(super) flows: Arc<FlowMonitor>,
+    pub(super) performers: Arc<ObjectMonitor>,
+    pub(super) executors: Arc<ObjectMonitor>,
+}
+
+impl Monitors {
+    pub(super) fn new(metrics: &Arc<OperatorMetrics>, standing: &Standing) -> Self {
+        let told = |which| LoopMonitor::new(which, Arc::clone(metrics), standing.clone());
+        Self {
+            flows: Arc::new(FlowMonitor::new(told(Which::JobFlow))),
+            performers: Arc::new(ObjectMonitor::new(told(Which::Performer))),
+            executors: Arc::new(ObjectMonitor::new(told(Which::Executor))),
+        }
+    }
+
+    /// Takes what stands into the metrics.
+    pub(super) fn stand(&self) {
+        self.flows.stand();
+        self.performers.stand();
+        self.executors.stand();
+    }
+}
+
+/// What the loop of any controller tells.
+struct LoopMonitor {
+    which: Which,
+    metrics: Arc<OperatorMetrics>,
+    standing: Standing,
+    start: Instant,
+}
+
+impl LoopMonitor {
+    fn new(which: Which, metrics: Arc<OperatorMetrics>, standing: Standing) -> Self {
+        Self { which, metrics, standing, start: Instant::now() }
+    }
+
+    fn beat(&self, depth: usize) {
+        self.standing.beat(self.which);
+        self.metrics.controllers.depth.of([self.which.name()]).set(i64::try_from(depth).unwrap_or(i64::MAX));
+    }
+
+    fn synced(&self) {
+        tracing::info!(controller = self.which.name(), "has seen all that exists");
+        self.standing.synced(self.which);
+    }
+
+    fn restarted(&self, resource: &str) {
+        self.metrics.controllers.watch_restarts.of([resource]).inc();
+    }
+
+    fn passed(&self, took: Duration) {
+        let controller = self.which.name();
+        self.metrics.controllers.passes.of([controller, "done"]).inc();
+        self.metrics.controllers.duration.of([controller]).observe(took.as_secs_f64());
+    }
+
+    fn failed(&self, class: &str) {
+        self.metrics.controllers.errors.of([self.which.name(), class]).inc();
+    }
+
+    fn watched(&self, resource: &'static str) {
+        if self.standing.mended(self.which, resource) {
+            tracing::info!(controller = self.which.name(), resource, "is watched again");
+        }
+    }
+
+    /// A watch has failed; `told` says why, without words of the server: whoever reads a log or asks for readiness may not
+    /// be who may read objects (rule K6).
+    fn broken(&self, resource: &'static str, code: Option<u16>, told: &str) {
+        let which = self.which;
+        let Some(code) = code else {
+            tracing::warn!(
+                controller = which.name(),
+                resource,
+                why = told,
+                "a watch was interrupted; it is begun again"
+            );
+            return;
+        };
+        let why = match code {
+            404 => format!("the server has no {resource}; install them with `kubectl apply -f {}`", which.definition()),
+            403 => format!("the service account may not watch {resource}; its role needs list and watch on it"),
+            401 => "the server does not accept the credentials of the service account".to_owned(),
+            _ => format!("{resource} cannot be watched: {told}"),
+        };
+        if self.standing.broken(which, resource, why.clone()) {
+            tracing::error!(controller = which.name(), resource, code, "{why}; tries again");
+        }
+    }
+
+    /// An object has another phase.
+    fn moved(&self, from: &str, to: &str) {
+        if from != to {
+            self.metrics.hourglass.transitions.of([self.which.name(), from, to]).inc();
+        }
+    }
+
+    /// So many objects stand in each phase.
+    fn stands<P: Named>(&self, phases: &[P], count: impl Fn(P) -> i64) {
+        for phase in phases {
+            self.metrics.hourglass.objects.of([self.which.name(), phase.as_str()]).set(count(*phase));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What the controllers of performers and executors tell. Owns which of it is which count; what stands is counted from the
+//! last statuses when it is asked for.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use orlop_core::machine::executor::{ExecutorPhase, ExecutorState};
+use orlop_core::machine::performer::{PerformerPhase, PerformerState};
+use orlop_core::named::Named;
+use orlop_core::time::Time;
+use orlop_k8s::hourglass::condition;
+use orlop_k8s::hourglass::controller::{Monitor, Told};
+use orlop_k8s::hourglass::plan::Step;
+use orlop_k8s::hourglass::spec::{ExecutorStatus, PerformerStatus};
+use orlop_k8s::shell::Key;
+use serde_json::Value;
+
+use super::super::Which;
+use super::LoopMonitor;
+use crate::telemetry::metrics::PerformerMeter;
+
+/// Reasons for which there is no hardware (operator contract, section 2.3).
+const MISSING: [&str; 5] =
+    ["NoMatchingLabels", "InsufficientAllocatable", "UntoleratedTaint", "RuntimeClassMissing", "DeviceClassMissing"];
+
+/// What stands of one object.
+enum Known {
+    Performer(Box<PerformerMeter>),
+    Executor { phase: Option<ExecutorPhase>, unready: bool },
+}
+
+/// See the module.
+pub(in super::super) struct ObjectMonitor {
+    common: LoopMonitor,
+    objects: Mutex<BTreeMap<Key, Known>>,
+}
+
+impl ObjectMonitor {
+    pub(super) fn new(common: LoopMonitor) -> Self {
+        Self { common, objects: Mutex::default() }
+    }
+
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Known>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn observed(&self, key: &Key, created_at: Option<Time>, status: &Value) {
+        let mut objects = self.objects();
+        if self.common.which == Which::Executor {
+            objects.insert(key.clone(), executor(status));
+            return;
+        }
+        // One that cannot be read stands as if it had none, as it does for the controller.
+        let status: PerformerStatus = serde_json::from_value(status.clone()).unwrap_or_default();
+        match objects.get_mut(key) {
+            Some(Known::Performer(meter)) if *meter.status() == status => {}
+            Some(Known::Performer(meter)) => meter.count(&self.common.metrics.hourglass, created_at, status),
+            _ => drop(objects.insert(key.clone(), Known::Performer(Box::new(PerformerMeter::new(status))))),
+        }
+    }
+
+    fn stepped(&self, key: &Key, step: &Step) {
+        tracing::info!(controller = self.common.which.name(), object = %key, from = step.from, to = step.to, "steps");
+        let phase = |state: &str| match self.common.which {
+            Which::Executor => ExecutorState::from_name(state)?.phase().map(Named::as_str),
+            _ => PerformerState::from_name(state)?.phase().map(Named::as_str),
+        };
+        // What has no phase is not there: not yet, or not any more.
+        let name = |state: Option<&str>| state.and_then(phase).unwrap_or("none");
+        self.common.moved(name(step.from), name(Some(step.to)));
+    }
+
+    /// Takes what stands into the metrics.
+    pub(super) fn stand(&self) {
+        let objects = self.objects();
+        let performers = || {
+            objects.values().filter_map(|known| match known {
+                Known::Performer(meter) => Some(meter),
+                Known::Executor { .. } => None,
+            })
+        };
+        let count = |holds: &dyn Fn(&Known) -> bool| {
+            i64::try_from(objects.values().filter(|known| holds(known)).count()).unwrap_or(i64::MAX)
+        };
+        let metrics = &self.common.metrics.hourglass;
+        if self.common.which == Which::Executor {
+            self.common.stands(ExecutorPhase::ALL, |wanted| {
+                count(&|known| matches!(known, Known::Executor { phase, .. } if *phase == Some(wanted)))
+            });
+            metrics.executor_unready.set(count(&|known| matches!(known, Known::Executor { unready: true, .. })));
+            return;
+        }
+        self.common.stands(PerformerPhase::ALL, |wanted| {
+            count(&|known| matches!(known, Known::Performer(meter) if meter.status().phase == Some(wanted)))
+        });
+        for reason in MISSING {
+            let missing = performers().filter(|meter| meter.missing() == Some(reason)).count();
+            metrics.hardware_unavailable.of([reason]).set(i64::try_from(missing).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+/// What stands of an executor: it is ready when pods are, and nothing is wrong.
+fn executor(status: &Value) -> Known {
+    let status: ExecutorStatus = serde_json::from_value(status.clone()).unwrap_or_default();
+    let is = |kind, wanted| condition::of(&status.conditions, kind).is_some_and(|known| known.status == wanted);
+    let ready = is("Available", "True") && is("Degraded", "False");
+    Known::Executor { phase: status.phase, unready: !ready && status.phase != Some(ExecutorPhase::Terminating) }
+}
+
+impl Monitor for ObjectMonitor {
+    fn now(&self) -> Duration {
+        self.common.start.elapsed()
+    }
+
+    fn told(&self, told: Told<'_>) {
+        match told {
+            Told::Beat { depth } => self.common.beat(depth),
+            Told::Synced => self.common.synced(),
+            Told::Watched { resource, again: true } => self.common.restarted(resource),
+            Told::Watched { resource, again: false } => self.common.watched(resource),
+            Told::Broken { resource, code, message } => self.common.broken(resource, code, message),
+            Told::Passed { took } => self.common.passed(took),
+            Told::Failed { class } => self.common.failed(&class.to_string()),
+            Told::Observed { key, created_at, status } => self.observed(key, created_at, status),
+            Told::Stepped { key, step } => self.stepped(key, step),
+            Told::Forgotten { key } => drop(self.objects().remove(key)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use orlop_k8s::shell::lease::Term;
+    use serde_json::json;
+
+    use super::super::super::Standing;
+    use super::super::Monitors;
+    use super::*;
+    use crate::telemetry::metrics::OperatorMetrics;
+
+    fn condition(kind: &str, status: &str, reason: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": reason, "message": "m"})
+    }
+
+    #[test]
+    fn s6_what_stands_is_what_the_last_statuses_show() {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
+        let key = Key { namespace: "n".into(), name: "avs".into() };
+        let shown = |monitor: &ObjectMonitor, status: Value| {
+            monitor.told(Told::Observed { key: &key, created_at: None, status: &status });
+        };
+        let missing = condition("HardwareAvailable", "False", "NoMatchingLabels");
+        shown(&monitors.performers, json!({"phase": "Failed", "conditions": [missing]}));
+        shown(&monitors.executors, json!({"phase": "Running", "conditions": [condition("Available", "True", "r")]}));
+        let step = Step { from: Some("PodCreation"), to: "Failed" };
+        monitors.performers.told(Told::Stepped { key: &key, step: &step });
+        monitors
+            .performers
+            .told(Told::Stepped { key: &key, step: &Step { from: Some("PodCreation"), to: "Scheduling" } });
+        monitors.executors.told(Told::Stepped { key: &key, step: &Step { from: None, to: "Pending" } });
+        monitors.stand();
+        let text = metrics.text().unwrap();
+        for line in [
+            "orlop_objects{controller=\"performer\",phase=\"Failed\"} 1",
+            "orlop_objects{controller=\"executor\",phase=\"Running\"} 1",
+            "orlop_hardware_unavailable{reason=\"NoMatchingLabels\"} 1",
+            "orlop_executor_unready 1",
+            "orlop_phase_transitions_total{controller=\"performer\",from=\"Creating\",to=\"Failed\"} 1",
+            "orlop_phase_transitions_total{controller=\"executor\",from=\"none\",to=\"Pending\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("from=\"Creating\",to=\"Creating\""), "a step within a phase is no change of it");
+        let well = [condition("Available", "True", "r"), condition("Degraded", "False", "AsExpected")];
+        shown(&monitors.executors, json!({"phase": "Running", "conditions": well}));
+        monitors.performers.told(Told::Forgotten { key: &key });
+        monitors.stand();
+        let text = metrics.text().unwrap();
+        assert!(text.contains("orlop_executor_unready 0"), "{text}");
+        assert!(text.contains("orlop_objects{controller=\"performer\",phase=\"Failed\"} 0"), "{text}");
+    }
+}

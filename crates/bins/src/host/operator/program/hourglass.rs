@@ -1,0 +1,60 @@
+//! Settings of the controllers of performers and executors. Owns these flags and the reading of the file of tables.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use orlop_core::hardware::{Tables, TablesFile};
+use orlop_k8s::hourglass::Config;
+use orlop_k8s::hourglass::spec::SecurityProfile;
+use serde::Serialize;
+
+use super::config::ConfigError;
+
+/// What pods may do that do not say it themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Profile {
+    /// Nothing but run as somebody who is not root
+    Restricted,
+    /// Run as the image says, without gaining rights
+    Baseline,
+}
+
+/// See the module.
+#[derive(Args, Clone, Debug, Serialize)]
+pub(super) struct HourglassFlags {
+    /// Tables of hardware, laid over the built-in ones
+    #[arg(long, env = "ORLOP_HARDWARE_CONFIG", value_name = "FILE")]
+    hardware_config: Option<PathBuf>,
+    /// Domain of Services
+    #[arg(long, env = "ORLOP_CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
+    cluster_domain: String,
+    /// What pods of performers and executors may do that do not say it themselves
+    #[arg(long, env = "ORLOP_SECURITY_PROFILE", value_enum, default_value_t = Profile::Restricted)]
+    security_profile: Profile,
+}
+
+impl HourglassFlags {
+    /// What performers and executors are rendered with, by a process of that name.
+    pub(super) fn config(&self, instance: &str) -> Result<Config, ConfigError> {
+        let wrong = |error: String| ConfigError::Value("hardware-config", error);
+        let tables = match &self.hardware_config {
+            None => Tables::default(),
+            Some(file) => {
+                let read = std::fs::read_to_string(file);
+                let text = read.map_err(|error| wrong(format!("{} cannot be read: {error}", file.display())))?;
+                let laid: TablesFile = serde_saphyr::from_str(&text)
+                    .map_err(|error| wrong(format!("{} is not valid: {error}", file.display())))?;
+                Tables::default().overlaid(laid)
+            }
+        };
+        let mut config = Config::with_tables(tables);
+        config.cluster_domain.clone_from(&self.cluster_domain);
+        config.security = match self.security_profile {
+            Profile::Restricted => SecurityProfile::Restricted,
+            Profile::Baseline => SecurityProfile::Baseline,
+        };
+        instance.clone_into(&mut config.instance);
+        Ok(config)
+    }
+}

@@ -1,0 +1,83 @@
+//! `orlop-operator release-finalizers`: what is done before the operator is removed. Owns these flags and what is said of
+//! the outcome; the work is that of `orlop_k8s::hourglass::release`.
+
+use clap::Args;
+use orlop_core::id::dns1123_subdomain;
+use orlop_core::time::GoDuration;
+use orlop_k8s::hourglass::release::{Held, ReleaseError, end_operator, release};
+
+use super::config::{ConfigError, variable};
+use super::switch::Switch;
+use super::way::WayFlags;
+use crate::host::cluster::{self, ConnectError};
+
+/// See the module.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  orlop-operator release-finalizers --deployment=orlop-operator   before the operator is removed from the cluster
+  orlop-operator release-finalizers --namespaces=team-a           objects of one namespace, when no operator runs
+
+Objects and what was made for them stay as they are, and deleting one deletes what it owns. Flows are held by no finalizer.
+Exit codes: 0 nothing is held any more, 1 something is, 2 usage or no way to the API server.")]
+pub(super) struct ReleaseFlags {
+    #[command(flatten)]
+    way: WayFlags,
+    /// Whose objects are let go
+    #[arg(long, env = "ORLOP_CONTROLLERS", value_delimiter = ',', value_enum, default_value = "performer,executor")]
+    controllers: Vec<Switch>,
+    /// Namespaces of these objects, separated by commas; default: all
+    #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
+    namespaces: Vec<String>,
+    /// Deployment of the operator: it is scaled to nothing first, since an operator that runs takes hold again
+    #[arg(long, value_name = "NAME")]
+    deployment: Option<String>,
+    /// Its namespace; default: POD_NAMESPACE, else that of the service account or the kubeconfig
+    #[arg(long, value_name = "NAME", requires = "deployment")]
+    deployment_namespace: Option<String>,
+    /// How long its pods may take to end
+    #[arg(long, default_value = "2m", value_name = "DURATION")]
+    patience: GoDuration,
+}
+
+/// Why something is still held.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+}
+
+impl Failure {
+    /// The exit code.
+    pub(super) const fn code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Connect(_) => 2,
+            Self::Release(_) => 1,
+        }
+    }
+}
+
+impl ReleaseFlags {
+    /// Lets go of everything, and says so.
+    pub(super) async fn run(self) -> Result<String, Failure> {
+        let names = self.namespaces.iter().map(|name| ("namespaces", name));
+        let names = names.chain(self.deployment.iter().map(|name| ("deployment", name)));
+        for (flag, name) in names.chain(self.deployment_namespace.iter().map(|name| ("deployment-namespace", name))) {
+            dns1123_subdomain(name).map_err(|error| ConfigError::Value(flag, error.to_string()))?;
+        }
+        let client = cluster::client(&self.way.into()).await?;
+        if let Some(deployment) = &self.deployment {
+            let home = self.deployment_namespace.or_else(|| variable("POD_NAMESPACE"));
+            let home = home.unwrap_or_else(|| client.default_namespace().to_owned());
+            end_operator(&client, (&home, deployment), self.patience.get()).await?;
+        }
+        let kinds = [(Switch::Performer, Held::PERFORMERS), (Switch::Executor, Held::EXECUTORS)];
+        let kinds = kinds.into_iter().filter(|(switch, _)| self.controllers.contains(switch));
+        let kinds: Vec<Held> = kinds.map(|(_, held)| held).collect();
+        let released = release(&client, &kinds, &self.namespaces).await?;
+        Ok(format!("{released} finalizers were taken away; nothing is held by the operator any more\n"))
+    }
+}

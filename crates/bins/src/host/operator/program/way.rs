@@ -1,0 +1,28 @@
+//! Flags that say which API server is meant. Owns their names; what they mean is the cluster's.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::host::cluster::Way;
+
+/// The way to an API server, as flags.
+#[derive(Args, Clone, Debug)]
+pub(super) struct WayFlags {
+    /// File with the way to the API server; default: that of KUBECONFIG, else the pod's service account
+    #[arg(long, env = "ORLOP_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, env = "ORLOP_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// Address of the API server, in place of the one of the kubeconfig
+    #[arg(long, env = "ORLOP_MASTER", value_name = "URL")]
+    master: Option<String>,
+}
+
+impl From<WayFlags> for Way {
+    fn from(flags: WayFlags) -> Self {
+        let WayFlags { kubeconfig, context, master } = flags;
+        Self { kubeconfig, context, master }
+    }
+}

@@ -1,0 +1,166 @@
+//! The part of the configuration that is the webhook's. Owns its flags, in the words of both contracts, and the way to its
+//! plan.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{ArgAction, Args};
+use orlop_core::spec::policy::ConcurrencyPolicy;
+use orlop_dag::manifest::Limits;
+use orlop_k8s::admission::Settings;
+use serde::Serialize;
+
+use super::super::{Files, WebhookPlan};
+use super::config::{ConfigError, variable};
+use super::listen::{Listen, NoAddress};
+
+/// Where it listens where nothing else is said.
+const PORT: u16 = 9443;
+
+/// Flags of the webhook.
+#[derive(Args, Debug)]
+pub(super) struct WebhookFlags {
+    /// Address of the webhook that the API server asks about flows, or `off`; default: off
+    #[arg(long, env = "ORLOP_WEBHOOK_ADDR", value_name = "HOST:PORT")]
+    webhook_addr: Option<String>,
+    /// The same in the words of zen-flow: on at port 9443 where no address is given, or off
+    #[arg(long, env = "ORLOP_ENABLE_WEBHOOK", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide = true)]
+    enable_webhook: Option<bool>,
+    /// Folder with the webhook's certificate and key, as tls.crt and tls.key; read again when they change
+    #[arg(long, env = "ORLOP_WEBHOOK_CERT_DIR", default_value = "/etc/webhook/certs", value_name = "FOLDER")]
+    webhook_cert_dir: PathBuf,
+    /// File with the certificate, in place of tls.crt there
+    #[arg(long, env = "ORLOP_WEBHOOK_CERT_FILE", value_name = "FILE")]
+    webhook_cert_file: Option<PathBuf>,
+    /// File with its key, in place of tls.key there
+    #[arg(long, env = "ORLOP_WEBHOOK_KEY_FILE", value_name = "FILE")]
+    webhook_key_file: Option<PathBuf>,
+    /// Speak plain HTTP, for a proxy in the same pod that speaks TLS
+    #[arg(long, env = "ORLOP_INSECURE_WEBHOOK", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value_t = false, default_missing_value = "true")]
+    insecure_webhook: bool,
+}
+
+/// Settings of the webhook in effect.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct WebhookConfig {
+    pub(super) webhook_addr: Option<Listen>,
+    webhook_cert_file: PathBuf,
+    webhook_key_file: PathBuf,
+    insecure_webhook: bool,
+    /// What flows are filled in with that say nothing; the names are those of variables.
+    default_concurrency_policy: Option<ConcurrencyPolicy>,
+    default_ttl_seconds: Option<i32>,
+    default_backoff_limit: Option<i32>,
+}
+
+impl WebhookFlags {
+    pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<WebhookConfig, ConfigError> {
+        let given = self.webhook_addr.as_deref().map(str::trim);
+        let address = match (self.enable_webhook, given) {
+            (Some(false), _) | (None, None) | (_, Some("off" | "0" | "")) => None,
+            (Some(true), None) => Some(default(PORT)),
+            (_, Some(text)) => Some(text.parse().map_err(|error: NoAddress| wrong("webhook-addr", &error))?),
+        };
+        Ok(WebhookConfig {
+            webhook_addr: address,
+            webhook_cert_file: self.webhook_cert_file.unwrap_or_else(|| self.webhook_cert_dir.join("tls.crt")),
+            webhook_key_file: self.webhook_key_file.unwrap_or_else(|| self.webhook_cert_dir.join("tls.key")),
+            insecure_webhook: self.insecure_webhook,
+            default_concurrency_policy: policy("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY")?,
+            default_ttl_seconds: count("ZEN_FLOW_DEFAULT_TTL_SECONDS")?,
+            default_backoff_limit: count("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT")?,
+        })
+    }
+}
+
+fn wrong(name: &'static str, why: &dyn std::fmt::Display) -> ConfigError {
+    ConfigError::Value(name, why.to_string())
+}
+
+/// A variable that no flag stands for.
+fn read<T: FromStr>(name: &'static str, wanted: &'static str) -> Result<Option<T>, ConfigError> {
+    let Some(text) = variable(name) else { return Ok(None) };
+    let told = |_| ConfigError::Variable(name, format!("`{text}` is not valid; use {wanted}"));
+    text.trim().parse().map(Some).map_err(told)
+}
+
+fn count(name: &'static str) -> Result<Option<i32>, ConfigError> {
+    let count = read::<u32>(name, "a number, 0 or more")?;
+    count.map(i32::try_from).transpose().map_err(|error| ConfigError::Variable(name, error.to_string()))
+}
+
+fn policy(name: &'static str) -> Result<Option<ConcurrencyPolicy>, ConfigError> {
+    let Some(text) = variable(name) else { return Ok(None) };
+    let read = serde_json::from_value(serde_json::Value::from(text.trim()));
+    read.map(Some)
+        .map_err(|_| ConfigError::Variable(name, format!("`{text}` is not valid; use Allow, Forbid or Replace")))
+}
+
+impl WebhookConfig {
+    /// How it answers; nothing where it is off.
+    pub(super) fn plan(&self, limits: &Limits) -> Option<WebhookPlan> {
+        self.webhook_addr.as_ref()?;
+        let mut settings = Settings::default();
+        settings.limits = limits.clone();
+        settings.concurrency_policy = self.default_concurrency_policy.unwrap_or(settings.concurrency_policy);
+        settings.ttl_seconds = self.default_ttl_seconds.unwrap_or(settings.ttl_seconds);
+        settings.backoff_limit = self.default_backoff_limit.unwrap_or(settings.backoff_limit);
+        let files = Files::new(self.webhook_cert_file.clone(), self.webhook_key_file.clone());
+        Some(WebhookPlan { settings, files: (!self.insecure_webhook).then_some(files) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: WebhookFlags,
+    }
+
+    fn of(words: &[&str]) -> Result<WebhookConfig, ConfigError> {
+        Line::try_parse_from(["orlop-operator"].iter().chain(words))?.flags.config(Listen::everywhere)
+    }
+
+    fn listens(words: &[&str]) -> String {
+        of(words).unwrap().webhook_addr.map_or("off".to_owned(), |address| address.to_string())
+    }
+
+    #[test]
+    fn h6_the_webhook_is_off_until_it_has_an_address_and_s5_3_its_other_words_are_taken() {
+        assert_eq!(listens(&[]), "off");
+        assert_eq!(listens(&["--webhook-addr=:9443"]), ":9443");
+        assert_eq!(listens(&["--webhook-addr=off", "--enable-webhook"]), "off");
+        assert_eq!(listens(&["--enable-webhook=true"]), ":9443");
+        assert_eq!(listens(&["--webhook-addr=127.0.0.1:1", "--enable-webhook"]), "127.0.0.1:1");
+        assert_eq!(listens(&["--webhook-addr=:9443", "--enable-webhook=false"]), "off");
+        insta::assert_snapshot!(of(&["--webhook-addr=9443"]).unwrap_err().to_string(), @"--webhook-addr: `9443` is no address; write host:port, or :port for all addresses of the machine");
+    }
+
+    #[test]
+    fn s5_3_certificate_and_key_are_two_files_of_a_folder_or_named_one_by_one() {
+        let plan = |words: &[&str]| of(words).unwrap().plan(&Limits::kubernetes());
+        assert!(plan(&[]).is_none());
+        let files = |words: &[&str]| plan(&[&["--webhook-addr=:1"], words].concat()).unwrap().files;
+        let pair = |certificate: &str, key: &str| Some(Files::new(certificate.into(), key.into()));
+        assert_eq!(files(&[]), pair("/etc/webhook/certs/tls.crt", "/etc/webhook/certs/tls.key"));
+        assert_eq!(files(&["--webhook-cert-dir=/c"]), pair("/c/tls.crt", "/c/tls.key"));
+        let named = ["--webhook-cert-dir=/c", "--webhook-cert-file=/a.pem", "--webhook-key-file=/b.pem"];
+        assert_eq!(files(&named), pair("/a.pem", "/b.pem"));
+        assert_eq!(files(&["--insecure-webhook"]), None);
+    }
+
+    #[test]
+    fn s5_3_what_flows_are_measured_by_is_the_same_as_in_the_controller() {
+        let mut limits = Limits::kubernetes();
+        limits.strict = true;
+        let plan = of(&["--webhook-addr=:1"]).unwrap().plan(&limits).unwrap();
+        assert!(plan.settings.limits.strict);
+    }
+}

@@ -1,0 +1,244 @@
+//! Carrying a deployment out, whatever begins it, and telling what came of it. Owns the frame around the library's saga: signals,
+//! beats, the state file, the last words.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orlop_cloud::openstack::client::SystemClock;
+use orlop_cloud::provision::drive::{Hands, apply, take_up};
+use orlop_cloud::provision::info::Info;
+use orlop_cloud::provision::journal::{FileJournal, JournalError, Kind};
+use orlop_cloud::provision::notes::Notes;
+use orlop_cloud::provision::order::Order;
+use orlop_cloud::provision::saga::{Event, FailedOffering, Saga};
+use orlop_cloud::provision::shelf::{Known, Shelf};
+use orlop_core::machine::saga::SagaState;
+
+use super::args::OutputArgs;
+use super::document::Report;
+use super::examine::Run;
+use super::failure::Failure;
+use super::settings::Settings;
+use super::show;
+use super::sign_in::{Site, Sources};
+use super::signals::Signals;
+use super::stage::Stage;
+use super::steps::Steps;
+use super::watch::Watch;
+use super::way::Tried;
+
+/// What is to be done with a deployment.
+pub(super) enum Work {
+    /// Begin it.
+    Begin { order: Box<Order>, nonce: String, failed: Vec<FailedOffering> },
+    /// Take it up from its journal, and let these happen one after the other.
+    TakeUp(Vec<Event>),
+}
+
+impl Work {
+    /// Whether nothing is made or removed.
+    fn is_a_look(&self) -> bool {
+        matches!(self, Self::TakeUp(events) if events.iter().all(|event| *event == Event::Look))
+    }
+}
+
+/// Where a deployment is kept, and how a run of it is shown.
+pub(super) struct Frame<'a> {
+    pub(super) state_dir: PathBuf,
+    pub(super) output: &'a OutputArgs,
+    pub(super) signals: &'a Signals,
+    pub(super) keep_on_interrupt: bool,
+}
+
+impl Frame<'_> {
+    /// The deployments of this machine.
+    pub(super) fn shelf(&self) -> Shelf {
+        Shelf::new(&self.state_dir)
+    }
+
+    /// A deployment by name or id.
+    ///
+    /// # Errors
+    /// Nobody knows it, or the folder cannot be read.
+    pub(super) fn known(&self, name: &str) -> Result<Known, Failure> {
+        let shelf = self.shelf();
+        if let Some(known) = shelf.find(name)? {
+            return Ok(known);
+        }
+        // It may be one of those that cannot be read.
+        let damaged: String = shelf.all()?.1.iter().map(|damage| format!("; {damage}")).collect();
+        let message = format!("there is no deployment {name}{damaged}");
+        let class = orlop_core::error::Class::NotFound;
+        let hint = "see list, or list --remote for those whose state was lost";
+        Err(Failure::new(15, class, "unknown_deployment", message).hint(hint))
+    }
+
+    /// Takes a deployment's journal for this process.
+    ///
+    /// # Errors
+    /// Another has it, or it is damaged.
+    pub(super) fn open(&self, known: &Known) -> Result<Arc<FileJournal>, JournalError> {
+        Ok(Arc::new(FileJournal::open(&known.folder, known.id.as_str())?))
+    }
+
+    /// Signs in to the cloud of a deployment.
+    ///
+    /// # Errors
+    /// As signing in; or it is another cloud or project.
+    pub(super) async fn sign_in(&self, sources: &Sources<'_>, known: &Known, run: &mut Run) -> Result<Site, Failure> {
+        let notes = &known.notes;
+        run.warnings.extend(known.trouble.clone());
+        let site = sources.sign_in(&notes.site, notes.entry()).await?;
+        run.count(&site.name, site.asked());
+        let order = known.saga.order();
+        if !notes.auth_url.is_empty() && site.auth_url != notes.auth_url {
+            let message =
+                format!("{} is at {}, these credentials are for {}", order.server_name, notes.auth_url, site.auth_url);
+            return Err(Failure::usage(message).hint("choose the cloud with --cloud or --openrc"));
+        }
+        if site.account.project_id != order.project_id {
+            let message = format!(
+                "{} belongs to project {}, these credentials are for {}",
+                order.server_name, order.project_id, site.account.project_id
+            );
+            return Err(Failure::usage(message).hint("use credentials of that project"));
+        }
+        Ok(site)
+    }
+
+    /// What stands around a deployment, and which of the steps are shown.
+    pub(super) fn stage(
+        &self,
+        (folder, notes): (PathBuf, Notes),
+        journal: Arc<FileJournal>,
+        shown: Range<usize>,
+    ) -> Arc<Stage> {
+        let steps = Steps::new(self.output, shown);
+        Arc::new(Stage::new((folder, self.state_dir.clone()), notes, journal, self.signals.clone(), steps))
+    }
+
+    /// Carries a deployment out; nothing if its journal holds no plan.
+    ///
+    /// # Errors
+    /// The journal cannot be read or written; nothing was asked for that is not written down.
+    pub(super) async fn carry(
+        &self,
+        site: &Site,
+        stage: &Arc<Stage>,
+        work: Work,
+        run: &mut Run,
+    ) -> Result<Option<Saga>, Failure> {
+        let hands = Hands {
+            cloud: site.cloud.clone(),
+            journal: Arc::clone(&stage.journal) as _,
+            clock: Arc::new(SystemClock),
+            around: Arc::clone(stage) as _,
+        };
+        // Whoever only looks has nothing to stop: a signal ends the program.
+        if !work.is_a_look() {
+            self.signals.claim(self.keep_on_interrupt);
+        }
+        let done = tokio::select! {
+            done = carried(&hands, work) => done,
+            () = stage.beat() => Err(JournalError::Storage { what: "the run ended by itself".to_owned() }),
+        };
+        self.signals.release();
+        run.count(&site.name, site.asked());
+        for (site, asked) in stage.watch.get().into_iter().flat_map(Watch::asked) {
+            run.count(site, asked);
+        }
+        run.warnings.extend(stage.trouble());
+        let saga = done?;
+        if let Some(saga) = &saga {
+            remove_key_file(saga, stage, run);
+        }
+        Ok(saga)
+    }
+
+    /// What came of a deployment, and whether another site can take its place.
+    pub(super) fn tried(&self, saga: &Saga, stage: &Stage, run: &mut Run) -> Tried {
+        use SagaState as S;
+        let report = self.told(saga, stage, run);
+        Tried {
+            report,
+            is_gone: saga.state() == S::Failed,
+            is_over: matches!(saga.state(), S::Ready | S::Degraded | S::Failed | S::Destroyed | S::Expired),
+            attempts: saga.attempts_made(),
+            waiting: saga.waiting_since(),
+            room: stage.watch.get().and_then(Watch::found),
+        }
+    }
+
+    /// What came of a deployment, for programs and people.
+    pub(super) fn told(&self, saga: &Saga, stage: &Stage, run: &mut Run) -> Report {
+        let info = stage.info(saga);
+        run.take_warnings(&info.warnings);
+        let failure = saga.failure().cloned().map(Failure::from).map(|mut failure| {
+            if failure.exit == 130 {
+                failure.exit = self.signals.exit().unwrap_or(130);
+            }
+            failure
+        });
+        let failure = failure.or_else(|| unfinished(saga));
+        let text = show::deployment(&info, saga.state(), failure.as_ref());
+        Report { data: data(&info), text, failure }
+    }
+}
+
+/// The document of a deployment.
+pub(super) fn data(info: &Info) -> serde_json::Value {
+    serde_json::to_value(info).unwrap_or_default()
+}
+
+async fn carried(hands: &Hands, work: Work) -> Result<Option<Saga>, JournalError> {
+    match work {
+        Work::Begin { order, nonce, failed } => apply(hands, *order, &nonce, failed).await.map(Some),
+        Work::TakeUp(events) => {
+            let mut last = None;
+            for event in events {
+                last = take_up(hands, event).await?;
+            }
+            Ok(last)
+        }
+    }
+}
+
+/// What is wrong with a deployment that has no failure of its own and is not as it was asked for.
+fn unfinished(saga: &Saga) -> Option<Failure> {
+    let class = orlop_core::error::Class::Transient;
+    match saga.state() {
+        SagaState::Kept => Some(Failure::new(130, class, "kept", "interrupted; kept as it is")),
+        SagaState::Leftover => Some(Failure::new(11, class, "leftover", "something was left behind")),
+        SagaState::Unreachable => Some(Failure::new(12, class, "unreachable", "the server is up, but does not answer")),
+        SagaState::Failed => Some(Failure::new(10, class, "failed", "it failed before, and nothing of it is left")),
+        SagaState::Mismatch => Some(Failure::new(12, class, "hardware_differs", "the hardware is not as planned")),
+        _ => None,
+    }
+}
+
+/// Removes the private half of a key that was made for a deployment and is gone with it.
+fn remove_key_file(saga: &Saga, stage: &Stage, run: &mut Run) {
+    let is_over = matches!(saga.state(), SagaState::Failed | SagaState::Destroyed);
+    let Some(file) = saga.order().key.made_file.as_deref() else { return };
+    if !is_over || stage.notes.key_kept || saga.id_of(Kind::Key).is_some() {
+        return;
+    }
+    match std::fs::remove_file(Path::new(file)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            run.warnings.push(format!("the private key {file} cannot be removed: {error}"));
+        }
+        _ => {}
+    }
+}
+
+/// Settings and where state is kept.
+///
+/// # Errors
+/// A file that was named cannot be read, or there is no place for state.
+pub(super) fn settings(output: &OutputArgs, run: &mut Run) -> Result<(Settings, PathBuf), Failure> {
+    let settings = Settings::read(output.env_file.as_deref())?;
+    run.warnings.extend(settings.warnings.iter().cloned());
+    let state = settings.state_dir(output.state_dir.as_deref())?;
+    Ok((settings, state))
+}

@@ -1,0 +1,256 @@
+//! The verb `destroy`: a deployment by name or id, one whose state was lost, and all that nobody knows. Owns what is asked before
+//! something is removed; removing itself is the library's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use orlop_cloud::openstack::client::SystemClock;
+use orlop_cloud::provision::drive::{Hands, Orphan, Surroundings, orphans, remove};
+use orlop_cloud::provision::journal::{FileJournal, JournalError, Kind, MemoryJournal};
+use orlop_cloud::provision::mark::DeploymentId;
+use orlop_cloud::provision::order::Order;
+use orlop_cloud::provision::saga::{Event, Login, Probe, Saga, Stop};
+use orlop_cloud::provision::shelf::Known;
+use serde_json::{Value, json};
+
+use super::args::DestroyArgs;
+use super::ask;
+use super::carry::{Frame, Work, settings};
+use super::document::Report;
+use super::examine::Run;
+use super::failure::Failure;
+use super::manage::first_site;
+use super::record::Record;
+use super::show;
+use super::sign_in::{Site, Sources};
+use super::signals::Signals;
+use super::stage::Stage;
+use super::steps::Steps;
+
+/// `destroy`: removes what a deployment owns.
+pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals) -> Result<Report, Failure> {
+    let (settings, state_dir) = settings(&args.output, run)?;
+    let frame = Frame { state_dir, output: &args.output, signals, keep_on_interrupt: false };
+    let sources = Sources::read(&args.cloud, &settings)?;
+    let named = match (&args.name, &args.id) {
+        (Some(name), _) => Some(frame.known(name)?),
+        (None, Some(id)) => match frame.shelf().read(id) {
+            // Its id was given, and its marks tell what it owns.
+            Err(damage @ JournalError::Damaged(_)) => {
+                run.warnings.push(format!("deployment {id}: {damage}; what bears its mark is removed"));
+                None
+            }
+            read => read?,
+        },
+        (None, None) => None,
+    };
+    match (named, &args.id) {
+        (Some(known), _) => one(args, &frame, &sources, known, run).await,
+        (None, Some(id)) => {
+            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+            let marked = marked(&site, run).await?.into_iter().filter(|one| one.deployment == *id).collect();
+            lost(args, &frame, &site, marked, run).await
+        }
+        (None, None) => {
+            let site = sources.sign_in(&first_site(&sources, args.site.as_ref())?, None).await?;
+            // The cloud first: whatever it shows was written down here before, if this machine has made it.
+            let marked = marked(&site, run).await?;
+            let all = frame.shelf().not_owned(marked)?;
+            let agreed = if args.dry_run || args.yes { all } else { agreed(all).await? };
+            lost(args, &frame, &site, agreed, run).await
+        }
+    }
+}
+
+/// Removes a deployment that this machine knows.
+async fn one(
+    args: &DestroyArgs,
+    frame: &Frame<'_>,
+    sources: &Sources<'_>,
+    known: Known,
+    run: &mut Run,
+) -> Result<Report, Failure> {
+    let journal = frame.open(&known)?;
+    let steps = Steps::new(&args.output, 0..1);
+    let site = steps.during(0, frame.sign_in(sources, &known, run)).await?;
+    if args.dry_run {
+        let mut found = marked(&site, run).await?;
+        found.retain(|one| one.deployment == known.id);
+        let mut objects: Vec<Value> = found.iter().map(object).collect();
+        let written = Kind::ALL.into_iter().filter_map(|kind| Some((kind, known.saga.id_of(kind)?)));
+        for (kind, id) in written.filter(|(_, id)| !found.iter().any(|one| one.id == *id)) {
+            if kind != Kind::Key || !args.keep_key {
+                objects.push(json!({"deployment": known.id.as_str(), "kind": kind.as_str(), "id": id, "name": ""}));
+            }
+        }
+        return Ok(would(&objects));
+    }
+    let mut notes = known.notes.clone();
+    let mut events = vec![Event::Destroy];
+    if args.keep_key {
+        notes.key_kept = true;
+        frame.shelf().note(&known.id, &notes, None)?;
+        events.insert(0, Event::KeepKey);
+    }
+    removed(frame, &site, (frame.stage((known.folder.clone(), notes), journal, 0..0), events), run).await
+}
+
+/// Removes a deployment that has nothing to do.
+pub(super) async fn idle(
+    frame: &Frame<'_>,
+    site: &Site,
+    (known, journal): (&Known, Arc<FileJournal>),
+    run: &mut Run,
+) -> Result<Report, Failure> {
+    let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 0..0);
+    let mut report = removed(frame, site, (stage, vec![Event::Destroy]), run).await?;
+    if report.failure.is_none() {
+        report.text.insert_str(0, "it had nothing to do; ");
+    }
+    Ok(report)
+}
+
+async fn removed(
+    frame: &Frame<'_>,
+    site: &Site,
+    (stage, events): (Arc<Stage>, Vec<Event>),
+    run: &mut Run,
+) -> Result<Report, Failure> {
+    let saga = frame.carry(site, &stage, Work::TakeUp(events), run).await?;
+    let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
+    let mut report = frame.told(&saga, &stage, run);
+    if report.failure.is_none() {
+        forget_run(frame, &saga, run);
+        report.text = format!("{} is removed; nothing of it is left\n", saga.order().server_name);
+    }
+    Ok(report)
+}
+
+/// Forgets a run over several sites whose deployment was destroyed: nobody goes on with it.
+fn forget_run(frame: &Frame<'_>, saga: &Saga, run: &mut Run) {
+    let (name, id) = (&saga.order().server_name, &saga.order().id);
+    let forgotten = match Record::read(&frame.state_dir, name) {
+        Ok(Some(record)) if record.holds(id) => {
+            Record::remove(&frame.state_dir, name).map_err(|error| error.to_string())
+        }
+        Ok(_) => Ok(()),
+        Err(failure) => Err(failure.to_string()),
+    };
+    if let Err(why) = forgotten {
+        run.warnings.push(format!("the record of the run of {name} cannot be removed: {why}"));
+    }
+}
+
+/// Everything in the project that bears a mark.
+async fn marked(site: &Site, run: &mut Run) -> Result<Vec<Orphan>, Failure> {
+    let found = orphans(&site.cloud, &site.account.project_id).await;
+    run.count(&site.name, site.asked());
+    found.map_err(|error| Failure::of_cloud(&error))
+}
+
+fn object(one: &Orphan) -> Value {
+    json!({"deployment": one.deployment.as_str(), "kind": one.kind.as_str(), "id": one.id, "name": one.name})
+}
+
+fn would(objects: &[Value]) -> Report {
+    let text = if objects.is_empty() {
+        "nothing would be removed\n".to_owned()
+    } else {
+        format!("would be removed:\n{}", show::objects(objects))
+    };
+    Report { text, data: json!({"would_remove": objects}), failure: None }
+}
+
+/// Asks for each object; one that stays keeps the rest of its deployment.
+async fn agreed(all: Vec<Orphan>) -> Result<Vec<Orphan>, Failure> {
+    if all.is_empty() {
+        return Ok(all);
+    }
+    if !ask::has_reader() {
+        let message = format!("{} objects bear marks that this machine does not know", all.len());
+        let class = orlop_core::error::Class::Invalid;
+        return Err(
+            Failure::new(14, class, "confirmation", message).hint("look at them with --dry-run, then agree with --yes")
+        );
+    }
+    let mut kept = Vec::new();
+    for one in &all {
+        if kept.contains(&one.deployment) {
+            continue;
+        }
+        let words = crate::view::text::one_line(&one.name, 120);
+        let question = format!("remove {} {} ({words}) of deployment {}?", one.kind.as_str(), one.id, one.deployment);
+        if !ask::agrees(&question).await? {
+            kept.push(one.deployment.clone());
+        }
+    }
+    Ok(all.into_iter().filter(|one| !kept.contains(&one.deployment)).collect())
+}
+
+/// Removes deployments that this machine has no journal of.
+async fn lost(
+    args: &DestroyArgs,
+    frame: &Frame<'_>,
+    site: &Site,
+    found: Vec<Orphan>,
+    run: &mut Run,
+) -> Result<Report, Failure> {
+    if args.dry_run {
+        return Ok(would(&found.iter().map(object).collect::<Vec<_>>()));
+    }
+    let mut by_deployment: BTreeMap<DeploymentId, Vec<Value>> = BTreeMap::new();
+    for one in &found {
+        by_deployment.entry(one.deployment.clone()).or_default().push(object(one));
+    }
+    // One that shows nothing is asked for all the same: something may be on its way.
+    if let Some(id) = &args.id {
+        by_deployment.entry(id.clone()).or_default();
+    }
+    let (mut removed, mut left, mut failure) = (Vec::new(), Vec::new(), None);
+    frame.signals.claim(false);
+    for (id, objects) in by_deployment {
+        let saga = removed_of(frame, site, id).await?;
+        left.extend(saga.leftovers().iter().cloned());
+        let failed = saga.failure().cloned().map(Failure::from);
+        if failed.is_none() {
+            removed.extend(objects);
+        }
+        failure = failure.or(failed);
+    }
+    frame.signals.release();
+    run.count(&site.name, site.asked());
+    let text = if removed.is_empty() && failure.is_none() {
+        "there is nothing to remove\n".to_owned()
+    } else {
+        format!("removed:\n{}", show::objects(&removed))
+    };
+    Ok(Report { text, data: json!({"removed": removed, "leftovers": left}), failure })
+}
+
+async fn removed_of(frame: &Frame<'_>, site: &Site, id: DeploymentId) -> Result<Saga, Failure> {
+    let hands = Hands {
+        cloud: site.cloud.clone(),
+        journal: Arc::new(MemoryJournal::default()),
+        clock: Arc::new(SystemClock),
+        around: Arc::new(Bare(frame.signals.clone())),
+    };
+    Ok(remove(&hands, Order::to_remove(id, &site.account.project_id)).await?)
+}
+
+/// Surroundings of a deployment of which nothing is known.
+struct Bare(Signals);
+
+#[async_trait::async_trait]
+impl Surroundings for Bare {
+    async fn probe(&self, _: &str, _: Option<&Login>) -> Probe {
+        Probe::Silent
+    }
+
+    fn stop(&self) -> Option<Stop> {
+        self.0.stop()
+    }
+
+    async fn stopped(&self) {
+        self.0.stopped().await;
+    }
+}

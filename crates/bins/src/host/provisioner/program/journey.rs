@@ -1,0 +1,196 @@
+//! A run of `apply` over its sites, from the first or from where another process came to. Owns the order: written down first, then
+//! done; what is done at a site is the verb's.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_cloud::catalog::Catalogue;
+use orlop_cloud::provision::mark::DeploymentId;
+use orlop_cloud::provision::plan::{PlanError, PlannedOffering};
+use orlop_core::machine::saga::SagaState;
+
+use super::apply::{Begun, Job};
+use super::document::Report;
+use super::examine::Run;
+use super::failure::Failure;
+use super::record::Record;
+use super::request::margin;
+use super::sign_in::Site;
+use super::steps::Steps;
+use super::watch::{Place, Watch};
+use super::way::{Tried, Way};
+use super::wishes::pace;
+
+/// Where a run is.
+pub(super) struct Trip {
+    pub(super) way: Way,
+    /// The present site.
+    pub(super) site: Arc<Site>,
+    /// Sites where a free host is waited for.
+    pub(super) watch: Watch,
+    /// Whether it is waited for at all.
+    waits: bool,
+    /// What is written down, if there is more than one site.
+    record: Option<Record>,
+}
+
+impl Trip {
+    /// Takes over what a plan offers here.
+    ///
+    /// # Errors
+    /// Everything is taken, and other sites are tried before anybody waits.
+    pub(super) fn plan(
+        &mut self,
+        offerings: &[PlannedOffering],
+        hours: u32,
+        catalogue: &Catalogue,
+    ) -> Result<(), Failure> {
+        if !self.waits {
+            return Ok(());
+        }
+        self.watch.add(&self.site, Place::of(offerings, hours, catalogue));
+        if self.way.left().is_empty() || !offerings.iter().all(PlannedOffering::is_taken) {
+            return Ok(());
+        }
+        let mut types: Vec<&str> = offerings.iter().map(|offering| offering.node_type.as_str()).collect();
+        types.dedup();
+        let until = offerings.iter().map(|offering| offering.start.clone()).min();
+        Err(PlanError::Taken { types: types.join(", "), site: self.site.name.clone(), until }.into())
+    }
+
+    fn goes_on(&mut self, came: &Result<Tried, Failure>, deadline: Duration) -> bool {
+        let here = self.way.site().to_owned();
+        let goes_on = self.way.go_on(came, deadline, &self.watch.names());
+        let failure = came.as_ref().map_or_else(Some, |tried| tried.report.failure.as_ref());
+        if goes_on && failure.is_some_and(|failure| failure.exit != 6) {
+            self.watch.remove(&here);
+        }
+        goes_on
+    }
+
+    /// Says why the present site is left.
+    fn leave(&self, came: Result<Tried, Failure>, run: &mut Run) {
+        let failure = came.map_or_else(Some, |tried| tried.report.failure);
+        let why = failure.map(|failure| failure.to_string()).unwrap_or_default();
+        run.warnings.push(format!("{why}; site {} is tried next", self.way.site()));
+    }
+
+    /// Writes down where the run is, and what is about to begin there.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub(super) fn begin(&mut self, state_dir: &Path, deployment: Option<&DeploymentId>) -> Result<(), Failure> {
+        let Some(record) = &mut self.record else { return Ok(()) };
+        self.way.put_into(record);
+        record.deployment = deployment.cloned();
+        record.places = self.watch.places().collect();
+        record.write(state_dir)
+    }
+}
+
+impl Job<'_> {
+    pub(super) async fn carry_out(&self, run: &mut Run) -> Result<Report, Failure> {
+        let steps = Steps::new(self.frame.output, 0..3);
+        let pace = pace(self.args, self.settings)?;
+        self.check_boarding()?;
+        let sites = &self.sites;
+        let first = self.record.as_ref().map_or_else(|| sites.first().cloned(), |record| Some(record.at.clone()));
+        let site = steps.during(0, self.sign_in(&first.unwrap_or_default(), run)).await?;
+        let (begun, existing) = self.begin(&site, sites, run)?;
+        let new = (sites.len() > 1).then(|| Record::new(&begun.name, &begun.request, sites));
+        let waits = pace.capacity.is_some();
+        if pace.capacity.is_some_and(|wait| wait > pace.deadline) {
+            let minutes = pace.deadline.as_secs() / 60;
+            run.warnings.push(format!("--deadline of {minutes} min ends the wait before --wait-for-capacity does"));
+        }
+        let watch = Watch::new(margin(self.settings)?);
+        let mut trip =
+            Trip { way: Way::new(sites.clone(), self.args.window.max_attempts), site, watch, waits, record: new };
+        let mut survey = None;
+        let before = self.before(&begun, &mut trip, run).await?;
+        let was_there = existing.is_some();
+        let mut came = if let Some(existing) = existing {
+            if !existing.known.notes.site.is_empty() {
+                trip.way.go_to(&existing.known.notes.site);
+            }
+            self.go_on(existing, &trip, run).await
+        } else {
+            match before.map(Ok) {
+                Some(came) if trip.goes_on(&came, pace.deadline) => trip.leave(came, run),
+                // What ended there for good is over: it begins with the first site again.
+                Some(_) => trip.way = Way::new(sites.clone(), self.args.window.max_attempts),
+                None => {}
+            }
+            self.at_next(&steps, &begun, &mut trip, &mut survey, run).await
+        };
+        while trip.goes_on(&came, pace.deadline) {
+            trip.leave(came, run);
+            came = self.at_next(&steps, &begun, &mut trip, &mut survey, run).await;
+        }
+        self.end(&begun, (&came, was_there), run);
+        came.map(|tried| tried.report)
+    }
+
+    async fn sign_in(&self, name: &str, run: &mut Run) -> Result<Arc<Site>, Failure> {
+        let site = self.sources.sign_in(name, None).await?;
+        run.count(&site.name, site.asked());
+        Ok(Arc::new(site))
+    }
+
+    /// Where a process before came to, if it ended in the middle of the same run; and what came of its last deployment, if that is
+    /// over.
+    async fn before(&self, begun: &Begun, trip: &mut Trip, run: &mut Run) -> Result<Option<Tried>, Failure> {
+        let same = |record: &Record| record.sites == trip.way.sites() && record.request == begun.request;
+        let Some(record) = Record::read(&self.frame.state_dir, &begun.name)?.filter(same) else { return Ok(None) };
+        trip.way.take_up(&record);
+        for (name, places) in record.places.iter().filter(|_| trip.waits) {
+            match self.sign_in(name, run).await {
+                Ok(site) => trip.watch.add(&site, places.clone()),
+                Err(failure) => run.warnings.push(format!("no host is waited for at {name}: {failure}")),
+            }
+        }
+        let deployment = record.deployment.clone();
+        trip.record = Some(record);
+        let Some(id) = deployment else { return Ok(None) };
+        let Some(known) = self.frame.shelf().read(&id)? else { return Ok(None) };
+        let failure = known.saga.failure().cloned().map(Failure::from);
+        let is_gone = known.saga.state() == SagaState::Failed;
+        let report = Report { failure, ..Report::default() };
+        let came = Tried { report, is_gone, is_over: true, attempts: known.saga.attempts_made(), ..Tried::default() };
+        Ok(Some(came).filter(|_| !known.is_alive()))
+    }
+
+    /// Goes to the site that is next, and tries there.
+    async fn at_next(
+        &self,
+        steps: &Steps,
+        begun: &Begun,
+        trip: &mut Trip,
+        survey: &mut Option<(super::super::Wanted, super::super::Survey)>,
+        run: &mut Run,
+    ) -> Result<Tried, Failure> {
+        trip.begin(&self.frame.state_dir, None)?;
+        if trip.site.name != trip.way.site() {
+            // Where a host was waited for one is signed in already.
+            trip.site = match trip.watch.site(trip.way.site()) {
+                Some(site) => site,
+                None => self.sign_in(trip.way.site(), run).await?,
+            };
+        }
+        self.at_site(steps, begun, trip, survey, run).await
+    }
+
+    /// Forgets where the run is, if nothing of it can be gone on with.
+    fn end(&self, begun: &Begun, (came, was_there): (&Result<Tried, Failure>, bool), run: &mut Run) {
+        let is_over = match came {
+            Ok(tried) => tried.is_over,
+            // It is there still: whoever goes on later goes on with all of it.
+            Err(_) if was_there => false,
+            Err(failure) => !matches!(failure.exit, 1 | 9 | 13),
+        };
+        if is_over && let Err(error) = Record::remove(&self.frame.state_dir, &begun.name) {
+            run.warnings.push(format!("the record of the run cannot be removed: {error}"));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What stands around a deployment while it is carried out: the machine that is probed, the state file, the steps on the screen,
+//! signals. Owns none of their rules.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use orlop_cloud::openstack::client::SystemClock;
+use orlop_cloud::openstack::port::Clock as _;
+use orlop_cloud::provision::drive::Surroundings;
+use orlop_cloud::provision::fleet::Fleet;
+use orlop_cloud::provision::info::{Info, JournalPlace};
+use orlop_cloud::provision::join::Token;
+use orlop_cloud::provision::journal::FileJournal;
+use orlop_cloud::provision::keep::{add_failed, write_private};
+use orlop_cloud::provision::mark::DeploymentId;
+use orlop_cloud::provision::notes::Notes;
+use orlop_cloud::provision::probe::{PORT, Ssh};
+use orlop_cloud::provision::saga::{Elsewhere, FailedOffering, Login, Probe, Saga, Stop};
+use orlop_cloud::provision::steps::{STEPS, doing, limit, step_of};
+use orlop_cloud::scrub::scrubbed;
+use orlop_core::machine::saga::SagaState;
+use tokio::time::Instant;
+
+use super::signals::Signals;
+use super::steps::{HEARTBEAT, Standing, Steps, clock};
+use super::watch::Watch;
+
+/// The last step, which takes no time.
+const SAVE: usize = STEPS.len() - 1;
+/// How long removing may take.
+const REMOVING: std::time::Duration = std::time::Duration::from_secs(900);
+
+/// The step that is under way.
+#[derive(Debug, Clone)]
+struct Current {
+    number: usize,
+    state: SagaState,
+    attempt: u32,
+    started: Instant,
+    limit: Option<std::time::Duration>,
+}
+
+/// What stands around a deployment.
+pub(super) struct Stage {
+    pub(super) folder: PathBuf,
+    pub(super) state_dir: PathBuf,
+    pub(super) notes: Notes,
+    pub(super) journal: Arc<FileJournal>,
+    pub(super) signals: Signals,
+    pub(super) steps: Steps,
+    current: Mutex<Option<Current>>,
+    /// Since when what was made is being removed.
+    removing: Mutex<Option<Instant>>,
+    trouble: Mutex<Vec<String>>,
+    /// Who knows whether the machine's worker joined.
+    fleet: OnceLock<Arc<dyn Fleet>>,
+    info_failed: AtomicBool,
+    /// Other sites where a free host is waited for.
+    pub(super) watch: OnceLock<Watch>,
+}
+
+impl Stage {
+    pub(super) fn new(
+        (folder, state_dir): (PathBuf, PathBuf),
+        notes: Notes,
+        journal: Arc<FileJournal>,
+        signals: Signals,
+        steps: Steps,
+    ) -> Self {
+        Self {
+            folder,
+            state_dir,
+            notes,
+            journal,
+            signals,
+            steps,
+            current: Mutex::new(None),
+            removing: Mutex::new(None),
+            trouble: Mutex::new(Vec::new()),
+            fleet: OnceLock::new(),
+            info_failed: AtomicBool::new(false),
+            watch: OnceLock::new(),
+        }
+    }
+
+    /// Has a fleet asked for the machine's worker.
+    pub(super) fn asks(&self, fleet: Option<&Arc<dyn Fleet>>) {
+        if let Some(fleet) = fleet {
+            self.fleet.get_or_init(|| Arc::clone(fleet));
+        }
+    }
+
+    fn removing(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What went wrong around the deployment and not with it.
+    pub(super) fn trouble(&self) -> Vec<String> {
+        std::mem::take(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn complain(&self, what: String) {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    /// What there is to tell of the deployment.
+    pub(super) fn info(&self, saga: &Saga) -> Info {
+        let path = self.journal.path().display().to_string();
+        let journal = JournalPlace { path, last_seq: self.journal.last_seq() };
+        Info::of(saga, &self.notes, journal, SystemClock.now())
+    }
+
+    fn write_info(&self, saga: &Saga) {
+        let path = Path::new(&self.notes.info_file);
+        if path.as_os_str().is_empty() {
+            return;
+        }
+        let written = serde_json::to_vec_pretty(&self.info(saga))
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| write_private(path, &bytes));
+        match written {
+            Ok(()) => self.info_failed.store(false, Ordering::Relaxed),
+            Err(error) if !self.info_failed.swap(true, Ordering::Relaxed) => {
+                self.complain(format!("the state file {} cannot be written: {error}", path.display()));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Shows the step of a state, and what became of the one before.
+    fn show(&self, saga: &Saga) {
+        let (state, attempt) = (saga.state(), saga.attempt());
+        let next = step_of(state);
+        let mut current = self.current();
+        let is_same = current.as_ref().map(|one| (one.number, one.attempt)) == next.map(|number| (number, attempt));
+        if is_same {
+            if let Some(one) = current.as_mut() {
+                one.state = state;
+            }
+            return;
+        }
+        if let Some(one) = current.take().filter(|one| one.number != SAVE) {
+            let failure = saga.failure().map(|failure| failure.message.clone()).unwrap_or_default();
+            let (how, words) = match state {
+                SagaState::Degraded => ("warning", saga.warnings().last().cloned().unwrap_or_default()),
+                _ if next.is_some_and(|number| number > one.number) => ("done", String::new()),
+                _ => ("failed", failure),
+            };
+            self.tell(&one, how, &words);
+        }
+        if let Some(number) = next {
+            let one =
+                Current { number, state, attempt, started: Instant::now(), limit: limit(number, &saga.order().pace) };
+            self.tell(&one, "running", "");
+            if number == SAVE {
+                self.tell(&one, "done", "");
+            }
+            *current = Some(one);
+        }
+        let mut removing = self.removing();
+        match (state, *removing) {
+            (SagaState::RollingBack, Some(_)) => {}
+            (SagaState::RollingBack, None) => {
+                *removing = Some(Instant::now());
+                self.steps.note(doing(state));
+            }
+            _ => *removing = None,
+        }
+    }
+
+    fn tell(&self, one: &Current, state: &str, message: &str) {
+        let name = STEPS.get(one.number).map_or("", |step| step.name);
+        let message = scrubbed(message);
+        let (number, attempt, started) = (one.number, one.attempt, one.started);
+        self.steps.show(&Standing { number, name, state, message: &message, attempt, started });
+    }
+
+    /// Says from time to time what is waited for; never returns.
+    pub(super) async fn beat(&self) {
+        let every = if self.steps.is_moving() { std::time::Duration::from_secs(1) } else { HEARTBEAT };
+        loop {
+            tokio::time::sleep(every).await;
+            let removing = *self.removing();
+            if let Some(since) = removing.filter(|_| !self.steps.is_moving()) {
+                let words = doing(SagaState::RollingBack);
+                self.steps.note(&format!("{words}: {} of {}", clock(since.elapsed()), clock(REMOVING)));
+            }
+            let Some(one) = self.current().clone().filter(|one| one.number != SAVE) else { continue };
+            let usual = STEPS.get(one.number).and_then(|step| step.usual);
+            let usual = usual.map(|usual| format!(" in ~{}", clock(usual))).unwrap_or_default();
+            let most = one.limit.map(|limit| format!(" of {}", clock(limit))).unwrap_or_default();
+            let message = format!("{}{usual}, {}{most}", doing(one.state), clock(one.started.elapsed()));
+            self.tell(&one, "waiting", &message);
+        }
+    }
+}
+
+#[async_trait]
+impl Surroundings for Stage {
+    async fn probe(&self, address: &str, login: Option<&Login>) -> Probe {
+        let ssh = Ssh {
+            program: PathBuf::from("ssh"),
+            key: self.notes.key_file.clone().map(PathBuf::from),
+            known_hosts: self.folder.join("known_hosts"),
+        };
+        ssh.probe(address, PORT, login).await
+    }
+
+    async fn joined(&self, deployment: &DeploymentId) -> Result<bool, String> {
+        let Some(fleet) = self.fleet.get() else { return Err("no fleet is named".to_owned()) };
+        let worker = fleet.worker(deployment).await.map_err(|error| scrubbed(&error.chain()))?;
+        Ok(worker.is_some_and(|worker| worker.is_registered()))
+    }
+
+    async fn join_token(&self, file: &str) -> Result<Token, String> {
+        super::join::token(Path::new(file))
+    }
+
+    fn changed(&self, saga: &Saga) {
+        self.write_info(saga);
+        self.show(saga);
+    }
+
+    fn console(&self, text: &str) {
+        let path = self.folder.join("console.log");
+        if let Err(error) = write_private(&path, scrubbed(text).as_bytes()) {
+            self.complain(format!("the console cannot be kept in {}: {error}", path.display()));
+        }
+    }
+
+    async fn elsewhere(&self) -> Elsewhere {
+        match self.watch.get() {
+            Some(watch) => watch.look().await,
+            None => Elsewhere::default(),
+        }
+    }
+
+    fn remember(&self, failed: &FailedOffering) {
+        let path = self.state_dir.join("failed.json");
+        if let Err(error) = add_failed(&path, failed, SystemClock.now()) {
+            self.complain(format!("{} cannot be written: {error}", path.display()));
+        }
+    }
+
+    fn stop(&self) -> Option<Stop> {
+        self.signals.stop()
+    }
+
+    async fn stopped(&self) {
+        self.signals.stopped().await;
+    }
+}

@@ -1,0 +1,90 @@
+//! Values of settings that have names of their own: counters, limits of resources, users of tenants. Owns their form; what can
+//! be enforced here the runtime finds out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orlop_cloud::runtime::worker::User;
+use orlop_cloud::runtime::worker::process::{Limit, Limits};
+use orlop_core::id::TenantName;
+use orlop_core::named::{Named, UnknownName};
+use serde::{Deserialize, Serialize};
+
+use super::ConfigError;
+
+/// A value that is a number in a file, or a text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Count {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(String),
+}
+
+/// The count of something that is offered.
+pub(super) fn count_of(name: &str, count: &Count) -> Result<(String, u64), ConfigError> {
+    let read = match count {
+        Count::Number(number) => Some(*number),
+        Count::Text(text) => text.trim().parse().ok(),
+    };
+    let none = || ConfigError::Value("extra", format!("`{name}` has no count; write {name}=3"));
+    Ok((name.to_owned(), read.ok_or_else(none)?))
+}
+
+/// Limits by their names in `ulimit`.
+pub(super) fn limits(given: &BTreeMap<String, Count>) -> Result<Limits, ConfigError> {
+    let wrong = |text: String| ConfigError::Value("rlimits", text);
+    let one = |(name, value): (&String, &Count)| {
+        let limit = Limit::from_name(name).ok_or_else(|| wrong(UnknownName::of::<Limit>(name).to_string()))?;
+        let value = match value {
+            Count::Number(number) => Some(*number),
+            Count::Text(text) if text.trim() == "unlimited" => Some(u64::MAX),
+            Count::Text(text) => text.trim().parse().ok(),
+        };
+        let none = || wrong(format!("`{name}` has no limit; write a number, or `unlimited`"));
+        Ok((limit, value.ok_or_else(none)?))
+    };
+    given.iter().map(one).collect()
+}
+
+/// Users by tenant: each has its own, and none is root.
+pub(super) fn users(given: &BTreeMap<String, Count>) -> Result<BTreeMap<TenantName, User>, ConfigError> {
+    let wrong = |text: String| ConfigError::Value("users", text);
+    let mut users: BTreeMap<TenantName, User> = BTreeMap::new();
+    for (name, value) in given {
+        let tenant = TenantName::new(name.clone()).map_err(|error| wrong(error.to_string()))?;
+        let user = user(value).filter(|user| user.uid != 0 && user.gid != 0);
+        let none = || wrong(format!("`{name}` has no user; write the number of one other than root, or uid:gid"));
+        let user = user.ok_or_else(none)?;
+        if let Some((other, _)) = users.iter().find(|(_, taken)| taken.uid == user.uid) {
+            return Err(wrong(format!("`{name}` and `{other}` have the same user {}; give each its own", user.uid)));
+        }
+        users.insert(tenant, user);
+    }
+    Ok(users)
+}
+
+fn user(value: &Count) -> Option<User> {
+    match value {
+        Count::Number(number) => u32::try_from(*number).ok().map(|id| User { uid: id, gid: id }),
+        Count::Text(text) => {
+            let (uid, gid) = text.trim().split_once(':').unwrap_or((text.trim(), text.trim()));
+            Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
+        }
+    }
+}
+
+/// Whose jobs are taken: where processes run as users of their tenants, only those of tenants that have one.
+pub(super) fn tenants(
+    asked: BTreeSet<TenantName>,
+    users: &BTreeMap<TenantName, User>,
+) -> Result<BTreeSet<TenantName>, ConfigError> {
+    if users.is_empty() {
+        return Ok(asked);
+    }
+    if let Some(without) = asked.iter().find(|tenant| !users.contains_key(*tenant)) {
+        let text = format!("`{without}` has no user, and others have; name one under `users`");
+        return Err(ConfigError::Value("tenants", text));
+    }
+    Ok(if asked.is_empty() { users.keys().cloned().collect() } else { asked })
+}

@@ -1,0 +1,65 @@
+//! The server's side of TLS, made of a certificate and its key. Owns the settings; reads no file and opens no socket.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{Error, ServerConfig};
+
+/// Why there are no settings. Never shows the key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsFault {
+    /// The certificate is no PEM.
+    #[error("the certificate is no PEM: {0}")]
+    Certificate(pem::Error),
+    /// There is none in it.
+    #[error("there is no certificate in the file of the certificate")]
+    NoCertificate,
+    /// The certificate is PEM of something else.
+    #[error("the certificate is not well formed")]
+    Malformed,
+    /// The key is no PEM.
+    #[error("the key is no PEM: {0}")]
+    Key(pem::Error),
+    /// There is none in it.
+    #[error("there is no key in the file of the key")]
+    NoKey,
+    /// They are of two pairs.
+    #[error("the key is not that of the certificate")]
+    Mismatch,
+    /// Something else is not spoken.
+    #[error("certificate and key cannot be used: {0}")]
+    Unusable(Error),
+}
+
+impl From<Error> for TlsFault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InconsistentKeys(_) => Self::Mismatch,
+            Error::InvalidCertificate(_) => Self::Malformed,
+            other => Self::Unusable(other),
+        }
+    }
+}
+
+/// TLS 1.2 or later for HTTP, with a certificate (those between it and its authority after it) and its key in PEM, and
+/// without certificates of callers.
+///
+/// # Errors
+/// One of them cannot be read, or they do not belong together.
+pub(crate) fn server_config(chain: &[u8], key: &[u8]) -> Result<ServerConfig, TlsFault> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+    let chain = chain.map_err(TlsFault::Certificate)?;
+    if chain.is_empty() {
+        return Err(TlsFault::NoCertificate);
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsFault::NoKey,
+        other => TlsFault::Key(other),
+    })?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}

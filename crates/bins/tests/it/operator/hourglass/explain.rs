@@ -1,0 +1,32 @@
+//! `orlop hardware explain --kubeconfig`: the nodes of a cluster, over HTTP.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::bed::{Bed, node};
+
+/// Exit code and what is printed.
+fn explain(bed: &Bed, more: &[&str]) -> (i32, String) {
+    std::fs::write(bed.dir.path().join("need.yaml"), "gpuType: a100\ngpuCount: 2\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
+    let words = ["hardware", "explain", "-f", "need.yaml", "--kubeconfig", "kubeconfig"];
+    let done = command.current_dir(bed.dir.path()).args(words).args(more).output().unwrap();
+    let text = [done.stdout, done.stderr].concat();
+    (done.status.code().unwrap_or(-1), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn ch7_the_nodes_of_a_cluster_are_explained() {
+    let bed = Bed::everywhere();
+    let (code, text) = explain(&bed, &[]);
+    assert!(code == 1 && text.contains("nodes: 0 of 1 fit") && text.contains("plain"), "{code} {text}");
+    let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"});
+    bed.create("", "nodes", "", &node("a100", labels, json!({"nvidia.com/gpu": "2"})));
+    assert_eq!(explain(&bed, &["-o", "name"]), (0, "a100\n".to_owned()));
+    assert_eq!(explain(&bed, &["--nodes", "nodes.json"]).0, 2, "one or the other");
+    // Nobody who may not read nodes is told that there are none.
+    let without = Bed::new(&[]);
+    let (code, text) = explain(&without, &[]);
+    assert!(code == 6 && text.contains("listing nodes of the cluster"), "{code} {text}");
+}

@@ -1,0 +1,230 @@
+//! Lives of performers and executors from `deploy/examples`: to Running, through upgrades, scales and restarts of the operator,
+//! to their end.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::bed::{ACCOUNT, Bed, example, node};
+
+const PERFORMER: &str = "Performer";
+const EXECUTOR: &str = "HourglassExecutor";
+
+/// A performer that does not keep anybody waiting.
+fn quick(name: &str) -> Value {
+    let mut performer = example("performer-minimal");
+    performer["metadata"]["name"] = json!(name);
+    performer["spec"]["upgrade"] = json!({"minReadySeconds": 0, "drainSeconds": 1});
+    performer
+}
+
+/// Nodes and classes for every example.
+fn fleet(bed: &Bed) {
+    let label = |names: &[(&str, &str)]| -> Value {
+        names.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let nvidia = |product| [("nvidia.com/gpu.present", "true"), ("nvidia.com/gpu.product", product)];
+    let mut sliced = nvidia("NVIDIA-A100-SXM4-40GB").to_vec();
+    sliced.push(("nvidia.com/mig-1g.5gb.count", "7"));
+    let mut hidden = nvidia("NVIDIA-H100-80GB-HBM3").to_vec();
+    hidden.extend([("nvidia.com/cc.ready.state", "true"), ("intel.feature.node.kubernetes.io/tdx", "true")]);
+    let amd = [("feature.node.kubernetes.io/amd-gpu", "true"), ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")];
+    for (name, labels, amounts) in [
+        ("a100", label(&nvidia("NVIDIA-A100-SXM4-80GB")), json!({"nvidia.com/gpu": "2"})),
+        ("mig", label(&sliced), json!({"nvidia.com/mig-1g.5gb": "7"})),
+        ("amd", label(&amd), json!({"amd.com/gpu": "8"})),
+        (
+            "sgx",
+            label(&[("intel.feature.node.kubernetes.io/sgx", "true"), ("sgx.intel.com/capable", "true")]),
+            json!({"sgx.intel.com/enclave": "10", "sgx.intel.com/epc": "512Mi"}),
+        ),
+        ("tdx", label(&[("intel.feature.node.kubernetes.io/tdx", "true")]), json!({})),
+        ("hidden", label(&hidden), json!({"nvidia.com/pgpu": "1"})),
+        ("pool", label(&[("node-pool", "performers")]), json!({})),
+    ] {
+        bed.create("", "nodes", "", &node(name, labels, amounts));
+    }
+    for class in ["kata-qemu-tdx", "kata-qemu-nvidia-gpu-tdx"] {
+        let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": class}, "handler": class});
+        bed.create("node.k8s.io", "runtimeclasses", "", &class);
+    }
+    let claims = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}, "spec": {}});
+    bed.create("resource.k8s.io", "deviceclasses", "", &claims);
+    let slice = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "plain"}, "spec": {
+        "nodeName": "plain", "driver": "gpu.nvidia.com", "pool": {"name": "plain", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "attributes": {"productName": {"string": "NVIDIA H100 80GB HBM3"}, "type": {"string": "gpu"}},
+            "capacity": {"memory": {"value": "80Gi"}}}]}});
+    bed.create("resource.k8s.io", "resourceslices", "", &slice);
+}
+
+#[test]
+fn s7_every_example_comes_to_running_with_the_rights_that_ship() {
+    let bed = Bed::everywhere();
+    fleet(&bed);
+    let operator = bed.start("operator", &[]);
+    assert!(operator.leads());
+    let mut all: Vec<Value> = ["minimal", "basic", "gpu", "mig", "amd", "sgx", "tdx", "tee-gpu", "dra"]
+        .iter()
+        .map(|name| example(&format!("performer-{name}")))
+        .collect();
+    all.extend([example("executor-basic"), example("executor-ha")]);
+    all.iter().for_each(|object| bed.submit(object));
+    for object in &all {
+        bed.comes_to(object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap(), "Running");
+    }
+    for (performer, host) in [("gpu", "a100"), ("mig", "mig"), ("amd", "amd"), ("sgx", "sgx"), ("tee-gpu", "hidden")] {
+        assert_eq!(bed.status(PERFORMER, performer)["nodeName"], host, "{performer}");
+        assert_eq!(bed.condition(PERFORMER, performer, "HardwareAvailable"), "True/NodesMatch");
+    }
+    assert_eq!(bed.status(EXECUTOR, "multi-chain")["readyReplicas"], 3);
+    assert_eq!(bed.denied(), [] as [String; 0]);
+    for line in [
+        "orlop_objects{controller=\"performer\",phase=\"Running\"} 9",
+        "orlop_objects{controller=\"executor\",phase=\"Running\"} 2",
+        "orlop_performer_time_to_ready_seconds_count 9",
+        "orlop_executor_unready 0",
+        "orlop_leader 1",
+        "orlop_phase_transitions_total{controller=\"performer\",from=\"Creating\",to=\"Running\"} 9",
+    ] {
+        // What is written is counted when it is read again.
+        bed.waits(line, || operator.get("/metrics").1.contains(line));
+    }
+    // One lease for all, and nothing is written while nothing happens.
+    assert_eq!(
+        bed.server.look_all("leases.coordination.k8s.io").len(),
+        2,
+        "its own, and the one flows share with zen-flow"
+    );
+    let writes = || {
+        let all = bed.server.writes().into_iter();
+        all.filter(|write| write.client == ACCOUNT && !write.resource.starts_with("leases")).collect::<Vec<_>>()
+    };
+    let before = writes().len();
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(writes()[before..], [], "zero writes");
+}
+
+#[test]
+fn s4_and_s5_objects_are_upgraded_scaled_and_deleted() {
+    let bed = Bed::everywhere();
+    let operator = bed.start("operator", &["--controllers=performer,executor"]);
+    bed.create("", "nodes", "", &node("pool", json!({"node-pool": "performers"}), json!({})));
+    bed.submit(&quick("avs"));
+    bed.submit(&example("executor-basic"));
+    bed.comes_to(PERFORMER, "avs", "Running");
+    bed.comes_to(EXECUTOR, "basic", "Running");
+    let endpoint = bed.status(PERFORMER, "avs")["grpcEndpoint"].clone();
+    assert_eq!(endpoint, "performer-avs.default.svc.cluster.local:9090");
+    bed.patch(PERFORMER, "avs", &json!({"spec": {"image": "registry.example/performer:2.0.0"}}));
+    bed.comes_to(PERFORMER, "avs", "Running");
+    let status = bed.status(PERFORMER, "avs");
+    assert_eq!(
+        (&status["image"], &status["active"]["incarnation"]),
+        (&json!("registry.example/performer:2.0.0"), &json!(2))
+    );
+    assert_eq!(status["grpcEndpoint"], endpoint, "the name stays");
+    bed.waits("the end of the old pod", || {
+        bed.names("pods").iter().filter(|name| name.starts_with("performer")).count() == 1
+    });
+    let (_, metrics) = operator.get("/metrics");
+    assert!(metrics.contains("orlop_performer_upgrades_total{result=\"completed\"} 1"), "{metrics}");
+    // Through the subresource, as an autoscaler does.
+    let before: Vec<String> = bed.names("pods");
+    bed.patch(EXECUTOR, "basic/scale", &json!({"spec": {"replicas": 3}}));
+    bed.comes_to(EXECUTOR, "basic", "Running");
+    assert_eq!(bed.status(EXECUTOR, "basic")["readyReplicas"], 3);
+    assert!(before.iter().all(|name| bed.names("pods").contains(name)), "those that were there stay");
+    bed.patch(EXECUTOR, "basic", &json!({"spec": {"config": {"logLevel": "debug"}}}));
+    bed.waits("other pods", || {
+        before.iter().filter(|name| name.starts_with("basic")).all(|name| !bed.names("pods").contains(name))
+    });
+    bed.comes_to(EXECUTOR, "basic", "Running");
+    bed.delete(PERFORMER, "avs");
+    bed.delete(EXECUTOR, "basic");
+    bed.waits("the end of both", || !bed.is_there(PERFORMER, "avs") && !bed.is_there(EXECUTOR, "basic"));
+    bed.waits("the end of what belonged to them", || {
+        ["pods", "services", "deployments.apps", "secrets", "poddisruptionbudgets.policy", "controllerrevisions.apps"]
+            .iter()
+            .all(|resource| bed.names(resource).is_empty())
+    });
+    assert_eq!(bed.denied(), [] as [String; 0]);
+}
+
+#[test]
+fn s5_2_no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_comes() {
+    let bed = Bed::everywhere();
+    let operator = bed.start("operator", &["--controllers=performer"]);
+    assert!(operator.leads());
+    let began = Instant::now();
+    bed.submit(&example("performer-gpu"));
+    bed.waits("the condition", || bed.condition(PERFORMER, "gpu", "HardwareAvailable") == "False/NoMatchingLabels");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    bed.waits("the report", || bed.condition(PERFORMER, "gpu", "Degraded") == "True/HardwareUnavailable");
+    let (pods, uid) = (bed.names("pods"), bed.server.look_all("pods")[0]["metadata"]["uid"].clone());
+    assert_eq!(pods.len(), 1, "the pod is kept");
+    let (_, metrics) = operator.get("/metrics");
+    assert!(metrics.contains("orlop_hardware_unavailable{reason=\"NoMatchingLabels\"} 1"), "{metrics}");
+    let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"});
+    bed.create("", "nodes", "", &node("a100", labels, json!({"nvidia.com/gpu": "2"})));
+    bed.comes_to(PERFORMER, "gpu", "Running");
+    assert_eq!(bed.server.look_all("pods")[0]["metadata"]["uid"], uid, "the same pod");
+    assert_eq!(bed.condition(PERFORMER, "gpu", "HardwareAvailable"), "True/NodesMatch");
+}
+
+#[test]
+fn s3_1_an_operator_that_is_killed_is_replaced_and_nothing_is_made_twice() {
+    let bed = Bed::everywhere();
+    // Pods take their time, so that there is a middle.
+    let mut habits = orlop::k8s::testing::PodHabits::default();
+    habits.start = 4000;
+    bed.server.jobs().set_habits(habits);
+    let mut first = bed.start("first", &["--controllers=performer,executor"]);
+    bed.submit(&quick("avs"));
+    bed.submit(&example("executor-basic"));
+    bed.waits("the middle", || bed.names("pods").len() == 2 && bed.status(PERFORMER, "avs")["phase"] == "Creating");
+    first.kill();
+    let mut second = bed.start("second", &["--controllers=performer,executor"]);
+    bed.comes_to(PERFORMER, "avs", "Running");
+    bed.comes_to(EXECUTOR, "basic", "Running");
+    assert_eq!(bed.names("pods").len(), 2);
+    bed.patch(PERFORMER, "avs", &json!({"spec": {"image": "registry.example/performer:2.0.0"}}));
+    bed.waits("the middle of an upgrade", || bed.status(PERFORMER, "avs")["state"] == "PodRecreation");
+    second.kill();
+    let mut third = bed.start("third", &["--controllers=performer,executor"]);
+    bed.comes_to(PERFORMER, "avs", "Running");
+    bed.waits("the end of the old pod", || bed.names("pods").len() == 2);
+    assert_eq!(bed.status(PERFORMER, "avs")["incarnation"], 2);
+    let made = bed.server.writes().into_iter().filter(|write| {
+        write.client == ACCOUNT && write.resource == "pods" && write.verb.as_str() == "create" && write.code == 201
+    });
+    assert_eq!(made.count(), 2, "K7: one create for each number");
+    // In good order: the leases are given back.
+    third.signal(Signal::SIGTERM);
+    assert_eq!(third.end(), Some(0));
+    for lease in bed.server.look_all("leases.coordination.k8s.io") {
+        assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "", "{lease}");
+    }
+}
+
+#[test]
+fn s6_in_some_namespaces_only_the_operator_needs_no_other_right() {
+    let bed = Bed::new(&["kustomize/namespaced/role.yaml", "kustomize/base/role.yaml"]);
+    bed.server.namespace("elsewhere");
+    let operator = bed.start("operator", &["--namespaces=default"]);
+    let mut elsewhere = quick("elsewhere");
+    elsewhere["metadata"]["namespace"] = json!("elsewhere");
+    bed.create("hourglass.eigenlayer.io", "performers", "elsewhere", &elsewhere);
+    bed.submit(&example("performer-gpu"));
+    bed.submit(&quick("avs"));
+    bed.submit(&example("executor-basic"));
+    bed.comes_to(PERFORMER, "avs", "Running");
+    bed.comes_to(EXECUTOR, "basic", "Running");
+    bed.waits("the condition", || bed.condition(PERFORMER, "gpu", "HardwareAvailable") == "Unknown/NodesNotReadable");
+    assert!(operator.leads(), "what may not be seen of the cluster does not make it unready");
+    let theirs = bed.server.look("performers.hourglass.eigenlayer.io", "elsewhere", "elsewhere").unwrap();
+    assert_eq!(theirs["status"], Value::Null);
+    let denied = bed.denied();
+    let cluster = ["nodes", "runtimeclasses", "deviceclasses", "resourceslices"];
+    assert!(denied.iter().all(|request| cluster.iter().any(|resource| request.contains(resource))), "{denied:?}");
+}

@@ -1,0 +1,131 @@
+//! `destroy` of the program: what a deployment owns goes, what nobody knows goes by its marks, and what may be owned stays.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use orlop_cloud::testing::openstack::Fault;
+
+use super::cloud::{QUICK, Site};
+use crate::fleet::programs::until;
+
+#[test]
+fn s7_what_nobody_knows_is_listed_and_removed() {
+    let site = Site::new();
+    let made = site.apply(&["--create-key", "--output", "json"]);
+    assert_eq!(made.code, 2, "a pair is made or a file is named");
+    let args =
+        ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--create-key", "--output", "json"];
+    let made = site.run(&[&args[..], &QUICK].concat()).json();
+    let id = made["data"]["deployment_id"].as_str().expect("an id").to_owned();
+    let pem = site.bench.path(&format!("orlop-k-{id}.pem"));
+    assert!(pem.exists() && made["data"]["key_created"] == true, "{made}");
+    let known = site.run(&["list", "--remote", "--output", "json"]).json();
+    assert_eq!(known["data"]["objects"].as_array().map(Vec::len), Some(3), "{known}");
+    assert_eq!(known["data"]["objects"][0]["known"], true);
+    assert_eq!(site.run(&["destroy", "--orphans", "--yes"]).out, "there is nothing to remove\n", "it is known");
+    site.cloud.world().add_address("somebody's", &[]);
+    let lost = ["--state-dir", "other", "--output", "json"];
+    let refused = site.run(&[&["destroy", "--orphans"][..], &lost].concat());
+    assert_eq!(refused.code, 14, "nobody can be asked: {refused:?}");
+    assert_eq!(site.run(&[&["destroy", "--orphans", "--dry-run"][..], &lost].concat()).code, 0);
+    assert_eq!(site.counts(), [1, 1, 2, 1]);
+    let removed = site.run(&[&["destroy", "--orphans", "--yes"][..], &lost].concat());
+    assert_eq!((removed.code, removed.json()["data"]["removed"].as_array().map(Vec::len)), (0, Some(3)), "{removed:?}");
+    assert_eq!(site.counts(), [0, 0, 1, 0], "also its key, and nothing of others");
+    let again = site.run(&["destroy", "--id", &id, "--state-dir", "other"]);
+    assert_eq!((again.code, again.out.as_str()), (0, "there is nothing to remove\n"), "{again:?}");
+    assert_eq!(site.run(&["destroy", "demo"]).code, 0);
+    assert!(!pem.exists(), "the private half goes with the key");
+}
+
+/// What became of it is not known, so that nothing of it is removed unless its id is given.
+#[test]
+fn s7_a_deployment_whose_journal_is_damaged_is_nobodys_orphan_and_goes_by_its_id() {
+    let site = Site::new();
+    let made = site.apply(&["--output", "json"]).json();
+    let id = made["data"]["deployment_id"].as_str().expect("an id").to_owned();
+    let journal = made["data"]["journal"]["path"].as_str().expect("a path").to_owned();
+    let text = std::fs::read_to_string(&journal).expect("a journal");
+    std::fs::write(&journal, text.replacen("nonce", "ponce", 1)).expect("it is written");
+    let before = site.counts();
+    let unknown = site.run(&["destroy", "demo"]);
+    assert!(unknown.code == 15 && unknown.err.contains("damaged at line"), "{unknown:?}");
+    assert_eq!(site.run(&["destroy", "--orphans", "--yes"]).out, "there is nothing to remove\n");
+    assert_eq!(site.counts(), before);
+    let removed = site.run(&["destroy", "--id", &id]);
+    assert!(removed.code == 0 && removed.err.contains("what bears its mark is removed"), "{removed:?}");
+    assert_eq!(site.counts()[..3], [0, 0, 0]);
+}
+
+#[test]
+fn s8_21_what_cannot_be_removed_is_named_and_goes_when_it_can() {
+    let site = Site::new();
+    assert_eq!(site.apply(&[]).code, 0);
+    let lease = site.info()["lease_id"].clone();
+    site.cloud.faults().on("reservation DELETE", Fault::Status(500), 100_000);
+    let child = site.spawn(&["destroy", "demo", "--output", "json"]);
+    site.until("RollingBack");
+    // Nobody wants to wait for a quarter of an hour.
+    for _ in 0..2 {
+        let id = i32::try_from(child.id()).expect("an id");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let stopped = Site::waited(child);
+    assert_eq!((stopped.code, &stopped.json()["data"]["lease_id"]), (143, &lease), "{stopped:?}");
+    site.cloud.faults().clear();
+    let destroyed = site.run(&["destroy", "demo"]);
+    assert_eq!(destroyed.code, 0, "{destroyed:?}");
+    site.assert_nothing("destroyed at last");
+}
+
+#[test]
+fn s8_21_what_is_left_when_the_time_for_removing_is_spent_is_listed_and_exits_11() {
+    let site = Site::new();
+    // What failed first does not matter any more once something is left behind.
+    site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 10));
+    site.cloud.faults().on("reservation DELETE", Fault::Status(403), 100_000);
+    let args = Site::demo(&["--fallback", "none", "--output", "json"]);
+    let child = Site::begun(site.with_own_time(site.command(&args)));
+    site.until("NextOffering");
+    site.later(Duration::from_secs(1000));
+    site.until("RollingBack");
+    // The key goes last: from then on the lease is all that is left to do.
+    until("the key to be gone", || site.remains().keypairs.is_empty().then_some(()));
+    site.later(Duration::from_secs(2000));
+    let gave = Site::waited(child);
+    let told = gave.json();
+    let lease = site.remains().leases.join("");
+    let lease = lease.split_whitespace().next().expect("a lease");
+    assert_eq!((gave.code, &told["exit_code"], &told["ok"]), (11, &11.into(), &false.into()), "{gave:?}");
+    assert_eq!((&told["error"]["code"], &told["data"]["status"]), (&"leftover".into(), &"Leftover".into()), "{gave:?}");
+    let message = told["error"]["message"].as_str().expect("words");
+    let front = format!("LEFT BEHIND: lease {lease} (test, until ");
+    let rest = message.strip_prefix(&front).unwrap_or_else(|| panic!("the lease first: {message}"));
+    assert!(rest.ends_with(" SU/h)") && !rest.contains(';'), "{message}");
+    let left = told["data"]["leftovers"].as_array().expect("a list").clone();
+    assert_eq!((left.len(), &site.info()["leftovers"]), (1, &left.into()), "in the state file too");
+    assert_eq!(site.counts(), [1, 0, 0, 0], "the rest is gone");
+    site.cloud.faults().clear();
+    let destroyed = site.run(&["destroy", "demo"]);
+    assert_eq!((destroyed.code, &site.info()["leftovers"]), (0, &serde_json::json!([])), "{destroyed:?}");
+    site.assert_nothing("destroyed at last");
+}
+
+#[test]
+fn s1_a_key_that_is_kept_stays_with_its_private_half() {
+    let site = Site::new();
+    let args =
+        ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--create-key", "--key-name", "mine"];
+    assert_eq!(site.run(&[&args[..], &QUICK].concat()).code, 0);
+    let pem = site.bench.path("mine.pem");
+    assert_eq!(std::fs::metadata(&pem).expect("a key").permissions().mode() & 0o777, 0o600);
+    assert_eq!(site.run(&["destroy", "demo", "--keep-key"]).code, 0);
+    assert_eq!((site.counts(), pem.exists()), ([0, 0, 0, 1], true));
+    assert_eq!(site.run(&["destroy", "demo"]).code, 0, "again");
+    assert_eq!((site.counts(), pem.exists()), ([0, 0, 0, 1], true));
+    let other = site.run(&[&Site::demo(&["--key-name", "mine", "--output", "json"])[..]].concat());
+    assert_eq!((other.code, &other.json()["error"]["code"]), (2, &"key_conflict".into()), "{other:?}");
+    site.bench.file("private.pub", "-----BEGIN OPENSSH PRIVATE KEY-----\n");
+    assert_eq!(site.apply(&["--key-path", "private.pub"]).code, 2, "given twice");
+}

@@ -1,0 +1,66 @@
+//! Whether a plan is carried out without asking, after asking, or not at all (provisioner contract, chapter 1, Confirmation).
+//! Owns the rule; asks nobody.
+
+use crate::catalog::cost::Cost;
+
+/// Service units that nobody has to agree to, unless the user says otherwise.
+pub const AUTO_APPROVE_SU: u64 = 200;
+
+/// What decides.
+#[derive(Debug, Clone, Copy)]
+pub struct Agreement {
+    /// The estimate of the dearest thing that may be tried.
+    pub estimate: Cost,
+    /// The user's budget, within which the estimate is.
+    pub max_su: Option<u64>,
+    /// Service units that nobody has to agree to.
+    pub auto_approve: u64,
+    /// Whether the user agreed beforehand.
+    pub agreed: bool,
+    /// Whether there is somebody to ask.
+    pub has_reader: bool,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Go,
+    /// Somebody is asked.
+    Ask,
+    /// Nobody can be asked: it ends here, exit 14.
+    Needed,
+}
+
+impl Agreement {
+    /// What follows. A budget was checked before, and agreeing does not lift it.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        match (self.agreed, self.has_reader) {
+            (true, _) => Verdict::Go,
+            (false, true) => Verdict::Ask,
+            (false, false) if self.max_su.is_some() || self.estimate.is_within(self.auto_approve) => Verdict::Go,
+            (false, false) => Verdict::Needed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_people_are_asked_and_programs_go_on_within_what_was_allowed() {
+        let of = |milli_su: u64, max_su, agreed, has_reader| {
+            let estimate = Cost { milli_su, known: true };
+            Agreement { estimate, max_su, auto_approve: AUTO_APPROVE_SU, agreed, has_reader }.verdict()
+        };
+        assert_eq!(of(1, None, false, true), Verdict::Ask, "a terminal is always asked");
+        assert_eq!(of(1, Some(500), false, true), Verdict::Ask);
+        assert_eq!(of(900_000, None, true, true), Verdict::Go);
+        assert_eq!(of(900_000, None, true, false), Verdict::Go);
+        assert_eq!(of(200_000, None, false, false), Verdict::Go);
+        assert_eq!(of(200_001, None, false, false), Verdict::Needed);
+        assert_eq!(of(300_000, Some(300), false, false), Verdict::Go);
+    }
+}

@@ -1,0 +1,117 @@
+//! Taking up what a process left behind: late, with a clock that differs, with a lease that is no more; and stopping those that only
+//! look.
+
+use std::time::Duration;
+
+use super::*;
+use crate::testing::openstack::Fault;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn s7_a_lease_of_a_given_name_is_found_however_late_its_removal_goes_on() {
+    for ahead in [0, -300, 300] {
+        let mut world = World::new();
+        world.order.lease_name = Some("mine".to_owned());
+        world.cloud.world().clock_ahead = ahead;
+        world.cloud.faults().on("reservation POST /leases", Fault::TimeoutAfter, 1);
+        world.cloud.faults().on("reservation GET /leases", Fault::Status(500), 100_000);
+        let saga = world.applied();
+        assert_eq!((saga.state(), world.remains().leases.len()), (SagaState::Leftover, 1), "{}", world.told());
+        world.cloud.faults().clear();
+        world.clock.pass(HOUR);
+        let saga = world.take_up(Event::Resume).unwrap();
+        assert_eq!(saga.state(), SagaState::Failed, "{ahead}: {}", world.told());
+        world.assert_nothing("a lease of a given name");
+    }
+}
+
+#[test]
+fn s7_a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
+    let mut world = World::new();
+    world.order.lease_name = Some("mine".to_owned());
+    let other = World {
+        order: Order { id: DeploymentId::new("other", "project", "x"), ..world.order.clone() },
+        ..World::new()
+    };
+    let other = World { cloud: world.cloud.clone(), clock: world.clock.clone(), ..other };
+    assert_eq!(other.applied().state(), SagaState::Ready);
+    world.clock.pass(HOUR);
+    world.cloud.faults().on("reservation POST /leases", Fault::TimeoutBefore, 100_000);
+    world.applied();
+    world.clock.pass(HOUR);
+    world.take_up(Event::Destroy).unwrap();
+    assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1), "{}", world.told());
+}
+
+#[test]
+fn s7_a_server_that_is_not_shown_yet_is_waited_for_and_never_made_twice() {
+    for vm in [false, true] {
+        let mut world = World::new();
+        if vm {
+            world.order = vms::order(false);
+        }
+        world.cloud.faults().on("compute GET /servers/", Fault::Kill, 1);
+        assert!(world.apply().is_none());
+        let made = || world.cloud.faults().calls().iter().filter(|call| call.contains("POST /servers")).count();
+        assert_eq!((made(), world.remains().servers.len()), (1, 1));
+        world.cloud.world().hide_servers(Duration::from_secs(30));
+        let saga = world.take_up(Event::Resume).unwrap();
+        assert_eq!((saga.state(), made()), (SagaState::Ready, 1), "{vm}: {}", world.told());
+        world.assert_one_of_each("taken up");
+    }
+}
+
+#[test]
+fn s7_a_lease_that_ended_meanwhile_is_a_failure_of_its_own() {
+    let mut world = World::new();
+    world.order.max_attempts = 1;
+    world.cloud.faults().on("compute GET /servers/", Fault::Kill, 1);
+    assert!(world.apply().is_none());
+    world.cloud.world().degrade();
+    let saga = world.take_up(Event::Resume).unwrap();
+    let failure = saga.failure().map(|failure| (failure.exit, failure.message.as_str()));
+    assert_eq!((saga.state(), failure), (SagaState::Failed, Some((10, "reservation lost its host"))));
+    world.assert_nothing("rolled back");
+}
+
+#[test]
+fn s7_a_lease_that_starts_after_the_deadline_is_waited_for() {
+    let mut world = World::new();
+    let start = world.clock.now().plus(3 * HOUR);
+    world.order.choices.iter_mut().for_each(|choice| choice.start = Some(start));
+    assert!(world.order.pace.deadline < 3 * HOUR);
+    let saga = world.applied();
+    assert_eq!((saga.state(), saga.attempt()), (SagaState::Ready, 1), "{:?}\n{}", saga.failure(), world.told());
+    world.assert_one_of_each("begun later");
+    // Once it has started everything is in time again.
+    let mut slow = World::new();
+    slow.order.choices = world.order.choices.clone();
+    slow.order.choices.truncate(1);
+    slow.order.pace.deadline = Duration::from_secs(600);
+    slow.cloud.world().build.takes = Duration::from_secs(100_000);
+    let failure = slow.applied().failure().cloned().unwrap();
+    assert_eq!((failure.exit, failure.message.starts_with("server not ready after ")), (10, true), "{failure:?}");
+    assert!(slow.clock.now() < start.plus(HOUR), "{}", slow.clock.now());
+    slow.assert_nothing("late");
+}
+
+#[test]
+fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_unclear() {
+    let world = World::new();
+    world.cloud.faults().on("compute GET /servers/", Fault::Kill, 1);
+    assert!(world.apply().is_none());
+    *world.stage.stop.lock().unwrap() = Some((0, Stop::RollBack));
+    let saga = world.take_up(Event::Look).unwrap();
+    assert_eq!((saga.state(), saga.failure()), (SagaState::ServerWait, None), "{}", world.told());
+    assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1));
+    *world.stage.stop.lock().unwrap() = None;
+    let ready = world.take_up(Event::Resume).unwrap();
+    let end = ready.lease_end().unwrap();
+    *world.stage.stop.lock().unwrap() = Some((0, Stop::RollBack));
+    let saga = world.take_up(Event::Extend { end: end.plus(HOUR) }).unwrap();
+    let failure = saga.failure().cloned().unwrap();
+    assert_eq!((saga.state(), failure.exit), (SagaState::Ready, 130), "{failure:?}");
+    assert_eq!(failure.message, "interrupted; whether the lease has its new end was not seen");
+    world.assert_one_of_each("interrupted");
+}
