@@ -81,6 +81,11 @@ impl Bench {
     fn metric(&self, line: &str) {
         until(line, || self.program().get("/metrics").1.contains(line).then_some(()));
     }
+
+    /// Waits for words in the log: they are written beside the work, and may come after its metric.
+    fn told(&self, words: &str) {
+        until(words, || self.program().log().contains(words).then_some(()));
+    }
 }
 
 /// Work that waits for sockets and processes, beside the server of this test.
@@ -150,6 +155,15 @@ async fn s5_3_reviews_are_answered_over_https_in_the_words_of_the_rules() {
     .await;
 }
 
+/// Tells others to stop when it goes, also where an assertion fails: a scope waits for its threads even then.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Asks over new connections until told to stop; gives how many answers came. Every one must.
 fn keep_asking(address: &str, authorities: &[String], done: &AtomicBool) -> usize {
     let authorities: Vec<&str> = authorities.iter().map(String::as_str).collect();
@@ -176,6 +190,7 @@ async fn s5_3_a_renewed_certificate_is_taken_while_connections_are_live_and_a_wr
         let all: Vec<String> = [&first, &second, &third].map(|issued| issued.authority.clone()).to_vec();
         let answers = std::thread::scope(|scope| {
             let asking = scope.spawn(|| keep_asking(&address, &all, &done));
+            let stop = Stop(&done);
             bench.mount(&second.pair.chain, &second.pair.key);
             let mut new = until("the renewed certificate", || connect(&second).ok());
             assert!(connect(&first).is_err(), "the old one is not shown any more");
@@ -185,13 +200,13 @@ async fn s5_3_a_renewed_certificate_is_taken_while_connections_are_live_and_a_wr
             // The certificate of one pair with the key of another.
             bench.mount(&third.pair.chain, &second.pair.key);
             bench.metric("orlop_webhook_certificate_loads_total{result=\"failed\"} 1");
-            assert!(bench.program().log().contains("the one in use stays"), "{}", bench.program().log());
+            bench.told("the one in use stays");
             assert!(connect(&second).is_ok() && connect(&third).is_err());
             assert_eq!(bench.program().get("/readyz").0, 200, "what is in use is good");
             bench.mount(&third.pair.chain, &third.pair.key);
             until("the third certificate", || connect(&third).ok());
             assert!(old.review("/validate-jobflow", &good()).is_ok(), "a live connection goes on");
-            done.store(true, Ordering::Relaxed);
+            drop(stop);
             asking.join().unwrap()
         });
         assert!(answers > 10, "{answers}");
