@@ -17,6 +17,7 @@ mod deploy_webhook;
 mod fleet;
 mod image;
 mod kill;
+mod ongoing;
 #[cfg(all(feature = "kube", feature = "testing"))]
 mod operator;
 #[cfg(feature = "provisioner")]

@@ -59,6 +59,7 @@ pub fn lease(value: &Value) -> Option<Lease> {
         id: text(one, "id"),
         status: ReservationState::from_name(&text(one, "status")),
         missing_resources: flag(one, "missing_resources"),
+        hypervisor_properties: text(one, "hypervisor_properties"),
         resource_properties: text(one, "resource_properties"),
         flavor_id: filled(one, "flavor_id").filter(|_| text(one, "resource_type") == "flavor:instance"),
     });

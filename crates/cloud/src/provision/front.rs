@@ -184,7 +184,12 @@ impl Provisioner {
             return self.take_up(id, Event::Resume).await;
         }
         let document = serde_json::to_value(&planned.plan).unwrap_or_default();
-        let notes = Notes { site: self.site.clone(), created_at: Some(self.clock.now()), ..Notes::default() };
+        let notes = Notes {
+            server_name: planned.order.server_name.clone(),
+            site: self.site.clone(),
+            created_at: Some(self.clock.now()),
+            ..Notes::default()
+        };
         // Whoever holds the journal lives; what is noted without one that lives is swept by the next run.
         let hands = self.hands(id)?;
         self.shelf.note(id, &notes, Some(&document))?;

@@ -7,6 +7,9 @@ use serde_json::Value;
 /// What a program has to know of a deployment beside its journal.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notes {
+    /// The server's name: known even where the journal cannot be read. Empty where an earlier version wrote this.
+    #[serde(default)]
+    pub server_name: String,
     /// The site.
     pub site: String,
     /// The region.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::join::JoinOrder;
 use super::mark::DeploymentId;
 use super::plan::{PlannedImage, PlannedOffering};
-use crate::openstack::port::Reserve;
+use crate::openstack::port::{Lease, Reserve};
 
 /// An image that can be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +68,38 @@ pub struct Expects {
     pub gpus: u32,
 }
 
+/// Between the start that was asked for and the one a service writes down: it takes its time to answer, and rounds to minutes.
+const ROUNDED: Duration = Duration::from_secs(300);
+
+/// Whether two filters say the same, however they are spaced.
+fn is_same_filter(one: &str, other: &str) -> bool {
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    one == other || read(one).is_some_and(|one| read(other) == Some(one))
+}
+
 impl Choice {
+    /// Whether a lease may have been made for this: nothing that is told of its length and its filter says otherwise.
+    #[must_use]
+    pub fn may_be(&self, lease: &Lease) -> bool {
+        let whole = Duration::from_secs(u64::from(self.hours) * 3600);
+        let length = lease.start.zip(lease.end).map(|(start, end)| end.since(start));
+        if length.is_some_and(|length| length.abs_diff(whole) > ROUNDED) {
+            return false;
+        }
+        let reserved = lease.reservations.first();
+        match &self.reserve {
+            None => false,
+            // Its answer names a flavor of its own.
+            Some(Reserve::Flavor { .. }) => reserved.is_none_or(|one| one.flavor_id.is_some()),
+            Some(Reserve::Host { hypervisor_properties, resource_properties }) => reserved.is_none_or(|one| {
+                let is_told = !one.hypervisor_properties.is_empty() || !one.resource_properties.is_empty();
+                let is_same = is_same_filter(&one.hypervisor_properties, hypervisor_properties)
+                    && is_same_filter(&one.resource_properties, resource_properties);
+                one.flavor_id.is_none() && (is_same || !is_told)
+            }),
+        }
+    }
+
     /// Whether it is a virtual machine.
     #[must_use]
     pub const fn is_vm(&self) -> bool {

@@ -69,6 +69,9 @@ impl Known {
     }
 }
 
+/// A deployment that cannot be read, and why.
+type Unread = (DeploymentId, JournalError);
+
 /// The deployments of a state directory.
 #[derive(Debug, Clone)]
 pub struct Shelf {
@@ -88,6 +91,15 @@ fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
 
 fn noted(path: &Path) -> io::Result<Notes> {
     Ok(serde_json::from_slice(&bytes_of(path)?)?)
+}
+
+/// Opens a file and takes it for this process.
+fn held(options: &fs::OpenOptions, path: &Path, what: &str) -> Result<Flock<File>, JournalError> {
+    let file = options.open(path).map_err(|error| storage(path, error))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
+        nix::errno::Errno::EWOULDBLOCK => JournalError::Locked { id: what.to_owned() },
+        error => storage(path, error),
+    })
 }
 
 impl Shelf {
@@ -150,6 +162,15 @@ impl Shelf {
     /// # Errors
     /// The folder cannot be read.
     pub fn all(&self) -> Result<(Vec<Known>, Vec<String>), JournalError> {
+        let (found, damaged) = self.scan()?;
+        let told = damaged.iter().map(|(id, error)| format!("deployment {id}: {error}"));
+        let mut told: Vec<String> = found.iter().filter_map(|known| known.trouble.clone()).chain(told).collect();
+        told.sort();
+        Ok((found, told))
+    }
+
+    /// All deployments, the newest first, and those that cannot be read.
+    fn scan(&self) -> Result<(Vec<Known>, Vec<Unread>), JournalError> {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
         let entries = fs::read_dir(&self.folder).map_err(|error| storage(&self.folder, error))?;
         for entry in entries.take(MAX_FOLDERS) {
@@ -158,16 +179,13 @@ impl Shelf {
                 continue;
             };
             match self.read(&id) {
-                Ok(Some(known)) => {
-                    damaged.extend(known.trouble.clone());
-                    found.push(known);
-                }
+                Ok(Some(known)) => found.push(known),
                 Ok(None) => {}
-                Err(error) => damaged.push(format!("deployment {id}: {error}")),
+                Err(error) => damaged.push((id, error)),
             }
         }
         found.sort_by_key(|known: &Known| (std::cmp::Reverse(known.began), known.id.clone()));
-        damaged.sort();
+        damaged.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok((found, damaged))
     }
 
@@ -227,20 +245,63 @@ impl Shelf {
         }
     }
 
+    /// Forgets a deployment whose journal is damaged, once everything that bears its mark is gone: its name is free again, and
+    /// the private half of a key that was made for it goes. Gives the server's name, if it is known; nothing if there is no such
+    /// deployment, or its journal can be read. Blocks.
+    ///
+    /// # Errors
+    /// Another process has its journal, or the disk refuses.
+    pub fn forget_damaged(&self, id: &DeploymentId) -> Result<Option<String>, JournalError> {
+        let folder = self.place(id);
+        if !matches!(self.read(id), Err(JournalError::Damaged(_))) {
+            return Ok(None);
+        }
+        let path = folder.join("journal.jsonl");
+        let _held = held(File::options().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()), &path, id.as_str())?;
+        let notes = noted(&folder.join(NOTES)).unwrap_or_default();
+        let made = notes.key_file.as_deref().zip(notes.key_digest.as_deref()).filter(|_| !notes.key_kept);
+        if let Some((key, digest)) = made {
+            remove_made(Path::new(key), digest).map_err(|error| storage(Path::new(key), error))?;
+        }
+        fs::remove_dir_all(&folder).map_err(|error| storage(&folder, error))?;
+        Ok(Some(notes.server_name))
+    }
+
     /// A deployment by its server's name or its id: the newest of which something may be left, else the newest. Blocks.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The folder cannot be read; or of what has this name one cannot be read, so that nobody knows what is left of it.
     pub fn find(&self, name: &str) -> Result<Option<Known>, JournalError> {
         if let Ok(id) = name.parse::<DeploymentId>()
-            && let Some(known) = self.read(&id)?
+            && let Some(known) = self.read(&id).map_err(|error| self.named(&id, error))?
         {
             return Ok(Some(known));
         }
-        let of_name = |known: &Known| known.saga.order().server_name == name;
-        let mut all: Vec<Known> = self.all()?.0.into_iter().filter(of_name).collect();
-        let alive = all.iter().position(Known::is_alive).unwrap_or(0);
-        Ok((alive < all.len()).then(|| all.swap_remove(alive)))
+        let (mut all, damaged) = self.scan()?;
+        all.retain(|known| known.saga.order().server_name == name);
+        if let Some(alive) = all.iter().position(Known::is_alive) {
+            return Ok(Some(all.swap_remove(alive)));
+        }
+        match damaged.into_iter().find(|(id, _)| self.noted_name(id).as_deref() == Some(name)) {
+            Some((id, error)) => Err(self.named(&id, error)),
+            None => Ok(all.into_iter().next()),
+        }
+    }
+
+    /// The name of a server as it was noted beside the journal.
+    fn noted_name(&self, id: &DeploymentId) -> Option<String> {
+        noted(&self.place(id).join(NOTES)).ok().map(|notes| notes.server_name).filter(|name| !name.is_empty())
+    }
+
+    /// An error with what has to be known to go on.
+    fn named(&self, id: &DeploymentId, error: JournalError) -> JournalError {
+        match error {
+            JournalError::Damaged(damage) => {
+                let name = self.noted_name(id).unwrap_or_else(|| "unknown name".to_owned());
+                JournalError::Unreadable { id: id.to_string(), name, damage }
+            }
+            other => other,
+        }
     }
 
     /// Keeps what a program has to know of a deployment, and at its beginning the plan. Blocks.
@@ -272,12 +333,7 @@ impl Shelf {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|error| storage(&folder, error))?;
         let mut options = File::options();
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
-        let file = options.open(&path).map_err(|error| storage(&path, error))?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
-            nix::errno::Errno::EWOULDBLOCK => JournalError::Locked { id: name.to_owned() },
-            error => storage(&path, error),
-        })?;
-        Ok(NameLock { _held: lock })
+        Ok(NameLock { _held: held(&options, &path, name)? })
     }
 }
 
@@ -289,139 +345,4 @@ pub struct NameLock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::provision::journal::{Entry, FileJournal, Journal as _};
-    use crate::provision::order::Order;
-
-    fn id(name: &str) -> DeploymentId {
-        DeploymentId::new(name, "project", "nonce")
-    }
-
-    async fn begun(shelf: &Shelf, nonce: &str, name: &str, at: i64, state: SagaState) -> DeploymentId {
-        let id = id(nonce);
-        shelf.note(&id, &Notes { site: "uc".into(), ..Notes::default() }, None).unwrap();
-        let journal = FileJournal::open(&shelf.place(&id), id.as_str()).unwrap();
-        let order = Order { server_name: name.to_owned(), ..Order::to_remove(id.clone(), "project") };
-        let time = Time::from_millis(at);
-        journal.append(time, 1, &Entry::Open { version: "0".into(), nonce: nonce.into() }).await.unwrap();
-        journal.append(time, 1, &Entry::Plan(Box::new(order))).await.unwrap();
-        journal.append(time, 1, &Entry::Observed { state, destroy: false, failure: None }).await.unwrap();
-        id
-    }
-
-    #[tokio::test]
-    async fn s1_a_deployment_is_found_by_name_the_living_first_and_by_id() {
-        let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path());
-        let alive = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
-        let gone = begun(&shelf, "b", "demo", 2000, SagaState::Destroyed).await;
-        begun(&shelf, "c", "other", 3000, SagaState::Ready).await;
-        assert_eq!(shelf.find("demo").unwrap().unwrap().id, alive);
-        assert_eq!(shelf.find(gone.as_str()).unwrap().unwrap().id, gone);
-        assert!(shelf.find("nothing").unwrap().is_none() && shelf.read(&id("z")).unwrap().is_none());
-        let (all, damaged) = shelf.all().unwrap();
-        let names: Vec<&str> = all.iter().map(|known| known.saga.order().server_name.as_str()).collect();
-        assert_eq!((names, damaged.len()), (vec!["other", "demo", "demo"], 0));
-        assert_eq!(all.first().unwrap().notes.site, "uc");
-    }
-
-    #[tokio::test]
-    async fn s1_a_damaged_deployment_is_told_and_hides_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path());
-        let good = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
-        let bad = begun(&shelf, "b", "other", 2000, SagaState::Ready).await;
-        let path = shelf.place(&bad).join("journal.jsonl");
-        let text = fs::read_to_string(&path).unwrap().replacen("nonce", "ponce", 1);
-        fs::write(&path, text).unwrap();
-        let (all, damaged) = shelf.all().unwrap();
-        assert_eq!((all.len(), all.first().unwrap().id.clone()), (1, good));
-        assert!(damaged.first().unwrap().contains("damaged at line 1"), "{damaged:?}");
-    }
-
-    /// Else removing what nobody owns would remove a server that only its journal has lost.
-    #[tokio::test]
-    async fn s7_what_a_damaged_journal_may_own_is_nobodys_orphan() {
-        let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path());
-        let alive = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
-        let gone = begun(&shelf, "b", "other", 2000, SagaState::Destroyed).await;
-        let bad = begun(&shelf, "c", "third", 3000, SagaState::Ready).await;
-        let path = shelf.place(&bad).join("journal.jsonl");
-        fs::write(&path, fs::read_to_string(&path).unwrap().replacen("nonce", "ponce", 1)).unwrap();
-        let unknown = id("z");
-        let orphan = |deployment: &DeploymentId| Orphan {
-            deployment: deployment.clone(),
-            kind: crate::provision::journal::Kind::Server,
-            id: "server".into(),
-            name: "n".into(),
-        };
-        let marked = [&alive, &gone, &bad, &unknown, &bad].map(orphan).to_vec();
-        let left: Vec<DeploymentId> = shelf.not_owned(marked).unwrap().into_iter().map(|one| one.deployment).collect();
-        assert_eq!(left, [gone, unknown]);
-    }
-
-    #[test]
-    fn s7_a_name_belongs_to_one_at_a_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path());
-        let first = shelf.take_name("demo").unwrap();
-        assert!(matches!(shelf.take_name("demo"), Err(JournalError::Locked { .. })));
-        let other = shelf.take_name("other").unwrap();
-        drop(first);
-        let again = shelf.take_name("demo").unwrap();
-        drop((other, again));
-    }
-
-    #[tokio::test]
-    async fn s7_notes_that_are_damaged_or_gone_hide_no_deployment_and_are_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path());
-        for (nonce, damage) in [("a", Some("{\"site\": ")), ("b", None)] {
-            let id = begun(&shelf, nonce, nonce, 1000, SagaState::Ready).await;
-            let path = shelf.place(&id).join(NOTES);
-            match damage {
-                Some(text) => fs::write(&path, text).unwrap(),
-                None => fs::remove_file(&path).unwrap(),
-            }
-            let known = shelf.find(nonce).unwrap().unwrap();
-            assert!(known.id == id && known.is_alive(), "it is there, so no other one of its name begins");
-            let trouble = known.trouble.unwrap();
-            assert!(trouble.contains(NOTES) && trouble.ends_with(&format!("destroy {nonce}")), "{trouble}");
-            assert!(shelf.all().unwrap().1.contains(&trouble), "a list tells it too");
-        }
-    }
-
-    #[tokio::test]
-    async fn s7_a_key_whose_deployment_never_began_is_removed_and_nothing_else() {
-        use crate::provision::keypair::KeyPair;
-        let folder = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(folder.path().join("state"));
-        let keys = folder.path();
-        let noted = |nonce: &str| {
-            let (id, pair, path) = (id(nonce), KeyPair::make(nonce).unwrap(), keys.join(nonce));
-            let key_file = Some(path.display().to_string());
-            let notes = Notes { key_file, key_digest: Some(pair.digest()), ..Notes::default() };
-            shelf.note(&id, &notes, None).unwrap();
-            pair.save(&path).unwrap();
-            (id, path)
-        };
-        let (killed, key) = noted("killed");
-        let (living, living_key) = noted("living");
-        let held = FileJournal::open(&shelf.place(&living), living.as_str()).unwrap();
-        let (other, foreign) = noted("other");
-        fs::write(&foreign, "somebody's").unwrap();
-        let (ready, ready_key) = noted("ready");
-        begun(&shelf, "ready", "demo", 1000, SagaState::Ready).await;
-        let told = shelf.sweep_unbegun().unwrap();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(&key.display().to_string()), "{told:?}");
-        assert!(!key.exists() && !shelf.place(&killed).exists());
-        assert!(living_key.exists() && shelf.place(&living).exists(), "another process is about to begin it");
-        assert_eq!(fs::read_to_string(&foreign).unwrap(), "somebody's");
-        assert!(!shelf.place(&other).exists() && ready_key.exists() && shelf.place(&ready).exists());
-        drop(held);
-        assert_eq!(shelf.sweep_unbegun().unwrap().len(), 1, "it never began it");
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! A cloud on this machine, in the time of this machine, and a home with credentials for it.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use orlop_cloud::openstack::client::SystemClock;
@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::bench::{Bench, Gave};
+use crate::ongoing::Ongoing;
 
 /// What the double takes as password.
 pub(super) const PASSWORD: &str = "secret-of-the-double";
@@ -90,16 +91,16 @@ impl Site {
     }
 
     /// Begins something that goes on while the test does something else.
-    pub(super) fn spawn(&self, args: &[&str]) -> Child {
+    pub(super) fn spawn(&self, args: &[&str]) -> Ongoing {
         Self::begun(self.command(args))
     }
 
-    pub(super) fn begun(mut command: Command) -> Child {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    pub(super) fn begun(mut command: Command) -> Ongoing {
+        Ongoing::begin(&mut command)
     }
 
-    pub(super) fn waited(child: Child) -> Gave {
-        let output = child.wait_with_output().expect("the program ends");
+    pub(super) fn waited(child: Ongoing) -> Gave {
+        let output = child.output();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Gave { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }

@@ -236,7 +236,8 @@ fn s1_a_saved_plan_is_carried_out_until_it_goes_stale() {
 #[test]
 fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
     let site = Site::new();
-    site.cloud.world().build.takes = Duration::from_secs(4);
+    // As long as the others need.
+    site.cloud.world().build.takes = Duration::from_secs(600);
     let first = site.spawn(&Site::demo(&["-q"]));
     site.until("ServerWait");
     let second = site.apply(&["--output", "json"]);
@@ -244,6 +245,8 @@ fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
     assert_eq!(site.run(&["destroy", "demo"]).code, 13);
     let status = site.run(&["status", "demo", "--output", "json"]).json();
     assert_eq!((&status["data"]["working"], &status["data"]["status"]), (&true.into(), &"ServerWait".into()));
+    site.cloud.world().build.takes = Duration::from_millis(50);
+    site.cloud.world().finish_servers();
     let first = Site::waited(first);
     assert_eq!((first.code, first.err.as_str()), (0, ""), "{first:?}");
     assert_eq!(site.counts(), [1, 1, 1, 1]);

@@ -1,7 +1,7 @@
 //! Deployments that go on at another site: what was made at the one before is gone and written down, and attempts, time and calls
 //! are those of the whole run.
 
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 use orlop_cloud::testing::openstack::Fault;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::bench::{Bench, Gave};
 use super::cloud::{PASSWORD, Site};
+use crate::ongoing::Ongoing;
 
 /// Two clouds, and a home whose `clouds.yaml` has both.
 struct Two {
@@ -45,7 +46,7 @@ impl Two {
         Site::demo(&[&["--site", "one,two", "--output", "json"], more].concat())
     }
 
-    fn spawn(&self, more: &[&str]) -> Child {
+    fn spawn(&self, more: &[&str]) -> Ongoing {
         Site::begun(self.one.with_own_time(self.command(&Self::demo(more))))
     }
 

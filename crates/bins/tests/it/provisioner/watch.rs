@@ -70,10 +70,16 @@ fn s11_a_worker_that_does_not_join_is_told_and_everything_kept() {
     assert!(nobody.code == 2 && nobody.out.contains("ORLOP_SERVER"), "{nobody:?}");
     site.assert_nothing("refused");
     let command = site.command(&joining(&file, &scheduler.rest, &[]));
-    let child = Site::begun(site.with_own_time(command));
+    let mut child = Site::begun(site.with_own_time(command));
     site.until("Verifying");
-    std::thread::sleep(Duration::from_millis(500));
-    site.later(Duration::from_secs(700));
+    // When it began to wait for the worker does not show: time passes until it has waited long enough.
+    for hours in 1..30 {
+        if child.has_ended() {
+            break;
+        }
+        site.later(Duration::from_secs(hours * 3600));
+        std::thread::sleep(Duration::from_secs(2));
+    }
     let gave = Site::waited(child);
     assert_eq!((gave.code, &gave.json()["error"]["code"]), (12, &"not_joined".into()), "{gave:?}");
     assert_eq!(site.info()["status"], "Unreachable");

@@ -91,6 +91,8 @@ pub enum Meaning {
     Clock,
     /// Can never work as written.
     Invalid,
+    /// The other side shows a certificate that this machine does not trust: asked again twice, then given up.
+    Untrusted,
     /// The cloud has no such service.
     Absent,
     /// The service cannot make its trust, if the same is seen once more and nothing is found.
@@ -109,6 +111,8 @@ pub enum Meaning {
     Exists,
     /// The image: the next candidate, once.
     Image,
+    /// The keypair is not there: it is made again, once.
+    Key,
     /// The microversion: one step down, once.
     Microversion,
     /// No floating IP is left: go on without.
@@ -128,9 +132,14 @@ impl Meaning {
             Self::Capacity | Self::Quota | Self::Exhausted => Class::Capacity,
             Self::Policy | Self::Auth | Self::TrustSuspected => Class::Denied,
             Self::Clock | Self::Conflict => Class::Conflict,
-            Self::Invalid | Self::Absent | Self::Image | Self::Microversion | Self::NextPort | Self::Refused => {
-                Class::Invalid
-            }
+            Self::Invalid
+            | Self::Absent
+            | Self::Image
+            | Self::Key
+            | Self::Microversion
+            | Self::NextPort
+            | Self::Refused => Class::Invalid,
+            Self::Untrusted => Class::Fatal,
             Self::Transient | Self::Ambiguous => Class::Transient,
             Self::Gone => Class::NotFound,
             Self::Exists => Class::Exists,
@@ -237,6 +246,7 @@ fn compute(answer: &Answer<'_>, status: u16, has: &dyn Fn(&[&str]) -> bool) -> O
         403 | 413 if has(&["quota exceeded", "quota"]) => Some(Meaning::Quota),
         403 => Some(Meaning::Policy),
         400 if has(&["can not find requested image", "flavor's disk is", "flavor's memory is"]) => Some(Meaning::Image),
+        400 if has(&["invalid key_name"]) => Some(Meaning::Key),
         400 => Some(Meaning::Invalid),
         406 => Some(Meaning::Microversion),
         409 if answer.call == Call::CreateKeypair => Some(Meaning::Exists),

@@ -87,7 +87,7 @@ fn s6_servers_and_keys() {
         (Create, 403, "Policy doesn't allow os_compute_api:servers:create to be performed.", Meaning::Policy),
         (Create, 400, "Can not find requested image", Meaning::Image),
         (Create, 400, "Flavor's disk is too small for requested image", Meaning::Image),
-        (Create, 400, "Invalid key_name provided.", Meaning::Invalid),
+        (Create, 400, "Invalid key_name provided.", Meaning::Key),
         (CreateKeypair, 409, "Key pair 'k' already exists.", Meaning::Exists),
         (Delete, 409, "Cannot delete instance while it is in this task state", Meaning::Conflict),
         (Delete, 404, "Instance could not be found.", Meaning::Gone),
@@ -205,6 +205,7 @@ fn s6_every_meaning_has_a_class_and_refusals_are_not_repeated() {
         (Meaning::Exists, Class::Exists),
         (Meaning::Gone, Class::NotFound),
         (Meaning::Transient, Class::Transient),
+        (Meaning::Untrusted, Class::Fatal),
         (Meaning::Invalid, Class::Invalid),
     ] {
         assert_eq!(meaning.class(), Some(class), "{meaning:?}");

@@ -19,6 +19,8 @@ use crate::openstack::wire::{Lost, Request, Response, Sent, Token, Transport};
 
 /// Times that something is asked again after the first.
 const REPEATS: u32 = 5;
+/// The same where the other side's certificate is not trusted: half of its machines may have the new one.
+const UNTRUSTED_REPEATS: u32 = 2;
 /// The longest wait that a service can ask for.
 const LONGEST_WAIT: u64 = 120;
 /// A token is renewed when less than this remains of it.
@@ -27,6 +29,15 @@ pub(super) const MARGIN: Duration = Duration::from_secs(300);
 const QUICK: Duration = Duration::from_secs(10);
 /// Answers that tell how far the clock of the services is ahead: those of the first step, and few more.
 const DATED: usize = 15;
+
+/// How often a request that ended so is asked again. What found no trust was never sent, so that a create is asked again too.
+const fn repeats(error: &CloudError, may_pass: bool) -> u32 {
+    match error.meaning {
+        Meaning::Untrusted => UNTRUSTED_REPEATS,
+        _ if may_pass => REPEATS,
+        _ => 0,
+    }
+}
 
 /// What one got for signing in.
 pub(super) struct Ticket {
@@ -162,7 +173,7 @@ impl Session {
                 Ok(document) => return Ok((document, token)),
                 Err(error) => error,
             };
-            if !error.is_passing() || repeat >= REPEATS {
+            if repeat >= repeats(&error, error.is_passing()) {
                 return Err(error);
             }
             self.wait(&sent.request, &error, repeat).await;
@@ -198,7 +209,8 @@ impl Session {
                     Err(error) => error,
                 },
             };
-            if !request.is_repeatable() || error.meaning != Meaning::Transient || repeat >= REPEATS {
+            let may_pass = request.is_repeatable() && error.meaning == Meaning::Transient;
+            if repeat >= repeats(&error, may_pass) {
                 return Err(error);
             }
             self.wait(&request, &error, repeat).await;
@@ -268,7 +280,7 @@ impl Session {
         };
         let response = match outcome {
             Ok(response) => response,
-            Err(Lost::Tls) => return Err(error(Meaning::Invalid, Reached::NotSent, None, Lost::Tls.to_string())),
+            Err(Lost::Tls) => return Err(error(Meaning::Untrusted, Reached::NotSent, None, Lost::Tls.to_string())),
             Err(Lost::Refused) => {
                 return Err(error(Meaning::Transient, Reached::NotSent, None, Lost::Refused.to_string()));
             }

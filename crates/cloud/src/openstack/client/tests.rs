@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use orlop_core::error::Class;
 use orlop_core::time::Time;
 
 use super::*;
@@ -154,6 +155,23 @@ async fn s6_reading_is_repeated_with_growing_waits_and_the_services_own() {
     let error = session.leases().await.unwrap_err();
     assert_eq!((error.meaning, watch.0.lock().unwrap().1.len()), (Meaning::Transient, 5));
     assert_eq!(script.sent.lock().unwrap().len(), 7);
+}
+
+#[tokio::test]
+async fn s6_a_certificate_that_is_not_trusted_is_tried_three_times_and_is_fatal() {
+    let untrusted = || Err(Lost::Tls);
+    let (script, watch, session) = script(HOUR, vec![untrusted(), untrusted(), ok("{\"leases\": []}")]);
+    session.leases().await.unwrap();
+    assert_eq!(
+        (script.sent.lock().unwrap().len(), watch.0.lock().unwrap().1.len()),
+        (4, 2),
+        "one sign-in, three tries"
+    );
+    let (script, _, session) = self::script(HOUR, vec![untrusted(), untrusted(), untrusted(), ok("{\"leases\": []}")]);
+    let error = session.create_lease(&new_lease()).await.unwrap_err();
+    assert_eq!((error.meaning, error.class(), error.is_surely_unmade()), (Meaning::Untrusted, Class::Fatal, true));
+    assert!(error.to_string().contains("--ca-cert"), "{error}");
+    assert_eq!(script.sent.lock().unwrap().len(), 4, "nothing was ever sent, so a create is tried again too");
 }
 
 #[tokio::test]

@@ -237,6 +237,16 @@ pub enum JournalError {
     /// Its lines cannot be believed.
     #[error(transparent)]
     Damaged(#[from] Damaged),
+    /// The same of a deployment that was asked for by its name.
+    #[error("deployment {id} of server {name}: {damage}, then remove that with `destroy --id {id}`")]
+    Unreadable {
+        /// Which deployment.
+        id: String,
+        /// The name of its server.
+        name: String,
+        /// What is wrong with it.
+        damage: Damaged,
+    },
     /// It cannot be read or written.
     #[error("cannot record, nothing was requested: {what}")]
     Storage {
@@ -251,7 +261,7 @@ impl JournalError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Locked { .. } => 13,
-            Self::Damaged(_) | Self::Storage { .. } => 1,
+            Self::Damaged(_) | Self::Unreadable { .. } | Self::Storage { .. } => 1,
         }
     }
 }

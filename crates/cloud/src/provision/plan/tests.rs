@@ -27,6 +27,12 @@ fn told(analysis: &Analysis, request: &Request) -> String {
     }
 }
 
+/// How long this thread has worked: what else the machine does is not counted.
+fn worked() -> std::time::Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    std::time::Duration::from_nanos(told.split_whitespace().next().unwrap().parse().unwrap())
+}
+
 #[test]
 fn a_plan_needs_no_credentials() {
     insta::assert_snapshot!(told(&analysis("requirements.txt", "torch==2.1.0+cu121\n"), &request()), @r"
@@ -167,12 +173,13 @@ fn s9_five_hundred_hosts_and_a_thousand_images_are_planned_at_once() {
         .collect();
     let allocations: Vec<Allocation> = Vec::new();
     let world = World { catalogue: &catalogue, allocations: Some(&allocations), images: Some(&images) };
-    let started = std::time::Instant::now();
+    let before = worked();
     let found =
         plan(&analysis("requirements.txt", "flask\n"), &world, &Request { sites: vec!["here".into()], ..request() })
             .unwrap();
-    // 200 ms are promised of a release build on a quiet machine.
-    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+    // 200 ms are promised of a release build.
+    let took = worked().saturating_sub(before);
+    assert!(took.as_secs() < 5, "{took:?}");
     assert_eq!(found.offerings.len(), 4);
     assert_eq!(found.best().unwrap().image.name, "CC-Ubuntu22.04-20240109.998");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orlop_core::machine::saga::Event as Turn;
+use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
 use super::words;
@@ -33,7 +33,7 @@ impl Saga {
             Answer::Failed(error) if self.todo == Todo::KeyLook && error.is_gone() => {
                 if self.order.key.public_key.is_none() {
                     let failure = words::no_key(&self.order.key.name);
-                    return self.fail(failure, Turn::KeyConflict, now);
+                    return self.key_conflict(failure, now);
                 }
                 if self.tries >= TRIES {
                     let failure = words::unavailable(&error, now);
@@ -59,7 +59,21 @@ impl Saga {
 
     fn key_made(&mut self, pair: &Keypair, now: Time) {
         self.done(Kind::Key, pair.name.clone(), String::new(), None);
+        self.key_is_there(now);
+    }
+
+    /// Goes on with the key: to what comes next, or to the server that was refused without it.
+    fn key_is_there(&mut self, now: Time) {
+        if self.state == SagaState::ServerIntent {
+            return self.intend(Kind::Server, now);
+        }
         self.turn(Turn::KeyMade, now);
+    }
+
+    /// There is another key of this name: where a lease is there already, that is given back.
+    fn key_conflict(&mut self, failure: Failure, now: Time) {
+        let turn = if self.state == SagaState::ServerIntent { Turn::Refused } else { Turn::KeyConflict };
+        self.fail(failure, turn, now);
     }
 
     fn key_found(&mut self, pair: &Keypair, now: Time) {
@@ -71,12 +85,12 @@ impl Saga {
         if !is_ours && key.public_key.is_some() {
             if key.must_match {
                 let failure = words::other_key(&key.name);
-                return self.fail(failure, Turn::KeyConflict, now);
+                return self.key_conflict(failure, now);
             }
             let name = key.name.clone();
             self.warn(format!("key {name} in the cloud is not the key of this machine; the one in the cloud is used"));
         }
-        self.turn(Turn::KeyMade, now);
+        self.key_is_there(now);
     }
 
     pub(super) fn begin_ready(&mut self, now: Time) {

@@ -22,7 +22,7 @@ const SKEW: Duration = Duration::from_secs(120);
 
 impl Saga {
     /// Writes down what is about to be made, and asks for it.
-    fn intend(&mut self, kind: Kind, now: Time) {
+    pub(super) fn intend(&mut self, kind: Kind, now: Time) {
         if kind == Kind::Lease && clock_offset(Some(self.ahead)) != 0 {
             self.tell_clock();
         }
@@ -239,6 +239,14 @@ impl Saga {
                 }
                 self.intend(kind, now);
             }
+            // Somebody removed it meanwhile: another deployment of the same key, perhaps.
+            Meaning::Key if kind == Kind::Server && !self.key_mended && self.order.key.public_key.is_some() => {
+                self.not_made(kind, error);
+                self.key_mended = true;
+                self.tries = 0;
+                self.warn(format!("key {} is not in the cloud any more; it is made again", self.order.key.name));
+                self.ask_now(Todo::KeyLook, now);
+            }
             Meaning::Image if kind == Kind::Server => {
                 self.not_made(kind, error);
                 let left = self.holds(orlop_core::machine::saga::Guard::ImageLeft, now);
@@ -405,6 +413,7 @@ impl Saga {
         lease.name == self.order.lease_name(mark)
             && self.order.lease_name.is_some()
             && lease.project_id == self.order.project_id
+            && self.choice().is_none_or(|choice| choice.may_be(lease))
             && self.is_since(lease, asked)
     }
 

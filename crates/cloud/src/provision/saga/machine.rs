@@ -118,7 +118,11 @@ impl Saga {
     pub(super) fn close(&mut self) {
         self.todo = Todo::Nothing;
         self.wait = None;
-        self.record(Entry::Close { state: self.state });
+        // A look that finds all as it was leaves the journal as it was.
+        if self.closed != Some(self.state) {
+            self.record(Entry::Close { state: self.state });
+            self.closed = Some(self.state);
+        }
         self.out.push(Effect::End);
     }
 

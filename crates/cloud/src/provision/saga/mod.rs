@@ -138,6 +138,8 @@ pub struct Saga {
     after_tidy: Option<Turn>,
     ahead: i64,
     clock_mended: bool,
+    /// Whether a key that was gone was made again.
+    key_mended: bool,
     destroy: bool,
     /// Whether nothing is to be made or removed: an interruption has nothing to undo.
     only_looks: bool,
@@ -156,6 +158,8 @@ pub struct Saga {
     waiting: Option<Time>,
     /// The state that was last written down.
     told: Option<(SagaState, bool, Option<Failure>)>,
+    /// How it was closed, if nothing was written down since.
+    closed: Option<SagaState>,
     out: Vec<Effect>,
 }
 
@@ -192,6 +196,7 @@ impl Saga {
             after_tidy: None,
             ahead: 0,
             clock_mended: false,
+            key_mended: false,
             destroy: false,
             only_looks: false,
             stop: None,
@@ -205,6 +210,7 @@ impl Saga {
             resuming: None,
             waiting: None,
             told: None,
+            closed: None,
             out: Vec::new(),
         }
     }
@@ -260,6 +266,7 @@ impl Saga {
     }
 
     fn record(&mut self, entry: Entry) {
+        self.closed = None;
         self.out.push(Effect::Record(entry));
     }
 

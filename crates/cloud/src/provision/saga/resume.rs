@@ -38,8 +38,10 @@ pub fn replayed(lines: &[Line]) -> Option<Saga> {
 
 impl Saga {
     fn replay(&mut self, line: &Line) {
+        self.closed = None;
         match &line.entry {
-            Entry::Open { .. } | Entry::Plan(_) | Entry::Close { .. } | Entry::UndoIntent { .. } => {}
+            Entry::Open { .. } | Entry::Plan(_) | Entry::UndoIntent { .. } => {}
+            Entry::Close { state } => self.closed = Some(*state),
             Entry::Intent { object, mark, choice, image } => {
                 self.mark = self.mark.max(*mark);
                 (self.choice, self.image) = (*choice, *image);
@@ -55,6 +57,7 @@ impl Saga {
                 self.state = *state;
                 self.destroy |= destroy;
                 self.failure.clone_from(failure);
+                self.told = Some((*state, *destroy, failure.clone()));
             }
             Entry::Warned { text } => self.warnings.push(text.clone()),
             Entry::UndoDone { object, id } => {

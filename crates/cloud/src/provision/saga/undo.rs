@@ -132,7 +132,10 @@ impl Saga {
             .iter()
             .any(|(kind, mark, _)| *kind == Kind::Lease && self.order.lease_name(*mark) == lease.name);
         let young = self.is_since(lease, self.born);
-        self.order.lease_name.is_some() && may_be && young && lease.project_id == self.order.project_id
+        // Whatever was tried: any of the choices may have been.
+        let fits = self.order.choices.is_empty() || self.order.choices.iter().any(|choice| choice.may_be(lease));
+        let is_named = self.order.lease_name.is_some() && may_be;
+        is_named && young && fits && lease.project_id == self.order.project_id
     }
 
     pub(super) fn on_undo_list(&mut self, answer: Answer, now: Time) {

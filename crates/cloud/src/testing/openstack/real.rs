@@ -136,6 +136,8 @@ async fn everything(admin: &Cloud) -> Result<BTreeSet<String>, CloudError> {
     let servers = servers.iter().map(|server| format!("server {} {}", server.name, server.id));
     let leases = leases.iter().map(|lease| format!("lease {} {}", lease.name, lease.id));
     let addresses = addresses.iter().map(|ip| format!("address {} {}", ip.address, ip.id));
-    let groups = groups.iter().map(|group| format!("group {} {}", group.name, group.id));
+    // The service makes one of this name for each project that it hears of for the first time, and none other can have it.
+    let groups = groups.iter().filter(|group| group.name != "default");
+    let groups = groups.map(|group| format!("group {} {}", group.name, group.id));
     Ok(servers.chain(leases).chain(addresses).chain(groups).collect())
 }

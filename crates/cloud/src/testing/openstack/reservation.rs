@@ -112,6 +112,7 @@ fn create(world: &mut World, now: Time, body: &Value) -> Response {
     let reserved = json!({
         "id": reservation, "lease_id": id, "status": "pending", "missing_resources": false, "resources_changed": false,
         "resource_id": "resource", "resource_type": "physical:host", "min": 1, "max": 1, "resource_properties": filter,
+        "hypervisor_properties": text(&reserve, "hypervisor_properties"),
     });
     keep(world, now, body, (start, end), (id, reserved), (Some(host), None))
 }

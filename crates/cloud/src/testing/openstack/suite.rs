@@ -278,9 +278,10 @@ async fn a_server_with_a_bad_image_network_or_key_is_refused(subject: &Subject<'
     let good = new_server(subject, None).await?;
     let image = NewServer { image: NOBODY.to_owned(), ..good.clone() };
     fails("an image that is not there", compute.create_server(&image).await, &[Meaning::Image])?;
+    let key = NewServer { key: "nobody".to_owned(), ..good.clone() };
+    fails("a key that is not there", compute.create_server(&key).await, &[Meaning::Key])?;
     for new in [
         NewServer { network: NOBODY.to_owned(), ..good.clone() },
-        NewServer { key: "nobody".to_owned(), ..good.clone() },
         NewServer { flavor: "nobody".to_owned(), ..good.clone() },
     ] {
         fails("something that is not there", compute.create_server(&new).await, &[Meaning::Invalid])?;

@@ -305,6 +305,14 @@ impl World {
         }
     }
 
+    /// Ends all builds that are under way.
+    pub fn finish_servers(&mut self) {
+        let now = self.now;
+        for server in self.servers.values_mut() {
+            server.ready = server.ready.min(now);
+        }
+    }
+
     /// Takes a server away behind everybody's back.
     pub fn lose_servers(&mut self) {
         let now = self.now;

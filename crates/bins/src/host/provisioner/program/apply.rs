@@ -328,6 +328,7 @@ impl Job<'_> {
         let info_file = std::path::absolute(self.args.paths.output_dir.join(format!("{}_info.json", begun.name)))
             .map_err(|error| Failure::usage(format!("--output-dir: {error}")))?;
         let notes = Notes {
+            server_name: begun.name.clone(),
             site: site.name.clone(),
             region: site.account.region.clone(),
             auth_url: site.auth_url.clone(),

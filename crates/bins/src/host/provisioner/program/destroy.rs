@@ -120,15 +120,23 @@ async fn removed(
     let saga = saga.ok_or_else(|| Failure::internal("the journal holds no plan"))?;
     let mut report = frame.told(&saga, &stage, run);
     if report.failure.is_none() {
-        forget_run(frame, &saga, run);
+        forget_run(frame, (&saga.order().server_name, &saga.order().id), run);
         report.text = format!("{} is removed; nothing of it is left\n", saga.order().server_name);
     }
     Ok(report)
 }
 
+/// Forgets a deployment of which nothing is left, if only its journal could not be told: its name can be used again.
+fn forget_damaged(frame: &Frame<'_>, id: &DeploymentId, run: &mut Run) {
+    match frame.shelf().forget_damaged(id) {
+        Ok(Some(name)) => forget_run(frame, (&name, id), run),
+        Ok(None) => {}
+        Err(why) => run.warnings.push(format!("the damaged journal of {id} cannot be removed: {why}")),
+    }
+}
+
 /// Forgets a run over several sites whose deployment was destroyed: nobody goes on with it.
-fn forget_run(frame: &Frame<'_>, saga: &Saga, run: &mut Run) {
-    let (name, id) = (&saga.order().server_name, &saga.order().id);
+fn forget_run(frame: &Frame<'_>, (name, id): (&str, &DeploymentId), run: &mut Run) {
     let forgotten = match Record::read(&frame.state_dir, name) {
         Ok(Some(record)) if record.holds(id) => {
             Record::remove(&frame.state_dir, name).map_err(|error| error.to_string())
@@ -209,11 +217,12 @@ async fn lost(
     let (mut removed, mut left, mut failure) = (Vec::new(), Vec::new(), None);
     frame.signals.claim(false);
     for (id, objects) in by_deployment {
-        let saga = removed_of(frame, site, id).await?;
+        let saga = removed_of(frame, site, id.clone()).await?;
         left.extend(saga.leftovers().iter().cloned());
         let failed = saga.failure().cloned().map(Failure::from);
         if failed.is_none() {
             removed.extend(objects);
+            forget_damaged(frame, &id, run);
         }
         failure = failure.or(failed);
     }

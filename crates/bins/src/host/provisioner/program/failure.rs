@@ -143,7 +143,7 @@ impl From<JournalError> for Failure {
     fn from(error: JournalError) -> Self {
         let (class, code) = match &error {
             JournalError::Locked { .. } => (Class::Conflict, "locked"),
-            JournalError::Damaged(_) => (Class::Fatal, "journal_damaged"),
+            JournalError::Damaged(_) | JournalError::Unreadable { .. } => (Class::Fatal, "journal_damaged"),
             _ => (Class::Fatal, "journal"),
         };
         Self::new(error.exit_code(), class, code, error.to_string())

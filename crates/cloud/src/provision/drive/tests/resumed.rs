@@ -44,6 +44,69 @@ fn s7_a_lease_of_a_given_name_that_was_there_before_is_never_taken_for_it() {
     assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1), "{}", world.told());
 }
 
+/// Somebody else of the project takes the same name while the answer to ours is on its way.
+#[test]
+fn s7_a_lease_of_a_given_name_is_told_from_anothers_by_its_length_and_its_filter() {
+    let foreign = |change: &dyn Fn(&mut Order)| {
+        let mut world = World::new();
+        world.order.lease_name = Some("mine".to_owned());
+        world.order.choices.truncate(1);
+        // It dies before it asks: whether it did nobody knows.
+        world.cloud.faults().on("reservation POST /leases", Fault::Kill, 1);
+        assert!(world.apply().is_none());
+        let mut order = Order { id: DeploymentId::new("other", "project", "x"), ..world.order.clone() };
+        change(&mut order);
+        let other = World { cloud: world.cloud.clone(), clock: world.clock.clone(), order, ..World::new() };
+        assert_eq!(other.applied().state(), SagaState::Ready);
+        world.take_up(Event::Destroy).unwrap();
+        world.remains().leases.len()
+    };
+    assert_eq!(foreign(&|order| order.choices.iter_mut().for_each(|choice| choice.hours += 1)), 1, "another length");
+    assert_eq!(foreign(&|_| {}), 0, "as ours by everything that can be seen");
+    let other_type = |order: &mut Order| order.choices = vec![choice("compute_haswell")];
+    assert_eq!(foreign(&other_type), 1, "another filter");
+}
+
+/// A deployment that dies before it asks for its server, and another one that made their common key and is destroyed meanwhile.
+fn without_key() -> World {
+    let one = World::new();
+    assert_eq!(one.applied().state(), SagaState::Ready);
+    let mut order = Order { id: DeploymentId::new("other", "project", "x"), ..one.order.clone() };
+    order.choices.reverse();
+    let other = World { cloud: one.cloud.clone(), clock: one.clock.clone(), order, ..World::new() };
+    other.cloud.faults().on("compute POST /servers", Fault::Kill, 1);
+    assert!(other.apply().is_none());
+    assert_eq!(one.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
+    assert_eq!(other.remains().keypairs.len(), 0, "it went with the one that made it");
+    other
+}
+
+#[test]
+fn s7_a_key_that_went_with_another_deployment_is_made_again_and_removed_at_the_end() {
+    let faults = [
+        None,
+        Some(Fault::TimeoutBefore),
+        Some(Fault::TimeoutAfter),
+        Some(Fault::Status(503)),
+        Some(Fault::StatusAfter(500)),
+        Some(Fault::Kill),
+        Some(Fault::KillAfter),
+    ];
+    for fault in faults {
+        let world = without_key();
+        if let Some(fault) = fault {
+            world.cloud.faults().on("compute POST /os-keypairs", fault, 1);
+        }
+        let resumed = world.take_up(Event::Resume).or_else(|| world.take_up(Event::Resume));
+        let saga = resumed.unwrap();
+        assert_eq!(saga.state(), SagaState::Ready, "{fault:?} {:?}\n{}", saga.failure(), world.told());
+        assert!(saga.warnings().iter().any(|words| words.contains("is made again")), "{:?}", saga.warnings());
+        world.assert_one_of_each("with a key of its own");
+        assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
+        world.assert_nothing("its key too");
+    }
+}
+
 #[test]
 fn s7_a_server_that_is_not_shown_yet_is_waited_for_and_never_made_twice() {
     for vm in [false, true] {

@@ -75,6 +75,25 @@ fn s1_a_server_that_vanished_is_seen_and_an_address_that_vanished_is_drift() {
     world.assert_nothing("swept");
 }
 
+/// `status --watch` looks twice a minute, for days.
+#[test]
+fn s1_a_look_that_finds_all_as_it_was_writes_nothing() {
+    let world = World::new();
+    world.applied();
+    let lines = || world.journal.written().len();
+    let before = lines();
+    for _ in 0..3 {
+        world.take_up(Event::Look).unwrap();
+        assert_eq!(lines(), before, "{}", world.told());
+    }
+    world.cloud.world().lose_servers();
+    world.take_up(Event::Look).unwrap();
+    let after = lines();
+    assert!(after > before, "what changed is written down");
+    world.take_up(Event::Look).unwrap();
+    assert_eq!(lines(), after, "once");
+}
+
 #[test]
 fn s1_what_a_lost_journal_left_is_found_by_its_marks_and_removed() {
     let world = World::new();

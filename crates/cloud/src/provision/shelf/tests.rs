@@ -1,0 +1,183 @@
+//! Finding deployments, damage, names and keys.
+
+use super::*;
+use crate::provision::journal::{Entry, FileJournal, Journal as _};
+use crate::provision::order::Order;
+
+fn id(name: &str) -> DeploymentId {
+    DeploymentId::new(name, "project", "nonce")
+}
+
+async fn begun(shelf: &Shelf, nonce: &str, name: &str, at: i64, state: SagaState) -> DeploymentId {
+    let id = id(nonce);
+    shelf.note(&id, &Notes { server_name: name.to_owned(), site: "uc".into(), ..Notes::default() }, None).unwrap();
+    let journal = FileJournal::open(&shelf.place(&id), id.as_str()).unwrap();
+    let order = Order { server_name: name.to_owned(), ..Order::to_remove(id.clone(), "project") };
+    let time = Time::from_millis(at);
+    journal.append(time, 1, &Entry::Open { version: "0".into(), nonce: nonce.into() }).await.unwrap();
+    journal.append(time, 1, &Entry::Plan(Box::new(order))).await.unwrap();
+    journal.append(time, 1, &Entry::Observed { state, destroy: false, failure: None }).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn s1_a_deployment_is_found_by_name_the_living_first_and_by_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path());
+    let alive = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
+    let gone = begun(&shelf, "b", "demo", 2000, SagaState::Destroyed).await;
+    begun(&shelf, "c", "other", 3000, SagaState::Ready).await;
+    assert_eq!(shelf.find("demo").unwrap().unwrap().id, alive);
+    assert_eq!(shelf.find(gone.as_str()).unwrap().unwrap().id, gone);
+    assert!(shelf.find("nothing").unwrap().is_none() && shelf.read(&id("z")).unwrap().is_none());
+    let (all, damaged) = shelf.all().unwrap();
+    let names: Vec<&str> = all.iter().map(|known| known.saga.order().server_name.as_str()).collect();
+    assert_eq!((names, damaged.len()), (vec!["other", "demo", "demo"], 0));
+    assert_eq!(all.first().unwrap().notes.site, "uc");
+}
+
+#[tokio::test]
+async fn s1_a_damaged_deployment_is_told_and_hides_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path());
+    let good = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
+    let bad = begun(&shelf, "b", "other", 2000, SagaState::Ready).await;
+    let path = shelf.place(&bad).join("journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap().replacen("nonce", "ponce", 1);
+    fs::write(&path, text).unwrap();
+    let (all, damaged) = shelf.all().unwrap();
+    assert_eq!((all.len(), all.first().unwrap().id.clone()), (1, good));
+    assert!(damaged.first().unwrap().contains("damaged at line 1"), "{damaged:?}");
+}
+
+/// Else removing what nobody owns would remove a server that only its journal has lost.
+#[tokio::test]
+async fn s7_what_a_damaged_journal_may_own_is_nobodys_orphan() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path());
+    let alive = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
+    let gone = begun(&shelf, "b", "other", 2000, SagaState::Destroyed).await;
+    let bad = begun(&shelf, "c", "third", 3000, SagaState::Ready).await;
+    let path = shelf.place(&bad).join("journal.jsonl");
+    fs::write(&path, fs::read_to_string(&path).unwrap().replacen("nonce", "ponce", 1)).unwrap();
+    let unknown = id("z");
+    let orphan = |deployment: &DeploymentId| Orphan {
+        deployment: deployment.clone(),
+        kind: crate::provision::journal::Kind::Server,
+        id: "server".into(),
+        name: "n".into(),
+    };
+    let marked = [&alive, &gone, &bad, &unknown, &bad].map(orphan).to_vec();
+    let left: Vec<DeploymentId> = shelf.not_owned(marked).unwrap().into_iter().map(|one| one.deployment).collect();
+    assert_eq!(left, [gone, unknown]);
+}
+
+#[test]
+fn s7_a_name_belongs_to_one_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path());
+    let first = shelf.take_name("demo").unwrap();
+    assert!(matches!(shelf.take_name("demo"), Err(JournalError::Locked { .. })));
+    let other = shelf.take_name("other").unwrap();
+    drop(first);
+    let again = shelf.take_name("demo").unwrap();
+    drop((other, again));
+}
+
+#[tokio::test]
+async fn s7_notes_that_are_damaged_or_gone_hide_no_deployment_and_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path());
+    for (nonce, damage) in [("a", Some("{\"site\": ")), ("b", None)] {
+        let id = begun(&shelf, nonce, nonce, 1000, SagaState::Ready).await;
+        let path = shelf.place(&id).join(NOTES);
+        match damage {
+            Some(text) => fs::write(&path, text).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        let known = shelf.find(nonce).unwrap().unwrap();
+        assert!(known.id == id && known.is_alive(), "it is there, so no other one of its name begins");
+        let trouble = known.trouble.unwrap();
+        assert!(trouble.contains(NOTES) && trouble.ends_with(&format!("destroy {nonce}")), "{trouble}");
+        assert!(shelf.all().unwrap().1.contains(&trouble), "a list tells it too");
+    }
+}
+
+#[tokio::test]
+async fn s7_a_key_whose_deployment_never_began_is_removed_and_nothing_else() {
+    use crate::provision::keypair::KeyPair;
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path().join("state"));
+    let keys = folder.path();
+    let noted = |nonce: &str| {
+        let (id, pair, path) = (id(nonce), KeyPair::make(nonce).unwrap(), keys.join(nonce));
+        let key_file = Some(path.display().to_string());
+        let notes = Notes { key_file, key_digest: Some(pair.digest()), ..Notes::default() };
+        shelf.note(&id, &notes, None).unwrap();
+        pair.save(&path).unwrap();
+        (id, path)
+    };
+    let (killed, key) = noted("killed");
+    let (living, living_key) = noted("living");
+    let held = FileJournal::open(&shelf.place(&living), living.as_str()).unwrap();
+    let (other, foreign) = noted("other");
+    fs::write(&foreign, "somebody's").unwrap();
+    let (ready, ready_key) = noted("ready");
+    begun(&shelf, "ready", "demo", 1000, SagaState::Ready).await;
+    let told = shelf.sweep_unbegun().unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains(&key.display().to_string()), "{told:?}");
+    assert!(!key.exists() && !shelf.place(&killed).exists());
+    assert!(living_key.exists() && shelf.place(&living).exists(), "another process is about to begin it");
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), "somebody's");
+    assert!(!shelf.place(&other).exists() && ready_key.exists() && shelf.place(&ready).exists());
+    drop(held);
+    assert_eq!(shelf.sweep_unbegun().unwrap().len(), 1, "it never began it");
+}
+
+/// Damages the first line of a journal.
+fn damage(shelf: &Shelf, id: &DeploymentId) {
+    let path = shelf.place(id).join("journal.jsonl");
+    fs::write(&path, fs::read_to_string(&path).unwrap().replacen("nonce", "ponce", 1)).unwrap();
+}
+
+#[tokio::test]
+async fn s8_22_a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = Shelf::new(folder.path());
+    let bad = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
+    begun(&shelf, "b", "demo", 500, SagaState::Destroyed).await;
+    begun(&shelf, "c", "other", 500, SagaState::Destroyed).await;
+    damage(&shelf, &bad);
+    for asked in ["demo", bad.as_str()] {
+        let error = shelf.find(asked).unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        let words = error.to_string().replace(bad.as_str(), "ID");
+        insta::allow_duplicates! { insta::assert_snapshot!(words, @"deployment ID of server demo: the journal is damaged at line 1: its checksum does not match; find what the deployment made with `list --remote`, then remove that with `destroy --id ID`") };
+    }
+    assert!(shelf.find("other").unwrap().is_some() && shelf.find("third").unwrap().is_none());
+    let alive = begun(&shelf, "d", "demo", 200, SagaState::Ready).await;
+    assert_eq!(shelf.find("demo").unwrap().unwrap().id, alive, "one that lives is what is meant");
+}
+
+#[tokio::test]
+async fn s8_22_a_damaged_deployment_is_forgotten_with_its_key_once_nothing_is_left_of_it() {
+    use crate::provision::keypair::KeyPair;
+    let folder = tempfile::tempdir().unwrap();
+    let (shelf, key) = (Shelf::new(folder.path().join("state")), folder.path().join("key.pem"));
+    let id = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
+    let pair = KeyPair::make("demo").unwrap();
+    pair.save(&key).unwrap();
+    let mut notes = shelf.read(&id).unwrap().unwrap().notes;
+    (notes.key_file, notes.key_digest) = (Some(key.display().to_string()), Some(pair.digest()));
+    shelf.note(&id, &notes, None).unwrap();
+    assert_eq!(shelf.forget_damaged(&id).unwrap(), None, "one that can be read is not forgotten");
+    assert_eq!(shelf.forget_damaged(&self::id("z")).unwrap(), None);
+    let owner = FileJournal::open(&shelf.place(&id), id.as_str()).unwrap();
+    damage(&shelf, &id);
+    assert!(matches!(shelf.forget_damaged(&id), Err(JournalError::Locked { .. })), "somebody works on it");
+    drop(owner);
+    assert!(key.exists());
+    assert_eq!(shelf.forget_damaged(&id).unwrap().as_deref(), Some("demo"));
+    assert!(!key.exists() && !shelf.place(&id).exists() && shelf.find("demo").unwrap().is_none());
+}
