@@ -4,10 +4,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use orlop_core::error::PortError;
+use orlop_core::error::{Class, PortError};
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page};
 use orlop_core::rate::Rate;
 
@@ -59,6 +60,12 @@ pub(crate) const JOIN: &str = "join";
 
 /// Between two looks for a first token, in milliseconds: another server may have made it.
 const LOOK: u64 = 1000;
+/// A store that says nothing for so long is not there: whoever asks hears that instead of waiting with it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn silent() -> PortError {
+    PortError::new(Class::Transient, "the store does not answer")
+}
 
 /// From where a call comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +122,8 @@ impl Guard {
         let stale = now >= self.looked.load(Ordering::SeqCst).saturating_add(LOOK);
         if !self.secured.load(Ordering::SeqCst) && stale {
             self.looked.store(now, Ordering::SeqCst);
-            self.look().await.map_err(|error| store(&error))?;
+            let looked = tokio::time::timeout(PATIENCE, self.look()).await;
+            looked.unwrap_or_else(|_| Err(silent())).map_err(|error| store(&error))?;
         }
         Ok(self.secured.load(Ordering::SeqCst))
     }

@@ -24,7 +24,7 @@ use crate::host::scheduler::{Options as ServerOptions, SecretPlace, Server, Stat
 use crate::telemetry::metrics::Metrics;
 
 /// How long a test waits for what must come.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 pub(super) struct Bed {
     router: Router,

@@ -178,7 +178,7 @@ async fn s5_5_events_are_streamed_until_the_server_ends() {
     let mut text = String::new();
     let mut id = String::new();
     while !text.contains("event: job.cancelled") {
-        let frame = tokio::time::timeout(std::time::Duration::from_secs(20), stream.frame()).await;
+        let frame = tokio::time::timeout(std::time::Duration::from_secs(60), stream.frame()).await;
         let frame = frame.expect("events come").expect("the stream goes on").unwrap();
         text.push_str(&String::from_utf8_lossy(&frame.into_data().unwrap()));
         if id.is_empty() {
@@ -188,6 +188,6 @@ async fn s5_5_events_are_streamed_until_the_server_ends() {
     }
     assert!(text.contains("event: job.created") && text.contains(&id), "{text}");
     bed.end_streams();
-    let rest = tokio::time::timeout(std::time::Duration::from_secs(20), stream.collect()).await;
+    let rest = tokio::time::timeout(std::time::Duration::from_secs(60), stream.collect()).await;
     assert!(rest.is_ok(), "the stream ends with the server");
 }

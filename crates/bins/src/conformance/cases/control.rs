@@ -43,11 +43,11 @@ fn approvals() -> Vec<Case> {
 fn orders() -> Vec<Case> {
     vec![
         Case::new("stop", "R22")
-            .step("a", "sleep 1", json!({}))
+            .step("a", "sleep 3", json!({}))
             .step("b", "true", json!({"dependencies": ["a"]}))
             .finally("clean", "true", json!({}))
             .control(RUNNING("a"), Control::Stop)
-            .play(When::step("a"), Play::success().after(std::time::Duration::from_secs(1)))
+            .play(When::step("a"), Play::success().after(std::time::Duration::from_secs(3)))
             .ends(&[("a", "Succeeded"), ("b", "Skipped/Stopped"), ("clean", "Succeeded")])
             .fails("Stopped"),
         Case::new("terminate", "R22 R36")
@@ -67,10 +67,10 @@ fn orders() -> Vec<Case> {
             .control(Trigger::When { step: "gate", phase: "Succeeded" }, Control::Resume)
             .ends(&[("gate", "Succeeded"), ("b", "Succeeded")]),
         Case::new("frozen", "R21")
-            .step("a", "sleep 1", json!({}))
+            .step("a", "sleep 3", json!({}))
             .control(RUNNING("a"), Control::Suspend(true))
             .control(RUNNING("a"), Control::Resume)
-            .play(When::step("a"), Play::success().after(std::time::Duration::from_secs(1)))
+            .play(When::step("a"), Play::success().after(std::time::Duration::from_secs(3)))
             .ends(&[("a", "Succeeded")]),
     ]
 }

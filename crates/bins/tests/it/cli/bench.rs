@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::ongoing::Ongoing;
+
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,6 +43,28 @@ pub(super) fn step(name: &str, script: &str) -> Value {
 pub(super) fn after(mut step: Value, dependencies: &[&str]) -> Value {
     step["dependencies"] = json!(dependencies);
     step
+}
+
+/// What the script of a step waits for: a file, away from `/tmp`, which every step has for itself.
+pub(super) struct Gate(tempfile::TempDir);
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        Self(tempfile::tempdir_in("/var/tmp").expect("a temporary directory"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("go")
+    }
+
+    /// A script that waits for it, and goes on with another one.
+    pub(super) fn then(&self, script: &str) -> String {
+        format!("until [ -e {} ]; do sleep 0.05; done; {script}", self.file().display())
+    }
+
+    pub(super) fn open(&self) {
+        std::fs::write(self.file(), "").expect("a file is written");
+    }
 }
 
 impl Bench {
@@ -105,16 +129,15 @@ impl Bench {
     }
 
     /// Begins to run a flow as processes.
-    pub(super) fn begin(&self, file: &Path, args: &[&str]) -> Child {
+    pub(super) fn begin(&self, file: &Path, args: &[&str]) -> Ongoing {
         let file = file.display().to_string();
         let all = [&["run", file.as_str(), "--backend", "process"], args].concat();
-        let mut command = self.command(&all);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+        Ongoing::begin(&mut self.command(&all))
     }
 
     /// Begins to run the program.
-    pub(super) fn start(&self, args: &[&str]) -> Child {
-        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    pub(super) fn start(&self, args: &[&str]) -> Ongoing {
+        Ongoing::begin(&mut self.command(args))
     }
 
     /// Waits until a program catches a signal.
@@ -159,8 +182,8 @@ pub(super) fn user() -> String {
 }
 
 /// Waits for the end of a program.
-pub(super) fn end(child: Child) -> Gave {
-    Gave::of(child.wait_with_output().expect("the program ends"))
+pub(super) fn end(child: Ongoing) -> Gave {
+    Gave::of(child.output())
 }
 
 /// Sends a signal to a program.

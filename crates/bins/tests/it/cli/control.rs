@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, after, end, phases, signal, step};
+use super::bench::{Bench, Gate, after, end, phases, signal, step};
 
 #[test]
 fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
@@ -32,12 +32,18 @@ fn orders_reach_a_live_host_and_wrong_ones_are_refused() {
 
 #[test]
 fn a_watcher_hears_the_end_and_gives_its_code() {
-    let bench = Bench::new();
-    let steps = json!([step("a", "sleep 1"), after(step("b", "exit 4"), &["a"]), after(step("c", "true"), &["b"])]);
+    let (bench, gate) = (Bench::new(), Gate::new());
+    let steps =
+        json!([step("a", &gate.then("true")), after(step("b", "exit 4"), &["a"]), after(step("c", "true"), &["b"])]);
     let file = bench.flow("seen", &json!({"steps": steps}));
     let child = bench.begin(&file, &[]);
     bench.until("seen", |status| status["progress"]["runningSteps"] == 1);
-    let gave = bench.orlop(&["flow", "watch", "seen"]);
+    let watcher = bench.start(&["flow", "watch", "seen"]);
+    bench.catches(&watcher, Signal::SIGINT);
+    // What it does from there to its first look shows nowhere.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    gate.open();
+    let gave = end(watcher);
     assert_eq!(gave.code, 1, "{gave:?}");
     bench.settings().bind(|| {
         insta::assert_snapshot!(gave.out, @r"

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use super::bench::{Bench, after, end, phases, signal, step};
+use super::bench::{Bench, Gate, after, end, phases, signal, step};
 
 #[test]
 fn a_chain_runs_to_its_end_and_hands_values_on() {
@@ -69,12 +69,14 @@ fn a_taken_name_gives_5_and_another_name_is_free() {
 
 #[test]
 fn r22_one_interrupt_stops_and_lets_attempts_finish() {
-    let bench = Bench::new();
-    let steps = json!([step("slow", "sleep 2; echo whole"), after(step("next", "true"), &["slow"])]);
+    let (bench, gate) = (Bench::new(), Gate::new());
+    let steps = json!([step("slow", &gate.then("echo whole")), after(step("next", "true"), &["slow"])]);
     let file = bench.flow("stop", &json!({"steps": steps, "finally": [step("clean", "echo cleaned")]}));
     let child = bench.begin(&file, &[]);
     bench.until("stop", |status| status["progress"]["runningSteps"] == 1);
     signal(&child, Signal::SIGINT);
+    bench.until("stop", |status| status["steps"][1]["reason"] == "Stopped");
+    gate.open();
     let gave = end(child);
     assert_eq!(gave.code, 9, "{gave:?}");
     assert!(gave.err.contains("stopping: live attempts finish"), "{}", gave.err);

@@ -233,8 +233,7 @@ fn a_program_that_is_replaced_during_a_run_finishes_it() {
     let mut copy = std::process::Command::new(&program);
     copy.args(run.get_args()).current_dir(run.get_current_dir().expect("a directory"));
     copy.env("ORLOP_HOME", bench.path("home")).env("USER", "ann").stdin(std::process::Stdio::null());
-    let child = copy.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
-    let child = child.expect("the copy runs");
+    let child = crate::ongoing::Ongoing::begin(&mut copy);
     bench.until("upgraded", |status| status["phase"] == "Paused");
     std::fs::remove_file(&program).expect("the old program goes");
     std::fs::write(&program, "new").expect("a new one comes");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bench::{Bench, after, end, phases, step};
+use super::bench::{Bench, Gate, after, end, phases, step};
 
 /// Sets a field of a step's pod.
 fn pod(mut step: Value, field: &str, value: Value) -> Value {
@@ -176,13 +176,14 @@ fn r20_reject_records_who_and_why() {
 
 #[test]
 fn r21_suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
-    let bench = Bench::new();
-    let file = bench.flow("nap", &json!({"steps": [step("a", "sleep 1; echo awake")]}));
+    let (bench, gate) = (Bench::new(), Gate::new());
+    let file = bench.flow("nap", &json!({"steps": [step("a", &gate.then("echo awake"))]}));
     let child = bench.begin(&file, &[]);
     bench.until("nap", |status| status["progress"]["runningSteps"] == 1);
     assert_eq!(bench.orlop(&["flow", "suspend", "nap", "--mode", "suspend"]).code, 0);
     bench.until("nap", |status| status["phase"] == "Suspended");
-    // Longer than the step would have run.
+    // It would end now.
+    gate.open();
     assert_eq!(bench.orlop(&["flow", "watch", "nap", "--timeout", "1500ms"]).code, 8);
     assert_eq!(bench.status("nap").unwrap()["steps"][0]["phase"], "Running");
     assert_eq!(bench.orlop(&["flow", "resume", "nap"]).code, 0);
@@ -192,12 +193,14 @@ fn r21_suspend_mode_suspend_stops_live_attempts_and_resume_lets_them_go_on() {
 
 #[test]
 fn r22_stop_from_another_process_lets_attempts_and_finally_run() {
-    let bench = Bench::new();
-    let steps = json!([step("slow", "sleep 1"), after(step("next", "true"), &["slow"])]);
+    let (bench, gate) = (Bench::new(), Gate::new());
+    let steps = json!([step("slow", &gate.then("true")), after(step("next", "true"), &["slow"])]);
     let file = bench.flow("soft", &json!({"steps": steps, "finally": [step("clean", "true")]}));
     let child = bench.begin(&file, &[]);
     bench.until("soft", |status| status["progress"]["runningSteps"] == 1);
     assert_eq!(bench.orlop(&["flow", "stop", "soft"]).code, 0);
+    bench.until("soft", |status| status["steps"][1]["reason"] == "Stopped");
+    gate.open();
     assert_eq!(end(child).code, 9);
     assert_eq!(phases(&bench.status("soft").unwrap()), "slow=Succeeded next=Skipped/Stopped clean=Succeeded");
 }

@@ -249,6 +249,8 @@ async fn s6_sigterm_drains_and_a_second_one_cancels() {
     let mut worker = bed.worker().await;
     bed.assign(1, script("trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done", false)).await;
     bed.started(1).await;
+    // It listens from now on.
+    bed.until(|bed| bed.text(1).contains("up")).await;
     worker.signal(Signal::SIGTERM);
     let draining = |frame: &WorkerFrame| {
         frame.status.as_ref().is_some_and(|status| status.state == orlop_core::machine::worker::WorkerState::Draining)

@@ -1,10 +1,11 @@
 //! Two schedulers on one PostgreSQL: one leads, the other reads and refuses writes, and takes over within 12 s when the
 //! first is killed or stalls; what the first wrote down is all there, and it writes no more.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 use orlop::core::spec::job::JobSpec;
+use orlop::core::time::Time;
 use orlop::wire::grpc::{Connector, Endpoint, JobClient};
 use orlop::wire::job::Submission;
 use orlop::wire::problem::Code;
@@ -37,6 +38,17 @@ fn status(programs: &Programs, server: &str) -> String {
     if shown.code == 0 { shown.json()["status"].as_str().unwrap_or_default().to_owned() } else { String::new() }
 }
 
+/// That the second server led within the time of the contract, as it says itself: what this test needed to see it does not count.
+fn assert_taken_over(programs: &Programs, ended: SystemTime) {
+    let log = programs.log("s2");
+    let line = log.lines().find(|line| line.contains("\"leads\"")).unwrap_or_else(|| panic!("it leads: {log}"));
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let led: Time = line["timestamp"].as_str().expect("a time").parse().expect("a time");
+    let ended = ended.duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_millis();
+    let took = led.since(Time::from_millis(i64::try_from(ended).expect("a time")));
+    assert!(took < TAKEOVER, "it took {took:?}\n{log}");
+}
+
 impl Pair {
     fn start(name: &str) -> Option<Self> {
         let [url, schema] = database(name)?;
@@ -67,12 +79,12 @@ fn s5_4_a_killed_leader_is_replaced_and_nothing_it_acknowledged_is_lost() {
     });
     let mut ids: Vec<String> = (0..10).map(|n| pair.submit(&first.rest, &format!("a{n}"), &["true"]).out).collect();
     first.process.signal(Signal::SIGKILL);
-    let began = Instant::now();
+    let killed = SystemTime::now();
     let both = format!("{},{}", first.rest, second.rest);
     let taken = until("a submit to the second server", || {
         Some(pair.submit(&both, "b", &["true"])).filter(|gave| gave.code == 0)
     });
-    assert!(began.elapsed() < TAKEOVER, "it took {:?}\n{}", began.elapsed(), programs.log("s2"));
+    assert_taken_over(programs, killed);
     // The answer of the first server to a request is the second one's too.
     assert_eq!(pair.submit(&both, "a3", &["true"]).out, ids[3]);
     ids.extend([taken.out, long.clone()]);
@@ -94,9 +106,9 @@ fn s5_4_a_stalled_leader_is_replaced_and_its_writes_are_refused() {
     let Pair { programs, first, second, .. } = &pair;
     let id = pair.submit(&first.rest, "a", &["true"]).out;
     first.process.signal(Signal::SIGSTOP);
-    let began = Instant::now();
+    let stopped = SystemTime::now();
     until("leadership of the second", || (status(programs, &second.rest) == "leading").then_some(()));
-    assert!(began.elapsed() < TAKEOVER, "it took {:?}\n{}", began.elapsed(), programs.log("s2"));
+    assert_taken_over(programs, stopped);
     first.process.signal(Signal::SIGCONT);
     let refused = pair.submit(&first.rest, "b", &["true"]);
     assert_eq!(refused.code, 4, "{refused:?}");

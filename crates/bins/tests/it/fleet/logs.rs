@@ -82,8 +82,22 @@ fn s10_following_survives_a_server_that_is_killed() {
 #[test]
 fn s5_5_logs_over_rest_are_text_or_events_with_positions() {
     let bench = Bench::up(&["--memory-store"]);
-    let job = bench.orlop(&sh(&["--wait"], "echo one; sleep 0.3; printf '\\377\\n'; sleep 0.3; echo three"));
-    let path = format!("/jobs/{}/logs", job.out.trim());
+    // Each piece is sent before the next one is written.
+    let files = ["go2", "go3", "go4"].map(|name| bench.place(name));
+    let wait = |number: usize| format!("until [ -e {} ]; do sleep 0.05; done", files[number].display());
+    let (second, third, end) = (wait(0), wait(1), wait(2));
+    let script = format!("echo one; {second}; printf '\\377\\n'; {third}; echo three; {end}");
+    let id = bench.good(&sh(&[], &script));
+    let path = format!("/jobs/{}/logs", id.trim());
+    for (piece, file) in ["one\n", "\u{fffd}\n", "three\n"].into_iter().zip(&files) {
+        let began = std::time::Instant::now();
+        while !bench.get(&path, "").contains(piece) {
+            assert!(began.elapsed() < PATIENCE, "{piece:?} comes");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::fs::write(file, "").expect("a file");
+    }
+    bench.good(&["logs", id.trim(), "--follow"]);
     let text = bench.get(&path, "");
     assert!(text.contains("content-type: text/plain; charset=utf-8") && text.contains("one\n"), "{text}");
     let events = bench.get(&path, "Accept: text/event-stream\r\n");

@@ -133,10 +133,11 @@ fn s5_6_each_metric_of_the_table_moves() {
     let file = programs.path("weak.yaml");
     let weak = "command: [sleep, '1000']\npreemptible: true\npriority: 9\nresources: {cpu_m: 900, memory_bytes: 0}\n";
     std::fs::write(&file, weak).expect("a file is written");
-    programs.good(rest, &["submit", "-f", &file.display().to_string()]);
+    let weak = programs.good(rest, &["submit", "-f", &file.display().to_string()]);
     let moved = |name: &str| metrics(&scheduler).get(name).copied().unwrap_or_default();
-    let before = moved("orlop_jobs_scheduled_total");
-    until("the weak job to be placed", || (moved("orlop_jobs_scheduled_total") >= before).then_some(()));
+    until("the weak job to run", || {
+        programs.good(rest, &["jobs", "--state", "Running", "-o", "name"]).contains(weak.trim()).then_some(())
+    });
     let urgent = ["submit", "--cpu", "900m", "--memory", "1Mi", "--priority", "0", "--wait", "--", "true"];
     assert_eq!(programs.orlop(rest, &urgent).code, 0);
     until("a preemption", || (moved("orlop_jobs_preempted_total") > 0.0).then_some(()));

@@ -49,7 +49,7 @@ async fn s5_3_events_wait_for_a_bus_that_is_down_and_arrive_once_and_in_order() 
     let url = format!("nats://127.0.0.1:{port}");
     let Some(probe) = nats(&programs, port, monitor) else { return };
     drop(probe);
-    let scheduler = programs.scheduler("s1", &["--bus-url", &url]);
+    let scheduler = programs.leader("s1", &["--bus-url", &url]);
     let worker = programs.worker("w1", &[&scheduler.grpc], &[]);
     let job = ["submit", "--cpu", "10m", "--memory", "1Mi", "--array", "0-19", "--wait", "--", "true"];
     let done = programs.orlop(&scheduler.rest, &job);
@@ -95,7 +95,7 @@ async fn s5_3_events_wait_for_a_bus_that_is_down_and_arrive_once_and_in_order() 
 fn s5_2_what_has_ended_long_ago_is_deleted_by_the_program() {
     let programs = Programs::new();
     let args = ["--retain-jobs=1s", "--retain-every=200ms", "--retain-batch=3"];
-    let scheduler = programs.scheduler("s1", &args);
+    let scheduler = programs.leader("s1", &args);
     let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);
     for _ in 0..8 {
         programs.good(&scheduler.rest, &["submit", "--cpu", "10m", "--memory", "1Mi", "--wait", "--", "true"]);

@@ -28,7 +28,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// What an HTTP server answers to a plain request, without its head.
 pub(super) fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
@@ -211,13 +211,18 @@ impl Programs {
         Scheduler { process, rest: line(), grpc: line() }
     }
 
+    /// Starts a scheduler, and waits until it leads.
+    pub(crate) fn leader(&self, name: &str, args: &[&str]) -> Scheduler {
+        let scheduler = self.scheduler(name, args);
+        until("a server that leads", || (json(&scheduler.rest, "/stats")?["status"] == "leading").then_some(()));
+        scheduler
+    }
+
     /// Starts a scheduler where one was that has ended, and waits until it leads.
     pub(super) fn scheduler_again(&self, name: &str, before: &Scheduler, args: &[&str]) -> Scheduler {
         let at = |url: &str, flag: &str| format!("--server-{flag}={}", url.trim_start_matches("http://"));
         let (rest, grpc) = (at(&before.rest, "listen"), at(&before.grpc, "grpc-listen"));
-        let scheduler = self.scheduler(name, &[&[rest.as_str(), grpc.as_str()], args].concat());
-        until("a server that leads", || (json(&scheduler.rest, "/stats")?["status"] == "leading").then_some(()));
-        scheduler
+        self.leader(name, &[&[rest.as_str(), grpc.as_str()], args].concat())
     }
 
     /// Starts a worker of servers.

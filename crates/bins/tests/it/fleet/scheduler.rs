@@ -7,7 +7,7 @@ use super::programs::{Programs, until};
 #[test]
 fn s10_a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_back() {
     let programs = Programs::new();
-    let scheduler = programs.scheduler("s1", &[]);
+    let scheduler = programs.leader("s1", &[]);
     let worker = programs.worker("w1", &[&scheduler.grpc], &["--label", "zone=a"]);
     let done = programs.orlop(&scheduler.rest, &["submit", "--cpu", "100m", "--memory", "1Mi", "--wait", "--", "true"]);
     assert_eq!(done.code, 0, "{done:?}\n{}\n{}", programs.log("s1"), programs.log("w1"));
@@ -25,7 +25,7 @@ fn s10_a_job_goes_from_the_command_line_by_way_of_the_scheduler_to_a_worker_and_
 #[test]
 fn s5_4_with_a_file_a_second_server_waits_for_the_first_and_then_has_everything() {
     let programs = Programs::new();
-    let first = programs.scheduler("s1", &[]);
+    let first = programs.leader("s1", &[]);
     let id = programs.good(&first.rest, &["submit", "--", "true"]);
     let second = programs.spawn_scheduler("s2", &[]);
     until("the second one to say that it waits", || programs.log("s2").contains("waits for the store").then_some(()));
@@ -75,7 +75,7 @@ fn s10_a_hangup_loads_the_configuration_again_and_a_bad_one_changes_nothing() {
     let write = |text: &str| std::fs::write(&file, text).expect("a file is written");
     write("log: {level: info}\n");
     let config = file.display().to_string();
-    let scheduler = programs.scheduler("s1", &["--config", &config]);
+    let scheduler = programs.leader("s1", &["--config", &config]);
     let hang_up = |word: &str| {
         scheduler.process.signal(Signal::SIGHUP);
         until(word, || programs.log("s1").contains(word).then_some(()));
@@ -100,7 +100,7 @@ fn s10_a_hangup_loads_the_configuration_again_and_a_bad_one_changes_nothing() {
 #[test]
 fn s2_9_jobs_that_no_worker_could_run_are_taken_with_a_warning_and_defaults_hold() {
     let programs = Programs::new();
-    let scheduler = programs.scheduler("s1", &["--defaults-timeout=7s"]);
+    let scheduler = programs.leader("s1", &["--defaults-timeout=7s"]);
     let submit =
         |cpu: &str| programs.orlop(&scheduler.rest, &["submit", "--cpu", cpu, "--memory", "1Mi", "--", "true"]);
     let early = submit("10m");

@@ -28,7 +28,8 @@ fn is_clean(what: &str, bytes: &[u8]) {
 /// Looks through every file below a folder; gives how many there were.
 fn scan(folder: &Path) -> usize {
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+    // What a job leaves may go while this looks.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         match entry.file_type().expect("a kind") {
             kind if kind.is_dir() => count += scan(&path),

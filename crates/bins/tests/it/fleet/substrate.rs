@@ -74,6 +74,10 @@ impl SubstrateWorlds for Tenants<'_> {
         tokio::time::timeout(Duration::from_secs(patience), future).await.ok()
     }
 
+    async fn due<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(Duration::from_secs(60), future).await.ok()
+    }
+
     async fn executions(&self, _: u32, _: &AttemptKey) -> Option<u32> {
         None
     }

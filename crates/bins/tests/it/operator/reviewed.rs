@@ -1,7 +1,7 @@
 //! An API server that asks the program about every flow: what people get stored, refused and signed, and what happens while
 //! the program is away.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -15,9 +15,13 @@ use super::https::{Https, issue};
 use super::webhook::{Bench, apart};
 use super::{flow, step};
 
+/// Where a Service leads at present.
+type Endpoint = Arc<Mutex<String>>;
+
 /// Asks the webhook of a program as an API server does, over a new connection each time.
-fn over_https(address: String, authority: String) -> Reviewer {
+fn over_https(endpoint: Endpoint, authority: String) -> Reviewer {
     Arc::new(move |asked| {
+        let address = endpoint.lock().unwrap().clone();
         let mut line = Https::connect(&address, &[&authority]).map_err(|error| error.to_string())?;
         line.review(asked.path, asked.review).map_err(|error| error.to_string())
     })
@@ -52,13 +56,13 @@ async fn comes(what: &str, mut look: impl FnMut() -> bool) {
 async fn r20_an_api_server_that_asks_the_program_stores_who_has_decided() {
     let issued = issue(0);
     let mut bench = Bench::new(&issued).await;
-    let address = bench.program().webhook();
+    let endpoint = Endpoint::new(Mutex::new(bench.program().webhook()));
     let ready = {
-        let (address, authority) = (address.clone(), issued.authority.clone());
-        move || until("a connection", || Https::connect(&address, &[&authority]).ok())
+        let (endpoint, authority) = (Arc::clone(&endpoint), issued.authority.clone());
+        move || until("a connection", || Https::connect(&endpoint.lock().unwrap().clone(), &[&authority]).ok())
     };
     drop(apart(ready.clone()).await);
-    let reviewer = over_https(address.clone(), issued.authority.clone());
+    let reviewer = over_https(Arc::clone(&endpoint), issued.authority.clone());
     for configuration in configurations() {
         bench.server.webhooks(&configuration, &reviewer).unwrap();
     }
@@ -89,7 +93,9 @@ async fn r20_an_api_server_that_asks_the_program_stores_who_has_decided() {
             .starts_with("500 Internal error occurred: failed calling webhook \"mutate-jobflow.workflow.kube-zen.io\""),
         "{refused}"
     );
-    bench.start(&address).await;
+    // A port that was given back may be another's by now.
+    bench.start("127.0.0.1:0").await;
+    *endpoint.lock().unwrap() = bench.program().webhook();
     drop(apart(ready).await);
     bob.patch("etl", &PatchParams::default(), &approved).await.unwrap();
     comes("the end of the flow", || look(&bench.server)["status"]["phase"] == "Succeeded").await;

@@ -186,6 +186,7 @@ async fn s5_3_a_renewed_certificate_is_taken_while_connections_are_live_and_a_wr
         let connect = |issued: &Issued| Https::connect(&address, &[&issued.authority]);
         let mut old = until("a connection", || connect(&first).ok());
         assert!(connect(&second).is_err(), "it is another's");
+        until("readiness", || (bench.program().get("/readyz").0 == 200).then_some(()));
         let done = AtomicBool::new(false);
         let all: Vec<String> = [&first, &second, &third].map(|issued| issued.authority.clone()).to_vec();
         let answers = std::thread::scope(|scope| {
@@ -201,6 +202,8 @@ async fn s5_3_a_renewed_certificate_is_taken_while_connections_are_live_and_a_wr
             bench.mount(&third.pair.chain, &second.pair.key);
             bench.metric("orlop_webhook_certificate_loads_total{result=\"failed\"} 1");
             bench.told("the one in use stays");
+            // What says nothing for ten seconds is let go.
+            assert!(old.review("/validate-jobflow", &good()).is_ok(), "a live connection goes on");
             assert!(connect(&second).is_ok() && connect(&third).is_err());
             assert_eq!(bench.program().get("/readyz").0, 200, "what is in use is good");
             bench.mount(&third.pair.chain, &third.pair.key);
@@ -268,7 +271,7 @@ async fn callers_that_mean_no_good_cost_little_and_stop_nobody() {
         let began = Instant::now();
         let mut line = connect().unwrap();
         assert_eq!(line.review("/validate-jobflow", &good()).unwrap()["response"]["allowed"], true);
-        assert!(began.elapsed() < Duration::from_secs(5), "others do not wait for them: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(9), "others do not wait for them: {:?}", began.elapsed());
         for garbage in ["", "{", "null", "[[[[", "\u{0}\u{1}"] {
             assert_eq!(connect().unwrap().post("/validate-jobflow", garbage).unwrap().0, 400, "{garbage:?}");
         }
@@ -282,7 +285,7 @@ async fn callers_that_mean_no_good_cost_little_and_stop_nobody() {
         assert_eq!(line.answer().unwrap().0, 405);
         assert_eq!(slow.answer().unwrap().0, 408);
         silent.read_to_end();
-        assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         drop(strangers);
     })
     .await;
@@ -329,10 +332,18 @@ async fn it_is_served_until_the_cluster_has_heard_that_the_process_ends() {
         let mut program = bench.program.take().unwrap();
         program.signal(Signal::SIGTERM);
         until("the word on the end", || program.log().contains("stops: what is under way is finished").then_some(()));
-        std::thread::sleep(Duration::from_secs(1));
-        for line in [&mut live, &mut connect().expect("a connection of an API server that has not heard of it")] {
-            assert_eq!(line.review("/validate-jobflow", &good()).unwrap()["response"]["allowed"], true);
+        let ends = Instant::now();
+        let is_allowed = |line: &mut Https| {
+            line.review("/validate-jobflow", &good()).is_ok_and(|answer| answer["response"]["allowed"] == true)
+        };
+        assert!(is_allowed(&mut live));
+        // An API server that has not heard of it connects anew.
+        let mut last = None;
+        while connect().is_ok_and(|mut line| is_allowed(&mut line)) {
+            last = Some(ends.elapsed());
+            std::thread::sleep(Duration::from_millis(50));
         }
+        assert!(last.is_some_and(|last| last > Duration::from_secs(1)), "nobody was served any more: {last:?}");
         assert_eq!(program.end(), Some(0));
         assert!(connect().is_err());
     })

@@ -172,7 +172,7 @@ async fn a_dropped_call_stops_and_leaves_nothing() {
     assert!(tokio::time::timeout(Duration::from_millis(100), put).await.is_err());
     let began = std::time::Instant::now();
     while !names(&folder.path().join("cas/tmp")).is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(20), "the work goes on");
+        assert!(began.elapsed() < Duration::from_secs(60), "the work goes on");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -47,12 +47,14 @@ pub struct Options {
     pub ca_file: Option<PathBuf>,
     /// How long one fetch may take.
     pub time: Duration,
+    /// How long looking through what was fetched may take.
+    pub scan_time: Duration,
     /// Bytes that may be received.
     pub max_bytes: u64,
 }
 
 impl Options {
-    /// The limits of the contract: 120 s, 200 MiB.
+    /// The limits of the contract: 120 s, 10 s for looking through it, 200 MiB.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self {
@@ -60,6 +62,7 @@ impl Options {
             private_hosts: false,
             ca_file: None,
             time: Duration::from_secs(120),
+            scan_time: SCAN_TIME,
             max_bytes: 200 * 1024 * 1024,
         }
     }
@@ -103,7 +106,7 @@ async fn once(doors: &Doors, request: &Request, subdir: &str, options: &Options)
     program.init(deadline).await?;
     program.fetch(&route, &request.reference, deadline, options.max_bytes).await?;
     let commit = program.commit(deadline).await.map_err(|_| FetchError::Missing { what: request.reference.clone() })?;
-    let scan_deadline = Instant::now() + SCAN_TIME;
+    let scan_deadline = Instant::now() + options.scan_time;
     let (entries, whole) = objects::list(&program, &commit, subdir, scan_deadline).await?;
     let mut objects = Objects::new(&program, &entries)?;
     let entries: Vec<_> = entries.into_iter().map(|(entry, _)| entry).collect();

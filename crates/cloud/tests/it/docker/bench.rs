@@ -34,7 +34,7 @@ pub(crate) fn skip(test: &str, why: &str) {
 /// Runs a test with a bench, if there is an engine.
 pub(crate) async fn with<F: Future<Output = ()>>(test: &str, run: impl FnOnce(Arc<Bench>) -> F) {
     match Bench::new().await {
-        Ok(bench) => tokio::time::timeout(Duration::from_secs(120), run(bench)).await.expect("the test takes too long"),
+        Ok(bench) => tokio::time::timeout(Duration::from_secs(270), run(bench)).await.expect("the test takes too long"),
         Err(why) => skip(test, &why),
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::pod::PodResult;
 
-use super::{Bed, container, is_alive, lines, reason, state, until, with_text};
+use super::{Bed, Gate, container, is_alive, lines, reason, state, until, with_text};
 
 #[tokio::test]
 async fn exit_codes_and_signals() {
@@ -128,11 +128,13 @@ async fn nothing_survives_the_end_whatever_it_did_to_hide() {
     let script = format!(
         "setsid sh -c 'trap \"\" TERM HUP; : {mark}; while :; do sleep 0.05; done' & \
          (setsid env -i /bin/sh -c ': {mark}; /bin/sleep 1000; :' </dev/null >/dev/null 2>&1 &) ; \
-         sh -c ': {mark}; sleep 1000; :' & sleep 0.1; exit 5"
+         sh -c ': {mark}; sleep 1000; :' & while [ ! -e /orlop-go/go ]; do sleep 0.02; done; exit 5"
     );
-    let bed = Bed::new(&script);
+    let mut bed = Bed::new(&script);
+    let gate = Gate::of(&mut bed);
     bed.start().await;
     until(|| with_text(mark).len() >= 3).await;
+    gate.open();
     let exit = bed.wait().await;
     assert_eq!(exit.containers[0].exit_code, 5);
     assert_eq!(with_text(mark), Vec::<i32>::new());
@@ -153,7 +155,8 @@ async fn a_fork_storm_ends_with_its_pod() {
 
 #[tokio::test]
 async fn r21_a_frozen_pod_stands_still_and_its_deadline_too() {
-    let mut bed = Bed::new("echo $$; n=0; while [ $n -lt 40 ]; do n=$((n+1)); sleep 0.02; done; echo end");
+    let mut bed = Bed::new("echo $$; while [ ! -e /orlop-go/go ]; do sleep 0.02; done; echo end");
+    let gate = Gate::of(&mut bed);
     bed.plan.active_deadline = Some(Duration::from_secs(5));
     bed.start().await;
     until(|| !bed.out().is_empty()).await;
@@ -163,6 +166,7 @@ async fn r21_a_frozen_pod_stands_still_and_its_deadline_too() {
     // Longer than the deadline.
     tokio::time::sleep(Duration::from_millis(5500)).await;
     assert_eq!((state(pid), bed.out().len()), (Some('T'), 1));
+    gate.open();
     bed.freeze(false).await;
     let exit = bed.wait().await;
     assert_eq!((reason(&exit), bed.out().len()), ("Succeeded", 2));

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use orlop_cloud::runtime::logs::Stream;
 use orlop_cloud::runtime::logs::read::read_all;
 use orlop_cloud::runtime::pod::{
-    ContainerPlan, EnvText, HostNamespaces, PodExit, PodKey, PodPlan, PodResult, PodRuntime,
+    ContainerPlan, EnvText, HostNamespaces, Mount, PodExit, PodKey, PodPlan, PodResult, PodRuntime,
 };
 use orlop_cloud::runtime::process::{Paths, ProcessOptions, ProcessRuntime, ShimProgram};
 use orlop_core::attempt::AttemptKey;
@@ -58,6 +58,24 @@ pub(crate) struct Bed {
     pub(crate) dir: TempDir,
     pub(crate) runtime: ProcessRuntime,
     pub(crate) plan: PodPlan,
+}
+
+/// What a script waits for: that `/orlop-go/go` is there.
+pub(crate) struct Gate(PathBuf);
+
+impl Gate {
+    /// A gate that the pod of a bed sees.
+    pub(crate) fn of(bed: &mut Bed) -> Self {
+        let source = bed.dir.path().join("gate");
+        std::fs::create_dir(&source).unwrap();
+        let gate = Self(source.join("go"));
+        bed.plan.main.mounts.push(Mount { source, target: "/orlop-go".to_owned(), read_only: true });
+        gate
+    }
+
+    pub(crate) fn open(&self) {
+        std::fs::write(&self.0, "").unwrap();
+    }
 }
 
 impl Bed {

@@ -332,7 +332,7 @@ async fn s6_a_supervised_container_is_taken_over_with_all_of_its_output() {
 async fn s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent() {
     with("s7_a_container_that_may_not_overlap_ends_with_the_lease_without_the_agent", |bench| async move {
         let machine = Machine::with(bench, supervised);
-        machine.runtime.renew_lease(Duration::from_secs(5));
+        machine.runtime.renew_lease(Duration::from_secs(20));
         let job = plan(WorkSpec { forbid_overlap: true, ..machine.spec("echo up; sleep 600") });
         let job = AttemptPlan { grace: Duration::from_millis(200), ..job };
         let id = job.id;

@@ -139,7 +139,8 @@ fn s6_outputs_come_with_the_end() {
 #[test]
 fn s6_cpu_and_memory_of_an_attempt_are_told() {
     let machine = Machine::new();
-    let job = script("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; head -c 50000000 /dev/zero | tail -c 1");
+    let job =
+        script("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; head -c 50000000 /dev/zero | tail -c 1; sleep 1");
     let id = job.id;
     machine.runtime.start(job);
     let (story, end) = machine.told.ended(id);

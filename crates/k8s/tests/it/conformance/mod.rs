@@ -117,7 +117,7 @@ pub(crate) async fn set_up(client: &kube::Client, namespace: &str, definition: &
     side.send("POST", "/api/v1/namespaces", "application/json", Some(&object)).await;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     side.send("POST", path, "application/json", Some(definition)).await;
-    for _ in 0..200 {
+    for _ in 0..1200 {
         let list = format!("{group}/namespaces/{namespace}/{resource}");
         if side.send("GET", &list, "", None).await.0 == 200 {
             return;

@@ -14,7 +14,7 @@ use super::super::clock::{Clock, ManualClock};
 use super::super::{Batch, Handle, Options, Server, Status, Submission};
 
 /// How long a test waits for what must come.
-pub(in crate::host::scheduler) const SOON: Duration = Duration::from_secs(20);
+pub(in crate::host::scheduler) const SOON: Duration = Duration::from_secs(60);
 
 /// A server with its world.
 pub(in crate::host::scheduler) struct Bed {

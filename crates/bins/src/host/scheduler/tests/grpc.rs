@@ -107,7 +107,7 @@ async fn s4_a_job_runs_over_the_wire() {
     assert_eq!(assigned.attempt.job, job);
     to.send(logged(1, frame.seq, assigned.attempt)).await.unwrap();
     to.send(result(2, frame.seq, assigned.attempt)).await.unwrap();
-    let ended = wire.jobs.job(job, None, Duration::from_secs(20)).await.unwrap();
+    let ended = wire.jobs.job(job, None, Duration::from_secs(60)).await.unwrap();
     assert_eq!((ended.state, ended.exit_code, ended.name.as_str()), (JobState::Completed, Some(0), "hello"));
     assert_eq!(ended.outputs["answer"], "42");
     while heard(&mut frames).await.ack < 2 {}

@@ -7,7 +7,9 @@ use serde_json::json;
 
 use super::super::programs::{Programs, Running, Scheduler, until};
 use super::proxy::Proxy;
-use super::{FAST, attempts, fill, job_in, metric, only_final, serve, submit, text, touch, waits_for, worker_in};
+use super::{
+    FAST, PATIENT, attempts, fill, job_in, metric, only_final, serve, submit, text, touch, waits_for, worker_in,
+};
 
 /// A worker whose state is on a small disk of its own, and that disk; none where the system allows no mounts.
 fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(Running, PathBuf)> {
@@ -33,7 +35,7 @@ fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(
 #[test]
 fn s7_1_a_worker_whose_disk_is_full_takes_no_work_and_keeps_results() {
     let programs = Programs::new();
-    let server: Scheduler = serve(&programs, &[&FAST[..], &["--scheduler-probation-min=2s"]].concat());
+    let server: Scheduler = serve(&programs, &[&PATIENT[..], &["--scheduler-probation-min=2s"]].concat());
     let line = Proxy::to(&server.grpc);
     let args = ["--min-free", "33554432"];
     let Some((_worker, disk)) = on_a_small_disk(&programs, &line.url(), &args) else { return };

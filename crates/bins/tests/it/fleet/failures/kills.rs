@@ -35,6 +35,15 @@ fn submit(server: &str, who: &str, job: &Value, stop: &AtomicBool) -> BTreeMap<S
     acknowledged
 }
 
+/// Tells others to stop when it goes, also where something fails: a scope waits for its threads even then.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// One try of a submit.
 fn again(server: &str, key: &str, body: &str) -> Option<Vec<String>> {
     let (status, answer) = ask(server, "POST", "/jobs", &format!("Idempotency-Key: {key}\r\n"), body)?;
@@ -93,6 +102,7 @@ fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
     let (rest, stop) = (server.rest.clone(), AtomicBool::new(false));
     let began = Instant::now();
     let acknowledged = std::thread::scope(|threads| {
+        let guard = Stop(&stop);
         let one = threads.spawn(|| submit(&rest, "works", &works, &stop));
         let two = threads.spawn(|| submit(&rest, "nothing", &nothing, &stop));
         let mut seed = 7;
@@ -101,7 +111,7 @@ fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
             server.process.kill();
             server = programs.scheduler_again("s1", &server, &args);
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(guard);
         let mut all = one.join().expect("it submits");
         let two = two.join().expect("it submits");
         // As many of one kind as of the other, so that they can be told by their number.
@@ -118,7 +128,12 @@ fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
         }
         all
     });
-    until("the ends of all jobs", || (super::super::programs::json(&rest, "/stats")?["jobs"] == 0).then_some(()));
+    // After many kills a worker waits for up to a minute before it asks again.
+    let ended = Instant::now();
+    while super::super::programs::json(&rest, "/stats").is_none_or(|stats| stats["jobs"] != 0) {
+        assert!(ended.elapsed() < Duration::from_secs(180), "the ends of all jobs do not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let ids: BTreeSet<String> = acknowledged.values().flatten().cloned().collect();
     println!("{kills} kills, {} jobs, {:.0?}", ids.len(), began.elapsed());
     for worker in &workers {

@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::super::programs::{Programs, Running, Scheduler, ask, until};
 use super::proxy::Proxy;
-use super::{FAST, attempts, job, job_in, metric, only_final, serve, submit, text, touch, waits_for, worker_in};
+use super::{
+    FAST, PATIENT, attempts, job, job_in, metric, only_final, serve, submit, text, touch, waits_for, worker_in,
+};
 
 /// A server, a worker behind a line, and a job that runs there until the file `go` is there.
 struct World {
@@ -18,8 +20,12 @@ struct World {
 
 impl World {
     fn new(more: serde_json::Value) -> Self {
+        Self::with(&FAST, more)
+    }
+
+    fn with(times: &[&str], more: serde_json::Value) -> Self {
         let programs = Programs::new();
-        let server = serve(&programs, &FAST);
+        let server = serve(&programs, times);
         let line = Proxy::to(&server.grpc);
         let worker = programs.worker("w1", &[&line.url()], &[]);
         worker_in(&server, "w1", &["Available"]);
@@ -40,7 +46,7 @@ impl World {
 
 #[test]
 fn s7_1_a_short_partition_restarts_nothing_and_keeps_the_output() {
-    let world = World::new(json!({}));
+    let world = World::with(&PATIENT, json!({}));
     let World { programs, server, line, job, .. } = &world;
     line.quiet(true, true);
     worker_in(server, "w1", &["Unhealthy"]);
@@ -57,7 +63,7 @@ fn s7_1_a_short_partition_restarts_nothing_and_keeps_the_output() {
 
 #[test]
 fn s7_1_a_line_that_is_cut_is_taken_up_again() {
-    let world = World::new(json!({}));
+    let world = World::with(&PATIENT, json!({}));
     let World { programs, server, line, job, .. } = &world;
     line.cut(true);
     worker_in(server, "w1", &["Unhealthy"]);

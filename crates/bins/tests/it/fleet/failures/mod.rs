@@ -39,6 +39,9 @@ const FAST: [&str; 4] = [
     "--scheduler-reassign-after=9s",
 ];
 
+/// The same where a worker that is away is not given up, however long that takes on a busy machine.
+const PATIENT: [&str; 4] = [FAST[0], FAST[1], FAST[2], "--scheduler-reassign-after=120s"];
+
 /// Submits a job that is a script, with more fields, and gives its id.
 fn submit(server: &Scheduler, script: &str, more: Value) -> String {
     let mut job = json!({
@@ -61,9 +64,7 @@ fn job(server: &Scheduler, id: &str) -> Option<Value> {
 
 /// A server that leads.
 fn serve(programs: &Programs, args: &[&str]) -> Scheduler {
-    let server = programs.scheduler("s1", args);
-    until("leadership", || (read(&server.rest, "/stats")?["status"] == "leading").then_some(()));
-    server
+    programs.leader("s1", args)
 }
 
 /// Waits until a job is in a state, and gives it.

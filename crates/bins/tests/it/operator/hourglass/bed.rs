@@ -157,7 +157,7 @@ impl Bed {
         });
     }
 
-    fn generation(&self, kind: &str, name: &str) -> Value {
+    pub(super) fn generation(&self, kind: &str, name: &str) -> Value {
         let found = self.server.look(&format!("{}.{GROUP}", plural(kind)), "default", name).unwrap_or_default();
         found["metadata"]["generation"].clone()
     }

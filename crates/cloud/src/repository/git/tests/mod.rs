@@ -79,6 +79,8 @@ impl World {
         Options {
             ca_file: Some(self.server.ca_file()),
             time: Duration::from_secs(30),
+            // Other bounds are what ends a scan here, also where the machine is busy.
+            scan_time: Duration::from_secs(150),
             ..Options::new(self.state.path().join("git"))
         }
     }

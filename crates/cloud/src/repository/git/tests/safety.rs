@@ -189,7 +189,7 @@ async fn s3_1_a_fetch_that_nobody_waits_for_ends_and_leaves_nothing() {
     };
     let since = std::time::Instant::now();
     while runs() {
-        assert!(since.elapsed() < Duration::from_secs(20), "git still runs");
+        assert!(since.elapsed() < Duration::from_secs(60), "git still runs");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -216,5 +216,5 @@ async fn s3_1_trees_within_trees_without_end_are_bounded() {
     let started = std::time::Instant::now();
     let scan = world.fetch(&world.request("/x/.git"), &world.options()).await.unwrap();
     assert!(paths(&scan).contains(&"README.md"), "what is near the top is read");
-    assert!(!scan.warnings.is_empty() && started.elapsed() < Duration::from_secs(60), "{:?}", scan.warnings);
+    assert!(!scan.warnings.is_empty() && started.elapsed() < Duration::from_secs(120), "{:?}", scan.warnings);
 }

@@ -138,7 +138,7 @@ impl<W: SubstrateWorlds> Stage<'_, W> {
 
     /// The next report.
     async fn report(&self, substrate: &W::Substrate) -> Result<AttemptReport, Broken> {
-        self.worlds.within(substrate.next()).await.ok_or_else(|| Broken::new("no report came"))
+        self.worlds.due(substrate.next()).await.ok_or_else(|| Broken::new("no report came"))
     }
 
     /// The end in the next report, which is about `key`.

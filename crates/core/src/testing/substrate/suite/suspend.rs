@@ -7,7 +7,8 @@ use crate::attempt::EndResult;
 use crate::ports::substrate::Substrate;
 use crate::testing::suite::{Verdict, fails_not, same};
 
-const BRIEF: Behaviour = Behaviour::Take(Duration::from_millis(500));
+/// Long enough to be suspended on the way, and shorter than silence lasts.
+const BRIEF: Behaviour = Behaviour::Take(Duration::from_secs(2));
 
 pub(super) async fn a_suspended_attempt_does_not_end<W: SubstrateWorlds>(stage: &Stage<'_, W>) -> Verdict {
     if !stage.worlds.can_suspend() {

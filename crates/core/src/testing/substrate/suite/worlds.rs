@@ -48,6 +48,11 @@ pub trait SubstrateWorlds {
     /// real attempts some seconds.
     fn within<T>(&self, future: impl Future<Output = T>) -> impl Future<Output = Option<T>>;
 
+    /// The same for what comes in any case, so that waiting for it longer costs nothing: on a busy machine it may be late.
+    fn due<T>(&self, future: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+        self.within(future)
+    }
+
     /// How many executions were ever created under a key, where that can be told.
     fn executions(&self, number: u32, key: &AttemptKey) -> impl Future<Output = Option<u32>>;
 
