@@ -121,9 +121,10 @@ impl Guard {
         let now = self.handle.clock().monotonic();
         let stale = now >= self.looked.load(Ordering::SeqCst).saturating_add(LOOK);
         if !self.secured.load(Ordering::SeqCst) && stale {
-            self.looked.store(now, Ordering::SeqCst);
             let looked = tokio::time::timeout(PATIENCE, self.look()).await;
             looked.unwrap_or_else(|_| Err(silent())).map_err(|error| store(&error))?;
+            // Only now: as long as nobody knows, nobody passes.
+            self.looked.store(now, Ordering::SeqCst);
         }
         Ok(self.secured.load(Ordering::SeqCst))
     }
@@ -150,7 +151,8 @@ impl Guard {
 
     /// Who calls, if a role lets them. A token that is none is given as an empty text.
     pub(crate) async fn admit(&self, role: Role, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
-        let caller = self.caller(token, origin).await?;
+        let caller = tokio::time::timeout(PATIENCE, self.caller(token, origin)).await;
+        let caller = caller.unwrap_or_else(|_| Err(store(&silent())))?;
         if caller.role.may(role) {
             return Ok(caller);
         }

@@ -186,6 +186,7 @@ impl Provisioner {
         let document = serde_json::to_value(&planned.plan).unwrap_or_default();
         let notes = Notes {
             server_name: planned.order.server_name.clone(),
+            project_id: planned.order.project_id.clone(),
             site: self.site.clone(),
             created_at: Some(self.clock.now()),
             ..Notes::default()

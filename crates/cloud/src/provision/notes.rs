@@ -10,6 +10,9 @@ pub struct Notes {
     /// The server's name: known even where the journal cannot be read. Empty where an earlier version wrote this.
     #[serde(default)]
     pub server_name: String,
+    /// The project it belongs to; empty likewise.
+    #[serde(default)]
+    pub project_id: String,
     /// The site.
     pub site: String,
     /// The region.

@@ -13,12 +13,14 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::drive::Orphan;
-use super::journal::{FileJournal, JournalError, Line, replay};
+use super::journal::{Damaged, FileJournal, JournalError, Line, believable, replay};
 use super::keep::write_private;
 use super::keypair::remove_made;
 use super::mark::DeploymentId;
 use super::notes::Notes;
+use super::order::Order;
 use super::saga::{Saga, replayed};
+use crate::durable::sync_directory;
 
 /// Bytes of a journal or note that are read.
 const MAX_FILE: u64 = 256 << 20;
@@ -67,6 +69,20 @@ impl Known {
     pub fn is_alive(&self) -> bool {
         !matches!(self.saga.state(), SagaState::Failed | SagaState::Destroyed)
     }
+}
+
+/// A deployment whose journal is damaged, as far as it can be told, taken for this process.
+#[derive(Debug)]
+pub struct Salvage {
+    /// As the lines tell that can be believed, or, where these hold no plan, as one of which only the id is known.
+    pub known: Known,
+    /// These lines; none if they hold no plan.
+    pub lines: Vec<Line>,
+    /// What is wrong.
+    pub damage: Damaged,
+    /// Whether its site and project are known.
+    pub is_placed: bool,
+    _held: Flock<File>,
 }
 
 /// A deployment that cannot be read, and why.
@@ -245,26 +261,52 @@ impl Shelf {
         }
     }
 
-    /// Forgets a deployment whose journal is damaged, once everything that bears its mark is gone: its name is free again, and
-    /// the private half of a key that was made for it goes. Gives the server's name, if it is known; nothing if there is no such
+    /// What can still be told of a deployment whose journal is damaged, which is taken for this process; nothing if there is no such
     /// deployment, or its journal can be read. Blocks.
     ///
     /// # Errors
-    /// Another process has its journal, or the disk refuses.
-    pub fn forget_damaged(&self, id: &DeploymentId) -> Result<Option<String>, JournalError> {
+    /// Another process has its journal, or it cannot be opened.
+    pub fn salvage(&self, id: &DeploymentId) -> Result<Option<Salvage>, JournalError> {
         let folder = self.place(id);
+        let path = folder.join("journal.jsonl");
+        let mut options = File::options();
+        options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits());
         if !matches!(self.read(id), Err(JournalError::Damaged(_))) {
             return Ok(None);
         }
-        let path = folder.join("journal.jsonl");
-        let _held = held(File::options().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()), &path, id.as_str())?;
-        let notes = noted(&folder.join(NOTES)).unwrap_or_default();
-        let made = notes.key_file.as_deref().zip(notes.key_digest.as_deref()).filter(|_| !notes.key_kept);
-        if let Some((key, digest)) = made {
-            remove_made(Path::new(key), digest).map_err(|error| storage(Path::new(key), error))?;
-        }
-        fs::remove_dir_all(&folder).map_err(|error| storage(&folder, error))?;
-        Ok(Some(notes.server_name))
+        let held = held(&options, &path, id.as_str())?;
+        // Whoever had it may have been done with it.
+        let Err(JournalError::Damaged(damage)) = self.read(id) else { return Ok(None) };
+        let lines = believable(&bytes_of(&path).map_err(|error| storage(&path, error))?);
+        let notes = noted(&folder.join(NOTES));
+        let is_noted = notes.is_ok();
+        let notes = notes.unwrap_or_default();
+        let (saga, lines) = match replayed(&lines) {
+            Some(saga) => (saga, lines),
+            None => (Saga::new(Order::to_remove(id.clone(), &notes.project_id), Vec::new()), Vec::new()),
+        };
+        let is_placed = is_noted && !saga.order().project_id.is_empty();
+        let began = lines.first().map_or(Time::EPOCH, |line: &Line| line.ts);
+        let last_seq = lines.last().map_or(0, |line| line.seq);
+        let known = Known { id: id.clone(), folder, saga, last_seq, began, notes, trouble: None };
+        Ok(Some(Salvage { known, lines, damage, is_placed, _held: held }))
+    }
+
+    /// Sets a damaged deployment aside of which nothing is left, so that its name is free again. Its folder stays, for whoever wants
+    /// to know what happened, under the name that is given. Blocks.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn set_aside(&self, salvage: Salvage) -> Result<PathBuf, JournalError> {
+        let folder = &salvage.known.folder;
+        let aside = (0_u32..).map(|number| match number {
+            0 => folder.with_extension("damaged"),
+            _ => folder.with_extension(format!("damaged-{number}")),
+        });
+        let aside = aside.into_iter().find(|path| !path.exists()).unwrap_or_else(|| folder.with_extension("damaged"));
+        fs::rename(folder, &aside).map_err(|error| storage(folder, error))?;
+        sync_directory(&self.folder).map_err(|error| storage(&self.folder, error))?;
+        Ok(aside)
     }
 
     /// A deployment by its server's name or its id: the newest of which something may be left, else the newest. Blocks.

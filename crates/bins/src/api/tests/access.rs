@@ -1,6 +1,7 @@
 //! Who may call what: every route with every role, tokens, tenants, browsers, rates.
 
 use orlop_core::rate::Rate;
+use orlop_core::testing::fleet_store::MemoryFleet;
 use serde_json::json;
 
 use super::bed::{Ask, Bed, noop};
@@ -47,6 +48,30 @@ async fn s9_every_route_is_refused_to_whom_it_is_not_for() {
             assert_ne!(answer.status, 401, "{path}");
         }
     }
+}
+
+/// Somebody may have made a token meanwhile: as long as the store does not say, nobody passes without one, and nobody waits for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_while_the_store_is_silent_nobody_passes_and_nobody_waits_for_ever() {
+    let store = MemoryFleet::new();
+    let bed = Bed::on(store.clone()).await;
+    assert_eq!(bed.ask(Ask::get("/stats")).await.status, 200);
+    store.silence(true);
+    // What was seen last is believed for a second.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let asked = [(); 3].map(|()| bed.ask(Ask::get("/stats")));
+    let answers = futures::future::join_all(asked);
+    let answers = tokio::time::timeout(std::time::Duration::from_secs(60), answers).await.expect("they are answered");
+    for answer in answers {
+        assert_eq!(
+            (answer.status, &answer.body()["type"]),
+            (503, &json!("urn:orlop:error:store-unavailable")),
+            "{}",
+            answer.text
+        );
+    }
+    store.silence(false);
+    assert_eq!(bed.ask(Ask::get("/stats")).await.status, 200, "it speaks again");
 }
 
 #[test]

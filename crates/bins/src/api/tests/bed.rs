@@ -115,6 +115,11 @@ impl Bed {
         Self::with(|options| Options { rate: fast, address_rate: fast, ..options }).await
     }
 
+    /// A server on a store that the test has in its hands.
+    pub(super) async fn on(store: MemoryFleet) -> Self {
+        Self::start(Arc::new(store), ServerOptions::default(), |options| options).await
+    }
+
     pub(super) async fn with(change: impl FnOnce(Options) -> Options) -> Self {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         Self::start(store, ServerOptions::default(), change).await

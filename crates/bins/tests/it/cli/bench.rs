@@ -59,7 +59,9 @@ impl Gate {
 
     /// A script that waits for it, and goes on with another one.
     pub(super) fn then(&self, script: &str) -> String {
-        format!("until [ -e {} ]; do sleep 0.05; done; {script}", self.file().display())
+        // It ends with the test too, whatever became of that.
+        let (file, folder) = (self.file(), self.0.path().display());
+        format!("until [ -e {} ] || [ ! -d {folder} ]; do sleep 0.05; done; {script}", file.display())
     }
 
     pub(super) fn open(&self) {

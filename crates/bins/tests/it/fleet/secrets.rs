@@ -29,7 +29,11 @@ fn is_clean(what: &str, bytes: &[u8]) {
 fn scan(folder: &Path) -> usize {
     let mut count = 0;
     // What a job leaves may go while this looks.
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return 0,
+        entries => entries.expect("a folder"),
+    };
+    for entry in entries.flatten() {
         let path = entry.path();
         match entry.file_type().expect("a kind") {
             kind if kind.is_dir() => count += scan(&path),

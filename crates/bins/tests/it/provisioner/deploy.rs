@@ -30,7 +30,9 @@ fn s1_a_repository_becomes_a_server_is_extended_and_removed_with_nothing_left() 
     let again = site.apply(&["--output", "json"]);
     assert_eq!((again.code, &again.json()["data"]["server_id"]), (0, &info["server_id"]), "zero creates");
     assert_eq!(site.counts(), [1, 1, 1, 1]);
+    std::fs::remove_file(site.bench.path("demo_info.json")).expect("a file");
     let status = site.run(&["status", "demo", "--output", "json"]);
+    assert_eq!(site.info()["server_id"], info["server_id"], "the state file is there again");
     assert_eq!((status.code, &status.json()["data"]["live"]["server"]["status"]), (0, &"ACTIVE".into()), "{status:?}");
     let extended = site.run(&["extend", "demo", "--hours", "12", "--output", "json"]);
     assert_eq!(extended.code, 0, "{extended:?}");

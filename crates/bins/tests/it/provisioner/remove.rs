@@ -55,13 +55,45 @@ fn s8_22_a_deployment_whose_journal_is_damaged_keeps_its_name_and_goes_by_its_id
     }
     let second = site.apply(&[]);
     assert!(second.code == 1 && second.err.contains("damaged at line"), "no second one of its name: {second:?}");
+    let new = site.apply(&["--new", "--output", "json"]);
+    assert_eq!((new.code, &new.json()["data"]["server_name"]), (0, &"demo-2".into()), "{new:?}");
+    assert_eq!(site.run(&["destroy", "demo-2"]).code, 0);
     assert_eq!(site.run(&["destroy", "--orphans", "--yes"]).out, "there is nothing to remove\n");
     assert_eq!(site.counts(), before);
     let removed = site.run(&["destroy", "--id", &id]);
-    assert!(removed.code == 0 && removed.err.contains("what bears its mark is removed"), "{removed:?}");
-    assert_eq!(site.counts()[..3], [0, 0, 0]);
+    assert!(removed.code == 0 && removed.err.contains("and what bears its mark is removed"), "{removed:?}");
+    assert_eq!(site.counts(), [0, 0, 0, 0]);
     let again = site.apply(&[]);
     assert_eq!(again.code, 0, "its name is free again: {again:?}");
+}
+
+/// Neither a lease of a name that the user gave nor a key of such a name bears a mark: the other lines tell them.
+#[test]
+fn s8_22_what_bears_no_mark_is_told_by_the_lines_that_are_not_damaged() {
+    let site = Site::new();
+    let front = ["apply", "--repo", "repo", "--allow-local", "--server-name", "demo", "--lease-name", "mine"];
+    let key = ["--create-key", "--key-name", "my-key", "--output", "json"];
+    let made = site.run(&[&front[..], &key, &QUICK].concat()).json();
+    let id = made["data"]["deployment_id"].as_str().expect("an id").to_owned();
+    let journal = made["data"]["journal"]["path"].as_str().expect("a path").to_owned();
+    let pem = site.info()["key_file"].as_str().map(std::path::PathBuf::from);
+    assert_eq!(site.counts(), [1, 1, 1, 1]);
+    let text = std::fs::read_to_string(&journal).expect("a journal");
+    std::fs::write(&journal, text.replacen("\"Ready\"", "\"Keady\"", 1)).expect("it is written");
+    let other = Site::new();
+    let mut elsewhere = site.command(&["destroy", "--id", &id]);
+    elsewhere.env("OS_AUTH_URL", other.url());
+    let elsewhere = super::bench::Bench::gives(elsewhere);
+    assert!(elsewhere.code == 2 && elsewhere.err.contains("these credentials are for"), "{elsewhere:?}");
+    assert_eq!(site.run(&["status", "demo"]).code, 1, "nothing was set aside");
+    let shown = site.run(&["destroy", "--id", &id, "--dry-run", "--output", "json"]).json();
+    assert_eq!(shown["data"]["would_remove"].as_array().map(Vec::len), Some(4), "{shown}");
+    let removed = site.run(&["destroy", "--id", &id]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert_eq!(site.counts(), [0, 0, 0, 0], "{removed:?}");
+    assert!(removed.err.contains(&format!("{id}.damaged")), "{removed:?}");
+    assert!(pem.is_none_or(|pem| !pem.exists()), "the private half goes with the key");
+    assert_eq!(site.run(&["status", "demo"]).code, 15, "it is not known any more");
 }
 
 #[test]

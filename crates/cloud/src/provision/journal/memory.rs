@@ -23,6 +23,14 @@ impl MemoryJournal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One that has these lines already.
+    #[must_use]
+    pub fn of(lines: Vec<Line>) -> Self {
+        let journal = Self::default();
+        journal.held().lines = lines;
+        journal
+    }
+
     /// Whoever writes the line of this number, from 0, dies just before it is durable.
     pub fn kill_before(&self, number: usize) {
         self.held().kill = Some((number, false));

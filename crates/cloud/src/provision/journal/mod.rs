@@ -206,9 +206,7 @@ pub fn replay(bytes: &[u8]) -> Result<(Vec<Line>, usize), Damaged> {
     }
     for (index, end) in ends.iter().enumerate() {
         let number = index + 1;
-        let raw = bytes.get(whole..end - 1).unwrap_or_default();
-        let text = std::str::from_utf8(raw).ok().filter(|text| text.len() <= MAX_LINE);
-        let Some(line) = text.and_then(decode) else {
+        let Some(line) = read(bytes.get(whole..end - 1).unwrap_or_default()) else {
             // Only the last one can have been torn.
             if number == ends.len() && *end == bytes.len() {
                 break;
@@ -222,6 +220,17 @@ pub fn replay(bytes: &[u8]) -> Result<(Vec<Line>, usize), Damaged> {
         whole = *end;
     }
     Ok((lines, whole))
+}
+
+/// Of a damaged journal the lines that can be believed, each by itself: enough to know what may have to be removed, and not to go
+/// on with.
+#[must_use]
+pub fn believable(bytes: &[u8]) -> Vec<Line> {
+    bytes.split(|byte| *byte == b'\n').take(MAX_LINES).filter_map(read).collect()
+}
+
+fn read(raw: &[u8]) -> Option<Line> {
+    std::str::from_utf8(raw).ok().filter(|text| text.len() <= MAX_LINE).and_then(decode)
 }
 
 /// Why a journal cannot be used.
@@ -238,7 +247,7 @@ pub enum JournalError {
     #[error(transparent)]
     Damaged(#[from] Damaged),
     /// The same of a deployment that was asked for by its name.
-    #[error("deployment {id} of server {name}: {damage}, then remove that with `destroy --id {id}`")]
+    #[error("deployment {id} of server {name}: {damage}, or remove it with `destroy --id {id}`")]
     Unreadable {
         /// Which deployment.
         id: String,

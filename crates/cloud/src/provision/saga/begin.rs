@@ -79,7 +79,7 @@ impl Saga {
     fn key_found(&mut self, pair: &Keypair, now: Time) {
         let key = &self.order.key;
         let is_ours = key.public_key.as_ref().is_some_and(|public_key| pair.is(public_key));
-        if self.slots.get(&Kind::Key).is_some_and(|slot| slot.open.is_some() && slot.id.is_none()) && is_ours {
+        if self.slots.get(&Kind::Key).is_some_and(|slot| slot.open.is_some()) && is_ours {
             return self.key_made(pair, now);
         }
         if !is_ours && key.public_key.is_some() {

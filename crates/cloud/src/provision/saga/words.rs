@@ -43,6 +43,9 @@ pub fn refused(error: &CloudError) -> Failure {
         Meaning::Policy => {
             of(8, "policy", in_hours(&message), "choose a shorter --lease-duration, or ask the site", error)
         }
+        Meaning::Untrusted => {
+            of(2, "untrusted", message, "give --ca-cert, or ask the site about its certificate", error)
+        }
         Meaning::Clock => of(2, "clock", message, "set the clock of this machine", error),
         _ if error.is_passing() => unavailable(error, Time::EPOCH),
         _ => of(2, "invalid", message, "check flags and configuration", error),

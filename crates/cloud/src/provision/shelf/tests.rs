@@ -153,7 +153,7 @@ async fn s8_22_a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do(
         let error = shelf.find(asked).unwrap_err();
         assert_eq!(error.exit_code(), 1);
         let words = error.to_string().replace(bad.as_str(), "ID");
-        insta::allow_duplicates! { insta::assert_snapshot!(words, @"deployment ID of server demo: the journal is damaged at line 1: its checksum does not match; find what the deployment made with `list --remote`, then remove that with `destroy --id ID`") };
+        insta::allow_duplicates! { insta::assert_snapshot!(words, @"deployment ID of server demo: the journal is damaged at line 1: its checksum does not match; find what the deployment made with `list --remote`, or remove it with `destroy --id ID`") };
     }
     assert!(shelf.find("other").unwrap().is_some() && shelf.find("third").unwrap().is_none());
     let alive = begun(&shelf, "d", "demo", 200, SagaState::Ready).await;
@@ -161,23 +161,30 @@ async fn s8_22_a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do(
 }
 
 #[tokio::test]
-async fn s8_22_a_damaged_deployment_is_forgotten_with_its_key_once_nothing_is_left_of_it() {
-    use crate::provision::keypair::KeyPair;
+async fn s8_22_of_a_damaged_deployment_its_other_lines_are_told_and_its_name_is_free_once_it_is_set_aside() {
     let folder = tempfile::tempdir().unwrap();
-    let (shelf, key) = (Shelf::new(folder.path().join("state")), folder.path().join("key.pem"));
+    let shelf = Shelf::new(folder.path().join("state"));
     let id = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
-    let pair = KeyPair::make("demo").unwrap();
-    pair.save(&key).unwrap();
-    let mut notes = shelf.read(&id).unwrap().unwrap().notes;
-    (notes.key_file, notes.key_digest) = (Some(key.display().to_string()), Some(pair.digest()));
-    shelf.note(&id, &notes, None).unwrap();
-    assert_eq!(shelf.forget_damaged(&id).unwrap(), None, "one that can be read is not forgotten");
-    assert_eq!(shelf.forget_damaged(&self::id("z")).unwrap(), None);
+    assert!(shelf.salvage(&id).unwrap().is_none(), "one that can be read is not damaged");
+    assert!(shelf.salvage(&self::id("z")).unwrap().is_none());
     let owner = FileJournal::open(&shelf.place(&id), id.as_str()).unwrap();
-    damage(&shelf, &id);
-    assert!(matches!(shelf.forget_damaged(&id), Err(JournalError::Locked { .. })), "somebody works on it");
+    let path = shelf.place(&id).join("journal.jsonl");
+    // One after the third line, so that this was not just torn.
+    owner.append(Time::from_millis(2000), 1, &Entry::Close { state: SagaState::Ready }).await.unwrap();
+    fs::write(&path, fs::read_to_string(&path).unwrap().replacen("Ready", "Keady", 1)).unwrap();
+    assert!(matches!(shelf.salvage(&id), Err(JournalError::Locked { .. })), "somebody works on it");
     drop(owner);
-    assert!(key.exists());
-    assert_eq!(shelf.forget_damaged(&id).unwrap().as_deref(), Some("demo"));
-    assert!(!key.exists() && !shelf.place(&id).exists() && shelf.find("demo").unwrap().is_none());
+    let salvage = shelf.salvage(&id).unwrap().unwrap();
+    assert_eq!((salvage.lines.len(), salvage.damage.line, salvage.is_placed), (3, 3, true));
+    assert_eq!(salvage.known.saga.order().server_name, "demo");
+    assert!(matches!(shelf.salvage(&id), Err(JournalError::Locked { .. })), "it is taken");
+    let aside = shelf.set_aside(salvage).unwrap();
+    assert!(aside.join("journal.jsonl").exists() && !shelf.place(&id).exists());
+    assert!(shelf.find("demo").unwrap().is_none() && shelf.all().unwrap().1.is_empty());
+    let again = begun(&shelf, "a", "demo", 1000, SagaState::Ready).await;
+    let path = shelf.place(&again).join("journal.jsonl");
+    fs::write(&path, fs::read_to_string(&path).unwrap().replace("\"crc\":\"", "\"crc\":\"0")).unwrap();
+    let salvage = shelf.salvage(&again).unwrap().unwrap();
+    assert_eq!((salvage.lines.len(), salvage.is_placed), (0, false), "whose project it was is not known");
+    assert_ne!(shelf.set_aside(salvage).unwrap(), aside, "the first one stays as it is");
 }

@@ -329,6 +329,7 @@ impl Job<'_> {
             .map_err(|error| Failure::usage(format!("--output-dir: {error}")))?;
         let notes = Notes {
             server_name: begun.name.clone(),
+            project_id: site.account.project_id.clone(),
             site: site.name.clone(),
             region: site.account.region.clone(),
             auth_url: site.auth_url.clone(),

@@ -148,6 +148,10 @@ impl Frame<'_> {
         for (site, asked) in stage.watch.get().into_iter().flat_map(Watch::asked) {
             run.count(site, asked);
         }
+        // A look may have had nothing to write down; the state file is told all the same.
+        if let Ok(Some(saga)) = &done {
+            stage.write_info(saga);
+        }
         run.warnings.extend(stage.trouble());
         let saga = done?;
         if let Some(saga) = &saga {

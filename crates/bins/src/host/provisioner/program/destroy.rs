@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::provision::drive::{Hands, Orphan, Surroundings, orphans, remove};
-use orlop_cloud::provision::journal::{FileJournal, JournalError, Kind, MemoryJournal};
+use orlop_cloud::provision::journal::{FileJournal, Kind, MemoryJournal};
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::order::Order;
 use orlop_cloud::provision::saga::{Event, Login, Probe, Saga, Stop};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::args::DestroyArgs;
 use super::ask;
 use super::carry::{Frame, Work, settings};
+use super::damaged;
 use super::document::Report;
 use super::examine::Run;
 use super::failure::Failure;
@@ -34,16 +35,16 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
     let sources = Sources::read(&args.cloud, &settings)?;
     let named = match (&args.name, &args.id) {
         (Some(name), _) => Some(frame.known(name)?),
-        (None, Some(id)) => match frame.shelf().read(id) {
-            // Its id was given, and its marks tell what it owns.
-            Err(damage @ JournalError::Damaged(_)) => {
-                run.warnings.push(format!("deployment {id}: {damage}; what bears its mark is removed"));
-                None
-            }
-            read => read?,
+        (None, Some(id)) => match frame.shelf().salvage(id)? {
+            // Its id was given, and what can be told of it together with its marks tells what it owns.
+            Some(salvage) => return damaged::destroy(args, &frame, &sources, salvage, run).await,
+            None => frame.shelf().read(id)?,
         },
         (None, None) => None,
     };
+    if named.is_none() && args.keep_key {
+        return Err(Failure::usage("--keep-key: nobody knows which key is meant where the state was lost"));
+    }
     match (named, &args.id) {
         (Some(known), _) => one(args, &frame, &sources, known, run).await,
         (None, Some(id)) => {
@@ -62,6 +63,25 @@ pub(super) async fn destroy(args: &DestroyArgs, run: &mut Run, signals: &Signals
     }
 }
 
+/// What a deployment has, by its marks and by what was written down of it.
+pub(super) async fn objects_of(
+    known: &Known,
+    keep_key: bool,
+    site: &Site,
+    run: &mut Run,
+) -> Result<Vec<Value>, Failure> {
+    let mut found = marked(site, run).await?;
+    found.retain(|one| one.deployment == known.id);
+    let mut objects: Vec<Value> = found.iter().map(object).collect();
+    let written = Kind::ALL.into_iter().filter_map(|kind| Some((kind, known.saga.id_of(kind)?)));
+    for (kind, id) in written.filter(|(_, id)| !found.iter().any(|one| one.id == *id)) {
+        if kind != Kind::Key || !keep_key {
+            objects.push(json!({"deployment": known.id.as_str(), "kind": kind.as_str(), "id": id, "name": ""}));
+        }
+    }
+    Ok(objects)
+}
+
 /// Removes a deployment that this machine knows.
 async fn one(
     args: &DestroyArgs,
@@ -74,15 +94,7 @@ async fn one(
     let steps = Steps::new(&args.output, 0..1);
     let site = steps.during(0, frame.sign_in(sources, &known, run)).await?;
     if args.dry_run {
-        let mut found = marked(&site, run).await?;
-        found.retain(|one| one.deployment == known.id);
-        let mut objects: Vec<Value> = found.iter().map(object).collect();
-        let written = Kind::ALL.into_iter().filter_map(|kind| Some((kind, known.saga.id_of(kind)?)));
-        for (kind, id) in written.filter(|(_, id)| !found.iter().any(|one| one.id == *id)) {
-            if kind != Kind::Key || !args.keep_key {
-                objects.push(json!({"deployment": known.id.as_str(), "kind": kind.as_str(), "id": id, "name": ""}));
-            }
-        }
+        let objects = objects_of(&known, args.keep_key, &site, run).await?;
         return Ok(would(&objects));
     }
     let mut notes = known.notes.clone();
@@ -126,17 +138,8 @@ async fn removed(
     Ok(report)
 }
 
-/// Forgets a deployment of which nothing is left, if only its journal could not be told: its name can be used again.
-fn forget_damaged(frame: &Frame<'_>, id: &DeploymentId, run: &mut Run) {
-    match frame.shelf().forget_damaged(id) {
-        Ok(Some(name)) => forget_run(frame, (&name, id), run),
-        Ok(None) => {}
-        Err(why) => run.warnings.push(format!("the damaged journal of {id} cannot be removed: {why}")),
-    }
-}
-
 /// Forgets a run over several sites whose deployment was destroyed: nobody goes on with it.
-fn forget_run(frame: &Frame<'_>, (name, id): (&str, &DeploymentId), run: &mut Run) {
+pub(super) fn forget_run(frame: &Frame<'_>, (name, id): (&str, &DeploymentId), run: &mut Run) {
     let forgotten = match Record::read(&frame.state_dir, name) {
         Ok(Some(record)) if record.holds(id) => {
             Record::remove(&frame.state_dir, name).map_err(|error| error.to_string())
@@ -160,7 +163,7 @@ fn object(one: &Orphan) -> Value {
     json!({"deployment": one.deployment.as_str(), "kind": one.kind.as_str(), "id": one.id, "name": one.name})
 }
 
-fn would(objects: &[Value]) -> Report {
+pub(super) fn would(objects: &[Value]) -> Report {
     let text = if objects.is_empty() {
         "nothing would be removed\n".to_owned()
     } else {
@@ -217,12 +220,11 @@ async fn lost(
     let (mut removed, mut left, mut failure) = (Vec::new(), Vec::new(), None);
     frame.signals.claim(false);
     for (id, objects) in by_deployment {
-        let saga = removed_of(frame, site, id.clone()).await?;
+        let saga = removed_of(frame, site, id).await?;
         left.extend(saga.leftovers().iter().cloned());
         let failed = saga.failure().cloned().map(Failure::from);
         if failed.is_none() {
             removed.extend(objects);
-            forget_damaged(frame, &id, run);
         }
         failure = failure.or(failed);
     }
@@ -247,7 +249,7 @@ async fn removed_of(frame: &Frame<'_>, site: &Site, id: DeploymentId) -> Result<
 }
 
 /// Surroundings of a deployment of which nothing is known.
-struct Bare(Signals);
+pub(super) struct Bare(pub(super) Signals);
 
 #[async_trait::async_trait]
 impl Surroundings for Bare {

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use orlop_cloud::provision::join::{Join, token_command};
+use orlop_cloud::provision::journal::JournalError;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::name::{Named, check_server_name, counted, server_name};
 use orlop_cloud::provision::order::Pace;
@@ -39,12 +40,18 @@ pub(super) fn name(
 /// # Errors
 /// There are too many, or the folder cannot be read.
 pub(super) fn free_name(shelf: &Shelf, name: String) -> Result<String, Failure> {
-    if shelf.find(&name)?.is_none() {
+    let is_free = |name: &str| match shelf.find(name) {
+        Ok(known) => Ok(known.is_none()),
+        // Somebody's, whatever became of that.
+        Err(JournalError::Unreadable { .. }) => Ok(false),
+        Err(error) => Err(error),
+    };
+    if is_free(&name)? {
         return Ok(name);
     }
     for number in 2..10_000 {
         let other = counted(&name, number);
-        if shelf.find(&other)?.is_none() {
+        if is_free(&other)? {
             return Ok(other);
         }
     }

@@ -6,6 +6,7 @@ mod args;
 mod ask;
 mod carry;
 mod catalog;
+mod damaged;
 mod destroy;
 mod document;
 mod examine;

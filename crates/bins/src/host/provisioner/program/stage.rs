@@ -116,7 +116,8 @@ impl Stage {
         Info::of(saga, &self.notes, journal, SystemClock.now())
     }
 
-    fn write_info(&self, saga: &Saga) {
+    /// Writes the state file.
+    pub(super) fn write_info(&self, saga: &Saga) {
         let path = Path::new(&self.notes.info_file);
         if path.as_os_str().is_empty() {
             return;

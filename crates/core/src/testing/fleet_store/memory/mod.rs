@@ -18,7 +18,7 @@ use crate::testing::wait::lock;
 /// A fleet's store in memory. Clones share what is stored, as two openings of one database would.
 ///
 /// A test can make commits fail: [`MemoryFleet::fail_commits`] before anything is written, [`MemoryFleet::lose_answers`]
-/// after it was.
+/// after it was; and it can let lists go unanswered: [`MemoryFleet::silence`].
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFleet {
     state: Arc<Mutex<State>>,
@@ -48,6 +48,8 @@ struct State {
     events: u64,
     failures: Vec<Failure>,
     commits: u64,
+    /// Whether lists of entries are never answered.
+    silent: bool,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,11 @@ impl MemoryFleet {
     pub fn lose_answers(&self, count: usize) {
         let failures = (0..count).map(|_| Failure { class: Class::Transient, written: true });
         lock(&self.state).failures.extend(failures);
+    }
+
+    /// From now on, or no longer, who asks for entries waits for ever, as where a line to a database has gone quiet.
+    pub fn silence(&self, silent: bool) {
+        lock(&self.state).silent = silent;
     }
 
     /// Number of commits that wrote something.
