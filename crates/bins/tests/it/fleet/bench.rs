@@ -9,8 +9,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// How long anything may take before a test fails.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take before a test fails. A worker that lost its server waits for up to a minute before it asks again, and may
+/// ask the one of two that is gone.
+pub(super) const PATIENCE: Duration = Duration::from_secs(150);
 
 /// What a command gave.
 #[derive(Debug)]
