@@ -5,6 +5,7 @@
 mod conformance;
 mod definitions;
 mod double;
+mod failing;
 mod flows;
 mod hourglass;
 mod lease;

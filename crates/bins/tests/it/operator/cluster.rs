@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 /// How long anything is waited for.
@@ -15,6 +16,18 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub(super) struct Cluster {
     kubectl: PathBuf,
     pub(super) kubeconfig: PathBuf,
+}
+
+/// A kind, as clients without types name it.
+pub(super) fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+}
+
+/// A client by a kubeconfig.
+pub(super) async fn client(kubeconfig: &Path) -> kube::Client {
+    let file = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await.unwrap();
+    kube::Client::try_from(config).unwrap()
 }
 
 /// Waits for something to come true.
@@ -57,6 +70,29 @@ impl Cluster {
         Some(cluster)
     }
 
+    /// Whether pods are placed; says so where they are not.
+    pub(super) fn has_scheduler(&self, test: &str) -> bool {
+        let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "orlop-test-probe"},
+            "spec": {"nodeSelector": {"orlop-test/nowhere": "true"}, "containers": [{"name": "c", "image": "i"}]}});
+        self.apply("default", &pod);
+        let began = Instant::now();
+        let seen = loop {
+            let conditions =
+                self.get("default", "pod", "orlop-test-probe").unwrap_or_default()["status"]["conditions"].clone();
+            if conditions.is_array() || began.elapsed() > Duration::from_secs(20) {
+                break conditions.is_array();
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        self.kubectl(&["-n", "default", "delete", "pod", "orlop-test-probe", "--force", "--grace-period=0"]);
+        if !seen {
+            println!(
+                "skipped: {test}: no scheduler runs (WITH_CONTROLLERS=1 starts one where kube-scheduler is there)"
+            );
+        }
+        seen
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
@@ -79,7 +115,16 @@ impl Cluster {
 
     /// Creates what an object describes.
     pub(super) fn create(&self, namespace: &str, object: &Value) {
-        let mut command = self.command(&["-n", namespace, "create", "-f", "-"]);
+        self.feed(&["-n", namespace, "create", "-f", "-"], object);
+    }
+
+    /// The same where it may be there from an earlier test.
+    pub(super) fn apply(&self, namespace: &str, object: &Value) {
+        self.feed(&["-n", namespace, "apply", "-f", "-"], object);
+    }
+
+    fn feed(&self, arguments: &[&str], object: &Value) {
+        let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
         let done = child.wait_with_output().unwrap();

@@ -1,35 +1,56 @@
-//! A node of the real control plane that runs nothing: pods bound to it end as their annotations say. Owns what a kubelet
-//! would write; the pods name the node, so that no scheduler is needed.
+//! Nodes of the real control plane that run nothing: pods bound to them end as their annotations say, or serve until they are
+//! deleted. Owns what a kubelet would write.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-/// Name of the node.
+use super::cluster::{client, resource};
+
+/// Name of the node that is there without being asked for.
 pub(super) const NODE: &str = "orlop-test";
 
-/// A node that plays pods until it is dropped.
+/// How often a node says that it is well.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// Nodes that play pods until this is dropped.
 pub(super) struct Kubelet {
     stop: Arc<AtomicBool>,
+    nodes: Arc<Mutex<Vec<Value>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Kubelet {
+    /// The node [`NODE`], which the scheduler gives nothing.
     pub(super) fn start(kubeconfig: PathBuf) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        Self::with_nodes(kubeconfig, vec![json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})])
+    }
+
+    /// These nodes, with the labels and amounts they have.
+    pub(super) fn with_nodes(kubeconfig: PathBuf, nodes: Vec<Value>) -> Self {
+        let (stop, nodes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(nodes)));
+        let (told, known) = (Arc::clone(&stop), Arc::clone(&nodes));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(play(kubeconfig, told));
+            runtime.block_on(play(kubeconfig, &told, &known));
         });
-        Self { stop, thread: Some(thread) }
+        Self { stop, nodes, thread: Some(thread) }
+    }
+
+    /// More nodes join.
+    pub(super) fn add(&self, nodes: Vec<Value>) {
+        self.nodes.lock().unwrap().extend(nodes);
+    }
+
+    /// A node renews itself no more, and nothing plays its pods.
+    pub(super) fn lose(&self, name: &str) {
+        self.nodes.lock().unwrap().retain(|node| node["metadata"]["name"] != name);
     }
 }
 
@@ -40,29 +61,30 @@ impl Drop for Kubelet {
     }
 }
 
-fn resource(kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
-}
-
-async fn play(kubeconfig: PathBuf, stop: Arc<AtomicBool>) {
-    let file = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await.unwrap();
-    let client = kube::Client::try_from(config).unwrap();
-    let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &resource("Node", "nodes"));
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
-    // It may be there from an earlier test.
-    drop(nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await);
-    let mut begun: BTreeMap<String, Instant> = BTreeMap::new();
-    let mut renewed = None::<Instant>;
+async fn play(kubeconfig: PathBuf, stop: &AtomicBool, known: &Mutex<Vec<Value>>) {
+    let client = client(&kubeconfig).await;
+    let nodes: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Node", "nodes"));
+    let pods: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Pod", "pods"));
+    let mut begun: BTreeMap<String, Begun> = BTreeMap::new();
+    let mut renewed: BTreeMap<String, Instant> = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
-        if renewed.is_none_or(|at| at.elapsed() > Duration::from_secs(10)) {
-            renewed = Some(Instant::now());
-            drop(nodes.patch_status(NODE, &PatchParams::default(), &Patch::Merge(ready())).await);
+        let all = known.lock().unwrap().clone();
+        for node in &all {
+            let name = node["metadata"]["name"].as_str().unwrap();
+            if renewed.get(name).is_none_or(|at| at.elapsed() > RENEW) {
+                if !renewed.contains_key(name) {
+                    // It may be there from an earlier test.
+                    drop(nodes.create(&PostParams::default(), &serde_json::from_value(node.clone()).unwrap()).await);
+                }
+                renewed.insert(name.to_owned(), Instant::now());
+                drop(nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(ready(node))).await);
+            }
         }
-        let pods: Api<DynamicObject> = Api::all_with(client.clone(), &resource("Pod", "pods"));
-        let bound = ListParams::default().fields(&format!("spec.nodeName={NODE}"));
-        for pod in pods.list(&bound).await.map(|list| list.items).unwrap_or_default() {
-            one(&client, &pod, &mut begun).await;
+        let mine =
+            |pod: &&DynamicObject| all.iter().any(|node| node["metadata"]["name"] == pod.data["spec"]["nodeName"]);
+        let list = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+        for pod in list.iter().filter(mine) {
+            one(&client, pod, &mut begun).await;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -73,17 +95,28 @@ fn stamp() -> String {
     orlop::host::flow::SystemClock.now().whole_seconds().to_string()
 }
 
-fn ready() -> Value {
-    json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastHeartbeatTime": stamp(), "lastTransitionTime": stamp()}]}})
+fn ready(node: &Value) -> Value {
+    let mut status = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastHeartbeatTime": stamp(), "lastTransitionTime": stamp()}]});
+    if node["status"]["allocatable"].is_object() {
+        status["allocatable"] = node["status"]["allocatable"].clone();
+        status["capacity"] = status["allocatable"].clone();
+    }
+    json!({ "status": status })
 }
 
-/// Plays a pod: ends it when its time has come, lets it go when it is deleted.
-async fn one(client: &kube::Client, pod: &DynamicObject, begun: &mut BTreeMap<String, Instant>) {
+/// When a pod was seen first, and its number.
+struct Begun {
+    at: Instant,
+    number: usize,
+}
+
+/// Plays a pod: starts it, ends it when its time has come, lets it go when it is deleted.
+async fn one(client: &kube::Client, pod: &DynamicObject, begun: &mut BTreeMap<String, Begun>) {
     let meta = &pod.metadata;
     let (Some(name), Some(namespace)) = (&meta.name, &meta.namespace) else { return };
-    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource("Pod", "pods"));
+    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource("", "v1", "Pod", "pods"));
     if meta.deletion_timestamp.is_some() {
-        let now = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         drop(pods.delete(name, &now).await);
         return;
     }
@@ -91,19 +124,66 @@ async fn one(client: &kube::Client, pod: &DynamicObject, begun: &mut BTreeMap<St
     if phase == "Succeeded" || phase == "Failed" {
         return;
     }
-    let plays = meta.annotations.clone().unwrap_or_default();
+    let number = begun.len();
+    let began = begun.entry(meta.uid.clone().unwrap_or_default());
+    let began = began.or_insert_with(|| Begun { at: Instant::now(), number });
+    let status =
+        if pod.data["spec"]["restartPolicy"] == "Always" { serve(pod, phase, began) } else { work(pod, phase, began) };
+    if let Some(status) = status {
+        let patch = Patch::Merge(json!({ "status": status }));
+        drop(pods.patch_status(name, &PatchParams::default(), &patch).await);
+    }
+}
+
+fn container(pod: &DynamicObject, ready: bool, state: &Value) -> Value {
+    let one = |container: &Value| {
+        json!({"name": container["name"], "image": container["image"], "imageID": "", "ready": ready,
+            "started": ready, "restartCount": 0, "state": state})
+    };
+    pod.data["spec"]["containers"].as_array().unwrap().iter().map(one).collect()
+}
+
+/// A pod that is to end.
+fn work(pod: &DynamicObject, phase: &str, began: &Begun) -> Option<Value> {
+    let plays = pod.metadata.annotations.clone().unwrap_or_default();
     let seconds: f64 = plays.get("fake/run-seconds").and_then(|text| text.parse().ok()).unwrap_or(0.1);
     let code: i32 = plays.get("fake/exit-code").and_then(|text| text.parse().ok()).unwrap_or(0);
-    let began = *begun.entry(meta.uid.clone().unwrap_or_default()).or_insert_with(Instant::now);
-    let container = |state: Value| json!([{"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0, "state": state}]);
-    let status = if began.elapsed().as_secs_f64() >= seconds {
+    if began.at.elapsed().as_secs_f64() >= seconds {
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
         let ended = json!({"terminated": {"exitCode": code, "startedAt": stamp(), "finishedAt": stamp(), "reason": if code == 0 { "Completed" } else { "Error" }}});
-        json!({"phase": phase, "startTime": stamp(), "containerStatuses": container(ended)})
-    } else if phase == "Running" {
-        return;
-    } else {
-        json!({"phase": "Running", "startTime": stamp(), "containerStatuses": container(json!({"running": {"startedAt": stamp()}}))})
-    };
-    drop(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await);
+        return Some(json!({"phase": phase, "startTime": stamp(), "containerStatuses": container(pod, false, &ended)}));
+    }
+    let running = json!({"running": {"startedAt": stamp()}});
+    let status =
+        json!({"phase": "Running", "startTime": stamp(), "containerStatuses": container(pod, false, &running)});
+    (phase != "Running").then_some(status)
+}
+
+/// A pod that serves: it is running, then ready; its image may be one that cannot be had.
+fn serve(pod: &DynamicObject, phase: &str, began: &Begun) -> Option<Value> {
+    let image = pod.data.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default();
+    if image.contains("missing") {
+        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "there is no such image"}});
+        let said = pod.data.pointer("/status/containerStatuses/0/state/waiting").is_some();
+        let status =
+            json!({"phase": "Pending", "startTime": stamp(), "containerStatuses": container(pod, false, &waiting)});
+        return (!said).then_some(status);
+    }
+    let ready = began.at.elapsed() > Duration::from_millis(500);
+    let word = if ready { "True" } else { "False" };
+    let said = pod.data.pointer("/status/containerStatuses/0/ready").and_then(Value::as_bool);
+    if phase == "Running" && said == Some(ready) {
+        return None;
+    }
+    let condition = |kind: &str, word: &str| json!({"type": kind, "status": word, "lastTransitionTime": stamp()});
+    let conditions = json!([
+        condition("PodScheduled", "True"),
+        condition("Initialized", "True"),
+        condition("ContainersReady", word),
+        condition("Ready", word)
+    ]);
+    let ip = format!("10.244.{}.{}", began.number / 250, began.number % 250 + 1);
+    let running = json!({"running": {"startedAt": stamp()}});
+    Some(json!({"phase": "Running", "startTime": stamp(), "podIP": ip, "podIPs": [{"ip": ip}], "hostIP": "127.0.0.1",
+        "conditions": conditions, "containerStatuses": container(pod, ready, &running)}))
 }

@@ -13,9 +13,9 @@ use super::program::Program;
 use super::{flow, step};
 
 /// Where the operator would run.
-const HOME: &str = "orlop-system";
+pub(super) const HOME: &str = "orlop-system";
 
-fn deploy(part: &str) -> String {
+pub(super) fn deploy(part: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(part).to_str().unwrap().to_owned()
 }
 
@@ -130,7 +130,7 @@ fn people_see_what_happens(cluster: &Cluster, dir: &Path, account: &Path) {
 }
 
 /// Writes that the operator has made.
-fn writes(operator: &Program) -> f64 {
+pub(super) fn writes(operator: &Program) -> f64 {
     let (_, metrics) = operator.get("/metrics");
     let lines = metrics.lines().filter(|line| line.starts_with("orlop_api_writes_total{"));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()

@@ -103,6 +103,19 @@ pub(crate) async fn real() -> Option<kube::Client> {
     Some(kube::Client::try_from(config).expect("a client"))
 }
 
+/// Whether the controllers of Kubernetes work at the server: they give a namespace its account.
+pub(crate) async fn has_controllers(client: &kube::Client, namespace: &str) -> bool {
+    let side = Side::new(client.clone(), namespace);
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+    for _ in 0..50 {
+        if side.send("GET", &path, "", None).await.0 == 200 {
+            return true;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    false
+}
+
 fn double() -> kube::Client {
     let server = ApiServer::new();
     server.record_all_managers();

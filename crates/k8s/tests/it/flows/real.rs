@@ -2,95 +2,20 @@
 //! there is none). Nobody works there but this test: it ends Jobs by their status, and owns the clock of the controller.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
-use async_trait::async_trait;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Patch, PatchParams};
 use orlop_core::time::Time;
-use orlop_k8s::api::{Api, ApiError, Client, Kind, Request};
+use orlop_k8s::api::{Api, Kind, Request};
 use orlop_k8s::flow::{Clock, Controller, Key, Options};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
 use super::bed::step;
 use crate::conformance;
-
-struct Watch(Mutex<Time>);
-
-impl Clock for Watch {
-    fn now(&self) -> Time {
-        *self.0.lock().expect("nobody panics with it")
-    }
-}
-
-/// What goes wrong at a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    DieBefore,
-    DieAfter,
-    LoseAnswer,
-}
-
-#[derive(Default)]
-struct Plan {
-    at: Option<(usize, What)>,
-    writes: usize,
-    dead: bool,
-    created: Vec<String>,
-}
-
-/// A client that fails as planned.
-#[derive(Clone)]
-struct Failing {
-    client: Client,
-    plan: Arc<Mutex<Plan>>,
-}
-
-impl Failing {
-    fn plan(&self) -> std::sync::MutexGuard<'_, Plan> {
-        self.plan.lock().expect("nobody panics with it")
-    }
-
-    /// What happens to a write that is about to be sent.
-    fn fate(&self) -> Result<Option<What>, ApiError> {
-        let mut plan = self.plan();
-        let what = plan.at.filter(|(at, _)| *at == plan.writes).map(|(_, what)| what);
-        plan.writes += 1;
-        if what == Some(What::DieBefore) {
-            plan.dead = true;
-            return Err(ApiError::no_answer("died before"));
-        }
-        Ok(what)
-    }
-}
-
-#[async_trait]
-impl Api for Failing {
-    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
-        if self.plan().dead {
-            return Err(ApiError::no_answer("dead"));
-        }
-        if !request.verb.writes() {
-            return self.client.send(request).await;
-        }
-        let what = self.fate()?;
-        let answer = self.client.send(request).await;
-        let mut plan = self.plan();
-        if request.verb.name() == "create" && request.kind != Kind::Event && answer.is_ok() {
-            plan.created.push(format!("{} {}", request.kind.plural(), request.name));
-        }
-        match what {
-            Some(What::DieAfter) => {
-                plan.dead = true;
-                Err(ApiError::no_answer("died after"))
-            }
-            Some(What::LoseAnswer) => Err(ApiError::no_answer("lost")),
-            _ => answer,
-        }
-    }
-}
+use crate::failing::{Failing, Plan, Watch, What};
 
 /// What a flow and its Jobs looked like.
 type Look = (Value, BTreeMap<String, Value>);
@@ -117,13 +42,11 @@ impl Bed {
         plan: Plan,
         behind: usize,
     ) -> Self {
-        let api = Failing { client: Client::new(kube.clone()), plan: Arc::new(Mutex::new(plan)) };
+        let api = Failing::new(kube, plan);
         let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
             "metadata": {"name": flow, "namespace": namespace}, "spec": spec});
         api.client.send(&Request::create(Kind::JobFlow, object)).await.expect("the server takes the flow");
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_millis();
-        let now = Time::from_millis(i64::try_from(now).expect("it is not that late"));
-        let clock = Arc::new(Watch(Mutex::new(now)));
+        let clock = Arc::new(Watch::at_present());
         let controller = Controller::new(api.clone(), Arc::clone(&clock) as Arc<dyn Clock>, Options::default());
         let (queue, due, past) = Default::default();
         let (namespace, flow) = (namespace.to_owned(), flow.to_owned());
@@ -211,7 +134,7 @@ impl Bed {
                 continue;
             }
             let (key, at) = self.due.pop_first().expect("somebody does something");
-            *self.clock.0.lock().expect("nobody panics with it") = at;
+            self.clock.set(at);
             self.queue.insert(key);
         }
         panic!("no end: {}", self.past.last().expect("something was seen").0["status"]);

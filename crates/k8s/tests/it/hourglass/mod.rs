@@ -3,5 +3,6 @@
 mod bed;
 mod examples;
 mod life;
+mod real;
 mod release;
 mod rules;

@@ -41,6 +41,14 @@ pub(super) fn example(name: &str) -> Value {
     documents(&format!("examples/{name}.yaml")).remove(0)
 }
 
+/// A performer that does not keep anybody waiting.
+pub(super) fn quick(name: &str) -> Value {
+    let mut performer = example("performer-minimal");
+    performer["metadata"]["name"] = json!(name);
+    performer["spec"]["upgrade"] = json!({"minReadySeconds": 0, "drainSeconds": 1});
+    performer
+}
+
 /// A ready node with amounts beyond the usual ones.
 pub(super) fn node(name: &str, labels: Value, amounts: Value) -> Value {
     let mut allocatable = json!({"cpu": "32", "memory": "256Gi", "pods": "110"});
@@ -77,7 +85,7 @@ impl Bed {
         let cluster = server.jobs();
         runtime.spawn(async move { cluster.run().await });
         let bed = Self { server, dir, kubeconfig, runtime: Arc::new(runtime) };
-        bed.create("", "nodes", "", &node("plain", json!({}), json!({})));
+        bed.create("", "nodes", "", &super::machines::plain());
         bed
     }
 

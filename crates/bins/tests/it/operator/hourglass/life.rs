@@ -6,56 +6,23 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bed::{ACCOUNT, Bed, example, node};
+use super::bed::{ACCOUNT, Bed, example, node, quick};
+use super::machines;
 
 const PERFORMER: &str = "Performer";
 const EXECUTOR: &str = "HourglassExecutor";
 
-/// A performer that does not keep anybody waiting.
-fn quick(name: &str) -> Value {
-    let mut performer = example("performer-minimal");
-    performer["metadata"]["name"] = json!(name);
-    performer["spec"]["upgrade"] = json!({"minReadySeconds": 0, "drainSeconds": 1});
-    performer
-}
-
 /// Nodes and classes for every example.
 fn fleet(bed: &Bed) {
-    let label = |names: &[(&str, &str)]| -> Value {
-        names.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into()
-    };
-    let nvidia = |product| [("nvidia.com/gpu.present", "true"), ("nvidia.com/gpu.product", product)];
-    let mut sliced = nvidia("NVIDIA-A100-SXM4-40GB").to_vec();
-    sliced.push(("nvidia.com/mig-1g.5gb.count", "7"));
-    let mut hidden = nvidia("NVIDIA-H100-80GB-HBM3").to_vec();
-    hidden.extend([("nvidia.com/cc.ready.state", "true"), ("intel.feature.node.kubernetes.io/tdx", "true")]);
-    let amd = [("feature.node.kubernetes.io/amd-gpu", "true"), ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")];
-    for (name, labels, amounts) in [
-        ("a100", label(&nvidia("NVIDIA-A100-SXM4-80GB")), json!({"nvidia.com/gpu": "2"})),
-        ("mig", label(&sliced), json!({"nvidia.com/mig-1g.5gb": "7"})),
-        ("amd", label(&amd), json!({"amd.com/gpu": "8"})),
-        (
-            "sgx",
-            label(&[("intel.feature.node.kubernetes.io/sgx", "true"), ("sgx.intel.com/capable", "true")]),
-            json!({"sgx.intel.com/enclave": "10", "sgx.intel.com/epc": "512Mi"}),
-        ),
-        ("tdx", label(&[("intel.feature.node.kubernetes.io/tdx", "true")]), json!({})),
-        ("hidden", label(&hidden), json!({"nvidia.com/pgpu": "1"})),
-        ("pool", label(&[("node-pool", "performers")]), json!({})),
-    ] {
-        bed.create("", "nodes", "", &node(name, labels, amounts));
+    for node in machines::special().into_iter().chain([machines::a100()]) {
+        bed.create("", "nodes", "", &node);
     }
-    for class in ["kata-qemu-tdx", "kata-qemu-nvidia-gpu-tdx"] {
-        let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": class}, "handler": class});
-        bed.create("node.k8s.io", "runtimeclasses", "", &class);
+    for class in machines::classes() {
+        let (group, _) = class["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+        let kind = class["kind"].as_str().unwrap().to_lowercase();
+        let plural = if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") };
+        bed.create(group, &plural, "", &class);
     }
-    let claims = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}, "spec": {}});
-    bed.create("resource.k8s.io", "deviceclasses", "", &claims);
-    let slice = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "plain"}, "spec": {
-        "nodeName": "plain", "driver": "gpu.nvidia.com", "pool": {"name": "plain", "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": "gpu-0", "attributes": {"productName": {"string": "NVIDIA H100 80GB HBM3"}, "type": {"string": "gpu"}},
-            "capacity": {"memory": {"value": "80Gi"}}}]}});
-    bed.create("resource.k8s.io", "resourceslices", "", &slice);
 }
 
 #[test]
@@ -166,8 +133,7 @@ fn s5_2_no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_com
     assert_eq!(pods.len(), 1, "the pod is kept");
     let (_, metrics) = operator.get("/metrics");
     assert!(metrics.contains("orlop_hardware_unavailable{reason=\"NoMatchingLabels\"} 1"), "{metrics}");
-    let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"});
-    bed.create("", "nodes", "", &node("a100", labels, json!({"nvidia.com/gpu": "2"})));
+    bed.create("", "nodes", "", &machines::a100());
     bed.comes_to(PERFORMER, "gpu", "Running");
     assert_eq!(bed.server.look_all("pods")[0]["metadata"]["uid"], uid, "the same pod");
     // Nodes are watched beside pods.

@@ -1,7 +1,10 @@
 //! Performers and executors under the real program, with the rights that ship, over HTTP to the API server double.
 
 mod bed;
+mod endpoints;
 mod explain;
 mod life;
+mod machines;
+mod real;
 mod release;
 mod secrets;
