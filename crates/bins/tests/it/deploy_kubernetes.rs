@@ -181,7 +181,7 @@ fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     let hook = text("helm/orlop-operator/templates/release.yaml");
     let documents: Vec<&str> = hook.split("\n---\n").collect();
     let hooked = documents.iter().filter(|text| text.contains("annotations: {{- include \"orlop.hook\" ")).count();
-    assert_eq!((hooked, documents.len()), (8, 8), "nothing of it is left, or there before");
+    assert_eq!((hooked, documents.len()), (9, 9), "nothing of it is left, or there before");
     let names = text("helm/orlop-operator/templates/_names.tpl");
     assert!(names.contains("helm.sh/hook: pre-delete\n") && names.contains("before-hook-creation,hook-succeeded\n"));
     let kinds =
@@ -194,6 +194,16 @@ fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     let job = documents.last().unwrap();
     assert!(job.contains("kind: Job") && job.contains("app.kubernetes.io/name: orlop-operator-release"), "{job}");
     assert!(!job.contains("orlop.selector") && job.contains("command: [orlop-operator, release-finalizers]"), "{job}");
+    // A cluster that denies what is not allowed lets it ask the API server, through the ports of the operator's own policy.
+    let policy = hook.split("\n---\n").find(|part| part.contains("kind: NetworkPolicy")).unwrap();
+    let around = text("helm/orlop-operator/templates/around.yaml");
+    let own = around.split("\n---\n").find(|part| part.contains("kind: NetworkPolicy")).unwrap();
+    let ports = |policy: &str| {
+        policy.split("  egress:\n").nth(1).unwrap().split("{{- end }}\n{{- end }}").next().unwrap().to_owned()
+    };
+    assert_eq!(ports(policy), ports(own));
+    assert!(policy.contains("app.kubernetes.io/name: orlop-operator-release"), "{policy}");
+    assert!(policy.contains("include \"orlop.hook\" \"-10\""), "it is there before the Job: {policy}");
     for line in ["runAsNonRoot: true", "allowPrivilegeEscalation: false", "drop: [ALL]", "readOnlyRootFilesystem: true"]
     {
         assert!(job.contains(line), "the hook says {line}");

@@ -33,7 +33,7 @@ fn added(operations: &[(String, Value)], end: &str) -> Vec<Value> {
 }
 
 #[test]
-fn s5_3_configurations_ask_about_flows_at_the_paths_of_the_program_and_fail_closed() {
+fn s5_3_configurations_ask_at_the_paths_of_the_program_and_only_those_of_flows_fail_closed() {
     let mut paths = BTreeSet::new();
     let server = ApiServer::new();
     for configuration in overlay("configurations.yaml") {
@@ -41,10 +41,16 @@ fn s5_3_configurations_ask_about_flows_at_the_paths_of_the_program_and_fail_clos
         let mutates = configuration["kind"] == "MutatingWebhookConfiguration";
         for webhook in configuration["webhooks"].as_array().unwrap() {
             let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
-            assert_eq!(Webhook::of(path) == Some(Webhook::Mutate), mutates, "{path}");
-            assert_eq!((&webhook["failurePolicy"], &webhook["sideEffects"]), (&json!("Fail"), &json!("None")));
-            let rule = json!([{"apiGroups": ["workflow.kube-zen.io"], "apiVersions": ["v1alpha1"],
-                "operations": ["CREATE", "UPDATE"], "resources": ["jobflows"], "scope": "Namespaced"}]);
+            let asked = Webhook::of(path).unwrap();
+            assert_eq!(asked == Webhook::Mutate, mutates, "{path}");
+            // No controller of performers relies on it (Hourglass contract, chapter 6).
+            let (group, resource, policy) = match asked {
+                Webhook::ValidatePerformer => ("hourglass.eigenlayer.io", "performers", "Ignore"),
+                _ => ("workflow.kube-zen.io", "jobflows", "Fail"),
+            };
+            assert_eq!((&webhook["failurePolicy"], &webhook["sideEffects"]), (&json!(policy), &json!("None")));
+            let rule = json!([{"apiGroups": [group], "apiVersions": ["v1alpha1"],
+                "operations": ["CREATE", "UPDATE"], "resources": [resource], "scope": "Namespaced"}]);
             assert_eq!(webhook["rules"], rule, "statuses are not asked about");
             paths.insert(path.to_owned());
         }
@@ -101,50 +107,54 @@ fn s5_3_service_port_files_and_network_policy_are_those_of_the_program() {
     assert_eq!(port(&printed(&arguments)), port(&config));
 }
 
+/// A configuration of the chart, with the values that ship in the place of their names.
+fn configuration(part: &str, (kind, path): (&str, &str), values: &Value) -> Value {
+    let mut skipped = 0_usize;
+    let mut lines = vec!["apiVersion: admissionregistration.k8s.io/v1".to_owned()];
+    for line in part.lines().skip(1) {
+        // Labels, annotations, bundles and selectors come and go with values.
+        let word = line.trim();
+        if word.starts_with("{{- if ") || word.starts_with("{{- with ") {
+            skipped += 1;
+        } else if word == "{{- end }}" {
+            if skipped == 0 {
+                break;
+            }
+            skipped -= 1;
+        } else if skipped == 0 && !word.starts_with("labels:") {
+            let policy = values["webhook"]["failurePolicy"].as_str().unwrap();
+            let seconds = values["webhook"]["timeoutSeconds"].to_string();
+            let names = [
+                ("{{ $kind }}", kind),
+                ("{{ $path }}", path),
+                ("{{ $.Release.Name }}", "orlop-operator"),
+                ("{{ $service }}", "orlop-operator-webhook"),
+                ("{{ $.Release.Namespace }}", "orlop-system"),
+                ("{{ $.Values.webhook.failurePolicy }}", policy),
+                ("{{ $.Values.webhook.timeoutSeconds | int }}", &seconds),
+            ];
+            lines.push(names.iter().fold(line.to_owned(), |line, (name, value)| line.replace(name, value)));
+        }
+    }
+    let text = lines.join("\n");
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
 #[test]
 fn h7_the_chart_has_the_webhook_of_the_overlay() {
     let chart = text("helm/orlop-operator/templates/webhook.yaml");
     let values: Value = serde_saphyr::from_str(&text("helm/orlop-operator/values.yaml")).unwrap();
     assert_eq!(values["webhook"]["enabled"], false, "it is off until it is asked for");
-    // The part that is written for each configuration, with the values that ship in the place of their names.
+    // The part that is written for each configuration of flows.
     let loops = chart.lines().find(|line| line.starts_with("{{- range $kind, $path")).unwrap();
     let words: Vec<&str> = loops.split('"').skip(1).step_by(2).collect();
-    let part = chart.split("\n---\napiVersion: admissionregistration").nth(1).unwrap();
-    let mut rendered = Vec::new();
-    for pair in words.chunks(2) {
-        let mut skipped = 0_usize;
-        let mut lines = vec!["apiVersion: admissionregistration.k8s.io/v1".to_owned()];
-        for line in part.lines().skip(1) {
-            // Labels, annotations, bundles and selectors come and go with values.
-            let word = line.trim();
-            if word.starts_with("{{- if ") || word.starts_with("{{- with ") {
-                skipped += 1;
-            } else if word == "{{- end }}" {
-                if skipped == 0 {
-                    break;
-                }
-                skipped -= 1;
-            } else if skipped == 0 && !word.starts_with("labels:") {
-                let line = line.replace("{{ $kind }}", pair[0]).replace("{{ $path }}", pair[1]);
-                let line = line
-                    .replace("{{ $.Release.Name }}", "orlop-operator")
-                    .replace("{{ $service }}", "orlop-operator-webhook");
-                let line = line.replace("{{ $.Release.Namespace }}", "orlop-system");
-                let line = line.replace(
-                    "{{ $.Values.webhook.failurePolicy }}",
-                    values["webhook"]["failurePolicy"].as_str().unwrap(),
-                );
-                lines.push(line.replace(
-                    "{{ $.Values.webhook.timeoutSeconds | int }}",
-                    &values["webhook"]["timeoutSeconds"].to_string(),
-                ));
-            }
-        }
-        rendered.push(
-            serde_saphyr::from_str::<Value>(&lines.join("\n"))
-                .unwrap_or_else(|error| panic!("{error}\n{}", lines.join("\n"))),
-        );
-    }
+    let mut parts = chart.split("\napiVersion: admissionregistration").skip(1);
+    let of_flows = parts.next().unwrap();
+    let mut rendered: Vec<Value> =
+        words.chunks(2).map(|pair| configuration(of_flows, (pair[0], pair[1]), &values)).collect();
+    let guard = of_flows.trim_end().rsplit("---").nth(1).unwrap();
+    assert!(guard.contains("{{- if has \"performer\" .Values.controllers }}"), "it goes with its controller: {guard}");
+    rendered.push(configuration(parts.next().unwrap(), ("", ""), &values));
     let mut wanted = overlay("configurations.yaml");
     for configuration in &mut wanted {
         configuration["metadata"].as_object_mut().unwrap().shift_remove("annotations");

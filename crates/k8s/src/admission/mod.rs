@@ -1,4 +1,4 @@
-//! What the API server asks before it stores a flow: is it allowed, and what is to be filled in. Owns the questions and
+//! What the API server asks before it stores a flow or a performer: is it allowed, and what is to be filled in. Owns the questions and
 //! answers of `admission.k8s.io/v1` and the rules behind them; opens no socket and knows no clock.
 //!
 //! ```
@@ -18,22 +18,25 @@
 
 mod identity;
 mod mutate;
+mod performer;
 mod review;
 #[cfg(test)]
 mod tests;
 mod validate;
 
+use orlop_core::spec::flow::{GROUP, KIND};
 use orlop_core::spec::policy::{ConcurrencyPolicy, DEFAULT_BACKOFF_LIMIT, DEFAULT_TTL_SECONDS};
 use orlop_core::time::Time;
 use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
 use self::review::{Ask, Verdict, short};
+use crate::hourglass;
 
 /// Largest body that is read, in bytes: a review holds the object before and after, and what the server adds to them.
 pub const BODY_MAX: usize = 8 << 20;
 
-/// What flows are measured by and filled in with.
+/// What objects are measured by and filled in with.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
@@ -45,6 +48,8 @@ pub struct Settings {
     pub ttl_seconds: i32,
     /// Retries summed over a flow that names no limit.
     pub backoff_limit: i32,
+    /// What performers are translated by: tables of hardware above all.
+    pub hourglass: hourglass::Config,
 }
 
 impl Default for Settings {
@@ -54,6 +59,7 @@ impl Default for Settings {
             concurrency_policy: ConcurrencyPolicy::Forbid,
             ttl_seconds: DEFAULT_TTL_SECONDS,
             backoff_limit: DEFAULT_BACKOFF_LIMIT,
+            hourglass: hourglass::Config::default(),
         }
     }
 }
@@ -61,10 +67,12 @@ impl Default for Settings {
 /// A question the API server asks, by the path it asks under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Webhook {
-    /// Whether an object may be stored.
+    /// Whether a flow may be stored.
     Validate,
-    /// What is to be filled in.
+    /// What is to be filled in of a flow.
     Mutate,
+    /// Whether the hardware a performer asks for can be said in the words of Kubernetes (Hourglass contract, chapter 6).
+    ValidatePerformer,
 }
 
 /// An answer over HTTP.
@@ -79,7 +87,7 @@ pub struct Answer {
 
 impl Webhook {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Validate, Self::Mutate];
+    pub const ALL: [Self; 3] = [Self::Validate, Self::Mutate, Self::ValidatePerformer];
 
     /// The path it is asked under.
     #[must_use]
@@ -87,6 +95,15 @@ impl Webhook {
         match self {
             Self::Validate => "/validate-jobflow",
             Self::Mutate => "/mutate-jobflow",
+            Self::ValidatePerformer => "/validate-performer",
+        }
+    }
+
+    /// Group, kind and what people call several of the objects it is about.
+    const fn subject(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Validate | Self::Mutate => (GROUP, KIND, "JobFlows"),
+            Self::ValidatePerformer => (hourglass::GROUP, "Performer", "Performers"),
         }
     }
 
@@ -107,10 +124,11 @@ impl Webhook {
             Ok(ask) => ask,
             Err(why) => return Answer { code: 400, body: Value::String(why) },
         };
-        let verdict = match (ask.concern(), self) {
+        let verdict = match (ask.concern(self.subject()), self) {
             (Some(why), _) => Verdict { warnings: short(why.into_iter()), ..Verdict::default() },
             (None, Self::Validate) => validate::verdict(&ask, settings),
             (None, Self::Mutate) => mutate::verdict(&ask, settings, now),
+            (None, Self::ValidatePerformer) => performer::verdict(&ask, &settings.hourglass),
         };
         Answer { code: 200, body: verdict.review(&ask) }
     }

@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use orlop_core::spec::flow::{GROUP, KIND};
 use orlop_dag::manifest::{Severity, Violation, Violations};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -67,11 +66,11 @@ impl Ask {
     }
 
     /// Why nothing is to be decided. The inner text is for whoever asks; none where all is as it should be.
-    pub(super) fn concern(&self) -> Option<Option<String>> {
-        if self.kind.group != GROUP || self.kind.kind != KIND {
+    pub(super) fn concern(&self, (group, kind, several): (&str, &str, &str)) -> Option<Option<String>> {
+        if self.kind.group != group || self.kind.kind != kind {
             let Kind { group, kind } = &self.kind;
             return Some(Some(format!(
-                "{kind} of `{group}` is not checked here; let the webhook ask about JobFlows only"
+                "{kind} of `{group}` is not checked here; let the webhook ask about {several} only"
             )));
         }
         let known = matches!(self.operation.as_str(), "CREATE" | "UPDATE") && self.sub_resource.is_empty();
@@ -126,7 +125,10 @@ impl Verdict {
             let reason = if code == 422 { "Invalid" } else { "InternalError" };
             response["status"] = json!({"status": "Failure", "code": code, "reason": reason, "message": message});
             if !causes.is_empty() {
-                response["status"]["details"] = json!({"group": GROUP, "kind": KIND, "causes": causes});
+                // Clients name the object by these.
+                let name = ask.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                response["status"]["details"] =
+                    json!({"name": name, "group": ask.kind.group, "kind": ask.kind.kind, "causes": causes});
             }
         } else if !self.patch.is_empty() {
             response["patchType"] = json!("JSONPatch");

@@ -7,6 +7,7 @@ mod facts;
 mod normal;
 mod observe;
 mod render;
+mod review;
 mod state;
 mod status;
 mod sweep;
@@ -22,6 +23,7 @@ pub use normal::NormalSpec;
 pub use observe::Observation;
 pub(crate) use observe::{get, list};
 pub use render::{Invalid, Rendered};
+pub(crate) use review::review;
 
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::children::Meta;

@@ -243,26 +243,25 @@ fn of_spec(facts: &Facts<'_>, generation: i64) -> Vec<Notice> {
         told.push(Notice::warning("ExecutorNotFound", message, generation));
     }
     let Ok(asked) = &facts.asked else { return told };
-    let twice = duplicates(&asked.spec);
-    if !twice.is_empty() {
-        let message = format!("environmentFrom wins over environment for {}", twice.join(", "));
-        told.push(Notice::warning("DuplicateEnvironment", message, generation));
-    }
-    for note in asked.notes() {
-        told.push(match note {
-            Note::Narrowed => Notice::warning(
-                "Narrowed",
-                "fewer nodes will do than asked for: the cluster has no words for the rest",
-                generation,
-            ),
-            Note::RuntimeClassOverridden => Notice::warning(
-                "RuntimeClassOverridden",
-                "the runtime class of the spec takes the place of the derived one",
-                generation,
-            ),
-        });
-    }
+    told.extend(remarks(asked).map(|(reason, message)| Notice::warning(reason, message, generation)));
     told
+}
+
+/// What may be other than whoever wrote a spec expects, though it is valid: reasons and messages.
+pub(super) fn remarks(asked: &Rendered) -> impl Iterator<Item = (&'static str, String)> {
+    let twice = duplicates(&asked.spec);
+    let twice = (!twice.is_empty())
+        .then(|| ("DuplicateEnvironment", format!("environmentFrom wins over environment for {}", twice.join(", "))));
+    let notes = asked.notes().into_iter().map(|note| {
+        let (reason, message) = match note {
+            Note::Narrowed => ("Narrowed", "fewer nodes will do than asked for: the cluster has no words for the rest"),
+            Note::RuntimeClassOverridden => {
+                ("RuntimeClassOverridden", "the runtime class of the spec takes the place of the derived one")
+            }
+        };
+        (reason, message.to_owned())
+    });
+    twice.into_iter().chain(notes)
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.

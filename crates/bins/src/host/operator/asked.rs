@@ -119,14 +119,15 @@ impl<A> Elections<A> {
             return;
         }
         *known = code;
-        let namespace = self.namespace.as_str();
-        match (code, error) {
-            (Some(403), Some(error)) => tracing::error!(
-                namespace, %error,
+        let (namespace, why) = (self.namespace.as_str(), error.map(ApiError::unquoted));
+        match (code, why) {
+            (Some(403), Some(why)) => tracing::error!(
+                namespace,
+                why,
                 "leases are denied, so this process cannot lead; its service account needs get, create and update on \
                  leases of coordination.k8s.io in that namespace"
             ),
-            (Some(_), Some(error)) => tracing::warn!(namespace, %error, "the lease cannot be asked for; tries again"),
+            (Some(_), Some(why)) => tracing::warn!(namespace, why, "the lease cannot be asked for; tries again"),
             _ => tracing::info!(namespace, "the lease can be asked for again"),
         }
     }

@@ -123,12 +123,22 @@ impl Cluster {
         self.feed(&["-n", namespace, "apply", "-f", "-"], object);
     }
 
+    /// Creates it, and gives what was said beside; the error is why it was not.
+    pub(super) fn try_create(&self, namespace: &str, object: &Value) -> Result<String, String> {
+        self.fed(&["-n", namespace, "create", "-f", "-"], object)
+    }
+
     fn feed(&self, arguments: &[&str], object: &Value) {
+        self.fed(arguments, object).unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"));
+    }
+
+    fn fed(&self, arguments: &[&str], object: &Value) -> Result<String, String> {
         let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
         let done = child.wait_with_output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        if done.status.success() { Ok(told) } else { Err(told) }
     }
 
     /// An object as it is.

@@ -27,7 +27,7 @@ pub(super) fn issue(days_ago: u32) -> Issued {
     let now = SystemClock.now();
     let made = Time::from_millis(now.millis() - i64::from(days_ago) * 86_400_000);
     let (authority, _) = Authority::create(made).unwrap();
-    let pair = authority.server(&[NAME.to_owned()], made).unwrap();
+    let pair = authority.server(&[NAME.to_owned(), "localhost".to_owned()], made).unwrap();
     Issued { authority: authority.pem().to_owned(), pair }
 }
 

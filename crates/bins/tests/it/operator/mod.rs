@@ -1,5 +1,6 @@
 //! The operator: in this process against the API server double, and as a program against a real control plane where one is.
 
+mod admitted;
 mod cluster;
 mod command;
 mod double;

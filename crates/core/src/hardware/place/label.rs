@@ -90,7 +90,10 @@ pub(super) fn native(
             all.extend(whole(need, words, catalogue)?);
         }
     }
-    all.extend(linked(need, COUNT));
+    // Other vendors' labels do not count devices; their products say that they are connected, and the amount asked for is there.
+    if need.vendor == Vendor::Nvidia {
+        all.extend(linked(need, COUNT));
+    }
     Some(all)
 }
 

@@ -318,7 +318,7 @@ impl Config {
         flows.schedule_kinds.clone_from(&self.schedule_kinds);
         let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
-        let webhook = self.webhook.plan(&flows.limits);
+        let webhook = self.webhook.plan(&flows.limits, &hourglass);
         // Whoever has decided is noted by the webhook, from what the API server knows of them.
         flows.identities_verified = webhook.is_some();
         Ok(Plan {

@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_dag::manifest::Limits;
 use orlop_k8s::admission::Settings;
+use orlop_k8s::hourglass;
 use serde::Serialize;
 
 use super::super::{Files, WebhookPlan};
@@ -20,7 +21,7 @@ const PORT: u16 = 9443;
 /// Flags of the webhook.
 #[derive(Args, Debug)]
 pub(super) struct WebhookFlags {
-    /// Address of the webhook that the API server asks about flows, or `off`; default: off
+    /// Address of the webhook that the API server asks about flows and performers, or `off`; default: off
     #[arg(long, env = "ORLOP_WEBHOOK_ADDR", value_name = "HOST:PORT")]
     webhook_addr: Option<String>,
     /// The same in the words of zen-flow: on at port 9443 where no address is given, or off
@@ -100,10 +101,11 @@ fn policy(name: &'static str) -> Result<Option<ConcurrencyPolicy>, ConfigError> 
 
 impl WebhookConfig {
     /// How it answers; nothing where it is off.
-    pub(super) fn plan(&self, limits: &Limits) -> Option<WebhookPlan> {
+    pub(super) fn plan(&self, limits: &Limits, hourglass: &hourglass::Config) -> Option<WebhookPlan> {
         self.webhook_addr.as_ref()?;
         let mut settings = Settings::default();
         settings.limits = limits.clone();
+        settings.hourglass = hourglass.clone();
         settings.concurrency_policy = self.default_concurrency_policy.unwrap_or(settings.concurrency_policy);
         settings.ttl_seconds = self.default_ttl_seconds.unwrap_or(settings.ttl_seconds);
         settings.backoff_limit = self.default_backoff_limit.unwrap_or(settings.backoff_limit);
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn s5_3_certificate_and_key_are_two_files_of_a_folder_or_named_one_by_one() {
-        let plan = |words: &[&str]| of(words).unwrap().plan(&Limits::kubernetes());
+        let plan = |words: &[&str]| of(words).unwrap().plan(&Limits::kubernetes(), &hourglass::Config::default());
         assert!(plan(&[]).is_none());
         let files = |words: &[&str]| plan(&[&["--webhook-addr=:1"], words].concat()).unwrap().files;
         let pair = |certificate: &str, key: &str| Some(Files::new(certificate.into(), key.into()));
@@ -157,10 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_what_flows_are_measured_by_is_the_same_as_in_the_controller() {
+    fn s5_3_what_objects_are_measured_by_is_the_same_as_in_the_controller() {
         let mut limits = Limits::kubernetes();
         limits.strict = true;
-        let plan = of(&["--webhook-addr=:1"]).unwrap().plan(&limits).unwrap();
+        let mut domain = hourglass::Config::default();
+        domain.cluster_domain = "example".to_owned();
+        let plan = of(&["--webhook-addr=:1"]).unwrap().plan(&limits, &domain).unwrap();
         assert!(plan.settings.limits.strict);
+        assert_eq!(plan.settings.hourglass.cluster_domain, "example");
     }
 }

@@ -70,7 +70,10 @@ fn k6_secrets_are_in_the_secret_and_nowhere_else() {
         let when = Match::of(verb, resource).times(2);
         bed.server.faults().push(Fault { when, what: What::RefuseWith(code, PLANTED.join(" ").repeat(99)) });
     }
+    let lease = Match::of(Verb::Get, "leases").times(2);
+    bed.server.faults().push(Fault { when: lease, what: What::RefuseWith(500, PLANTED.join(" ")) });
     let operator = bed.start("operator", &["--log-level=trace", "--resync=2s"]);
+    bed.waits("word of the lease", || operator.log().contains("the lease cannot be asked for"));
     bed.waits("word of what cannot be watched", || operator.log().contains("may not watch performers"));
     let (_, readiness) = operator.get("/readyz?verbose");
     bed.submit(&planted());
@@ -89,7 +92,7 @@ fn k6_secrets_are_in_the_secret_and_nowhere_else() {
         }
         is_told && status["phase"] == "Running"
     });
-    assert!(bed.server.faults().struck() >= 8, "the server has quoted them");
+    assert!(bed.server.faults().struck() >= 10, "the server has quoted them");
     let secret = bed.server.look("secrets", "default", "basic-secrets").unwrap();
     let shown: String = secret["data"].as_object().unwrap().values().map(decoded).collect();
     for word in PLANTED {

@@ -1,13 +1,15 @@
 //! Questions of an API server and the answers to them, as chapter 5.3 words them.
 
+mod performers;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
-use super::{Answer, Settings, Webhook};
+use super::{Answer, BODY_MAX, Settings, Webhook};
 
-fn now() -> Time {
+pub(super) fn now() -> Time {
     "2026-11-22T10:00:00Z".parse().unwrap()
 }
 
@@ -25,10 +27,11 @@ fn started(change: impl FnOnce(&mut Value)) -> Value {
     })
 }
 
-fn ask(webhook: Webhook, operation: &str, objects: (Value, Value)) -> Answer {
+pub(super) fn ask(webhook: Webhook, operation: &str, objects: (Value, Value)) -> Answer {
+    let (group, kind, _) = webhook.subject();
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1", "operation": operation, "userInfo": {"username": "ann", "groups": ["g"]},
-        "kind": {"group": "workflow.kube-zen.io", "version": "v1alpha1", "kind": "JobFlow"},
+        "kind": {"group": group, "version": "v1alpha1", "kind": kind},
         "object": objects.0, "oldObject": objects.1}});
     let answer = webhook.answer(review.to_string().as_bytes(), &Settings::default(), now());
     assert_eq!((answer.code, &answer.body["response"]["uid"]), (200, &json!("u-1")));
@@ -44,7 +47,7 @@ fn update(old: Value, new: Value) -> Answer {
 }
 
 /// What people read of a refusal.
-fn said(answer: &Answer) -> String {
+pub(super) fn said(answer: &Answer) -> String {
     let response = &answer.body["response"];
     if response["allowed"] == true {
         return "allowed".to_owned();
@@ -70,7 +73,7 @@ fn s5_3_a_body_that_cannot_be_read_is_400_and_says_why() {
     }
     let old = answer("{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}");
     insta::assert_snapshot!(old.body.as_str().unwrap(), @"AdmissionReview of admission.k8s.io/v1beta1 is not understood; let the webhook ask in AdmissionReview of admission.k8s.io/v1");
-    assert_eq!(answer(&" ".repeat(super::BODY_MAX + 1)).code, 413);
+    assert_eq!(answer(&" ".repeat(BODY_MAX + 1)).code, 413);
     assert_eq!(Webhook::of("/validate-jobflow"), Some(Webhook::Validate));
     assert_eq!(Webhook::of("/mutate-jobflow"), Some(Webhook::Mutate));
     assert_eq!(Webhook::of("/validate-jobflow/"), None);

@@ -1,0 +1,95 @@
+//! What ships of the webhooks on a real API server: it asks the program over HTTPS before it stores a flow or a performer.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, until};
+use super::https::issue;
+use super::program::Program;
+use super::real::deploy;
+use super::{flow, step};
+
+fn performer(name: &str, hardware: &Value) -> Value {
+    json!({"apiVersion": "hourglass.eigenlayer.io/v1alpha1", "kind": "Performer", "metadata": {"name": name},
+        "spec": {"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": "i", "hardwareRequirements": hardware}})
+}
+
+/// The configurations of the overlay for one namespace, and for a program of this machine.
+fn configurations(namespace: &str, address: &str, authority: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(deploy("kustomize/webhook/configurations.yaml")).unwrap();
+    let port = address.rsplit(':').next().unwrap();
+    let mut all: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    for configuration in &mut all {
+        let name = configuration["metadata"]["name"].as_str().unwrap();
+        configuration["metadata"] = json!({"name": format!("{name}-{namespace}")});
+        let webhook = &mut configuration["webhooks"][0];
+        let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
+        webhook["clientConfig"] =
+            json!({"url": format!("https://localhost:{port}{path}"), "caBundle": STANDARD.encode(authority)});
+        webhook["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    }
+    all
+}
+
+#[test]
+fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
+    let test = "s5_3_and_h6_a_real_api_server_asks_before_it_stores";
+    let Some(cluster) = Cluster::find(test) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    cluster.kubectl(&["apply", "-k", &deploy("crds")]);
+    for definition in ["crd/jobflows.workflow.kube-zen.io", "crd/performers.hourglass.eigenlayer.io"] {
+        cluster.kubectl(&["wait", "--for=condition=Established", definition, "--timeout=30s"]);
+    }
+    let namespace = format!("asked-{}", std::process::id());
+    cluster.create("", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+    let issued = issue(1);
+    std::fs::write(dir.path().join("tls.crt"), &issued.pair.chain).unwrap();
+    std::fs::write(dir.path().join("tls.key"), &issued.pair.key).unwrap();
+    let certificates = format!("--webhook-cert-dir={}", dir.path().display());
+    // It answers; nothing here is to be run.
+    let words = ["--leader-elect=false", "--namespaces=nowhere", "--webhook-addr=127.0.0.1:0", &certificates];
+    let mut operator = Program::start(dir.path(), "operator", &cluster.kubeconfig, &words);
+    let all = configurations(&namespace, &operator.webhook(), &issued.authority);
+    all.iter().for_each(|configuration| cluster.create("", configuration));
+    // An API server takes a moment to know of them.
+    let unknown = performer("unknown", &json!({"gpuType": "nvidia-a1000"}));
+    let circle = flow("circle", &json!({"steps": [step("a", &["b"], &json!({})), step("b", &["a"], &json!({}))]}));
+    let refused = |object: &Value| {
+        until("a refusal", || {
+            let told = cluster.try_create(&namespace, object);
+            if told.is_ok() {
+                let kind = object["kind"].as_str().unwrap();
+                cluster.kubectl(&["-n", &namespace, "delete", kind, object["metadata"]["name"].as_str().unwrap()]);
+            }
+            told.err()
+        })
+    };
+    let told = refused(&unknown);
+    assert!(
+        told.contains("The Performer \"unknown\" is invalid: spec: ") && told.contains("did you mean a100"),
+        "{told}"
+    );
+    let told = refused(&circle);
+    assert!(told.contains("The JobFlow \"circle\" is invalid") && told.contains("spec.steps"), "{told}");
+    // What is allowed may be told of all the same.
+    let narrowed = performer("narrowed", &json!({"teeType": "sev", "teeRequired": true}));
+    let told = cluster.try_create(&namespace, &narrowed).unwrap();
+    assert!(told.contains("Warning: Narrowed: fewer nodes will do"), "{told}");
+    // Whoever decides is written down by the webhook, as the API server knows them.
+    let gate = flow("gate", &json!({"steps": [{"name": "gate", "type": "Manual"}]}));
+    cluster.create(&namespace, &gate);
+    let approved = json!({"metadata": {"annotations": {"approved.workflow.kube-zen.io/gate": "true"}}}).to_string();
+    cluster.kubectl(&["-n", &namespace, "patch", "jobflow", "gate", "--type=merge", "-p", &approved]);
+    let annotations = cluster.get(&namespace, "jobflow", "gate").unwrap()["metadata"]["annotations"].to_string();
+    assert!(annotations.contains("\\\"by\\\":\\\"admin\\\""), "{annotations}");
+    // Nobody answers: performers are stored, flows are not.
+    operator.kill();
+    cluster.create(&namespace, &unknown);
+    let told = cluster.try_create(&namespace, &circle).unwrap_err();
+    assert!(told.contains("failed calling webhook"), "{told}");
+    for configuration in all {
+        let kind = configuration["kind"].as_str().unwrap();
+        cluster.kubectl(&["delete", kind, configuration["metadata"]["name"].as_str().unwrap()]);
+    }
+}
