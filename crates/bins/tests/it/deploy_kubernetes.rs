@@ -307,14 +307,15 @@ fn h6_the_operator_keeps_to_the_restricted_profile() {
 
 #[test]
 fn charts_and_bases_can_be_rendered() {
-    let render = |program: &str, arguments: &[&str]| {
+    let run = |program: &str, arguments: &[&str]| {
         let Ok(done) = Command::new(program).args(arguments).output() else {
             println!("skipped: charts_and_bases_can_be_rendered: {program} is not here");
             return None;
         };
         assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-        Some(documents(&String::from_utf8(done.stdout).unwrap()))
+        Some(String::from_utf8(done.stdout).unwrap())
     };
+    let render = |program: &str, arguments: &[&str]| run(program, arguments).map(|text| documents(&text));
     let kinds = |documents: &[Value]| -> BTreeSet<String> {
         documents.iter().map(|document| document["kind"].as_str().unwrap().to_owned()).collect()
     };
@@ -335,7 +336,7 @@ fn charts_and_bases_can_be_rendered() {
         assert!(!kinds(&rendered).contains("ClusterRole"), "{:?}", kinds(&rendered));
     }
     let chart = path("helm/orlop-operator");
-    render("helm", &["lint", "--strict", &chart]);
+    drop(run("helm", &["lint", "--strict", &chart]));
     let template = ["template", "orlop-operator", &chart, "--namespace", "orlop-system"];
     if let Some(rendered) = render("helm", &template) {
         assert!(
