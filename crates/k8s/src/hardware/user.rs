@@ -31,6 +31,11 @@ impl PodError {
 pub fn read(pod: &Value, container: &str) -> Result<UserConstraints, PodError> {
     let affinity = pod.pointer("/affinity/nodeAffinity").unwrap_or(&Value::Null);
     let path = "spec.affinity.nodeAffinity";
+    for (place, value) in [("/affinity", pod.pointer("/affinity")), ("/affinity/nodeAffinity", Some(affinity))] {
+        if value.is_some_and(|value| !value.is_null() && !value.is_object()) {
+            return Err(PodError::new(format!("spec{}", place.replace('/', ".")), "must be an object"));
+        }
+    }
     let required = match affinity.get("requiredDuringSchedulingIgnoredDuringExecution") {
         None | Some(Value::Null) => None,
         Some(selector) => {

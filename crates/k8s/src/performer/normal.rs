@@ -51,9 +51,7 @@ impl NormalSpec {
     pub fn of(spec: &PerformerSpec, defaults: Option<&DefaultScheduling>) -> Self {
         let mut scheduling = spec.scheduling.clone().unwrap_or_default();
         if let Some(affinity) = scheduling.node_affinity.take() {
-            let mut whole = scheduling.affinity.take().unwrap_or_else(|| json!({}));
-            whole["nodeAffinity"] = affinity;
-            scheduling.affinity = Some(whole);
+            scheduling.affinity = Some(with_nodes(scheduling.affinity.take(), affinity));
         }
         if let Some(defaults) = defaults {
             fill(&mut scheduling, defaults);
@@ -82,6 +80,15 @@ impl NormalSpec {
     }
 }
 
+/// An affinity with a part for nodes. One that is none stays as it is: whoever renders it says what is wrong.
+fn with_nodes(whole: Option<Value>, nodes: Value) -> Value {
+    let mut whole = whole.unwrap_or_else(|| json!({}));
+    if let Some(members) = whole.as_object_mut() {
+        members.insert("nodeAffinity".to_owned(), nodes);
+    }
+    whole
+}
+
 /// Fills what is not set, field by field.
 fn fill(scheduling: &mut Scheduling, defaults: &DefaultScheduling) {
     if let Some(selector) = defaults.node_selector.as_ref().filter(|_| scheduling.node_selector.is_empty()) {
@@ -95,9 +102,7 @@ fn fill(scheduling: &mut Scheduling, defaults: &DefaultScheduling) {
     }
     let own = scheduling.affinity.as_ref().is_some_and(|affinity| affinity.get("nodeAffinity").is_some());
     if let Some(affinity) = defaults.node_affinity.as_ref().filter(|_| !own) {
-        let mut whole = scheduling.affinity.take().unwrap_or_else(|| json!({}));
-        whole["nodeAffinity"] = affinity.clone();
-        scheduling.affinity = Some(whole);
+        scheduling.affinity = Some(with_nodes(scheduling.affinity.take(), affinity.clone()));
     }
 }
 

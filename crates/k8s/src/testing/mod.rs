@@ -7,6 +7,7 @@
 
 mod answer;
 mod builtin;
+mod conditions;
 mod controllers;
 mod definition;
 mod discovery;

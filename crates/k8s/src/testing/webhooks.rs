@@ -9,6 +9,7 @@ use orlop_core::time::Time;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::conditions::{self, Compiled, Condition};
 use super::kind::Kind;
 use super::object::{Object, meta};
 use super::patching::json;
@@ -73,6 +74,8 @@ struct Entry {
     timeout_seconds: Option<u32>,
     admission_review_versions: Vec<String>,
     reinvocation_policy: Option<String>,
+    #[serde(default)]
+    match_conditions: Vec<Condition>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -152,6 +155,7 @@ pub(crate) struct Registered {
     path: String,
     mutates: bool,
     namespaces: Selector,
+    conditions: Vec<Compiled>,
     reviewer: Reviewer,
 }
 
@@ -171,7 +175,9 @@ pub(crate) fn read(configuration: &Value, reviewer: &Reviewer) -> Result<Vec<Reg
         let text = entry.namespace_selector.clone().unwrap_or_default().text()?;
         let namespaces = Selector::of_labels(&text).map_err(|refusal| refusal.message)?;
         let path = entry.path().map_err(|why| format!("webhook {}: {why}", entry.name))?;
-        Ok(Registered { entry, path, mutates, namespaces, reviewer: Arc::clone(reviewer) })
+        let conditions = entry.match_conditions.iter().map(Condition::compile).collect::<Result<_, _>>();
+        let conditions = conditions.map_err(|why| format!("webhook {}: {why}", entry.name))?;
+        Ok(Registered { entry, path, mutates, namespaces, conditions, reviewer: Arc::clone(reviewer) })
     };
     read.webhooks.into_iter().map(registered).collect()
 }
@@ -267,6 +273,13 @@ pub(crate) fn ask(state: &mut State, write: &Write<'_>, mutates: bool, object: &
             continue;
         }
         let review = review(state, write, operation, object);
+        match conditions::hold(&webhook.conditions, &review["request"]) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            // What cannot be decided is as if nobody had answered.
+            Err(_) if webhook.entry.failure_policy == FailurePolicy::Ignore => continue,
+            Err(why) => return Err(Refusal::with_code(500, Some(&format!("Internal error occurred: {why}")))),
+        }
         let path = webhook.path.as_str();
         let asked = Asked { path, review: &review, at: Time::from_millis(state.now()) };
         let unreachable = || Err("dial tcp: connect: connection refused".to_owned());

@@ -32,6 +32,20 @@ fn configurations(namespace: &str, address: &str, authority: &str) -> Vec<Value>
     all
 }
 
+/// Takes away what the test has made, also after a failed assertion: other tests share the control plane.
+struct Made<'a> {
+    cluster: &'a Cluster,
+    objects: Vec<(String, String)>,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        for (kind, name) in &self.objects {
+            drop(self.cluster.run(&["delete", kind, name, "--timeout=60s"]));
+        }
+    }
+}
+
 #[test]
 fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
     let test = "s5_3_and_h6_a_real_api_server_asks_before_it_stores";
@@ -43,6 +57,7 @@ fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
     }
     let namespace = format!("asked-{}", std::process::id());
     cluster.create("", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+    let mut made = Made { cluster: &cluster, objects: Vec::new() };
     let issued = issue(1);
     std::fs::write(dir.path().join("tls.crt"), &issued.pair.chain).unwrap();
     std::fs::write(dir.path().join("tls.key"), &issued.pair.key).unwrap();
@@ -51,7 +66,13 @@ fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
     let words = ["--leader-elect=false", "--namespaces=nowhere", "--webhook-addr=127.0.0.1:0", &certificates];
     let mut operator = Program::start(dir.path(), "operator", &cluster.kubeconfig, &words);
     let all = configurations(&namespace, &operator.webhook(), &issued.authority);
-    all.iter().for_each(|configuration| cluster.create("", configuration));
+    for configuration in &all {
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        made.objects.push((word(&configuration["kind"]), word(&configuration["metadata"]["name"])));
+        cluster.create("", configuration);
+    }
+    // Its flows need nobody's leave to go.
+    made.objects.push(("namespace".to_owned(), namespace.clone()));
     // An API server takes a moment to know of them.
     let unknown = performer("unknown", &json!({"gpuType": "nvidia-a1000"}));
     let circle = flow("circle", &json!({"steps": [step("a", &["b"], &json!({})), step("b", &["a"], &json!({}))]}));
@@ -76,6 +97,17 @@ fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
     let narrowed = performer("narrowed", &json!({"teeType": "sev", "teeRequired": true}));
     let told = cluster.try_create(&namespace, &narrowed).unwrap();
     assert!(told.contains("Warning: Narrowed: fewer nodes will do"), "{told}");
+    // What fills in is another configuration, of which the server may hear later.
+    let mut plain = 0;
+    until("what is filled in", || {
+        plain += 1;
+        let name = format!("plain-{plain}");
+        cluster.create(&namespace, &flow(&name, &json!({"steps": [{"name": "gate", "type": "Manual"}]})));
+        let filled = cluster.get(&namespace, "jobflow", &name).unwrap()["spec"]["executionPolicy"].clone();
+        (!filled.is_null()).then_some(())
+    });
+    // Labels are nobody's business.
+    cluster.kubectl(&["-n", &namespace, "label", "performer", "narrowed", "a=b"]);
     // Whoever decides is written down by the webhook, as the API server knows them.
     let gate = flow("gate", &json!({"steps": [{"name": "gate", "type": "Manual"}]}));
     cluster.create(&namespace, &gate);
@@ -88,8 +120,4 @@ fn s5_3_and_h6_a_real_api_server_asks_before_it_stores() {
     cluster.create(&namespace, &unknown);
     let told = cluster.try_create(&namespace, &circle).unwrap_err();
     assert!(told.contains("failed calling webhook"), "{told}");
-    for configuration in all {
-        let kind = configuration["kind"].as_str().unwrap();
-        cluster.kubectl(&["delete", kind, configuration["metadata"]["name"].as_str().unwrap()]);
-    }
 }

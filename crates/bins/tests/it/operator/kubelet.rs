@@ -67,8 +67,9 @@ async fn play(kubeconfig: PathBuf, stop: &AtomicBool, known: &Mutex<Vec<Value>>)
     let pods: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Pod", "pods"));
     let mut begun: BTreeMap<String, Begun> = BTreeMap::new();
     let mut renewed: BTreeMap<String, Instant> = BTreeMap::new();
+    let mut all = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let all = known.lock().unwrap().clone();
+        all.clone_from(&known.lock().unwrap());
         for node in &all {
             let name = node["metadata"]["name"].as_str().unwrap();
             if renewed.get(name).is_none_or(|at| at.elapsed() > RENEW) {
@@ -76,8 +77,10 @@ async fn play(kubeconfig: PathBuf, stop: &AtomicBool, known: &Mutex<Vec<Value>>)
                     // It may be there from an earlier test.
                     drop(nodes.create(&PostParams::default(), &serde_json::from_value(node.clone()).unwrap()).await);
                 }
-                renewed.insert(name.to_owned(), Instant::now());
-                drop(nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(ready(node))).await);
+                // What failed is tried again at the next turn.
+                if nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(ready(node))).await.is_ok() {
+                    renewed.insert(name.to_owned(), Instant::now());
+                }
             }
         }
         let mine =
@@ -87,6 +90,10 @@ async fn play(kubeconfig: PathBuf, stop: &AtomicBool, known: &Mutex<Vec<Value>>)
             one(&client, pod, &mut begun).await;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Nodes that nobody renews would change for minutes, and whoever looks at nodes with them.
+    for node in &all {
+        drop(nodes.delete(node["metadata"]["name"].as_str().unwrap(), &DeleteParams::default()).await);
     }
 }
 
@@ -169,7 +176,9 @@ fn serve(pod: &DynamicObject, phase: &str, began: &Begun) -> Option<Value> {
             json!({"phase": "Pending", "startTime": stamp(), "containerStatuses": container(pod, false, &waiting)});
         return (!said).then_some(status);
     }
-    let ready = began.at.elapsed() > Duration::from_millis(500);
+    // Some take their time, so that there is a middle.
+    let wait = Duration::from_millis(if image.contains("slow") { 4000 } else { 500 });
+    let ready = began.at.elapsed() > wait;
     let word = if ready { "True" } else { "False" };
     let said = pod.data.pointer("/status/containerStatuses/0/ready").and_then(Value::as_bool);
     if phase == "Running" && said == Some(ready) {

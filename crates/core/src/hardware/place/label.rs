@@ -90,8 +90,9 @@ pub(super) fn native(
             all.extend(whole(need, words, catalogue)?);
         }
     }
-    // Other vendors' labels do not count devices; their products say that they are connected, and the amount asked for is there.
-    if need.vendor == Vendor::Nvidia {
+    // Labels of other vendors do not count devices, and the one of NVIDIA counts cards, not what they are divided into.
+    let counted = !matches!(need.class, DeviceClass::Slice(_)) || strategy == MigStrategy::Single;
+    if need.vendor == Vendor::Nvidia && counted {
         all.extend(linked(need, COUNT));
     }
     Some(all)

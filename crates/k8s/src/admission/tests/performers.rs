@@ -55,6 +55,14 @@ fn h6_what_cannot_be_translated_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn h6_an_affinity_that_is_none_is_refused() {
+    for affinity in [json!("x"), json!(7), json!([1])] {
+        let spec = json!({"scheduling": {"affinity": affinity, "nodeAffinity": {}}});
+        assert!(said(&create(&spec)).starts_with("422 spec: "), "{affinity}: {}", said(&create(&spec)));
+    }
+}
+
+#[test]
 fn h6_what_may_surprise_is_a_warning() {
     let variable = json!({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
     let config = json!({"environment": {"A": "1"}, "environmentFrom": [variable]});

@@ -42,6 +42,13 @@ fn s1_4_connected_devices_of_other_vendors_are_told_by_their_product_alone() {
 }
 
 #[test]
+fn s1_4_connected_slices_are_not_counted_as_cards() {
+    let slices = pod(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 4, "nvlink": true}));
+    assert!(slices.contains("nvidia.com/mig-1g.5gb.count") && slices.contains("A100-SXM4-40GB"), "{slices}");
+    assert!(!slices.contains("nvidia.com/gpu.count") && !slices.contains("A100-PCIE"), "{slices}");
+}
+
+#[test]
 fn s1_4_mig_mixed() {
     insta::assert_snapshot!(pod(json!({"gpuType": "mig-1g.5gb", "gpuCount": 3})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/mig-1g.5gb":"3"},"limits":{"nvidia.com/mig-1g.5gb":"3"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/mig-1g.5gb.count","operator":"Exists"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/mig-1g.5gb","operator":"Exists","effect":"NoSchedule"}]}"#);
     insta::assert_snapshot!(pod(json!({"gpuType": "a100-mig-1g.10gb+me"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"nvidia.com/mig-1g.10gb.me":"1"},"limits":{"nvidia.com/mig-1g.10gb.me":"1"}}}],"nodeSelector":{"nvidia.com/gpu.present":"true"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.product","operator":"In","values":["A100-80GB-PCIe","A100-PCIE-40GB","A100-SXM4-40GB","A100-SXM4-80GB","NVIDIA-A100-80GB-PCIe","NVIDIA-A100-PCIE-40GB","NVIDIA-A100-SXM4-40GB","NVIDIA-A100-SXM4-80GB"]},{"key":"nvidia.com/mig-1g.10gb.me.count","operator":"Exists"}]}]}}},"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"nvidia.com/mig-1g.10gb.me","operator":"Exists","effect":"NoSchedule"}]}"#);

@@ -177,6 +177,42 @@ fn configurations_that_a_server_refuses_are_refused() {
     webhook validating.widgets.example.org: timeoutSeconds must be 1 to 30
     webhook validating.widgets.example.org: it needs either a service or a url
     unknown variant `Perhaps`, expected `Fail` or `Ignore`
-    unknown field `rule`, expected one of `name`, `clientConfig`, `rules`, `failurePolicy`, `matchPolicy`, `namespaceSelector`, `sideEffects`, `timeoutSeconds`, `admissionReviewVersions`, `reinvocationPolicy`
+    unknown field `rule`, expected one of `name`, `clientConfig`, `rules`, `failurePolicy`, `matchPolicy`, `namespaceSelector`, `sideEffects`, `timeoutSeconds`, `admissionReviewVersions`, `reinvocationPolicy`, `matchConditions`
     ");
+}
+
+#[tokio::test]
+async fn conditions_say_whether_a_webhook_is_asked_at_all() {
+    let server = with_widgets();
+    let (reviewer, seen) = reviewer(|_, _| json!({"allowed": true}));
+    let condition = |text: &str| json!([{"name": "c", "expression": text}]);
+    register(&server, "Validating", &reviewer, |webhook| {
+        webhook["matchConditions"] = condition("request.operation == 'CREATE' || object.spec != oldObject.spec");
+    });
+    let wrong = configuration("Validating", |webhook| webhook["matchConditions"] = condition("object.spec =="));
+    let refused = server.webhooks(&wrong, &reviewer).expect_err("it is no expression");
+    assert!(refused.contains("compilation failed"), "{refused}");
+    let widgets = widgets(server.client_named("ann"));
+    widgets.create(&PostParams::default(), &widget("w", json!({"size": 1}))).await.expect("it is stored");
+    let asked = || seen.lock().expect("no panic").len();
+    assert_eq!(asked(), 1);
+    let patch = async |body: Value| {
+        widgets.patch("w", &PatchParams::default(), &Patch::Merge(body)).await.expect("it is changed");
+    };
+    patch(json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(asked(), 1, "its spec is as it was");
+    patch(json!({"spec": {"size": 2}})).await;
+    assert_eq!(asked(), 2);
+    // What cannot be decided stops the write, unless nobody insists.
+    for (policy, stored) in [("Fail", false), ("Ignore", true)] {
+        let server = with_widgets();
+        register(&server, "Validating", &reviewer, |webhook| {
+            webhook["matchConditions"] = condition("object.nothing.here == 1");
+            webhook["failurePolicy"] = json!(policy);
+        });
+        let widgets = self::widgets(server.client_named("ann"));
+        let made = widgets.create(&PostParams::default(), &widget("w", json!({"size": 1}))).await;
+        assert_eq!(made.is_ok(), stored, "{policy}");
+    }
+    assert_eq!(asked(), 2);
 }

@@ -210,6 +210,10 @@ async fn a_crash_at_any_write_to_a_real_server_changes_nothing_and_creates_nothi
     };
     let namespace = format!("crash-{}", std::process::id());
     conformance::set_up(&kube, &namespace, &definition, "/apis/workflow.kube-zen.io/v1alpha1", "jobflows").await;
+    if real.is_some() && conformance::has_controllers(&kube, &namespace).await {
+        println!("skipped: a crash at any write of flows: controllers of Jobs run there, and this test is one");
+        return;
+    }
     let spec = spec();
     let mut clean = Bed::new(&kube, (&namespace, "clean"), &spec, Plan::default(), 0).await;
     clean.run().await;

@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WebhookPlan {
-    /// What flows are measured by and filled in with.
+    /// What objects are measured by and filled in with.
     pub settings: Settings,
     /// Its certificate; without one it speaks plain HTTP.
     pub files: Option<Files>,
