@@ -54,6 +54,8 @@ pub(super) fn sweep(facts: &Facts<'_>, decision: &mut Decision) {
     actions.extend(obsolete.map(|object| delete(template, object)));
     let wanted = facts.asked.as_ref().ok().map(|asked| asked.hash.as_str());
     hashes.extend(next.spec_hash.as_deref().into_iter().chain(wanted));
+    // A pod that drains serves again where the one that took its place fails: its spec is known as long as it lives.
+    hashes.extend(facts.pods.iter().filter(|owned| owned.pod.is_live()).map(|owned| owned.hash.as_str()));
     let obsolete = facts.obs.revisions.iter().filter(ours).filter(|object| !hashes.contains(of(object).as_str()));
     actions.extend(obsolete.map(|object| delete(Kind::Revision, object)));
     decision.actions.extend(actions);

@@ -90,7 +90,7 @@ static ROWS: &[Row] = &[
     )
     .gke(&[("nvidia-tesla-v100", 16)])
     .karpenter("v100"),
-    nvidia("p100", &[("Tesla P100-SXM2-16GB", 16, SINGLE), ("Tesla P100-PCIE-16GB", 16, SINGLE)])
+    nvidia("p100", &[("Tesla P100-SXM2-16GB", 16, LINKED), ("Tesla P100-PCIE-16GB", 16, SINGLE)])
         .gke(&[("nvidia-tesla-p100", 16)]),
     nvidia("k80", &[("Tesla K80", 12, SINGLE)]),
     nvidia("m40", &[("Tesla M40", 12, SINGLE), ("Tesla M40 24GB", 24, SINGLE)]),
@@ -158,5 +158,33 @@ mod tests {
             }
         }
         assert_eq!(held.len(), listed);
+    }
+
+    /// Those that the table of the contract marks.
+    #[test]
+    fn s1_3_connected_products_are_those_of_the_contract() {
+        let catalogue = built_in();
+        let products = catalogue.models.iter().flat_map(|model| &model.products);
+        let linked: Vec<&str> =
+            products.filter(|product| product.nvlink).map(|product| product.name.as_str()).collect();
+        assert_eq!(
+            linked,
+            [
+                "B200",
+                "H200",
+                "H100 80GB HBM3",
+                "A100-SXM4-40GB",
+                "A100-SXM4-80GB",
+                "Tesla V100-SXM2-16GB",
+                "Tesla V100-SXM2-32GB",
+                "Tesla V100-SXM3-32GB",
+                "Tesla P100-SXM2-16GB",
+                "AMD Instinct MI325X OAM",
+                "AMD Instinct MI325X",
+                "AMD Instinct MI300X OAM",
+                "AMD Instinct MI300X",
+                "Max_1550",
+            ]
+        );
     }
 }

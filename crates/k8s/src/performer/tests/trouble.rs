@@ -193,3 +193,19 @@ fn s3_2_a_server_that_fails_is_left_in_peace_and_then_said_so() {
     bed.wait(700);
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
 }
+
+#[test]
+fn k2_a_pod_that_fails_right_after_the_switch_gives_the_service_back_to_the_one_that_drains() {
+    let mut bed = running(spec("well"));
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.wait(5);
+    assert_eq!((super::selected(&bed).as_str(), pods(&bed).len()), ("2", 2), "the first drains");
+    let last = pods(&bed).pop().unwrap();
+    bed.server.edit(Kind::Pod, &last, |pod| pod["status"]["phase"] = json!("Failed"));
+    bed.settle();
+    assert_eq!((super::selected(&bed).as_str(), serves(&bed)), ("1", true), "{}", bed.status("avs"));
+    bed.wait(120);
+    assert_eq!((super::selected(&bed).as_str(), place(&bed).as_str()), ("3", "Running/Running False/AsExpected"));
+    let left: Vec<Value> = bed.server.list(Kind::Revision);
+    assert_eq!(left.len(), 1, "only what serves is kept in the end: {left:?}");
+}

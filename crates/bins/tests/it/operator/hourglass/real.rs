@@ -122,7 +122,7 @@ fn performers_and_executors_live_on_a_real_control_plane() {
     another_pod_follows_a_lost_node(&plane);
     all_is_deleted_but_what_is_foreign(&plane);
     let (_, metrics) = operator.get("/metrics");
-    let denied: Vec<&str> = metrics.lines().filter(|line| line.contains("class=\"Forbidden\"")).collect();
+    let denied: Vec<&str> = metrics.lines().filter(|line| line.contains("code=\"403\"")).collect();
     assert!(denied.is_empty(), "the rights that ship are enough: {denied:?}");
     operator.signal(Signal::SIGTERM);
     assert_eq!(operator.end(), Some(0));
