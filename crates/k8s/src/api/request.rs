@@ -48,8 +48,12 @@ pub enum Kind {
     RuntimeClass,
     /// A `resource.k8s.io/v1` DeviceClass.
     DeviceClass,
+    /// The same in `v1beta2`.
+    BetaDeviceClass,
     /// A `resource.k8s.io/v1` ResourceSlice.
     ResourceSlice,
+    /// The same in `v1beta2`.
+    BetaResourceSlice,
     /// An `events.k8s.io/v1` Event.
     Event,
     /// A `coordination.k8s.io/v1` Lease.
@@ -74,7 +78,9 @@ impl Kind {
             Self::Deployment | Self::Revision => "apps/v1".to_owned(),
             Self::DisruptionBudget => "policy/v1".to_owned(),
             Self::ClaimTemplate | Self::DeviceClass | Self::ResourceSlice => "resource.k8s.io/v1".to_owned(),
-            Self::BetaClaimTemplate => "resource.k8s.io/v1beta2".to_owned(),
+            Self::BetaClaimTemplate | Self::BetaDeviceClass | Self::BetaResourceSlice => {
+                "resource.k8s.io/v1beta2".to_owned()
+            }
             Self::RuntimeClass => "node.k8s.io/v1".to_owned(),
             Self::Event => "events.k8s.io/v1".to_owned(),
             Self::Lease => "coordination.k8s.io/v1".to_owned(),
@@ -101,8 +107,8 @@ impl Kind {
             Self::ClaimTemplate | Self::BetaClaimTemplate => "ResourceClaimTemplate",
             Self::Node => "Node",
             Self::RuntimeClass => "RuntimeClass",
-            Self::DeviceClass => "DeviceClass",
-            Self::ResourceSlice => "ResourceSlice",
+            Self::DeviceClass | Self::BetaDeviceClass => "DeviceClass",
+            Self::ResourceSlice | Self::BetaResourceSlice => "ResourceSlice",
             Self::Event => "Event",
             Self::Lease => "Lease",
         }
@@ -128,8 +134,8 @@ impl Kind {
             Self::ClaimTemplate | Self::BetaClaimTemplate => "resourceclaimtemplates",
             Self::Node => "nodes",
             Self::RuntimeClass => "runtimeclasses",
-            Self::DeviceClass => "deviceclasses",
-            Self::ResourceSlice => "resourceslices",
+            Self::DeviceClass | Self::BetaDeviceClass => "deviceclasses",
+            Self::ResourceSlice | Self::BetaResourceSlice => "resourceslices",
             Self::Event => "events",
             Self::Lease => "leases",
         }

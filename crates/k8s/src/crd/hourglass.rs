@@ -9,6 +9,10 @@ use super::structural::structural;
 use crate::hourglass::spec::{ExecutorSpec, ExecutorStatus, PerformerSpec, PerformerStatus};
 use crate::hourglass::{EXECUTORS, GROUP, PERFORMERS, VERSION};
 
+/// `[scheme://][user@]host[:port][/path]` as an address may be written: without white space, with a host and a port in digits.
+pub(crate) const ENDPOINT: &str =
+    r"^([A-Za-z][A-Za-z0-9+.-]*://)?([^\s/@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:@?#\[\]]+)(:[0-9]{1,5})?([/?#]\S*)?$";
+
 /// A rule in CEL with what is said where it does not hold.
 fn rule(rule: &str, message: &str) -> Value {
     json!({"rule": rule, "message": message})

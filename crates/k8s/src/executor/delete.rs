@@ -27,7 +27,8 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
     let first = left.find(|(_, live)| obs.meta.owns(live));
     let Some((kind, live)) = first else {
         let path = way(&MACHINE, obs.state(), Some(State::Gone));
-        return Plan { effects: vec![Effect::RemoveFinalizer], requeue: Requeue::Never, path };
+        let effects = vec![Effect::RemoveFinalizer];
+        return Plan { effects, requeue: Requeue::Never, ..Plan::default() }.along(path);
     };
     let told = obs.status.phase == Some(ExecutorPhase::Terminating);
     let state = if told { State::Cleanup } else { State::Terminating };
@@ -36,7 +37,7 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
         effects.push(Effect::RecordEvent(Notice::normal("Deleting", "its children go in their order", "end")));
     }
     let write = changed(&obs.stored, &ending(obs, state, now));
-    let path = if write.is_some() { way(&MACHINE, obs.state(), Some(state)) } else { Vec::new() };
+    let path = write.as_ref().map_or(Some(Vec::new()), |_| way(&MACHINE, obs.state(), Some(state)));
     effects.extend(write);
     if !is_going(live) {
         effects.push(match delete(kind, live) {
@@ -46,5 +47,5 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
             other => other,
         });
     }
-    Plan { effects, requeue: Requeue::Resync, path }
+    Plan { effects, requeue: Requeue::Resync, ..Plan::default() }.along(path)
 }

@@ -13,6 +13,8 @@ mod status;
 mod tests;
 
 use async_trait::async_trait;
+use orlop_core::machine::Named as _;
+use orlop_core::machine::executor::{ExecutorPhase, ExecutorState, MACHINE};
 use orlop_core::time::Time;
 use serde_json::Value;
 
@@ -24,9 +26,12 @@ pub use render::Rendered;
 
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::children::Meta;
+use crate::hourglass::condition::Said;
 use crate::hourglass::controller::{Look, Reconciler};
-use crate::hourglass::plan::Plan;
+use crate::hourglass::plan::{Plan, Trouble};
+use crate::hourglass::report::Report;
 use crate::hourglass::{Config, controller};
+use crate::value::word;
 
 /// What holds an executor until its children are gone.
 pub const FINALIZER: &str = "hourglass.eigenlayer.io/finalizer";
@@ -66,5 +71,17 @@ impl Reconciler for Executors {
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
         plan(observation, config, now)
+    }
+
+    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+        let missing = vec![
+            Said::no("Available", "ReplicasUnavailable", "no pod is ready"),
+            Said::no("Progressing", "BackOff", "it is tried again"),
+        ];
+        // Pods that serve go on serving, and what ends goes on ending.
+        let ends = word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();
+        let serve = object.pointer("/status/readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0);
+        let failed = (ExecutorState::Failed, ExecutorPhase::Failed.as_str());
+        Report { machine: &MACHINE, failed, goes_on: ends || serve, missing }.plan(object, trouble, now)
     }
 }

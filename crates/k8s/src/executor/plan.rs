@@ -12,6 +12,7 @@ use crate::hourglass::Config;
 use crate::hourglass::children::{delete as remove, is_going};
 use crate::hourglass::drift::differs;
 use crate::hourglass::plan::{Effect, Plan};
+use crate::hourglass::spec::Retry;
 use crate::value::word;
 
 /// Why nothing may be changed, in one word and in a sentence.
@@ -25,6 +26,8 @@ pub(super) struct Facts<'a> {
     pub(super) wanted: Result<Rendered, Wrong>,
     /// Whether ConfigMap and Secret are what they are to be.
     pub(super) configured: bool,
+    /// What a controller before this one has said to wait for.
+    pub(super) held: Option<&'a Retry>,
 }
 
 impl<'a> Facts<'a> {
@@ -34,7 +37,10 @@ impl<'a> Facts<'a> {
             let hidden = wanted.secret.as_ref().is_none_or(|secret| is(obs.secret.as_ref(), secret));
             hidden && is(obs.config.as_ref(), &wanted.config)
         });
-        Self { obs, now, wanted, configured }
+        let same = obs.status.observed_generation == Some(obs.meta.generation) && obs.trouble.is_none();
+        let held = obs.status.retry.as_ref().filter(|_| same);
+        let held = held.filter(|retry| retry.next_retry_time.is_some_and(|at| at > now));
+        Self { obs, now, wanted, configured, held }
     }
 
     /// The Deployment, where it is ours and stays.
@@ -93,7 +99,8 @@ pub fn plan(obs: &Observation, config: &Config, now: Time) -> Plan {
         return Plan { effects: vec![Effect::AddFinalizer], ..Plan::default() };
     }
     let facts = Facts::of(obs, config, now);
-    let actions = facts.wanted.as_ref().map(|wanted| actions(&facts, wanted)).unwrap_or_default();
+    let wanted = facts.wanted.as_ref().ok().filter(|_| facts.held.is_none());
+    let actions = wanted.map(|wanted| actions(&facts, wanted)).unwrap_or_default();
     let standing = state::standing(&facts);
     status::finish(&facts, &standing, actions)
 }

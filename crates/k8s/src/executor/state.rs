@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::plan::Facts;
 use super::render::TEMPLATE_HASH;
+use super::status::REASONS;
 use crate::hourglass::children::is_going;
 use crate::hourglass::condition::{of, since};
 use crate::hourglass::drift::{covers, differs};
@@ -141,6 +142,13 @@ fn wrong(facts: &Facts<'_>, state: State) -> (Option<(&'static str, String)>, Op
     let counts = counts(facts);
     if let Some(trouble) = &facts.obs.trouble {
         return (Some((trouble.reason, trouble.message.clone())), None);
+    }
+    if let Some(held) = facts.held
+        && let Some(reason) = REASONS.iter().find(|known| **known == held.reason)
+    {
+        let stored = of(&facts.obs.status.conditions, "Degraded").filter(|known| known.reason == held.reason);
+        let message = stored.map_or_else(|| "it is tried again".to_owned(), |known| known.message.clone());
+        return (Some((reason, message)), held.next_retry_time);
     }
     let condition = |kind: &str| facts.deployment().and_then(|live| item(live, "/status/conditions", "type", kind));
     if condition("ReplicaFailure").is_some_and(|failure| word(failure, "/status") == "True") {

@@ -21,14 +21,14 @@ pub(super) fn finish(facts: &Facts<'_>, standing: &Standing, actions: Vec<Effect
     let status = complete(facts, standing);
     let mut effects = allowed(facts, actions);
     let write = changed(&facts.obs.stored, &status);
-    let mut path = Vec::new();
+    let mut path = Some(Vec::new());
     if let Some(write) = write {
         effects.extend(notices(facts, &status).into_iter().map(Effect::RecordEvent));
         effects.push(write);
         path = way(&MACHINE, facts.obs.state(), status.state);
     }
     let due = standing.due.filter(|at| *at > facts.now);
-    Plan { effects, requeue: Requeue::Resync.or_at(due), path }
+    Plan { effects, requeue: Requeue::Resync.or_at(due), ..Plan::default() }.along(path)
 }
 
 /// The status to be written over a stored one; none where it is the same.
@@ -69,6 +69,10 @@ fn complete(facts: &Facts<'_>, standing: &Standing) -> ExecutorStatus {
     {
         status.config_hash = Some(wanted.hash.clone());
         status.last_config_update = Some(facts.now.whole_seconds());
+    }
+    if facts.held.is_none() {
+        let before = facts.obs.status.retry.as_ref();
+        status.retry = facts.obs.trouble.as_ref().and_then(|trouble| trouble.retry(before));
     }
     let said = vec![available(counts), progressing(standing), degraded(standing)];
     status.conditions = conditions(&facts.obs.status.conditions, said, meta.generation, facts.now);
@@ -130,7 +134,7 @@ fn notices(facts: &Facts<'_>, status: &ExecutorStatus) -> Vec<Notice> {
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.
-const REASONS: [&str; 8] = [
+pub(super) const REASONS: [&str; 8] = [
     "InvalidSpec",
     "Conflict",
     "QuotaExceeded",

@@ -59,6 +59,8 @@ pub(super) struct Memory {
     pub(super) adopted_an_end: bool,
     /// Whether the flow begins in this pass: nothing is created before its first status.
     pub(super) is_new: bool,
+    /// Whether something this pass needed had no success.
+    pub(super) failed: bool,
     monitor: Arc<dyn Monitor>,
 }
 
@@ -160,6 +162,7 @@ impl Memory {
             urgent: is_new,
             adopted_an_end: false,
             is_new,
+            failed: false,
             monitor,
         }
     }
@@ -220,6 +223,7 @@ impl Memory {
 
     /// How often something was put off before; counts once more.
     pub(super) fn put_off(&mut self, key: &str) -> u32 {
+        self.failed = true;
         let count = self.delays.entry(key.to_owned()).or_default();
         *count = count.saturating_add(1);
         *count - 1

@@ -90,6 +90,8 @@ pub struct Next {
     pub again_at: Option<Time>,
     /// Other flows that have to be looked at now.
     pub wake: Vec<Key>,
+    /// Whether something the pass needed had no success.
+    pub failed: bool,
 }
 
 /// The controller of flows. A flow has one pass at a time; passes of different flows may run side by side.

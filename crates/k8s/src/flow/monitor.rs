@@ -58,6 +58,8 @@ pub enum Note<'a> {
     Passed {
         /// How long it took.
         took: Duration,
+        /// Whether something it needed had no success.
+        failed: bool,
     },
     /// Something a pass needed had no success.
     Failed {

@@ -53,9 +53,9 @@ impl<A: Api> Controller<A> {
     fn look_again_or_forget(&self, key: &Key, object: &Value) -> Next {
         let mut known = self.known();
         if known.cache.flow(key).is_some() {
-            return Next { again_at: Some(self.clock.now()), wake: Vec::new() };
+            return Next { again_at: Some(self.clock.now()), ..Next::default() };
         }
-        Next { again_at: None, wake: gate::release(&mut known, &gate::uid(object)) }
+        Next { wake: gate::release(&mut known, &gate::uid(object)), ..Next::default() }
     }
 
     /// What is known of a flow, taken out for this pass. None where the object has changed meanwhile.
@@ -88,12 +88,12 @@ impl<A: Api> Controller<A> {
                 tracing::warn!(flow = %key, %error, "the flow cannot be read now");
                 self.failed(error.class());
                 let wait = patience(&error.port_error("reading the flow"), 1);
-                Err(Next { again_at: Some(self.now().plus(wait)), wake: Vec::new() })
+                Err(Next { again_at: Some(self.now().plus(wait)), failed: true, ..Next::default() })
             }
             Err(OpenError::Stored(message)) => {
                 tracing::error!(flow = %key, message, "the stored status cannot be read; the flow waits");
                 self.failed(Class::Fatal);
-                Err(Next { again_at: Some(self.now().plus(UNREADABLE)), wake: Vec::new() })
+                Err(Next { again_at: Some(self.now().plus(UNREADABLE)), failed: true, ..Next::default() })
             }
         }
     }
@@ -106,7 +106,7 @@ impl<A: Api> Controller<A> {
             Wrote::Outdated => Some(self.now()),
             Wrote::Gone => None,
         };
-        Next { again_at, wake: Vec::new() }
+        Next { again_at, ..Next::default() }
     }
 
     async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
@@ -126,10 +126,13 @@ impl<A: Api> Controller<A> {
         let was_new = memory.is_new;
         match self.write_status(key, &mut memory).await {
             Wrote::Stored => self.publish(&mut memory).await,
-            Wrote::Later(at) => again = earlier(again, Some(at)),
+            Wrote::Later(at) => {
+                memory.failed = true;
+                again = earlier(again, Some(at));
+            }
             Wrote::Outdated => {
                 tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
-                return Next { again_at: Some(self.now()), wake };
+                return Next { again_at: Some(self.now()), wake, failed: true };
             }
             Wrote::Gone => return self.forget_flow(key),
         }
@@ -147,8 +150,9 @@ impl<A: Api> Controller<A> {
         again = earlier(again, memory.pods.values().min().copied());
         again = earlier(again, next_deadline(&memory.state));
         again = memory.later.iter().fold(again, |again, (at, _)| earlier(again, Some(*at)));
+        let failed = std::mem::take(&mut memory.failed);
         self.known().memories.insert(key.clone(), memory);
-        Next { again_at: again, wake }
+        Next { again_at: again, wake, failed }
     }
 
     /// Control events come before all others. Gives flows that are to be looked at.
@@ -199,7 +203,7 @@ impl<A: Api> Controller<A> {
             (None, None) => return Next::default(),
         };
         known.cache.forget_changes(&uid);
-        Next { again_at: None, wake: gate::release(&mut known, &uid) }
+        Next { wake: gate::release(&mut known, &uid), ..Next::default() }
     }
 
     /// What is left to do for a flow that is over: delete it when its time has come (rule R17).

@@ -10,7 +10,7 @@ use super::watch::{FLOWS, streams, watched};
 use super::{Controller, Key, Note};
 use crate::api;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{Passes, Told, run};
+use crate::shell::run::{Pass, Passes, Told, run};
 
 impl<A: api::Api> Controller<A> {
     /// Watches flows and Jobs and passes over flows until `stop` is ready; passes under way are finished first. `client`
@@ -36,7 +36,7 @@ impl<A: api::Api> Passes for Controller<A> {
             Told::Restarted(resource) => Note::Restarted { resource },
             Told::Listed(resource) => Note::Watched { resource },
             Told::Broken(resource, code, message) => Note::Broken { resource, code, message },
-            Told::Passed(took) => Note::Passed { took },
+            Told::Passed(took, failed) => Note::Passed { took, failed },
         });
     }
 
@@ -56,8 +56,8 @@ impl<A: api::Api> Passes for Controller<A> {
         self.prime()
     }
 
-    async fn pass(&self, key: &Key) -> (Option<Time>, Vec<Key>) {
+    async fn pass(&self, key: &Key) -> Pass {
         let next = self.reconcile(key).await;
-        (next.again_at, next.wake)
+        Pass { again_at: next.again_at, wake: next.wake, failed: next.failed }
     }
 }

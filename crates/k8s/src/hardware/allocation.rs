@@ -14,8 +14,8 @@ use super::node::Node;
 pub struct DeviceFacts {
     /// Versions of `resource.k8s.io` that are served.
     pub versions: BTreeSet<String>,
-    /// Device classes that exist.
-    pub classes: BTreeSet<String>,
+    /// Device classes that exist; none where they may not be read or are not served.
+    pub classes: Option<BTreeSet<String>>,
     /// Drivers that have published a slice.
     pub drivers: BTreeSet<String>,
 }
@@ -38,7 +38,7 @@ pub fn allocation(need: &ResolvedGpu, words: &Vocabulary, facts: &DeviceFacts, n
     let GpuWords::Labels { vendors, .. } = &words.gpu else { return Allocation::DevicePlugin };
     let Some(vendor) = vendors.get(&need.vendor) else { return Allocation::DevicePlugin };
     let class = device_class(need, vendor);
-    let has_class = class.is_some_and(|class| facts.classes.contains(class.as_str()));
+    let has_class = class.zip(facts.classes.as_ref()).is_some_and(|(class, known)| known.contains(class.as_str()));
     let advertised = vendor
         .resource
         .as_ref()

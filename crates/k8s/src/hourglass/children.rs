@@ -125,20 +125,19 @@ pub fn is_going(child: &Value) -> bool {
     !word(child, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// The way through a lifecycle between two statuses. Where a table has none, the step itself: a test holds that there is
-/// none such.
+/// The way through a lifecycle between two statuses; none where its table has none, which is a broken invariant.
 #[must_use]
-pub fn way<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>, from: Option<S>, to: Option<S>) -> Vec<Step> {
-    let Some(to) = to else { return Vec::new() };
+pub fn way<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>, from: Option<S>, to: Option<S>) -> Option<Vec<Step>> {
+    let Some(to) = to else { return Some(Vec::new()) };
     // What was not seen before is born first.
     let birth = machine.successors(None).into_iter().next();
-    let Some(first) = from.or(birth) else { return Vec::new() };
+    let Some(first) = from.or(birth) else { return Some(Vec::new()) };
     let mut steps = Vec::new();
     if from.is_none() {
         steps.push(Step { from: None, to: first.as_str() });
     }
-    let states = machine.path(first, to).unwrap_or_else(|| vec![first, to]);
+    let states = machine.path(first, to)?;
     let pairs = states.iter().zip(states.iter().skip(1));
     steps.extend(pairs.map(|(from, to)| Step { from: Some(from.as_str()), to: to.as_str() }));
-    steps
+    Some(steps)
 }

@@ -57,6 +57,22 @@ pub fn conditions(before: &[Condition], said: Vec<Said>, generation: i64, now: T
     said.into_iter().map(condition).collect()
 }
 
+/// The conditions as they were, but for one side; `missing` is what is said of sides nobody has spoken of yet.
+#[must_use]
+pub fn amended(
+    before: &[Condition],
+    missing: Vec<Said>,
+    wrong: Said,
+    (generation, now): (i64, Time),
+) -> Vec<Condition> {
+    let mut all: Vec<Condition> = before.iter().filter(|known| known.kind != wrong.kind).cloned().collect();
+    let unsaid = missing.into_iter().filter(|said| of(before, said.kind).is_none());
+    all.extend(conditions(before, unsaid.chain([wrong]).collect(), generation, now));
+    // In the order in which they were told.
+    all.sort_by_key(|condition| before.iter().position(|known| known.kind == condition.kind).unwrap_or(before.len()));
+    all
+}
+
 /// The condition of a side.
 #[must_use]
 pub fn of<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {

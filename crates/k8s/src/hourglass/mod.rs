@@ -14,6 +14,7 @@ pub mod plan;
 pub mod pod;
 #[cfg(feature = "client")]
 pub mod release;
+pub(crate) mod report;
 #[cfg(feature = "client")]
 mod run;
 pub mod secure;

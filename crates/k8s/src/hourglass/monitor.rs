@@ -7,7 +7,7 @@ use orlop_core::error::Class;
 use orlop_core::time::Time;
 use serde_json::Value;
 
-use super::plan::{Effect, ObjectKey, Step};
+use super::plan::{Effect, FORBIDDEN, INVALID, ObjectKey, QUOTA, Step};
 use crate::api::ApiError;
 use crate::shell::Key;
 use crate::value::text;
@@ -43,6 +43,8 @@ pub enum Told<'a> {
     Passed {
         /// How long it took.
         took: Duration,
+        /// Whether something it needed had no success.
+        failed: bool,
     },
     /// Something a pass needed had no success.
     Failed {
@@ -104,9 +106,9 @@ pub(super) fn sentence(reason: &str, at: Option<&ObjectKey>, error: &ApiError) -
     let child = at.map_or_else(|| "the object".to_owned(), |at| format!("{} `{}`", at.kind.name(), at.name));
     let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
     match reason {
-        "QuotaExceeded" => format!("{child} does not fit the quota of the namespace; raise it or free some of it"),
-        "Forbidden" => format!("the operator may not write {child}; check its role"),
-        "InvalidSpec" => format!("the API server refuses {child}{code}; change the spec"),
+        QUOTA => format!("{child} does not fit the quota of the namespace; raise it or free some of it"),
+        FORBIDDEN => format!("the operator may not write {child}; check its role"),
+        INVALID => format!("the API server refuses {child}{code}; change the spec"),
         _ => format!("{child} cannot be written{code}; tried again"),
     }
 }

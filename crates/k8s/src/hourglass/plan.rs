@@ -7,6 +7,7 @@ use orlop_core::time::Time;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::spec::Retry;
 use crate::api::{Kind, Propagation};
 
 /// An object by kind and name, in the namespace of the one that is planned for.
@@ -122,9 +123,18 @@ pub struct Plan {
     pub requeue: Requeue,
     /// The way through the lifecycle that the written status has taken.
     pub path: Vec<Step>,
+    /// Whether what kept an earlier plan from being carried out may be gone with this one: it is tried again at once.
+    pub eased: bool,
+    /// Whether an invariant does not hold: nothing of it may be done.
+    pub broken: bool,
 }
 
 impl Plan {
+    /// The same with the way its status has taken; broken where there is none.
+    pub(crate) fn along(self, way: Option<Vec<Step>>) -> Self {
+        Self { broken: self.broken || way.is_none(), path: way.unwrap_or_default(), ..self }
+    }
+
     /// Whether something other than people is to be told of it.
     #[must_use]
     pub fn changes(&self) -> bool {
@@ -140,11 +150,38 @@ pub struct Trouble {
     pub reason: &'static str,
     /// Why, for people; the same every time.
     pub message: String,
-    /// Which child could not be written.
+    /// Which child could not be written; none where it was not about a child.
     pub at: Option<ObjectKey>,
     /// When it is tried again; never for a reason that only another spec removes.
     pub until: Option<Time>,
 }
+
+impl Trouble {
+    /// What the status keeps of it, so that whoever reads it next waits as long: a quota and a right are not asked for again
+    /// before that. None where there is nothing to wait for.
+    #[must_use]
+    pub fn retry(&self, before: Option<&Retry>) -> Option<Retry> {
+        let until = self.until.filter(|_| matches!(self.reason, QUOTA | FORBIDDEN))?;
+        let same = before.filter(|known| known.next_retry_time == Some(until) && known.reason == self.reason);
+        let next = || Retry {
+            count: before.map_or(0, |known| known.count).saturating_add(1),
+            reason: self.reason.to_owned(),
+            next_retry_time: Some(until),
+        };
+        Some(same.cloned().unwrap_or_else(next))
+    }
+}
+
+/// Reason: the server refuses a child for good.
+pub const INVALID: &str = "InvalidSpec";
+/// Reason: something may not be read or written.
+pub const FORBIDDEN: &str = "Forbidden";
+/// Reason: a child does not fit the quota of the namespace.
+pub const QUOTA: &str = "QuotaExceeded";
+/// Reason: something was tried too often without success.
+pub const RETRIES: &str = "RetriesExhausted";
+/// Reason: an invariant does not hold.
+pub const BROKEN: &str = "InvariantBroken";
 
 /// How long an object waits in whose way another's stands.
 pub const CONFLICT: Duration = Duration::from_secs(60);

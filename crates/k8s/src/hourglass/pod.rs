@@ -95,6 +95,13 @@ impl<'a> Pod<'a> {
         time(scheduled, "/lastTransitionTime").or_else(|| time(self.object, "/metadata/creationTimestamp"))
     }
 
+    /// Why no node takes it, in the scheduler's words.
+    #[must_use]
+    pub fn scheduler_says(&self) -> &str {
+        let scheduled = condition(self.object, "PodScheduled").filter(|known| word(known, "/status") == "False");
+        scheduled.map_or("", |known| word(known, "/message"))
+    }
+
     /// Why its container waits, in one word.
     #[must_use]
     pub fn waits(&self, container: &str) -> &str {

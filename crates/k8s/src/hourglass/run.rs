@@ -12,11 +12,18 @@ use super::controller::{Controller, Reconciler, Told};
 use crate::api::{Api, Kind};
 use crate::shell::Key;
 pub use crate::shell::RunOptions;
-use crate::shell::run::{self, Passes, Source, Watched, Watches};
+use crate::shell::run::{self, Pass, Passes, Source, Watched, Watches};
 use crate::shell::watch::objects;
 
 /// Kinds that are there once for the whole cluster.
-const CLUSTER: [Kind; 4] = [Kind::Node, Kind::RuntimeClass, Kind::DeviceClass, Kind::ResourceSlice];
+const CLUSTER: [Kind; 6] = [
+    Kind::Node,
+    Kind::RuntimeClass,
+    Kind::DeviceClass,
+    Kind::BetaDeviceClass,
+    Kind::ResourceSlice,
+    Kind::BetaResourceSlice,
+];
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
@@ -71,7 +78,7 @@ impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
             run::Told::Restarted(resource) => Told::Watched { resource, again: true },
             run::Told::Listed(resource) => Told::Watched { resource, again: false },
             run::Told::Broken(resource, code, message) => Told::Broken { resource, code, message },
-            run::Told::Passed(took) => Told::Passed { took },
+            run::Told::Passed(took, failed) => Told::Passed { took, failed },
         });
     }
 
@@ -87,11 +94,16 @@ impl<A: Api, R: Reconciler> Passes for Controller<A, R> {
         kinds::<R>().get(of).map(|kind| self.listed(*kind, uids, namespace)).unwrap_or_default()
     }
 
+    fn absent(&self, of: usize) -> Vec<Key> {
+        kinds::<R>().get(of).map(|kind| Self::absent(self, *kind)).unwrap_or_default()
+    }
+
     fn begin(&self) -> Vec<Key> {
         self.keys()
     }
 
-    async fn pass(&self, key: &Key) -> (Option<Time>, Vec<Key>) {
-        (self.reconcile(key).await.again_at, Vec::new())
+    async fn pass(&self, key: &Key) -> Pass {
+        let next = self.reconcile(key).await;
+        Pass { again_at: next.again_at, wake: Vec::new(), failed: next.failed }
     }
 }

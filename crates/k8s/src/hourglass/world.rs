@@ -94,8 +94,8 @@ impl World {
                 let class = runtime_class(object).unwrap_or_default();
                 self.runtime_classes.get_or_insert_default().insert(name, class.clone()) != Some(class)
             }
-            Kind::DeviceClass => self.devices.classes.insert(name),
-            Kind::ResourceSlice => {
+            Kind::DeviceClass | Kind::BetaDeviceClass => self.devices.classes.get_or_insert_default().insert(name),
+            Kind::ResourceSlice | Kind::BetaResourceSlice => {
                 let slice = Slice { driver: text(object, "/spec/driver"), devices: slices(object, catalogue) };
                 let before = self.slices.insert(name, slice.clone());
                 match &before {
@@ -124,8 +124,10 @@ impl World {
         match kind {
             Kind::Node => self.nodes.as_mut().is_some_and(|nodes| nodes.remove(name).is_some()),
             Kind::RuntimeClass => self.runtime_classes.as_mut().is_some_and(|known| known.remove(name).is_some()),
-            Kind::DeviceClass => self.devices.classes.remove(name),
-            Kind::ResourceSlice => {
+            Kind::DeviceClass | Kind::BetaDeviceClass => {
+                self.devices.classes.as_mut().is_some_and(|known| known.remove(name))
+            }
+            Kind::ResourceSlice | Kind::BetaResourceSlice => {
                 let was = self.slices.remove(name).is_some();
                 self.count_drivers();
                 was
@@ -156,13 +158,28 @@ impl World {
             .map(|(_, name)| name.clone())
             .collect();
         self.names.retain(|key, _| !of_kind(key) || uids.contains(&key.1));
+        let mut served = false;
         match kind {
             Kind::Node => drop(self.nodes.get_or_insert_default()),
             Kind::RuntimeClass => drop(self.runtime_classes.get_or_insert_default()),
-            Kind::DeviceClass => drop(self.devices.versions.insert("v1".to_owned())),
+            Kind::DeviceClass | Kind::BetaDeviceClass => {
+                let _ = self.devices.classes.get_or_insert_default();
+                let version = if kind == Kind::DeviceClass { "v1" } else { "v1beta2" };
+                served = self.devices.versions.insert(version.to_owned());
+            }
             _ => {}
         }
-        gone.iter().filter(|name| self.forget(kind, name)).count() > 0
+        gone.iter().filter(|name| self.forget(kind, name)).count() > 0 || served
+    }
+
+    /// The server does not know a kind, though it would show its objects: there are none. Whether that matters to anybody.
+    pub fn absent(&mut self, kind: Kind) -> bool {
+        let classes = &mut self.devices.classes;
+        let news = matches!(kind, Kind::DeviceClass | Kind::BetaDeviceClass) && classes.is_none();
+        if news {
+            *classes = Some(BTreeSet::new());
+        }
+        news
     }
 
     /// Whether a node has been lost at this time: it is gone, or not ready for more than two minutes.
@@ -218,6 +235,23 @@ mod tests {
         assert!(world.gone(Kind::ResourceSlice, &slice("one", "n1")));
         assert_eq!(world.hosts()[0].machine.devices.len(), 1);
         assert!(world.gone(Kind::ResourceSlice, &slice("two", "n1")) && world.devices.drivers.is_empty());
+    }
+
+    #[test]
+    fn s1_4_what_is_served_of_devices_is_known_from_lists() {
+        let none = BTreeSet::new;
+        for (kind, version) in [(Kind::DeviceClass, "v1"), (Kind::BetaDeviceClass, "v1beta2")] {
+            let mut world = World::default();
+            assert_eq!((world.devices.version(), &world.devices.classes), (None, &None), "nobody has looked");
+            assert!(world.absent(kind) && !world.absent(kind), "it is news once");
+            assert_eq!((world.devices.version(), &world.devices.classes), (None, &Some(none())), "there are none");
+            assert!(world.listed(kind, &none()) && !world.listed(kind, &none()));
+            assert_eq!(world.devices.version(), Some(version));
+            let class = json!({"metadata": {"name": "gpu.nvidia.com", "uid": "u"}});
+            seen(&mut world, kind, &class);
+            assert!(world.gone(kind, &class) && world.devices.classes == Some(none()));
+        }
+        assert!(!World::default().absent(Kind::ResourceSlice), "a list of slices says nothing about classes");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct Decision {
     pub(super) deferred: Option<Deferred>,
     /// The name of the next pod, where it is another's.
     pub(super) taken: Option<String>,
+    /// Whether there is room now for what was refused.
+    pub(super) eased: bool,
 }
 
 /// Why a pod is not made yet.
@@ -145,6 +147,7 @@ fn candidate(entry: &Incarnation, now: Time) -> Candidate {
         started_at: Some(now.whole_seconds()),
         progressed_at: Some(now.whole_seconds()),
         reached: None,
+        in_place: false,
     }
 }
 
@@ -260,10 +263,13 @@ fn reserve(facts: &Facts<'_>, decision: &mut Decision) -> bool {
             decision.next.active = None;
         }
     }
-    decision.next.candidate = Some(candidate(&entry, facts.now));
+    let gave_way = decision.next.active.is_some() != active.is_some();
+    // One that takes the place of a candidate waits for what that one waited for.
+    let in_place = gave_way || known.is_some_and(|known| known.in_place);
+    decision.next.candidate = Some(Candidate { in_place, ..candidate(&entry, facts.now) });
     decision.next.incarnation = number;
     decision.first = true;
-    if decision.next.active.is_some() == active.is_some() {
+    if !gave_way {
         make(facts, &wanted, number, decision);
     }
     true
@@ -286,9 +292,9 @@ fn create(facts: &Facts<'_>, decision: &mut Decision) {
 
 /// Creates what a number stands for, unless something is in its way.
 fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Decision) {
-    let in_the_way = |owned: &&Owned<'_>| owned.number != number && owned.pod.is_in_the_way();
-    let upgrades = matches!(facts.known.state, Some(PerformerState::Upgrading | PerformerState::PodRecreation));
-    if decision.next.active.is_none() && upgrades && facts.pods.iter().any(|owned| in_the_way(&owned)) {
+    let in_the_way = |owned: &Owned<'_>| owned.number != number && owned.pod.is_in_the_way();
+    let in_place = decision.next.candidate.as_ref().is_some_and(|known| known.in_place);
+    if in_place && facts.pods.iter().any(in_the_way) {
         // It may need the devices that the other one still has.
         decision.deferred = Some(Deferred::InPlace);
         return;

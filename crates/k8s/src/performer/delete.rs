@@ -50,11 +50,11 @@ pub(super) fn plan(obs: &Observation, now: Time) -> Plan {
     let path = way(&MACHINE, obs.status.state, Some(stage.state));
     if effects.is_empty() && stage.actions.is_empty() {
         // Events of lost pods come with the end, once.
-        return Plan { effects, requeue: Requeue::Resync.or_at(stage.until), path: Vec::new() };
+        return Plan { effects, requeue: Requeue::Resync.or_at(stage.until), ..Plan::default() };
     }
     effects.extend(stage.actions);
     let requeue = if done { Requeue::Never } else { Requeue::Resync.or_at(stage.until) };
-    Plan { effects, requeue, path }
+    Plan { effects, requeue, ..Plan::default() }.along(path)
 }
 
 fn stage<'a>(obs: &Observation, owned: &'a [Pod<'a>], now: Time) -> Stage<'a> {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::normal::NormalSpec;
 use super::observe::{Observation, number};
-use super::render::{Invalid, Rendered, render};
-use super::{INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
+use super::render::{Invalid, Rendered, render, revision_name};
+use super::{ALLOCATION, INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
 use crate::hourglass::children::is_going;
 use crate::hourglass::names;
 use crate::hourglass::pod::Pod;
@@ -102,8 +102,9 @@ impl<'a> Facts<'a> {
         };
         let revision = self.obs.revisions.iter().find(is)?;
         let spec: NormalSpec = serde_json::from_value(revision.get("data")?.clone()).ok()?;
-        let kept = self.known.allocation.as_deref().and_then(|text| text.parse().ok());
-        render(spec, &self.obs.meta, (self.config, &self.obs.world), kept).ok().filter(|kept| kept.hash == hash)
+        render(spec, &self.obs.meta, (self.config, &self.obs.world), kept(revision))
+            .ok()
+            .filter(|kept| kept.hash == hash)
     }
 
     /// The last spec that served.
@@ -145,9 +146,17 @@ fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     let executor = obs.executor.as_ref().and_then(|executor| executor.get("spec"));
     let executor = executor.and_then(|spec| serde_json::from_value::<ExecutorSpec>(spec.clone()).ok());
     let defaults = executor.and_then(|executor| executor.config.kubernetes?.default_scheduling);
+    let spec = NormalSpec::of(spec, defaults.as_ref());
+    let name = revision_name(&obs.meta, &spec.hash());
+    let made = obs.revisions.iter().find(|known| obs.meta.owns(known) && word(known, "/metadata/name") == name);
     let same = obs.status.observed_generation == Some(obs.meta.generation);
-    let kept = obs.status.allocation.as_deref().filter(|_| same).and_then(|text| text.parse::<Allocation>().ok());
-    render(NormalSpec::of(spec, defaults.as_ref()), &obs.meta, (config, &obs.world), kept)
+    let said = || obs.status.allocation.as_deref().filter(|_| same).and_then(|text| text.parse().ok());
+    render(spec, &obs.meta, (config, &obs.world), made.and_then(kept).or_else(said))
+}
+
+/// How the pods of a revision ask for devices: what was chosen for a spec holds for it.
+fn kept(revision: &Value) -> Option<Allocation> {
+    texts(revision, "/metadata/annotations").get(ALLOCATION)?.parse().ok()
 }
 
 fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
@@ -155,6 +164,9 @@ fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
     if known.observed_generation != Some(obs.meta.generation) {
         // What failed was another spec.
         known.retry = None;
+    }
+    if let Some(trouble) = &obs.trouble {
+        known.retry = trouble.retry(known.retry.as_ref()).or(known.retry);
     }
     let again = obs.meta.annotations.get(RETRY) != known.failed_retry.as_ref();
     let other = asked.is_some_and(|asked| known.failed_spec_hash.as_ref() != Some(&asked.hash));

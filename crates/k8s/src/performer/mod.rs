@@ -16,6 +16,8 @@ mod tests;
 mod upgrade;
 
 use async_trait::async_trait;
+use orlop_core::machine::Named as _;
+use orlop_core::machine::performer::{MACHINE, PerformerPhase, PerformerState};
 use orlop_core::time::Time;
 use serde_json::Value;
 
@@ -27,9 +29,12 @@ pub(crate) use review::review;
 
 use crate::api::{Api, ApiError, Kind};
 use crate::hourglass::children::Meta;
+use crate::hourglass::condition::Said;
 use crate::hourglass::controller::{Look, Reconciler};
-use crate::hourglass::plan::Plan;
+use crate::hourglass::plan::{Plan, Trouble};
+use crate::hourglass::report::Report;
 use crate::hourglass::{Config, controller};
+use crate::value::word;
 
 /// What holds a performer until its pods are gone.
 pub const FINALIZER: &str = "hourglass.eigenlayer.io/performer-finalizer";
@@ -39,6 +44,8 @@ pub const PERFORMER: &str = "hourglass.eigenlayer.io/performer";
 pub const INCARNATION: &str = "hourglass.eigenlayer.io/incarnation";
 /// Annotation of pods and revisions: the hash of their spec.
 pub const SPEC_HASH: &str = "hourglass.eigenlayer.io/spec-hash";
+/// Annotation of revisions: how their pods ask for devices.
+pub const ALLOCATION: &str = "hourglass.eigenlayer.io/allocation";
 /// Annotation of the Service: when it was last switched to another pod.
 pub const SWITCHED_AT: &str = "hourglass.eigenlayer.io/switched-at";
 /// Annotation of the Service: from which number.
@@ -62,8 +69,15 @@ impl Reconciler for Performers {
     const LABEL: &'static str = PERFORMER;
     const LABELS: &'static str = "app=hourglass-performer";
     const CHILDREN: &'static [Kind] = &[Kind::Pod, Kind::Service];
-    const OTHERS: &'static [Kind] =
-        &[Kind::Executor, Kind::Node, Kind::RuntimeClass, Kind::DeviceClass, Kind::ResourceSlice];
+    const OTHERS: &'static [Kind] = &[
+        Kind::Executor,
+        Kind::Node,
+        Kind::RuntimeClass,
+        Kind::DeviceClass,
+        Kind::BetaDeviceClass,
+        Kind::ResourceSlice,
+        Kind::BetaResourceSlice,
+    ];
     type Observation = Observation;
 
     async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
@@ -80,6 +94,19 @@ impl Reconciler for Performers {
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
         plan(observation, config, now)
+    }
+
+    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+        let missing = vec![
+            Said::no("Available", "NoReadyPod", "no pod serves"),
+            Said::no("Progressing", "BackOff", "it is tried again"),
+            Said::unknown("HardwareAvailable", "NodesNotReadable", "nobody has looked yet"),
+        ];
+        // A pod that serves goes on serving, and what ends goes on ending.
+        let ends = word(object, "/status/phase") == PerformerPhase::Terminating.as_str();
+        let goes_on = ends || object.pointer("/status/active").is_some_and(Value::is_object);
+        let failed = (PerformerState::Failed, PerformerPhase::Failed.as_str());
+        Report { machine: &MACHINE, failed, goes_on, missing }.plan(object, trouble, now)
     }
 }
 

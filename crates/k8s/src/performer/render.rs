@@ -8,7 +8,7 @@ use orlop_core::hardware::{HardwareError, Merged, Resolved, resolve};
 use serde_json::{Map, Value, json};
 
 use super::normal::NormalSpec;
-use super::{CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
+use super::{ALLOCATION, CONTAINER, INCARNATION, PERFORMER, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
 use crate::api::Kind;
 use crate::hardware::{TranslateError, allocation, claim_template, translate};
 use crate::hourglass::children::Meta;
@@ -135,6 +135,9 @@ impl Rendered {
     pub fn revision(&self, meta: &Meta) -> Value {
         let mut metadata = child(meta, &revision_name(meta, &self.hash), &labels(meta, &self.spec.avs_address));
         metadata["annotations"] = json!({SPEC_HASH: self.hash});
+        if let Some(allocation) = self.allocation {
+            metadata["annotations"][ALLOCATION] = json!(allocation.to_string());
+        }
         let data = serde_json::to_value(&self.spec).unwrap_or_default();
         json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata, "revision": 1, "data": data})
     }

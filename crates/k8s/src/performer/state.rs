@@ -10,7 +10,8 @@ use super::CONTAINER;
 use super::decide::{Decision, Deferred, waits};
 use super::facts::{Facts, Owned};
 use super::upgrade::deadline;
-use crate::hourglass::condition::Said;
+use crate::hourglass::condition::{Said, of};
+use crate::hourglass::plan::{FORBIDDEN, QUOTA};
 
 /// How long a pod may find no node although there is hardware for it.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
@@ -50,13 +51,25 @@ pub(super) fn standing(facts: &Facts<'_>, decision: &Decision, (hardware, since)
         Some(active) => serving(facts, decision, facts.pod(active.incarnation), (hardware, since)),
         None => coming(facts, decision, (hardware, since)),
     };
-    if let (Some(trouble), None) = (facts.trouble(), &standing.wrong) {
-        standing.wrong = Some((trouble.reason.to_owned(), trouble.message.clone()));
+    let held = decision.next.retry.as_ref().filter(|retry| matches!(retry.reason.as_str(), QUOTA | FORBIDDEN));
+    let held = held.filter(|_| waits(&decision.next, facts.now).is_some());
+    let reason = facts.trouble().map(|trouble| trouble.reason).or(held.map(|retry| retry.reason.as_str()));
+    if let (Some(reason), None) = (reason, &standing.wrong) {
+        standing.wrong = Some(said(facts, reason, "it is tried again"));
         if decision.next.active.is_none() {
             standing.state = State::Failed;
         }
     }
     standing
+}
+
+/// What is wrong, in the words in which it is known: those of the last answers, or those that are stored since another
+/// controller wrote them.
+fn said(facts: &Facts<'_>, reason: &str, otherwise: &str) -> Wrong {
+    let told = facts.trouble().filter(|trouble| trouble.reason == reason).map(|trouble| trouble.message.clone());
+    let stored = || of(&facts.obs.status.conditions, "Degraded").filter(|known| known.reason == reason);
+    let message = told.or_else(|| stored().map(|known| known.message.clone()));
+    (reason.to_owned(), message.unwrap_or_else(|| otherwise.to_owned()))
 }
 
 /// A pod serves, or did a moment ago.
@@ -93,7 +106,10 @@ fn serving(facts: &Facts<'_>, decision: &Decision, active: Option<&Owned<'_>>, h
 fn coming(facts: &Facts<'_>, decision: &Decision, hardware: (&Said, Time)) -> Standing {
     let next = &decision.next;
     let retry = next.retry.as_ref().filter(|_| waits(next, facts.now).is_some());
-    let failed = |reason: &str| Standing::failed(reason, "the pod is no more; another takes its place");
+    let failed = |reason: &str| {
+        let (reason, message) = said(facts, reason, "the pod is no more; another takes its place");
+        Standing::failed(&reason, message)
+    };
     let Some(candidate) = &next.candidate else {
         return retry.map_or_else(|| Standing::well(State::Creating), |retry| failed(&retry.reason));
     };
@@ -132,8 +148,8 @@ fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time))
         }
         (State::NodeSelection, _) => {
             let since = owned.pod.unschedulable_since().unwrap_or(facts.now);
-            let message = "nodes have the hardware, but none has had room for the pod; see the pod's events";
-            unless(since.plus(UNSCHEDULABLE), step, "SchedulingFailed", message)
+            let (reason, message) = said(facts, "SchedulingFailed", &no_room(owned));
+            unless(since.plus(UNSCHEDULABLE), step, &reason, &message)
         }
         (State::ImagePull, "ImagePullBackOff" | "InvalidImageName") => Standing::failed(
             "ImagePullFailed",
@@ -160,6 +176,13 @@ fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time))
         }
         _ => Standing::well(step),
     }
+}
+
+/// That no node has room, with what the scheduler said when that was found: its later words change with every node and pod.
+fn no_room(owned: &Owned<'_>) -> String {
+    let scheduler = owned.pod.scheduler_says();
+    let why = if scheduler.is_empty() { "see the pod's events" } else { scheduler };
+    format!("nodes have the hardware, but none has had room for the pod; {why}")
 }
 
 fn image(owned: &Owned<'_>) -> String {

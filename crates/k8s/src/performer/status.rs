@@ -33,7 +33,7 @@ pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
     // People are told once something is done about it, and before the status that ends the matter.
     let events = if write.is_some() { notices } else { Vec::new() };
     let events = events.into_iter().map(Effect::RecordEvent);
-    let path = if write.is_some() { way(&MACHINE, facts.obs.status.state, status.state) } else { Vec::new() };
+    let path = write.as_ref().map_or(Some(Vec::new()), |_| way(&MACHINE, facts.obs.status.state, status.state));
     if decision.first {
         effects.extend(events);
         effects.extend(write);
@@ -44,7 +44,8 @@ pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
         effects.extend(write);
     }
     let due = decision.due.filter(|at| *at > facts.now);
-    Plan { effects, requeue: Requeue::Resync.or_at(due), path }
+    let requeue = Requeue::Resync.or_at(due);
+    Plan { effects, requeue, eased: decision.eased, ..Plan::default() }.along(path)
 }
 
 /// The status to be written; none where it is what is stored.
@@ -88,7 +89,12 @@ fn hardware_said(facts: &Facts<'_>, decision: &Decision) -> Said {
     {
         return Said::no(KIND, "RuntimeClassMissing", format!("runtime class `{class}` does not exist; install it"));
     }
-    if let Some(claim) = wanted.merged.claims.first().filter(|claim| !world.devices.classes.contains(&claim.class)) {
+    let claim = wanted.merged.claims.first();
+    if claim.is_some() && world.devices.classes.is_none() {
+        return unknown("the operator may not read device classes");
+    }
+    let there = |class: &String| world.devices.classes.as_ref().is_some_and(|classes| classes.contains(class));
+    if let Some(claim) = claim.filter(|claim| !there(&claim.class)) {
         return Said::no(
             KIND,
             "DeviceClassMissing",

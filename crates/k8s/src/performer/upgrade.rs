@@ -7,9 +7,9 @@ use orlop_core::machine::performer::PerformerState;
 use orlop_core::time::Time;
 
 use super::CONTAINER;
-use super::decide::{Decision, asked_again};
+use super::decide::{Decision, asked_again, waits};
 use super::facts::Facts;
-use crate::hourglass::plan::Notice;
+use crate::hourglass::plan::{Notice, QUOTA};
 use crate::hourglass::spec::{Candidate, Incarnation, Strategy};
 
 /// How long an image may be pulled without error, at least.
@@ -65,7 +65,9 @@ pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
         return false;
     }
     let owned = facts.pod(candidate.incarnation);
-    let refused = owned.is_none() && facts.trouble().is_some_and(|trouble| trouble.reason == "QuotaExceeded");
+    let waits_for_room = waits(&decision.next, facts.now).is_some()
+        && decision.next.retry.as_ref().is_some_and(|retry| retry.reason == QUOTA);
+    let refused = owned.is_none() && waits_for_room;
     let since = owned.and_then(|owned| owned.pod.unschedulable_since());
     let at = since.map(|since| since.plus(seconds(facts.upgrade().surge_wait_seconds)));
     if let Some(at) = at.filter(|at| *at > facts.now) {
@@ -84,7 +86,13 @@ pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let message =
         format!("there is no room beside pod {}; pod {} takes its place", active.incarnation, candidate.incarnation);
     decision.notices.push(Notice::warning("SurgeImpossible", message, candidate.incarnation));
-    decision.next.active = None;
+    let next = &mut decision.next;
+    next.active = None;
+    next.candidate = next.candidate.take().map(|candidate| Candidate { in_place: true, ..candidate });
+    if refused {
+        // What the old pod had is free once it is gone.
+        (next.retry, decision.eased) = (None, true);
+    }
     decision.first = true;
     true
 }

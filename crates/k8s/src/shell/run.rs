@@ -75,8 +75,19 @@ pub(crate) enum Told<'a> {
     Listed(&'static str),
     /// A watch has failed.
     Broken(&'static str, Option<u16>, &'a str),
-    /// A pass is over and took so long.
-    Passed(Duration),
+    /// A pass is over: how long it took, and whether something it needed had no success.
+    Passed(Duration, bool),
+}
+
+/// What follows from a pass.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pass {
+    /// When the next is due.
+    pub(crate) again_at: Option<Time>,
+    /// Who else is to be looked at.
+    pub(crate) wake: Vec<Key>,
+    /// Whether something it needed had no success.
+    pub(crate) failed: bool,
 }
 
 /// What is run: a controller.
@@ -93,10 +104,14 @@ pub(crate) trait Passes: Sync {
     fn gone(&self, of: usize, object: &Value) -> Vec<Key>;
     /// These are all that exist; gives who is to be looked at.
     fn only(&self, of: usize, uids: &BTreeSet<String>, namespace: Option<&str>) -> Vec<Key>;
+    /// Nothing of these is served, though it might be seen; gives who is to be looked at.
+    fn absent(&self, _of: usize) -> Vec<Key> {
+        Vec::new()
+    }
     /// Everything was seen once; gives who is to be looked at.
     fn begin(&self) -> Vec<Key>;
-    /// One pass; gives when the next is due and who else is to be looked at.
-    fn pass(&self, key: &Key) -> impl Future<Output = (Option<Time>, Vec<Key>)> + Send;
+    /// One pass.
+    fn pass(&self, key: &Key) -> impl Future<Output = Pass> + Send;
 }
 
 /// How long the loop sleeps when nothing is due: whoever watches over it hears of it as often.
@@ -122,7 +137,7 @@ pub(crate) async fn run(
                 passes.push(async move {
                     let began = controller.steady();
                     let next = controller.pass(&key).await;
-                    controller.told(Told::Passed(controller.steady().saturating_sub(began)));
+                    controller.told(Told::Passed(controller.steady().saturating_sub(began), next.failed));
                     (key, next)
                 });
             }
@@ -132,7 +147,7 @@ pub(crate) async fn run(
         let mut timer = pin!(tokio::time::sleep(wait.min(IDLE)).fuse());
         select_biased! {
             () = stop => break,
-            (key, next) = passes.select_next_some() => work.passed(&key, next),
+            (key, pass) = passes.select_next_some() => work.passed(&key, pass),
             told = news.next().fuse() => match told {
                 Some((source, told)) => work.told(controller, source, told),
                 None => break,
@@ -174,12 +189,12 @@ impl Work {
         Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
     }
 
-    fn passed(&mut self, key: &Key, (again_at, wake): (Option<Time>, Vec<Key>)) {
+    fn passed(&mut self, key: &Key, pass: Pass) {
         self.queue.done(key);
-        if let Some(at) = again_at {
+        if let Some(at) = pass.again_at {
             self.queue.add_at(key.clone(), at);
         }
-        wake.into_iter().for_each(|key| self.queue.add(key));
+        pass.wake.into_iter().for_each(|key| self.queue.add(key));
     }
 
     fn told(&mut self, controller: &impl Passes, Source { of, place }: Source, news: News) {
@@ -208,10 +223,10 @@ impl Work {
                 let listed = std::mem::take(&mut listing.listed);
                 controller.only(of, &listed, self.namespaces.get(place).map(String::as_str))
             }
-            News::Broken(Some(401 | 403 | 404), _) if optional => {
+            News::Broken(Some(code @ (401 | 403 | 404)), _) if optional => {
                 // Nobody waits for what may not be seen, or is not there.
                 listing.complete = true;
-                Vec::new()
+                if code == 404 { controller.absent(of) } else { Vec::new() }
             }
             News::Broken(code, message) => {
                 controller.told(Told::Broken(resource, code, &message));

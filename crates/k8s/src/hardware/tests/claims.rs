@@ -39,7 +39,7 @@ fn s1_4_auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
     let need = need(json!({"gpuCount": 1, "allocation": "auto"}), &tables).gpu.unwrap();
     let facts = DeviceFacts {
         versions: ["v1".to_owned()].into(),
-        classes: ["gpu.nvidia.com".to_owned()].into(),
+        classes: Some(["gpu.nvidia.com".to_owned()].into()),
         drivers: ["gpu.nvidia.com".to_owned()].into(),
     };
     let node = |gpus: u32| {
@@ -53,7 +53,7 @@ fn s1_4_auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
         choose(&DeviceFacts { versions: ["v1alpha3".to_owned()].into(), ..facts.clone() }, 0),
         Allocation::DevicePlugin
     );
-    assert_eq!(choose(&DeviceFacts { classes: Default::default(), ..facts.clone() }, 0), Allocation::DevicePlugin);
+    assert_eq!(choose(&DeviceFacts { classes: None, ..facts.clone() }, 0), Allocation::DevicePlugin);
     assert_eq!(choose(&DeviceFacts { drivers: Default::default(), ..facts.clone() }, 0), Allocation::DevicePlugin);
     assert_eq!((facts.version(), DeviceFacts::default().version()), (Some("v1"), None));
 }

@@ -69,7 +69,7 @@ fn account() -> String {
 #[serde(rename_all = "camelCase")]
 pub struct ExecutorConfig {
     /// Where tasks come from: `[scheme://]host[:port][/path]`.
-    #[cfg_attr(feature = "client", schemars(length(min = 1, max = 2048)))]
+    #[cfg_attr(feature = "client", schemars(length(min = 1, max = 2048), extend("pattern" = schema::ENDPOINT)))]
     pub aggregator_endpoint: String,
     /// Keys of the operator by name; they are stored in a Secret and nowhere else.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -378,6 +378,9 @@ pub struct Candidate {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "client", schemars(schema_with = "schema::names::<PerformerState>"))]
     pub reached: Option<PerformerState>,
+    /// Whether it takes the place of the pods before it: it is made once they are gone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
 }
 
 impl Candidate {

@@ -2,6 +2,7 @@
 //! which takes one step at a time. Owns the order in which things happen: always the same.
 
 mod cluster;
+mod failures;
 
 pub(crate) use cluster::host;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use orlop_core::error::Class;
 use orlop_core::time::Time;
 use serde_json::{Value, json};
 
@@ -22,14 +24,19 @@ use crate::shell::{Clock, Key};
 /// How often everything is looked at.
 const RESYNC: Duration = Duration::from_secs(300);
 
-/// Steps of lifecycles, as they were written.
+/// Steps of lifecycles, as they were written, and what went wrong.
 #[derive(Default)]
-pub(crate) struct Steps(std::sync::Mutex<Vec<(Option<&'static str>, &'static str)>>);
+pub(crate) struct Steps {
+    taken: std::sync::Mutex<Vec<(Option<&'static str>, &'static str)>>,
+    failures: std::sync::Mutex<Vec<Class>>,
+}
 
 impl Monitor for Steps {
     fn told(&self, told: Told<'_>) {
-        if let Told::Stepped { step, .. } = told {
-            self.0.lock().unwrap().push((step.from, step.to));
+        match told {
+            Told::Stepped { step, .. } => self.taken.lock().unwrap().push((step.from, step.to)),
+            Told::Failed { class } => self.failures.lock().unwrap().push(class),
+            _ => {}
         }
     }
 }
@@ -45,6 +52,8 @@ pub(crate) struct Bed<R> {
     seen: usize,
     /// Objects of the cluster as a whole.
     world: BTreeMap<(Kind, String), Value>,
+    /// Kinds of them that are served and were listed.
+    listed: BTreeSet<Kind>,
     /// What images do: they cannot be pulled, crash, are never ready.
     pub(crate) images: BTreeMap<String, &'static str>,
     pub(crate) passes: usize,
@@ -63,8 +72,9 @@ impl<R: Reconciler> Bed<R> {
         server.store().faults = faults;
         let (config, steps) = (Arc::new(Config::default()), Arc::new(Steps::default()));
         let controller = controller(&server, &clock, &config, &steps);
-        let (queue, due, world, images) = Default::default();
-        Self { server, clock, config, controller, steps, queue, due, seen: 0, world, images, passes: 0, at_death: None }
+        let (queue, due, world, images, listed) = Default::default();
+        let (seen, passes, at_death) = Default::default();
+        Self { server, clock, config, controller, steps, queue, due, seen, world, listed, images, passes, at_death }
     }
 
     /// Somebody creates an object of the kind.
@@ -86,6 +96,13 @@ impl<R: Reconciler> Bed<R> {
         self.world.insert((kind, name), object);
     }
 
+    /// All of a kind that exist were listed, so that it is known that it is served.
+    pub(crate) fn list(&mut self, kind: Kind) {
+        let uids = self.world(kind).iter().map(|object| crate::value::text(object, "/metadata/uid")).collect();
+        self.queue.extend(self.controller.listed(kind, &uids, None));
+        self.listed.insert(kind);
+    }
+
     pub(crate) fn world(&self, kind: Kind) -> Vec<Value> {
         self.world.iter().filter(|((known, _), _)| *known == kind).map(|(_, object)| object.clone()).collect()
     }
@@ -97,6 +114,9 @@ impl<R: Reconciler> Bed<R> {
         (self.queue, self.due, self.seen) = Default::default();
         for ((kind, _), object) in &self.world {
             let _ = self.controller.seen(*kind, object);
+        }
+        for kind in self.listed.clone() {
+            self.list(kind);
         }
         self.deliver();
         self.queue.extend(self.controller.keys());
@@ -197,7 +217,12 @@ impl<R: Reconciler> Bed<R> {
 
     /// States that were passed, each step once.
     pub(crate) fn steps(&self) -> BTreeSet<(Option<&'static str>, &'static str)> {
-        self.steps.0.lock().unwrap().iter().copied().collect()
+        self.steps.taken.lock().unwrap().iter().copied().collect()
+    }
+
+    /// What went wrong, in order.
+    pub(crate) fn failures(&self) -> Vec<Class> {
+        self.steps.failures.lock().unwrap().clone()
     }
 
     /// A second pass, also by another controller, writes nothing.

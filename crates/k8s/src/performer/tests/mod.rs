@@ -1,7 +1,9 @@
 //! The controller of performers against a small API server and a cluster that takes one step at a time.
 
 mod chaos;
+mod claims;
 mod crash;
+mod failures;
 mod life;
 mod rows;
 mod trouble;

@@ -94,6 +94,33 @@ fn s5_3_recreate_waits_until_the_old_pod_is_gone() {
 }
 
 #[test]
+fn s5_3_a_new_spec_for_a_pod_that_crashes_waits_until_that_pod_is_gone() {
+    let mut bed = Bed::new();
+    bed.show(Kind::Node, gpu_host("gpu-1", 1));
+    bed.submit("avs", gpu("well"));
+    bed.rest();
+    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        pod["status"]["conditions"] = json!([]);
+    });
+    bed.rest();
+    assert_eq!(place(&bed), "Failed/Failed True/ContainerStartFailed");
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.settle();
+    // The old pod is told to go and has not gone: its devices are not free.
+    let going = bed.server.get(Kind::Pod, "performer-avs").unwrap();
+    assert!(going["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(pods(&bed), ["performer-avs"]);
+    bed.restart();
+    bed.settle();
+    assert_eq!(pods(&bed), ["performer-avs"], "another controller knows it too");
+    bed.wait(60);
+    assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Running/Running False/AsExpected", 1));
+    assert_eq!(bed.status("avs")["image"], "other");
+    bed.writes_nothing_more();
+}
+
+#[test]
 fn s5_3_recreate_that_fails_brings_the_last_good_spec_back_from_its_revision() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");

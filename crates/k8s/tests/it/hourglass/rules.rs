@@ -90,6 +90,29 @@ fn s2_1_what_is_wrong_is_refused() {
 }
 
 #[test]
+fn s2_2_an_aggregator_is_an_address() {
+    let taken = |address: &str| created(&executor_with(json!({"aggregatorEndpoint": address})));
+    for address in [
+        "aggregator",
+        "aggregator.example:9000",
+        "https://aggregator.example/tasks/v1",
+        "grpc://10.0.0.1:9000",
+        "https://[::1]:9000/",
+        "[fe80::1]:9000",
+        "https://user:word@aggregator.example:9000/path?key=k",
+    ] {
+        taken(address).unwrap_or_else(|refused| panic!("{address}: {refused}"));
+    }
+    for address in
+        ["", " ", "a b", "https://", "aggregator:port", "aggregator:123456", ":9000", "/path", "a:1:2", "[::1"]
+    {
+        let refused = taken(address).expect_err(address);
+        assert!(refused.contains("aggregatorEndpoint"), "{address}: {refused}");
+    }
+    assert!(taken(&"a".repeat(2049)).is_err());
+}
+
+#[test]
 fn s2_nothing_of_core_v1_is_pruned() {
     let members = json!({
         "resources": {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "gpu"}]},

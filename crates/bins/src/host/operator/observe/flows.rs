@@ -112,7 +112,7 @@ impl Monitor for FlowMonitor {
             Note::Restarted { resource } => self.common.restarted(resource),
             Note::Watched { resource } => self.common.watched(resource),
             Note::Broken { resource, code, message } => self.common.broken(resource, code, message),
-            Note::Passed { took } => self.common.passed(took),
+            Note::Passed { took, failed } => self.common.passed(took, failed),
             Note::Failed { class } => self.common.failed(class),
             Note::Planned { took } => self.metrics().flows.plan_duration.observe(took.as_secs_f64()),
             Note::Opened { flow, status } => self.shown(flow, status, false),

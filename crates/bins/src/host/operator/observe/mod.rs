@@ -66,9 +66,10 @@ impl LoopMonitor {
         self.metrics.controllers.watch_restarts.of([resource]).inc();
     }
 
-    fn passed(&self, took: Duration) {
+    fn passed(&self, took: Duration, failed: bool) {
         let controller = self.which.name();
-        self.metrics.controllers.passes.of([controller, "done"]).inc();
+        let result = if failed { "failed" } else { "done" };
+        self.metrics.controllers.passes.of([controller, result]).inc();
         self.metrics.controllers.duration.of([controller]).observe(took.as_secs_f64());
     }
 

@@ -121,7 +121,7 @@ impl Monitor for ObjectMonitor {
             Told::Watched { resource, again: true } => self.common.restarted(resource),
             Told::Watched { resource, again: false } => self.common.watched(resource),
             Told::Broken { resource, code, message } => self.common.broken(resource, code, message),
-            Told::Passed { took } => self.common.passed(took),
+            Told::Passed { took, failed } => self.common.passed(took, failed),
             Told::Failed { class } => self.common.failed(&class.to_string()),
             Told::Observed { key, created_at, status } => self.observed(key, created_at, status),
             Told::Stepped { key, step } => self.stepped(key, step),
@@ -135,6 +135,7 @@ impl Monitor for ObjectMonitor {
 mod tests {
     use std::sync::Arc;
 
+    use orlop_core::error::Class;
     use orlop_k8s::shell::lease::Term;
     use serde_json::json;
 
@@ -145,6 +146,25 @@ mod tests {
 
     fn condition(kind: &str, status: &str, reason: &str) -> Value {
         json!({"type": kind, "status": status, "reason": reason, "message": "m"})
+    }
+
+    #[test]
+    fn s6_a_pass_counts_by_its_result_and_a_failure_by_its_class() {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
+        for failed in [false, true, false] {
+            monitors.performers.told(Told::Passed { took: Duration::from_millis(1), failed });
+        }
+        monitors.performers.told(Told::Failed { class: Class::Denied });
+        let text = metrics.text().unwrap();
+        for line in [
+            "orlop_reconcile_total{controller=\"performer\",result=\"done\"} 2",
+            "orlop_reconcile_total{controller=\"performer\",result=\"failed\"} 1",
+            "orlop_reconcile_duration_seconds_count{controller=\"performer\"} 3",
+            "orlop_reconcile_errors_total{controller=\"performer\",class=\"denied\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
     }
 
     #[test]

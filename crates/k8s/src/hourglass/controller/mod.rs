@@ -1,23 +1,24 @@
 //! The loop of one object that both controllers share (section 3.1): observe, plan, carry out, again. Owns what is known
-//! between passes and what a failure leads to (section 3.2); a kind's own rules are in its plan.
+//! between passes; what a failure leads to is in `failures`, a kind's own rules are in its plan.
+
+mod failures;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use orlop_core::backoff::{Backoff, fraction};
-use orlop_core::error::Class;
+use futures::FutureExt as _;
 use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::Config;
 use super::children::{Meta, parent, shown};
-use super::effect::{Failure, Hand};
+use super::effect::Hand;
 pub use super::monitor::{Monitor, Told};
-use super::monitor::{sentence, written};
-use super::plan::{CONFLICT, Effect, Plan, Requeue, Trouble};
+use super::plan::{Effect, Plan, Requeue, Trouble};
 use super::world::World;
 use crate::api::{Api, ApiError, Kind};
 use crate::shell::{Clock, Key};
@@ -25,10 +26,6 @@ use crate::value::word;
 
 /// Effects of one pass that may follow from one another before others get their turn.
 const ROUNDS: usize = 16;
-/// Failures one after another until it is said that they are too many.
-const TRIES: u32 = 8;
-/// Conflicts one after another that are tried again at once.
-const CONFLICTS: u32 = 5;
 
 /// What a pass may look at.
 pub struct Look<'a, A> {
@@ -75,6 +72,9 @@ pub trait Reconciler: Send + Sync {
 
     /// What is to be done: pure.
     fn plan(observation: &Self::Observation, config: &Config, now: Time) -> Plan;
+
+    /// What its status is to say where no plan can be made or carried out, from the object alone: pure.
+    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan;
 }
 
 /// What is to happen after a pass.
@@ -83,6 +83,8 @@ pub trait Reconciler: Send + Sync {
 pub struct Next {
     /// When the object is to be looked at again if nothing happens before.
     pub again_at: Option<Time>,
+    /// Whether something the pass needed had no success.
+    pub failed: bool,
 }
 
 /// A controller of objects of one kind. An object has one pass at a time; passes of different ones may run side by side.
@@ -111,6 +113,10 @@ struct Streak {
     failures: u32,
     conflicts: u32,
     trouble: Option<(i64, Trouble)>,
+    /// The spec for which an invariant was broken: nothing is done until there is another.
+    stopped: Option<i64>,
+    /// Until when nothing is asked: it is not allowed, or the server has asked for patience.
+    closed: Option<Time>,
 }
 
 impl<A: Api, R: Reconciler> Controller<A, R> {
@@ -136,6 +142,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// An object was seen, new or changed. Gives which are to be looked at.
     pub fn seen(&self, kind: Kind, object: &Value) -> Vec<Key> {
+        self.freed(self.concerned(kind, object))
+    }
+
+    fn concerned(&self, kind: Kind, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         if kind == R::KIND {
             let (key, shown) = (Key::of(object), shown(object));
@@ -157,6 +167,10 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// An object is gone. Gives which are to be looked at.
     pub fn gone(&self, kind: Kind, object: &Value) -> Vec<Key> {
+        self.freed(self.bereaved(kind, object))
+    }
+
+    fn bereaved(&self, kind: Kind, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         if kind == R::KIND {
             let key = Key::of(object);
@@ -192,6 +206,15 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         gone
     }
 
+    /// The server does not know objects of a kind, though it would show them. Gives which are to be looked at.
+    pub fn absent(&self, kind: Kind) -> Vec<Key> {
+        let mut known = self.known();
+        if !Arc::make_mut(&mut known.world).absent(kind) {
+            return Vec::new();
+        }
+        known.objects.keys().cloned().collect()
+    }
+
     /// All objects that were seen.
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
@@ -200,19 +223,30 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// One pass over an object.
     pub async fn reconcile(&self, key: &Key) -> Next {
+        let mut failed = false;
         for _ in 0..ROUNDS {
-            match self.round(key).await {
+            if self.is_stopped(key) {
+                return Next { again_at: None, failed };
+            }
+            // What is broken for one object is not to end the work on all others.
+            let round = AssertUnwindSafe(self.round(key)).catch_unwind().await;
+            match round.unwrap_or(Round::Broken) {
                 Round::Again => {}
-                Round::Over(next) => return next,
+                Round::Failed => failed = true,
+                Round::Over(next) => return Next { failed: failed || next.failed, ..next },
+                Round::Broken => return self.stop(key).await,
             }
         }
-        Next { again_at: Some(self.now()) }
+        Next { again_at: Some(self.now()), failed }
     }
 
     async fn round(&self, key: &Key) -> Round {
         let now = self.now();
         let (world, trouble) = {
             let mut known = self.known();
+            if let Some(at) = known.streaks.get(key).and_then(|streak| streak.closed).filter(|at| *at > now) {
+                return Round::Over(Next { again_at: Some(at), failed: false });
+            }
             let trouble = known.streaks.get_mut(key).and_then(|streak| {
                 let due = |(_, trouble): &mut (i64, Trouble)| trouble.until.is_some_and(|until| until <= now);
                 streak.trouble.take_if(due);
@@ -228,11 +262,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 self.forget(key);
                 return Round::Over(Next::default());
             }
-            Err(error) => {
-                let why = error.unquoted();
-                tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
-                return Round::Over(self.put_off(key, &error));
-            }
+            Err(error) => return self.unread(key, &error).await,
         };
         let meta = R::meta(&observation);
         if generation.is_some_and(|generation| generation != meta.generation) {
@@ -242,18 +272,19 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         }
         self.monitor.told(Told::Observed { key, created_at: meta.created_at, status: R::stored(&observation) });
         let plan = R::plan(&observation, &self.config, now);
+        if plan.broken {
+            return Round::Broken;
+        }
         self.carry_out(key, meta, &plan).await
     }
 
+    fn hand<'a>(&'a self, meta: &'a Meta) -> Hand<'a, A> {
+        let (api, config, now) = (&self.api, &*self.config, self.now());
+        Hand { api, kind: R::KIND, finalizer: R::FINALIZER, meta, config, now }
+    }
+
     async fn carry_out(&self, key: &Key, meta: &Meta, plan: &Plan) -> Round {
-        let hand = Hand {
-            api: &self.api,
-            kind: R::KIND,
-            finalizer: R::FINALIZER,
-            meta,
-            config: &self.config,
-            now: self.now(),
-        };
+        let hand = self.hand(meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
                 Ok(()) => {
@@ -266,12 +297,18 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                     // What people are told may get lost; what is done may not wait for it.
                     tracing::debug!(object = %key, ?failure, "an event is not recorded");
                 }
-                Err(failure) => return self.failed(key, (meta, effect), failure),
+                Err(failure) => return self.failed(key, (meta, effect), failure).await,
             }
         }
         if plan.changes() {
             // What was written is seen by the next round, which ends with nothing to write.
-            self.known().streaks.entry(key.clone()).or_default().conflicts = 0;
+            let mut known = self.known();
+            let streak = known.streaks.entry(key.clone()).or_default();
+            streak.conflicts = 0;
+            if plan.eased {
+                streak.trouble = None;
+            }
+            drop(known);
             return if plan.requeue == Requeue::Never { Round::Over(Next::default()) } else { Round::Again };
         }
         let waits = {
@@ -288,92 +325,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             Requeue::Resync => Some(resync),
             Requeue::Never => None,
         };
-        Round::Over(Next { again_at })
-    }
-
-    /// What a failure leads to (section 3.2).
-    fn failed(&self, key: &Key, (meta, effect): (&Meta, &Effect), failure: Failure) -> Round {
-        let now = self.now();
-        let at = written(effect);
-        let error = match failure {
-            Failure::Foreign(at) => {
-                self.note(Class::Exists);
-                let message = format!(
-                    "{} `{}` exists and belongs to another; delete it or rename this object",
-                    at.kind.name(),
-                    at.name
-                );
-                return self.trouble(
-                    key,
-                    meta,
-                    Trouble { reason: "Conflict", message, at: Some(at), until: Some(now.plus(CONFLICT)) },
-                );
-            }
-            Failure::Outdated => ApiError { code: Some(409), ..ApiError::default() },
-            Failure::Api(error) => error,
-        };
-        self.note(error.class());
-        let retried =
-            |reason, until| Trouble { reason, message: sentence(reason, at.as_ref(), &error), at: at.clone(), until };
-        match error.class() {
-            Class::Conflict | Class::NotFound | Class::Exists if !error.namespace_is_going() => {
-                let mut known = self.known();
-                let streak = known.streaks.entry(key.clone()).or_default();
-                streak.conflicts += 1;
-                if streak.conflicts <= CONFLICTS {
-                    return Round::Again;
-                }
-                drop(known);
-                Round::Over(self.put_off(key, &error))
-            }
-            // Who may not write what has happened cannot say so.
-            _ if at.is_none() => Round::Over(self.put_off(key, &error)),
-            Class::Invalid => {
-                // Without the server's words: they may quote the child, and that may be a Secret.
-                let code = error.code;
-                tracing::warn!(object = %key, controller = R::NAME, code, "the server refuses a child for good");
-                self.trouble(key, meta, retried("InvalidSpec", None))
-            }
-            Class::Denied => self.trouble(key, meta, retried("Forbidden", Some(now.plus(self.resync)))),
-            Class::Capacity => {
-                let next = self.put_off(key, &error);
-                self.trouble(key, meta, retried("QuotaExceeded", next.again_at))
-            }
-            _ => {
-                let next = self.put_off(key, &error);
-                let failures = self.known().streaks.get(key).map_or(0, |streak| streak.failures);
-                if failures <= TRIES {
-                    return Round::Over(next);
-                }
-                self.trouble(key, meta, retried("RetriesExhausted", Some(now.plus(self.resync))))
-            }
-        }
-    }
-
-    /// Notes what is wrong, so that the next round says so; once it is said, it is waited for.
-    fn trouble(&self, key: &Key, meta: &Meta, trouble: Trouble) -> Round {
-        self.known().streaks.entry(key.clone()).or_default().trouble = Some((meta.generation, trouble));
-        Round::Again
-    }
-
-    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for.
-    fn put_off(&self, key: &Key, error: &ApiError) -> Next {
-        let mut known = self.known();
-        let streak = known.streaks.entry(key.clone()).or_default();
-        let backoff = Backoff {
-            base: Duration::from_millis(800),
-            ceiling: Some(Duration::from_secs(240)),
-            jitter: 0.5,
-            ..Backoff::default()
-        };
-        let drawn = fraction(&[&key.to_string(), &streak.failures.to_string()]);
-        let delay = backoff.delay(streak.failures, drawn).min(Duration::from_secs(300));
-        streak.failures = streak.failures.saturating_add(1);
-        Next { again_at: Some(self.now().plus(delay.max(error.retry_after.unwrap_or_default()))) }
-    }
-
-    fn note(&self, class: Class) {
-        self.monitor.told(Told::Failed { class });
+        Round::Over(Next { again_at, failed: false })
     }
 
     fn forget(&self, key: &Key) {
@@ -386,8 +338,19 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 }
 
 enum Round {
+    /// The object is looked at again at once.
     Again,
+    /// The same, after something had no success.
+    Failed,
+    /// The pass is over.
     Over(Next),
+    /// An invariant does not hold.
+    Broken,
+}
+
+/// Which spec an object had when it was seen.
+fn generation(shown: &Value) -> Option<i64> {
+    shown.get("generation")?.as_i64()
 }
 
 fn in_namespace(known: &Known, object: &Value) -> Vec<Key> {

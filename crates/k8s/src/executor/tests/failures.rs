@@ -1,0 +1,74 @@
+//! Servers that refuse, and backoff that outlives the controller.
+
+use serde_json::{Value, json};
+
+use super::{Bed, bed, place, running, spec};
+use crate::api::{ApiError, Kind};
+use crate::hourglass::tests::host;
+use crate::shell::small::{Fault, refused};
+
+fn with(fault: Fault) -> Bed {
+    let mut bed = Bed::with_faults(vec![fault]);
+    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+    bed.submit("exec", spec());
+    bed
+}
+
+#[test]
+fn k8_a_refusal_is_kept_in_the_status_and_waited_for_by_another_controller() {
+    let quota = ApiError::from_status(
+        403,
+        &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: secrets=1"}),
+    );
+    let mut bed = with(Fault::Refuse("create", Kind::Secret, 6, quota));
+    while bed.status("exec")["retry"]["count"] != 6 {
+        bed.wait(1);
+    }
+    let status = bed.status("exec");
+    assert_eq!(place(&bed), "Failed/Failed True/QuotaExceeded");
+    assert_eq!(status["retry"]["reason"], "QuotaExceeded");
+    let before = bed.writes().len();
+    for _ in 0..3 {
+        bed.restart();
+        bed.wait(4);
+        assert_eq!((bed.status("exec"), bed.writes().len()), (status.clone(), before), "it waits, and says the same");
+    }
+    bed.wait(60);
+    assert_eq!(
+        (place(&bed).as_str(), bed.status("exec")["retry"].clone()),
+        ("Running/Running False/AsExpected", Value::Null)
+    );
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn k8_another_spec_is_tried_at_once() {
+    let mut bed = with(Fault::Refuse("create", Kind::Deployment, 1, refused(403, "Forbidden")));
+    bed.rest();
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
+    bed.restart();
+    bed.wait(100);
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "at the resync only");
+    bed.change("exec", |spec| spec["image"] = json!("executor:2"));
+    bed.rest();
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn s3_2_what_may_not_be_read_is_said_and_what_serves_goes_on() {
+    let mut bed = bed();
+    bed.server.store().faults.push(Fault::Refuse("get", Kind::Deployment, 1, refused(403, "Forbidden")));
+    bed.submit("exec", spec());
+    bed.rest();
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
+    bed.wait(301);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    let mut bed = running(spec());
+    bed.server.store().faults.push(Fault::Refuse("get", Kind::Deployment, 1, refused(403, "Forbidden")));
+    bed.wait(302);
+    assert_eq!(place(&bed), "Running/Running True/Forbidden");
+    assert!(bed.events().contains(&"Forbidden".to_owned()));
+    bed.wait(301);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    bed.writes_nothing_more();
+}

@@ -1,0 +1,203 @@
+//! What a failure of a pass leads to (section 3.2): again at once, later, or not before something has changed, and what people
+//! are told of it. Owns these choices and the waits between tries.
+
+use std::time::Duration;
+
+use orlop_core::backoff::{Backoff, fraction};
+use orlop_core::error::Class;
+
+use super::{Controller, Next, Reconciler, Round};
+use crate::api::{Api, ApiError, Request};
+use crate::hourglass::children::Meta;
+use crate::hourglass::effect::Failure;
+use crate::hourglass::later;
+use crate::hourglass::monitor::{Told, sentence, written};
+use crate::hourglass::plan::{BROKEN, CONFLICT, Effect, FORBIDDEN, INVALID, QUOTA, RETRIES, Trouble};
+use crate::shell::Key;
+
+/// Failures one after another until it is said that they are too many.
+const TRIES: u32 = 8;
+/// Conflicts one after another that are tried again at once.
+const CONFLICTS: u32 = 5;
+
+impl<A: Api, R: Reconciler> Controller<A, R> {
+    /// What was planned had no success.
+    pub(super) async fn failed(&self, key: &Key, (meta, effect): (&Meta, &Effect), failure: Failure) -> Round {
+        let now = self.now();
+        let at = written(effect);
+        let error = match failure {
+            Failure::Foreign(at) => {
+                self.note(Class::Exists);
+                let message = format!(
+                    "{} `{}` exists and belongs to another; delete it or rename this object",
+                    at.kind.name(),
+                    at.name
+                );
+                let until = Some(now.plus(CONFLICT));
+                return self.trouble(key, meta, Trouble { reason: "Conflict", message, at: Some(at), until });
+            }
+            Failure::Outdated => ApiError { code: Some(409), ..ApiError::default() },
+            Failure::Api(error) => error,
+        };
+        self.note(error.class());
+        if is_conflict(&error) && self.tries_at_once(key) {
+            return Round::Again;
+        }
+        if at.is_none() && matches!(effect, Effect::WriteStatus(_)) {
+            // Who may not write what has happened cannot say so.
+            return Round::Over(self.put_off(key, &error));
+        }
+        let trouble = match self.judge(key, &error, |reason| sentence(reason, at.as_ref(), &error)) {
+            Ok(trouble) => trouble,
+            Err(next) => return Round::Over(next),
+        };
+        if at.is_none() {
+            return self.report(key, &trouble).await;
+        }
+        if trouble.until.is_none() {
+            // Without the server's words: they may quote the child, and that may be a Secret.
+            let code = error.code;
+            tracing::warn!(object = %key, controller = R::NAME, code, "the server refuses a child for good");
+        }
+        self.trouble(key, meta, Trouble { at, ..trouble })
+    }
+
+    /// What a plan is made of could not be read.
+    pub(super) async fn unread(&self, key: &Key, error: &ApiError) -> Round {
+        let why = error.unquoted();
+        tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
+        self.note(error.class());
+        let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
+        let said = |reason| match reason {
+            FORBIDDEN => "the operator may not read what belongs to the object; check its role".to_owned(),
+            _ => format!("what belongs to the object cannot be read{code}; tried again"),
+        };
+        match self.judge(key, error, said) {
+            Ok(trouble) => {
+                if trouble.reason == FORBIDDEN {
+                    self.known().streaks.entry(key.clone()).or_default().closed = trouble.until;
+                }
+                self.report(key, &trouble).await
+            }
+            Err(next) => Round::Over(next),
+        }
+    }
+
+    /// What an error leads to: something people are told, or another try before that.
+    fn judge(&self, key: &Key, error: &ApiError, said: impl Fn(&'static str) -> String) -> Result<Trouble, Next> {
+        let now = self.now();
+        let trouble = |reason, until| Ok(Trouble { reason, message: said(reason), at: None, until });
+        if error.class() == Class::Invalid {
+            return trouble(INVALID, None);
+        }
+        let resync = Some(later(now, self.resync));
+        let next = self.put_off(key, error);
+        match error.class() {
+            Class::Denied => trouble(FORBIDDEN, resync),
+            Class::Capacity => trouble(QUOTA, next.again_at.map(|at| later(now, at.since(now)))),
+            _ if self.known().streaks.get(key).is_some_and(|streak| streak.failures > TRIES) => {
+                trouble(RETRIES, resync)
+            }
+            _ => Err(next),
+        }
+    }
+
+    /// Notes what is wrong, so that the next round says so; once it is said, it is waited for.
+    fn trouble(&self, key: &Key, meta: &Meta, trouble: Trouble) -> Round {
+        self.known().streaks.entry(key.clone()).or_default().trouble = Some((meta.generation, trouble));
+        Round::Failed
+    }
+
+    /// Says in the status what is wrong, where no plan can.
+    async fn report(&self, key: &Key, trouble: &Trouble) -> Round {
+        let again_at = trouble.until.or_else(|| Some(self.now().plus(self.resync)));
+        let over = Round::Over(Next { again_at, failed: true });
+        // One that cannot be read itself says nothing.
+        let Ok(object) = self.api.send(&Request::get(R::KIND, &key.namespace, &key.name)).await else { return over };
+        let meta = Meta::of(&object);
+        let plan = R::report(&object, trouble, self.now());
+        let hand = self.hand(&meta);
+        for effect in &plan.effects {
+            match hand.carry(effect).await {
+                Ok(()) if matches!(effect, Effect::WriteStatus(_)) => {
+                    plan.path.iter().for_each(|step| self.monitor.told(Told::Stepped { key, step }));
+                }
+                Ok(()) => {}
+                Err(failure) => tracing::debug!(object = %key, ?failure, "what is wrong is not said"),
+            }
+        }
+        over
+    }
+
+    /// An invariant does not hold: this object is left alone until its spec is another, and says so.
+    pub(super) async fn stop(&self, key: &Key) -> Next {
+        tracing::error!(object = %key, controller = R::NAME, "an invariant is broken; the object is left alone");
+        self.note(Class::Fatal);
+        {
+            let mut known = self.known();
+            let generation = known.objects.get(key).and_then(super::generation);
+            known.streaks.entry(key.clone()).or_default().stopped = generation;
+        }
+        let message = "the operator met a state it holds for impossible and leaves the object alone; see its log, then \
+                       change the spec or restart the operator";
+        let trouble = Trouble { reason: BROKEN, message: message.to_owned(), at: None, until: None };
+        self.report(key, &trouble).await;
+        Next { again_at: None, failed: true }
+    }
+
+    /// Whether an object was stopped and its spec is the same still.
+    pub(super) fn is_stopped(&self, key: &Key) -> bool {
+        let known = self.known();
+        let stopped = known.streaks.get(key).and_then(|streak| streak.stopped);
+        stopped.is_some() && known.objects.get(key).and_then(super::generation) == stopped
+    }
+
+    /// Something has happened around these objects: what was tried too often is tried again.
+    pub(super) fn freed(&self, keys: Vec<Key>) -> Vec<Key> {
+        let mut known = self.known();
+        for key in &keys {
+            let Some(streak) = known.streaks.get_mut(key) else { continue };
+            streak.trouble.take_if(|(_, trouble)| trouble.reason == RETRIES);
+        }
+        drop(known);
+        keys
+    }
+
+    /// Whether a conflict is tried again at once.
+    fn tries_at_once(&self, key: &Key) -> bool {
+        let mut known = self.known();
+        let streak = known.streaks.entry(key.clone()).or_default();
+        streak.conflicts = streak.conflicts.saturating_add(1);
+        streak.conflicts <= CONFLICTS
+    }
+
+    /// Backs off: 1 s · 2ᵏ, a fifth more or less, five minutes at most, and no less than the server asks for.
+    fn put_off(&self, key: &Key, error: &ApiError) -> Next {
+        let mut known = self.known();
+        let streak = known.streaks.entry(key.clone()).or_default();
+        let backoff = Backoff {
+            base: Duration::from_millis(800),
+            ceiling: Some(Duration::from_secs(240)),
+            jitter: 0.5,
+            ..Backoff::default()
+        };
+        let drawn = fraction(&[&key.to_string(), &streak.failures.to_string()]);
+        let delay = backoff.delay(streak.failures, drawn).min(Duration::from_secs(300));
+        streak.failures = streak.failures.saturating_add(1);
+        let now = self.now();
+        if let Some(wait) = error.retry_after {
+            // Not for anything that happens meanwhile either.
+            streak.closed = Some(now.plus(wait));
+        }
+        Next { again_at: Some(now.plus(delay.max(error.retry_after.unwrap_or_default()))), failed: true }
+    }
+
+    fn note(&self, class: Class) {
+        self.monitor.told(Told::Failed { class });
+    }
+}
+
+/// Whether somebody else has changed what was planned on. A namespace that goes takes nothing new, however often it is asked.
+fn is_conflict(error: &ApiError) -> bool {
+    matches!(error.class(), Class::Conflict | Class::NotFound | Class::Exists) && !error.namespace_is_going()
+}

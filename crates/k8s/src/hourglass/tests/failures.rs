@@ -1,0 +1,104 @@
+//! A broken invariant, for one object among others.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use orlop_core::error::Class;
+use orlop_core::time::Time;
+use serde_json::{Value, json};
+
+use super::{Bed, RESYNC, Steps};
+use crate::api::{Api, ApiError, Kind};
+use crate::hourglass::Config;
+use crate::hourglass::children::Meta;
+use crate::hourglass::controller::{Controller, Look, Monitor, Reconciler};
+use crate::hourglass::plan::{Plan, Trouble};
+use crate::performer::{Observation, Performers};
+use crate::shell::small::{Server, TestClock};
+use crate::shell::{Clock, Key};
+
+/// Performers, but no plan can be made for those whose image says so.
+struct Breaking;
+
+#[async_trait]
+impl Reconciler for Breaking {
+    const KIND: Kind = Performers::KIND;
+    const NAME: &'static str = Performers::NAME;
+    const FINALIZER: &'static str = Performers::FINALIZER;
+    const LABEL: &'static str = Performers::LABEL;
+    const LABELS: &'static str = Performers::LABELS;
+    const CHILDREN: &'static [Kind] = Performers::CHILDREN;
+    const OTHERS: &'static [Kind] = Performers::OTHERS;
+    type Observation = Observation;
+
+    async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
+        Performers::observe(look).await
+    }
+
+    fn meta(observation: &Observation) -> &Meta {
+        Performers::meta(observation)
+    }
+
+    fn stored(observation: &Observation) -> &Value {
+        Performers::stored(observation)
+    }
+
+    fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
+        match observation.spec.as_ref().map(|spec| spec.image.as_str()) {
+            Ok("panics") => std::panic::panic_any(()),
+            Ok("impossible") => Plan { broken: true, ..Performers::plan(observation, config, now) },
+            _ => Performers::plan(observation, config, now),
+        }
+    }
+
+    fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+        Performers::report(object, trouble, now)
+    }
+}
+
+fn degraded(bed: &Bed<Breaking>, name: &str) -> (String, String) {
+    (bed.status(name)["phase"].as_str().unwrap_or("-").to_owned(), bed.condition(name, "Degraded"))
+}
+
+#[test]
+fn s3_2_a_broken_invariant_stops_one_object_and_no_other() {
+    for image in ["panics", "impossible"] {
+        let mut bed = Bed::<Breaking>::new();
+        bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
+        let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
+        bed.submit("bad", spec(image));
+        bed.submit("good", spec("well"));
+        bed.rest();
+        assert_eq!(degraded(&bed, "bad"), ("Failed".to_owned(), "True/InvariantBroken".to_owned()), "{image}");
+        assert_eq!(degraded(&bed, "good"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
+        assert_eq!(bed.failures(), [Class::Fatal], "once");
+        assert!(bed.events().contains(&"InvariantBroken".to_owned()));
+        // Nothing that happens around it makes it act, until its spec is another.
+        bed.show(Kind::Node, super::host("node-2", json!({}), json!({})));
+        let before = bed.writes().len();
+        bed.wait(RESYNC.as_secs() * 2);
+        assert_eq!((bed.failures().len(), bed.writes().len()), (1, before), "{image}");
+        bed.change("bad", |spec| spec["image"] = json!("well"));
+        bed.rest();
+        assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
+    }
+}
+
+#[test]
+fn s3_2_a_pass_says_whether_it_failed() {
+    let clock = Arc::new(TestClock::new());
+    let server = Server::new(Arc::clone(&clock));
+    let steps = Arc::new(Steps::default());
+    let controller: Controller<Server, Breaking> =
+        Controller::new(server.clone(), Arc::clone(&clock) as Arc<dyn Clock>, Arc::default(), RESYNC)
+            .measured(steps as Arc<dyn Monitor>);
+    let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
+    for (name, image, failed) in [("good", "well", false), ("bad", "panics", true)] {
+        let object = json!({"kind": "Performer", "metadata": {"name": name}, "spec": spec(image)});
+        let object = server.put(Kind::Performer, object);
+        let _ = controller.seen(Kind::Performer, &object);
+        let next = controller.reconcile(&Key::of(&object)).now_or_never().expect("nothing here waits");
+        assert_eq!(next.failed, failed, "{name}");
+    }
+}

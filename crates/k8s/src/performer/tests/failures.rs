@@ -1,0 +1,163 @@
+//! Servers that do not let things be read, that conflict, that ask for patience; backoff that outlives the controller.
+
+use std::time::Duration;
+
+use orlop_core::error::Class;
+use serde_json::{Value, json};
+
+use super::{Bed, bed, place, pods, running, serves, spec};
+use crate::api::{ApiError, Kind};
+use crate::hourglass::tests::host;
+use crate::shell::Clock as _;
+use crate::shell::small::{Fault, refused};
+
+fn quota() -> ApiError {
+    ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"}))
+}
+
+fn with(fault: Fault) -> Bed {
+    let mut bed = Bed::with_faults(vec![fault]);
+    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+    bed.submit("avs", spec("well"));
+    bed
+}
+
+#[test]
+fn s3_2_what_may_not_be_read_is_said_and_asked_for_again_at_the_resync_only() {
+    for (verb, kind) in [("list", Kind::Pod), ("get", Kind::Service), ("list", Kind::Revision)] {
+        let mut bed = with(Fault::Refuse(verb, kind, 1, refused(403, "Forbidden")));
+        bed.rest();
+        assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "{verb} {kind:?}");
+        assert_eq!(bed.condition("avs", "Available"), "False/NoReadyPod");
+        assert_eq!(bed.condition("avs", "HardwareAvailable"), "Unknown/NodesNotReadable");
+        assert_eq!((bed.failures(), bed.events()), (vec![Class::Denied], vec!["Forbidden".to_owned()]));
+        bed.wait(290);
+        assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "not before the resync");
+        bed.wait(60);
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{verb} {kind:?}");
+        assert_eq!(bed.status("avs")["conditions"].as_array().unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn s3_2_reads_that_fail_too_often_are_said_and_what_serves_goes_on() {
+    let mut bed = running(spec("well"));
+    bed.server.store().faults.push(Fault::Refuse("list", Kind::Pod, 9, refused(500, "InternalError")));
+    bed.server.edit(Kind::Performer, "avs", |performer| performer["metadata"]["labels"] = json!({"a": "b"}));
+    bed.wait(100);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected", "so far it is only tried again");
+    bed.wait(180);
+    assert_eq!(place(&bed), "Running/Running True/RetriesExhausted", "it serves all the same");
+    assert_eq!(bed.failures(), vec![Class::Transient; 9]);
+    // Something that happens is a reason to try before the resync.
+    bed.server.edit(Kind::Pod, "performer-avs", |pod| pod["metadata"]["labels"]["seen"] = json!("1"));
+    bed.rest();
+    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running False/AsExpected", true));
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn s3_2_writes_that_failed_too_often_are_tried_again_when_something_happens() {
+    let mut bed = with(Fault::Refuse("create", Kind::Pod, 9, refused(503, "ServiceUnavailable")));
+    while place(&bed) != "Failed/Failed True/RetriesExhausted" {
+        bed.wait(10);
+    }
+    assert_eq!(bed.status("avs")["retry"], Value::Null, "it does not wait for a time");
+    bed.show(Kind::Node, host("node-2", json!({}), json!({})));
+    bed.rest();
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn s3_2_conflicts_are_tried_at_once_five_times_and_then_as_errors_are() {
+    let mut bed = with(Fault::Refuse("create", Kind::Service, 5, refused(409, "Conflict")));
+    bed.rest();
+    assert_eq!(place(&bed), "Running/Running False/AsExpected", "without any wait");
+    assert_eq!(bed.failures(), vec![Class::Conflict; 5]);
+    let mut bed = running(spec("well"));
+    bed.server.store().faults.push(Fault::Refuse("patch", Kind::Service, u32::MAX, refused(409, "Conflict")));
+    bed.server.edit(Kind::Service, "performer-avs", |service| service["spec"]["ports"][0]["port"] = json!(1));
+    bed.settle();
+    assert_eq!(bed.failures(), vec![Class::Conflict; 6], "the sixth waits");
+    bed.wait(700);
+    assert!(bed.failures().len() < 30, "{}", bed.failures().len());
+    assert_eq!(bed.condition("avs", "Degraded"), "True/RetriesExhausted");
+}
+
+#[test]
+fn s3_2_no_less_is_waited_than_the_server_asks_for() {
+    let patience = ApiError { retry_after: Some(Duration::from_secs(77)), ..refused(429, "TooManyRequests") };
+    for (verb, kind) in [("create", Kind::Pod), ("list", Kind::Pod)] {
+        let mut bed = with(Fault::Refuse(verb, kind, 1, patience.clone()));
+        bed.wait(76);
+        assert!(pods(&bed).is_empty(), "{verb}");
+        bed.wait(2);
+        assert_eq!(pods(&bed).len(), 1, "{verb}");
+    }
+}
+
+#[test]
+fn s3_2_who_may_not_hold_the_object_says_so() {
+    let mut bed = with(Fault::Refuse("patch", Kind::Performer, 1, refused(403, "Forbidden")));
+    bed.wait(20);
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
+    assert!(bed.created().iter().all(|made| made.starts_with("performers ")), "no child before the finalizer");
+    bed.wait(301);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn k8_a_quota_is_not_asked_again_by_another_controller() {
+    let mut bed = with(Fault::Refuse("create", Kind::Pod, 6, quota()));
+    // The sixth wait is more than 20 s.
+    while bed.status("avs")["retry"]["count"] != 6 {
+        bed.wait(1);
+    }
+    let status = bed.status("avs");
+    assert_eq!(
+        (&status["retry"]["reason"], place(&bed).as_str()),
+        (&json!("QuotaExceeded"), "Failed/Failed True/QuotaExceeded")
+    );
+    let until = status["retry"]["nextRetryTime"].clone();
+    let before = bed.writes().len();
+    for _ in 0..3 {
+        bed.restart();
+        bed.wait(4);
+        assert_eq!((bed.status("avs"), bed.writes().len()), (status.clone(), before), "it waits, and says the same");
+    }
+    while bed.clock.now() < crate::value::time(&json!({"at": until}), "/at").unwrap() {
+        assert!(pods(&bed).is_empty());
+        bed.wait(1);
+    }
+    bed.wait(1);
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+}
+
+#[test]
+fn s5_2_what_the_scheduler_says_is_taken_over_once() {
+    let mut bed = bed();
+    bed.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "1"})));
+    let asks = json!({"avsAddress": super::ADDRESS, "image": "i", "resources": {"requests": {"cpu": "1"}}});
+    bed.submit("one", asks.clone());
+    bed.rest();
+    bed.submit("avs", asks);
+    bed.rest();
+    let says = |bed: &Bed, text: &str| {
+        bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+            pod["status"]["conditions"][0]["message"] = json!(text);
+        });
+    };
+    says(&bed, "0/1 nodes are available: 1 Insufficient cpu.");
+    bed.wait(301);
+    let message = |bed: &Bed| {
+        crate::value::item(&bed.status("avs"), "/conditions", "type", "Degraded").unwrap()["message"].clone()
+    };
+    let first = message(&bed);
+    assert!(first.as_str().unwrap().ends_with("; 0/1 nodes are available: 1 Insufficient cpu."), "{first}");
+    let before = bed.writes().len();
+    for second in 0..120 {
+        says(&bed, &format!("0/{second} nodes are available"));
+        bed.wait(1);
+    }
+    assert_eq!((message(&bed), bed.writes().len()), (first, before), "its later words change nothing");
+}
