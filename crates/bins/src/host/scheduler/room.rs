@@ -24,6 +24,15 @@ const LATER: u64 = 10_000;
 /// Chunks and bytes of output that were given up, by attempt.
 pub(super) type Gaps = BTreeMap<LogKey, (u32, u64)>;
 
+/// What was given up of one attempt.
+#[derive(Debug, Default)]
+struct Lost {
+    /// The last chunk of it. What comes up to it comes again, for its frame was not acknowledged.
+    seq: u64,
+    /// Chunks and bytes that are told before the next chunk that is kept.
+    untold: (u32, u64),
+}
+
 /// What is looked after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disks {
@@ -47,7 +56,7 @@ pub(super) struct Room {
     store: AtomicU64,
     logs: AtomicU64,
     artifacts: AtomicU64,
-    lost: Mutex<Gaps>,
+    lost: Mutex<BTreeMap<LogKey, Lost>>,
 }
 
 /// Free bytes of a folder's disk for this program.
@@ -166,29 +175,41 @@ impl Room {
         self.disks.as_ref().is_some_and(|disks| self.logs.load(Ordering::SeqCst) < disks.least)
     }
 
-    /// Gives output up. What is missing is told with the next output of its attempt that is kept.
-    pub(super) fn give_up(&self, chunks: &[Chunk]) {
+    /// Gives output up. What is missing is told with the next output of its attempt that is kept. Gives the bytes that were not
+    /// given up before: what comes again is gone once.
+    pub(super) fn give_up(&self, chunks: &[Chunk]) -> u64 {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone: u64 = 0;
         for chunk in chunks {
             if lost.len() >= REMEMBERED && !lost.contains_key(&chunk.key) {
                 lost.pop_first();
             }
-            let (count, bytes) = lost.entry(chunk.key).or_default();
+            let Lost { seq, untold: (count, bytes) } = lost.entry(chunk.key).or_default();
+            if chunk.seq <= *seq {
+                continue;
+            }
+            *seq = chunk.seq;
+            let len = chunk.data.len() as u64;
+            gone = gone.saturating_add(len);
             *count = count.saturating_add(1).saturating_add(chunk.gap.chunks);
-            *bytes = bytes.saturating_add(chunk.data.len() as u64).saturating_add(chunk.gap.bytes);
+            *bytes = bytes.saturating_add(len).saturating_add(chunk.gap.bytes);
         }
+        gone
     }
 
-    /// Puts what is missing before chunks into them. What it gives is to be remembered again where they are not kept.
+    /// Takes out what was given up before, and puts what is missing before chunks into them. What it gives is to be remembered
+    /// again where they are not kept.
     #[must_use]
-    pub(super) fn mark_gaps(&self, chunks: &mut [Chunk]) -> Gaps {
+    pub(super) fn mark_gaps(&self, chunks: &mut Vec<Chunk>) -> Gaps {
         let mut told = Gaps::default();
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if lost.is_empty() {
             return told;
         }
+        chunks.retain(|chunk| lost.get(&chunk.key).is_none_or(|lost| chunk.seq > lost.seq));
         for chunk in chunks {
-            if let Some((count, bytes)) = lost.remove(&chunk.key) {
+            let untold = lost.get_mut(&chunk.key).map(|lost| std::mem::take(&mut lost.untold));
+            if let Some((count, bytes)) = untold.filter(|untold| *untold != (0, 0)) {
                 chunk.gap.chunks = chunk.gap.chunks.saturating_add(count);
                 chunk.gap.bytes = chunk.gap.bytes.saturating_add(bytes);
                 told.insert(chunk.key, (count, bytes));
@@ -201,7 +222,7 @@ impl Room {
     pub(super) fn remember(&self, gaps: Gaps) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, (chunks, bytes)) in gaps {
-            let (count, sum) = lost.entry(key).or_default();
+            let Lost { untold: (count, sum), .. } = lost.entry(key).or_default();
             *count = count.saturating_add(chunks);
             *sum = sum.saturating_add(bytes);
         }
@@ -255,8 +276,8 @@ mod tests {
     #[test]
     fn s7_1_output_that_was_given_up_is_told_before_the_next_that_is_kept() {
         let room = Room::new(None);
-        room.give_up(&[chunk(1, 1), chunk(1, 2), chunk(2, 1)]);
-        let mut kept = [chunk(1, 3), chunk(1, 4), chunk(3, 1)];
+        assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2), chunk(2, 1)]), 15);
+        let mut kept = vec![chunk(1, 3), chunk(1, 4), chunk(3, 1)];
         let told = room.mark_gaps(&mut kept);
         let gaps: Vec<_> = kept.iter().map(|chunk| (chunk.gap.chunks, chunk.gap.bytes)).collect();
         assert_eq!(gaps, [(2, 10), (0, 0), (0, 0)]);
@@ -264,9 +285,25 @@ mod tests {
         assert_eq!(kept[0].gap.chunks, 2, "told once");
         // They were not kept: whoever sends them again is told again.
         room.remember(told);
-        room.give_up(&[chunk(1, 3)]);
-        let mut again = [chunk(1, 4)];
+        assert_eq!(room.give_up(&[chunk(1, 3)]), 5);
+        let mut again = vec![chunk(1, 4)];
         assert_eq!(room.mark_gaps(&mut again).len(), 1);
         assert_eq!((again[0].gap.chunks, again[0].gap.bytes), (3, 15));
+    }
+
+    #[test]
+    fn s7_1_output_that_was_given_up_and_comes_again_is_missing_once() {
+        let room = Room::new(None);
+        assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2)]), 10);
+        // Their frame was not acknowledged, and the disk is still full.
+        assert_eq!(room.give_up(&[chunk(1, 1), chunk(1, 2), chunk(1, 3)]), 5);
+        // There is room, and they come a third time: what was counted as missing is missing.
+        let mut again = vec![chunk(1, 2), chunk(1, 3), chunk(1, 4)];
+        let told = room.mark_gaps(&mut again);
+        assert_eq!((again.len(), again[0].seq), (1, 4));
+        assert_eq!((again[0].gap.chunks, again[0].gap.bytes, told.len()), (3, 15, 1));
+        let mut next = vec![chunk(1, 3), chunk(1, 5)];
+        assert!(room.mark_gaps(&mut next).is_empty());
+        assert_eq!((next.len(), next[0].gap), (1, Gap::default()));
     }
 }

@@ -34,6 +34,8 @@ mod substrate;
 #[cfg(all(feature = "process", feature = "otel", feature = "testing", target_os = "linux"))]
 mod traces;
 mod trouble;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod users;
 mod verbs;
 mod work;
 #[cfg(all(feature = "testing", feature = "process", target_os = "linux"))]

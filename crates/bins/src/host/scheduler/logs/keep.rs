@@ -26,7 +26,7 @@ const PAGE: u32 = 10_000;
 /// again.
 pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: Vec<LogChunk>) -> Result<(), PortError> {
     let Some(logs) = &shared.options.logs else {
-        give_up(shared, chunks.iter().map(|chunk| chunk.data.len()).sum());
+        give_up(shared, chunks.iter().map(|chunk| chunk.data.len() as u64).sum());
         count_missing(shared, &chunks.iter().filter_map(Missing::before).collect::<Vec<_>>());
         return Ok(());
     };
@@ -36,15 +36,17 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
     let room = &shared.room;
     if room.has_none_for_logs() {
-        room.give_up(&kept);
-        give_up(shared, kept.iter().map(|chunk| chunk.data.len()).sum());
+        give_up(shared, room.give_up(&kept));
         count_missing(shared, &missing);
         return Ok(());
     }
     let told = room.mark_gaps(&mut kept);
     // What this server gave up stands in the log with what the worker did, and is not to be taken for it later.
-    let marked = attempts.iter().zip(&kept).filter(|(_, chunk)| told.contains_key(&chunk.key));
-    missing.extend(marked.map(|(attempt, chunk)| Missing { attempt: *attempt, seq: chunk.seq, bytes: 0 }));
+    let marked = kept.iter().filter(|chunk| told.contains_key(&chunk.key));
+    missing.extend(marked.filter_map(|chunk| {
+        let attempt = attempts.iter().find(|attempt| key(**attempt) == chunk.key)?;
+        Some(Missing { attempt: *attempt, seq: chunk.seq, bytes: 0 })
+    }));
     let (logs, losses) = (logs.clone(), Arc::clone(&shared.losses));
     let writing = tokio::task::spawn_blocking(move || {
         for Missing { attempt, .. } in &missing {
@@ -62,8 +64,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
             shared.options.metrics.transport.log_bytes.inc_by(bytes);
         }
         Err(full) if full.class == Class::Capacity => {
-            room.give_up(&kept);
-            give_up(shared, kept.iter().map(|chunk| chunk.data.len()).sum());
+            give_up(shared, room.give_up(&kept));
         }
         Err(other) => {
             // They come again, as they came now.
@@ -117,9 +118,9 @@ fn count_missing(shared: &Shared, missing: &[Missing]) {
 }
 
 /// Counts what this server gives up.
-fn give_up(shared: &Shared, bytes: usize) {
+fn give_up(shared: &Shared, bytes: u64) {
     if bytes > 0 {
-        shared.options.metrics.transport.log_dropped_bytes.of(["server"]).inc_by(bytes as u64);
+        shared.options.metrics.transport.log_dropped_bytes.of(["server"]).inc_by(bytes);
     }
 }
 

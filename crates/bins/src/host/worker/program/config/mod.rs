@@ -145,6 +145,9 @@ struct Flags {
     /// Seconds to wait for attempts when told to end
     #[arg(long)]
     drain_seconds: Option<u64>,
+    /// The longest pause in seconds before it connects again to a server that is away; default: 60
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    reconnect_seconds: Option<u64>,
     /// Address of the gRPC port of an OpenTelemetry collector that spans of attempts go to; default: nowhere
     #[arg(long)]
     trace_endpoint: Option<String>,
@@ -202,6 +205,7 @@ pub(super) struct Config {
     spool_logs: u64,
     spool_fsync: bool,
     drain_seconds: u64,
+    reconnect_seconds: u64,
     trace_endpoint: Option<String>,
     trace_ca_file: Option<PathBuf>,
     pub(super) json_log: bool,
@@ -238,6 +242,7 @@ impl Default for Config {
             spool_logs: options.spool_logs,
             spool_fsync: options.spool_fsync,
             drain_seconds: options.drain.as_secs(),
+            reconnect_seconds: options.backoff.as_secs(),
             trace_endpoint: None,
             trace_ca_file: None,
             json_log: false,
@@ -310,6 +315,7 @@ impl Flags {
         put(self.enforce, &mut config.enforce);
         put(self.spool_logs, &mut config.spool_logs);
         put(self.drain_seconds, &mut config.drain_seconds);
+        put(self.reconnect_seconds, &mut config.reconnect_seconds);
         put(self.join_token_file.map(Some), &mut config.join_token_file);
         put(self.id.map(Some), &mut config.id);
         put(self.cpu_m.map(Some), &mut config.cpu_m);
@@ -404,6 +410,7 @@ impl Config {
             },
             cgroup: self.cgroup.clone(),
             drain: Duration::from_secs(self.drain_seconds),
+            backoff: values::pause(self.reconnect_seconds)?,
             spool_logs: self.spool_logs,
             spool_fsync: self.spool_fsync,
             ..AgentOptions::new(&self.state)

@@ -34,10 +34,16 @@ fn s10_variables_come_before_the_file_and_after_flags() {
     assert_eq!((options.worker.unwrap().to_string(), options.offer.max_jobs), ("c".to_owned(), Some(3)));
     assert_eq!((options.offer.extras["licence"], options.offer.extras["tape"]), (3, 1));
     assert!(options.containers.is_none() && config.servers().unwrap().len() == 2);
+    assert_eq!(options.backoff.as_secs(), 60);
+    let sooner = parse_in(&[("ORLOP_WORKER_RECONNECT_SECONDS", "9")], &[]).unwrap().options().unwrap();
+    assert_eq!(sooner.backoff.as_secs(), 9);
     assert_eq!((options.drain.as_secs(), options.claims.as_secs(), options.min_free), (30, 2 * 86_400, 5));
     let unknown = parse_in(&[("ORLOP_WORKER_SERVERS", "x")], &[]).unwrap_err();
     insta::assert_snapshot!(unknown, @"ORLOP_WORKER_SERVERS: there is no key `worker.servers`; `--print-config` shows all");
     assert!(parse(&["--extra", "x=y"]).unwrap().options().is_err());
+    let storm = parse_in(&[("ORLOP_WORKER_RECONNECT_SECONDS", "0")], &[]).unwrap().options().unwrap_err();
+    insta::assert_snapshot!(storm, @"reconnect_seconds: 0 would ask a server that is away without a pause; write 1 or more");
+    assert!(matches!(parse(&["--reconnect-seconds", "0"]), Err(ConfigError::Usage(_))));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! be enforced here the runtime finds out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use orlop_cloud::runtime::worker::User;
 use orlop_cloud::runtime::worker::process::{Limit, Limits};
@@ -19,6 +20,17 @@ pub(super) enum Count {
     Number(u64),
     /// A text.
     Text(String),
+}
+
+/// The longest pause before the worker connects again: none would be a storm.
+pub(super) fn pause(seconds: u64) -> Result<Duration, ConfigError> {
+    let none = || {
+        ConfigError::Value(
+            "reconnect_seconds",
+            "0 would ask a server that is away without a pause; write 1 or more".to_owned(),
+        )
+    };
+    (seconds > 0).then(|| Duration::from_secs(seconds)).ok_or_else(none)
 }
 
 /// The count of something that is offered.
