@@ -1,7 +1,8 @@
-//! A connection that comes back: opened when it is needed, with the statements prepared on it. Owns reconnecting; retries no
-//! statement.
+//! A connection that comes back: opened when it is needed, with the statements prepared on it. Owns reconnecting, and how long
+//! somebody who only reads waits for a database that says nothing; retries no statement.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,20 @@ pub(super) type Param = Box<dyn ToSql + Sync + Send>;
 pub(super) struct Session {
     pub(super) client: Client,
     statements: Mutex<HashMap<String, Statement>>,
+    /// How long rows may take to come.
+    bound: Option<Duration>,
+}
+
+/// Waits for something of the database, if there is a bound no longer than that.
+async fn within<T>(bound: Option<Duration>, work: impl Future<Output = Result<T, PortError>>) -> Result<T, PortError> {
+    let Some(bound) = bound else { return work.await };
+    tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
+        let message = format!(
+            "the fleet store says nothing for {} s; check that PostgreSQL runs, is reachable and holds no lock",
+            bound.as_secs_f64()
+        );
+        Err(PortError::new(Class::Transient, message))
+    })
 }
 
 /// Statements kept prepared; more are forgotten together.
@@ -48,8 +63,11 @@ impl Session {
     /// Rows of a statement.
     pub(super) async fn query(&self, text: &str, params: &[Param]) -> Result<Vec<Row>, PortError> {
         let failed = |error: tokio_postgres::Error| classify("reading", &error);
-        let statement = self.statement(text).await.map_err(failed)?;
-        self.client.query(&statement, &borrowed(params)).await.map_err(failed)
+        let reading = async {
+            let statement = self.statement(text).await.map_err(failed)?;
+            self.client.query(&statement, &borrowed(params)).await.map_err(failed)
+        };
+        within(self.bound, reading).await
     }
 
     /// Carries a statement out and gives the number of rows it touched.
@@ -72,6 +90,8 @@ pub(super) struct Connection {
     schema: String,
     /// How long the database lets a transaction wait for its client.
     patience: Duration,
+    /// How long opening it, and rows, may take.
+    bound: Option<Duration>,
     session: Mutex<Option<Arc<Session>>>,
 }
 
@@ -79,11 +99,21 @@ impl Connection {
     /// A place for a connection of a server whose term is so long.
     pub(super) fn new(config: Config, schema: String, term: Duration) -> Self {
         let patience = (term / 2).max(Duration::from_secs(1));
-        Self { config, schema, patience, session: Mutex::new(None) }
+        Self { config, schema, patience, bound: None, session: Mutex::new(None) }
+    }
+
+    /// The same for somebody who only reads, and waits no longer than this for a database that says nothing.
+    pub(super) fn bounded(mut self, bound: Duration) -> Self {
+        self.bound = Some(bound);
+        self
     }
 
     /// The connection, opened anew when there is none that lives.
     pub(super) async fn session(&self) -> Result<Arc<Session>, PortError> {
+        within(self.bound, self.opened()).await
+    }
+
+    async fn opened(&self) -> Result<Arc<Session>, PortError> {
         let mut place = self.session.lock().await;
         if let Some(session) = place.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(session));
@@ -108,7 +138,7 @@ impl Connection {
         let patience = format!("SET idle_in_transaction_session_timeout = {}", self.patience.as_millis());
         client.batch_execute(&format!("{place}; {patience}")).await.map_err(failed)?;
         schema::migrate(&mut client, &self.schema).await?;
-        Ok(Session { client, statements: Mutex::default() })
+        Ok(Session { client, statements: Mutex::default(), bound: self.bound })
     }
 }
 

@@ -50,13 +50,16 @@ pub struct PostgresOptions {
     pub schema: String,
     /// How long leadership lasts without being renewed.
     pub term: Duration,
+    /// How long who reads waits for a database that says nothing, before a transient error.
+    pub patience: Duration,
 }
 
 impl PostgresOptions {
-    /// The store at a URL, in the schema `orlop`, with terms of 10 seconds.
+    /// The store at a URL, in the schema `orlop`, with terms of 10 seconds; reads wait for 10 seconds at most.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), schema: "orlop".to_owned(), term: Duration::from_secs(10) }
+        let (term, patience) = (Duration::from_secs(10), Duration::from_secs(10));
+        Self { url: url.into(), schema: "orlop".to_owned(), term, patience }
     }
 
     /// The same in another schema.
@@ -72,6 +75,13 @@ impl PostgresOptions {
         self.term = term;
         self
     }
+
+    /// The same where reads wait for so long.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
 }
 
 impl fmt::Debug for PostgresOptions {
@@ -80,6 +90,7 @@ impl fmt::Debug for PostgresOptions {
         f.debug_struct("PostgresOptions")
             .field("schema", &self.schema)
             .field("term", &self.term)
+            .field("patience", &self.patience)
             .finish_non_exhaustive()
     }
 }
@@ -127,7 +138,7 @@ impl PostgresFleet {
         writer.session().await?;
         let (requests, inbox) = mpsc::channel(QUEUE);
         let worker = tokio::spawn(worker::run(writer, inbox, options.term));
-        let readers = (0..READERS).map(|_| connection()).collect();
+        let readers = (0..READERS).map(|_| connection().bounded(options.patience)).collect();
         Ok(Self { schema, requests, readers, turn: AtomicUsize::new(0), worker })
     }
 

@@ -126,6 +126,31 @@ async fn a_broken_connection_is_opened_again() {
 }
 
 #[tokio::test]
+async fn s7_1_who_reads_waits_for_a_silent_database_for_a_while_only() {
+    let Some(url) = url() else { return };
+    let (schema, patience) = (schema("silent"), Duration::from_millis(300));
+    let store = PostgresFleet::open(PostgresOptions::new(&url).schema(&schema).patience(patience)).await.unwrap();
+    let job = orlop_core::id::JobId::from_u64(1);
+    assert!(store.job(job).await.unwrap().is_none());
+    let (locker, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let lock = format!("BEGIN; LOCK TABLE {schema}.jobs IN ACCESS EXCLUSIVE MODE");
+    locker.batch_execute(&lock).await.unwrap();
+    for _ in 0..2 * READERS {
+        let reading = tokio::time::timeout(Duration::from_secs(60), store.job(job));
+        let error = reading.await.expect("nobody waits for ever").unwrap_err();
+        assert_eq!(error.class, Class::Transient);
+        assert!(error.message.contains("says nothing for 0.3 s"), "{error}");
+    }
+    locker.batch_execute("COMMIT").await.unwrap();
+    drop(locker);
+    connection.await.unwrap().unwrap();
+    // What was asked before it is answered first.
+    let again = async { while store.job(job).await.is_err() {} };
+    tokio::time::timeout(Duration::from_secs(60), again).await.expect("it speaks again");
+}
+
+#[tokio::test]
 async fn a_newer_schema_is_refused() {
     let Some(url) = url() else { return };
     let options = PostgresOptions::new(&url).schema(schema("newer"));
