@@ -153,9 +153,10 @@ impl Scheduler {
         let (class, tenant, worker) = (feed.class, feed.tenant, feed.worker);
         let Some(record) = self.workers.get(worker).filter(|record| self.table.is_open(record.place)) else { return 0 };
         let (place, round_trip) = (record.place, u64::from(record.round_trip));
-        // What a worker offers may have changed under what runs there.
-        let sees = self.classes.get(class).is_some_and(|class| class.sees(self.table.kind(place)));
-        if record.round_trip == NONE || !sees {
+        let Some(shape) = self.classes.get(class) else { return 0 };
+        // What a worker offers may have changed under what runs there. Where devices of several kinds would do, slots differ: the
+        // worker could not tell which of them is charged for whom.
+        if record.round_trip == NONE || !shape.sees(self.table.kind(place)) || shape.requests.len() > 1 {
             return 0;
         }
         let ready = self.ready(class, tenant);

@@ -21,12 +21,12 @@ fn devices(vendor: Vendor, name: &str, gib: u64, count: u32) -> GpuDevices {
     GpuDevices { vendor, model: model(name), memory_bytes: gib << 30, count }
 }
 
-fn machine(gpus: &[(&str, u32)]) -> Capabilities {
+pub(super) fn machine(gpus: &[(&str, u32)]) -> Capabilities {
     let gpus = gpus.iter().map(|(name, count)| devices(Vendor::Nvidia, name, 40, *count)).collect();
     Capabilities { gpus, ..offer(16_000) }
 }
 
-fn kind(name: &str) -> GpuKind {
+pub(super) fn kind(name: &str) -> GpuKind {
     GpuKind { vendor: Vendor::Nvidia, model: Some(model(name)), memory_min: None }
 }
 

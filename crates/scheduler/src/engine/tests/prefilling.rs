@@ -198,6 +198,25 @@ pub(super) fn s2_8_a_start_before_its_inheritance_is_heard_of_is_counted() {
 }
 
 #[test]
+pub(super) fn s2_8_nobody_waits_for_a_slot_where_devices_of_several_kinds_would_do() {
+    let wants = |names: &[&str]| {
+        let mut spec = spec(500);
+        spec.resources.gpus.count = 1;
+        spec.resources.gpus.any_of = names.iter().map(|name| super::devices::kind(name)).collect();
+        spec
+    };
+    for (names, ahead) in [(&["a100"][..], 4), (&["a100", "h100"], 0)] {
+        let mut bed = Bed::new(Config::default());
+        let worker = bed.worker("w1", super::devices::machine(&[("a100", 1), ("h100", 1)]));
+        run_four(&mut bed, worker, 4, &wants(names));
+        bed.must(Event::RoundTrip { worker, micros: 100 });
+        submit(&mut bed, 1..=20, &wants(names));
+        bed.round();
+        assert_eq!((sent(&bed).0.len(), sent(&bed).1.len()), (names.len(), ahead), "{names:?}");
+    }
+}
+
+#[test]
 pub(super) fn s2_8_a_quota_is_neither_exceeded_nor_in_the_way() {
     let (mut bed, worker) = fed(Config::default(), 2000);
     bed.must(Event::QuotaChanged {
