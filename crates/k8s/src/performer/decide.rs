@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orlop_core::machine::performer::PerformerState;
 use orlop_core::time::Time;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::facts::{Facts, Owned, UNKNOWN, image};
 use super::observe::template_kind;
@@ -307,12 +307,15 @@ fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Deci
         return;
     }
     let revision = revision_name(meta, &rendered.hash);
-    if !facts.obs.revisions.iter().any(|known| text(known, "/metadata/name") == revision) {
+    // What belongs to others is no revision and no template of ours, whatever its labels say: creating finds out.
+    let known =
+        |all: &[Value], name: &str| all.iter().any(|known| meta.owns(known) && text(known, "/metadata/name") == name);
+    if !known(&facts.obs.revisions, &revision) {
         decision.actions.push(Effect::Create(Kind::Revision, rendered.revision(meta)));
     }
     if let Some(template) = rendered.template(meta, world) {
         let name = text(&template, "/metadata/name");
-        if !facts.obs.templates.iter().any(|known| text(known, "/metadata/name") == name) {
+        if !known(&facts.obs.templates, &name) {
             decision.actions.push(Effect::Create(template_kind(world), template));
         }
     }
@@ -334,6 +337,10 @@ fn switch(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let due = owned.pod.ready_since().unwrap_or(facts.now).plus(Duration::from_secs(seconds));
     if other_serves && due > facts.now {
         decision.at(Some(due));
+        return false;
+    }
+    if facts.is_refused(Kind::Service) {
+        // Nothing has been switched before the Service says so.
         return false;
     }
     let meta = &facts.obs.meta;

@@ -9,6 +9,7 @@ use super::normal::NormalSpec;
 use super::observe::{Observation, number};
 use super::render::{Invalid, Rendered, render, revision_name};
 use super::{ALLOCATION, INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
+use crate::api::Kind;
 use crate::hourglass::children::is_going;
 use crate::hourglass::names;
 use crate::hourglass::pod::Pod;
@@ -86,6 +87,11 @@ impl<'a> Facts<'a> {
         self.obs.trouble.as_ref()
     }
 
+    /// Whether the server has refused to take a child of a kind, and it is not time yet to ask again.
+    pub(super) fn is_refused(&self, kind: Kind) -> bool {
+        self.trouble().and_then(|trouble| trouble.at.as_ref()).is_some_and(|at| at.kind == kind)
+    }
+
     /// A pod by its number.
     pub(super) fn pod(&self, number: u32) -> Option<&Owned<'a>> {
         self.pods.iter().find(|owned| owned.number == number)
@@ -151,7 +157,10 @@ fn asked(obs: &Observation, config: &Config) -> Result<Rendered, Invalid> {
     let made = obs.revisions.iter().find(|known| obs.meta.owns(known) && word(known, "/metadata/name") == name);
     let same = obs.status.observed_generation == Some(obs.meta.generation);
     let said = || obs.status.allocation.as_deref().filter(|_| same).and_then(|text| text.parse().ok());
-    render(spec, &obs.meta, (config, &obs.world), made.and_then(kept).or_else(said))
+    let rendered = render(spec, &obs.meta, (config, &obs.world), made.and_then(kept).or_else(said))?;
+    // The server would refuse its pod.
+    drop(rendered.under(&obs.world)?);
+    Ok(rendered)
 }
 
 /// How the pods of a revision ask for devices: what was chosen for a spec holds for it.

@@ -102,6 +102,27 @@ impl Rendered {
         self.merged.notes.iter().copied().collect()
     }
 
+    /// What is asked of a node once the runtime class, where it exists, has added what it asks for.
+    ///
+    /// # Errors
+    /// The class asks for other nodes than the spec.
+    pub fn under(&self, world: &World) -> Result<Merged, Invalid> {
+        let merged = self.merged.clone();
+        let class =
+            merged.runtime_class.as_ref().and_then(|name| Some((name, world.runtime_classes.as_ref()?.get(name)?)));
+        let Some((name, class)) = class else { return Ok(merged) };
+        merged.clone().under(class).map_err(|error| match error {
+            HardwareError::LabelConflict { key, user, generated } => Invalid {
+                reason: "Conflict",
+                message: format!(
+                    "runtime class `{name}` runs on nodes with {key}={generated}, but the spec asks for {key}={user}; remove \
+                     the selector, or name another runtime class"
+                ),
+            },
+            error => error.into(),
+        })
+    }
+
     /// The pod of a number.
     #[must_use]
     pub fn pod(&self, meta: &Meta, number: u32) -> Value {

@@ -110,16 +110,16 @@ fn coming(facts: &Facts<'_>, decision: &Decision, hardware: (&Said, Time)) -> St
         let (reason, message) = said(facts, reason, "the pod is no more; another takes its place");
         Standing::failed(&reason, message)
     };
+    // What has just failed is said once, also where it is tried again at once.
+    let just = next.retry.as_ref().filter(|_| decision.first && next.retry != facts.known.retry);
     let Some(candidate) = &next.candidate else {
-        return retry.map_or_else(|| Standing::well(State::Creating), |retry| failed(&retry.reason));
+        return retry.or(just).map_or_else(|| Standing::well(State::Creating), |retry| failed(&retry.reason));
     };
     let upgrades = matches!(facts.known.state, Some(State::Running | State::Upgrading | State::PodRecreation));
     let Some(owned) = facts.pod(candidate.incarnation) else {
-        let just = decision.first && next.retry != facts.known.retry;
         return match (decision.deferred, &next.retry) {
             (Some(Deferred::NoRuntimeClass), _) => Standing::failed("HardwareUnavailable", hardware.0.message.clone()),
-            // What has just failed is said once, also where it is tried again at once.
-            (_, Some(retry)) if just || waits(next, facts.now).is_some() => failed(&retry.reason),
+            (_, Some(retry)) if just.is_some() || waits(next, facts.now).is_some() => failed(&retry.reason),
             _ if upgrades => Standing::well(State::PodRecreation),
             _ => Standing::well(State::PodCreation),
         };

@@ -20,6 +20,7 @@ use crate::value::text;
 
 /// The plan that carries a decision out.
 pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
+    decision.actions = allowed(facts, std::mem::take(&mut decision.actions));
     let hardware = hardware_said(facts, &decision);
     let hardware_since = since(&facts.obs.status.conditions, hardware.kind, hardware.status, facts.now);
     let standing = standing(facts, &decision, (&hardware, hardware_since));
@@ -29,7 +30,7 @@ pub(super) fn finish(facts: &Facts<'_>, mut decision: Decision) -> Plan {
     notices.extend(transitions(facts, &status));
     let write = written(facts, &status);
     let mut effects: Vec<Effect> = Vec::new();
-    let actions = allowed(facts, std::mem::take(&mut decision.actions));
+    let actions = std::mem::take(&mut decision.actions);
     // People are told once something is done about it, and before the status that ends the matter.
     let events = if write.is_some() { notices } else { Vec::new() };
     let events = events.into_iter().map(Effect::RecordEvent);
@@ -104,7 +105,7 @@ fn hardware_said(facts: &Facts<'_>, decision: &Decision) -> Said {
     if !wanted.special {
         return Said::yes(KIND, "NotRequired", "no special hardware is asked for");
     }
-    let Some(merged) = under(&wanted, facts) else { return unknown("the runtime class contradicts the spec") };
+    let Ok(merged) = wanted.under(world) else { return unknown("the runtime class contradicts the last good spec") };
     if world.nodes.is_none() {
         return unknown("the operator may not read nodes");
     }
@@ -114,15 +115,6 @@ fn hardware_said(facts: &Facts<'_>, decision: &Decision) -> Said {
         // Without numbers, which change as nodes come and go.
         true => Said::yes(KIND, reason, "ready nodes have what is asked for"),
         false => Said::no(KIND, reason, found.message),
-    }
-}
-
-fn under(wanted: &Rendered, facts: &Facts<'_>) -> Option<orlop_core::hardware::Merged> {
-    let merged = wanted.merged.clone();
-    let classes = facts.obs.world.runtime_classes.as_ref();
-    match merged.runtime_class.as_ref().and_then(|class| classes?.get(class)) {
-        Some(class) => merged.under(class).ok(),
-        None => Some(merged),
     }
 }
 
@@ -271,7 +263,7 @@ pub(super) fn remarks(asked: &Rendered) -> impl Iterator<Item = (&'static str, S
 }
 
 /// Reasons of `Degraded`, which are reasons of events too.
-const REASONS: [&str; 16] = [
+const REASONS: [&str; 15] = [
     "InvalidSpec",
     "Conflict",
     "SchedulingFailed",
@@ -287,5 +279,4 @@ const REASONS: [&str; 16] = [
     "QuotaExceeded",
     "Forbidden",
     "RetriesExhausted",
-    "Terminating",
 ];

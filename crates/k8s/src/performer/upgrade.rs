@@ -80,7 +80,8 @@ pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let Some(rendered) = facts.rendered(&candidate.spec_hash) else { return false };
     let old = facts.pod(active.incarnation);
     let node = old.and_then(|owned| owned.pod.node.as_ref()).and_then(|name| facts.obs.world.host(name));
-    if !node.is_some_and(|host| rendered.merged.check(&host.machine).fits()) {
+    let Ok(asked) = rendered.under(&facts.obs.world) else { return false };
+    if !node.is_some_and(|host| asked.check(&host.machine).fits()) {
         return false;
     }
     let message =

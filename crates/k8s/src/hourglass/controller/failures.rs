@@ -39,7 +39,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             Failure::Outdated => ApiError { code: Some(409), ..ApiError::default() },
             Failure::Api(error) => error,
         };
-        self.note(error.class());
+        self.note(class(&error));
         if is_conflict(&error) && self.tries_at_once(key) {
             return Round::Again;
         }
@@ -66,7 +66,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     pub(super) async fn unread(&self, key: &Key, error: &ApiError) -> Round {
         let why = error.unquoted();
         tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
-        self.note(error.class());
+        self.note(class(error));
         let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
         let said = |reason| match reason {
             FORBIDDEN => "the operator may not read what belongs to the object; check its role".to_owned(),
@@ -92,7 +92,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         }
         let resync = Some(later(now, self.resync));
         let next = self.put_off(key, error);
-        match error.class() {
+        match class(error) {
             Class::Denied => trouble(FORBIDDEN, resync),
             Class::Capacity => trouble(QUOTA, next.again_at.map(|at| later(now, at.since(now)))),
             _ if self.known().streaks.get(key).is_some_and(|streak| streak.failures > TRIES) => {
@@ -195,6 +195,11 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     fn note(&self, class: Class) {
         self.monitor.told(Told::Failed { class });
     }
+}
+
+/// What an error is to these controllers: whom the server does not know is refused like one who has no right (section 3.2).
+fn class(error: &ApiError) -> Class {
+    if error.code == Some(401) { Class::Denied } else { error.class() }
 }
 
 /// Whether somebody else has changed what was planned on. A namespace that goes takes nothing new, however often it is asked.

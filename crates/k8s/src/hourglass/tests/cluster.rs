@@ -42,11 +42,17 @@ impl<R: Reconciler> Bed<R> {
         if word(pod, "/spec/nodeName").is_empty() {
             return self.schedule(pod, &now);
         }
-        let container = &pod["spec"]["containers"][0];
+        // What others put into a pod stands before what is ours, and runs from the beginning.
+        let (container, others) = items(pod, "/spec/containers").split_last().unwrap();
         let habit = self.images.get(word(container, "/image")).copied().unwrap_or("well");
-        let status = |state: Value, image: &str| json!([{"name": container["name"], "state": state, "imageID": image}]);
+        let status = |state: Value, image: &str| -> Value {
+            let one = |name: &Value, state: Value, image: &str| json!({"name": name, "state": state, "imageID": image});
+            let runs = |other: &Value| one(&other["name"], json!({"running": {"startedAt": now}}), "sha256:2");
+            others.iter().map(runs).chain([one(&container["name"], state, image)]).collect()
+        };
         let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
-        let was = &pod["status"]["containerStatuses"][0];
+        let was = items(pod, "/status/containerStatuses").iter().find(|known| known["name"] == container["name"]);
+        let was = was.unwrap_or(&Value::Null);
         let reason = word(was, "/state/waiting/reason");
         let next = if pod["status"]["startTime"].is_null() {
             json!({"startTime": now, "phase": "Pending"})
@@ -73,8 +79,7 @@ impl<R: Reconciler> Bed<R> {
     }
 
     fn schedule(&self, pod: &Value, now: &str) -> bool {
-        let container = word(pod, "/spec/containers/0/name");
-        let user = read(&pod["spec"], container).unwrap();
+        let user = read(&pod["spec"], ours(pod)).unwrap();
         let merged = merge(&user, &Placement::default()).unwrap();
         let pods = self.server.list(Kind::Pod);
         let fits = |host: &Value| {
@@ -82,7 +87,7 @@ impl<R: Reconciler> Bed<R> {
             let mut machine = host.machine;
             // What other pods have is not free.
             for other in pods.iter().filter(|other| word(other, "/spec/nodeName") == machine.name) {
-                let used = read(&other["spec"], word(other, "/spec/containers/0/name")).unwrap().requests;
+                let used = read(&other["spec"], ours(other)).unwrap().requests;
                 machine.allocatable = machine.allocatable.saturating_sub(&used);
             }
             host.ready && host.schedulable && merged.check(&machine).fits()
@@ -140,6 +145,11 @@ impl<R: Reconciler> Bed<R> {
             None => false,
         }
     }
+}
+
+/// Name of the container that is not somebody else's.
+fn ours(pod: &Value) -> &str {
+    items(pod, "/spec/containers").last().map_or("", |container| word(container, "/name"))
 }
 
 fn pod_of(deployment: &Value, template: &str, count: usize) -> Value {

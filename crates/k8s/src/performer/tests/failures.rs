@@ -161,3 +161,21 @@ fn s5_2_what_the_scheduler_says_is_taken_over_once() {
     }
     assert_eq!((message(&bed), bed.writes().len()), (first, before), "its later words change nothing");
 }
+
+#[test]
+fn s3_2_whom_the_server_does_not_know_is_denied_like_one_without_rights() {
+    for (verb, kind) in [("create", Kind::Pod), ("list", Kind::Pod)] {
+        let mut bed = with(Fault::Refuse(verb, kind, 1, refused(401, "Unauthorized")));
+        bed.rest();
+        assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "{verb}");
+        assert_eq!(bed.failures(), [Class::Denied]);
+        bed.wait(290);
+        assert_eq!(
+            (place(&bed).as_str(), pods(&bed).len()),
+            ("Failed/Failed True/Forbidden", 0),
+            "{verb}: at the resync"
+        );
+        bed.wait(60);
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{verb}");
+    }
+}

@@ -2,10 +2,16 @@
 
 mod chaos;
 mod claims;
+mod classes;
 mod crash;
+mod deadlines;
 mod failures;
+mod foreign;
 mod life;
+mod pods;
 mod rows;
+mod surge;
+mod told;
 mod trouble;
 mod upgrades;
 

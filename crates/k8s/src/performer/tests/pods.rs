@@ -1,0 +1,201 @@
+//! Rows of the pod (section 5.1), and that a container is known by its name wherever it stands.
+
+use serde_json::{Value, json};
+
+use super::{Bed, bed, place, pods, running, selected, serves, spec};
+use crate::api::Kind;
+use crate::hourglass::tests::host;
+use crate::value::item;
+
+/// The spec of the pod of a performer, and its container.
+fn made(members: Value) -> (Value, Value) {
+    let mut spec = spec("well");
+    members.as_object().unwrap().iter().for_each(|(name, value)| spec[name] = value.clone());
+    let bed = running(spec);
+    let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap()["spec"].clone();
+    let container = item(&pod, "/containers", "name", "performer").unwrap().clone();
+    (pod, container)
+}
+
+#[test]
+fn s5_1_probes_ask_as_the_spec_says_and_keep_their_times() {
+    for (probe, ask) in [("tcp", json!({"tcpSocket": {"port": 9191}})), ("grpc", json!({"grpc": {"port": 9191}}))] {
+        let (_, container) = made(json!({"config": {"grpcPort": 9191, "probe": probe}}));
+        for (name, delay, period, timeout) in [("livenessProbe", 30, 10, 5), ("readinessProbe", 5, 5, 2)] {
+            let mut want = ask.clone();
+            want["initialDelaySeconds"] = json!(delay);
+            want["periodSeconds"] = json!(period);
+            want["timeoutSeconds"] = json!(timeout);
+            want["failureThreshold"] = json!(3);
+            assert_eq!(container[name], want, "{probe} {name}");
+        }
+        assert_eq!(container["ports"], json!([{"name": "grpc", "containerPort": 9191, "protocol": "TCP"}]));
+    }
+    let (_, container) = made(json!({"config": {"probe": "none"}}));
+    assert_eq!((&container["livenessProbe"], &container["readinessProbe"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn s2_1_command_and_arguments_are_taken_as_they_are_and_empty_ones_are_absent() {
+    let config = json!({"command": ["/bin/run", "$(A)"], "args": ["--x", ""]});
+    let (_, container) = made(json!({"config": config}));
+    assert_eq!((&container["command"], &container["args"]), (&config["command"], &config["args"]));
+    let (_, container) = made(json!({"config": {"command": [], "args": []}}));
+    assert_eq!((&container["command"], &container["args"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn s2_1_a_token_is_mounted_only_where_an_account_is_named() {
+    let (pod, _) = made(json!({"config": {"serviceAccountName": "mine"}}));
+    assert_eq!((&pod["serviceAccountName"], &pod["automountServiceAccountToken"]), (&json!("mine"), &json!(true)));
+    let (pod, _) = made(json!({}));
+    assert_eq!((&pod["serviceAccountName"], &pod["automountServiceAccountToken"]), (&Value::Null, &json!(false)));
+}
+
+#[test]
+fn s6_baseline_is_seccomp_and_no_escalation_only() {
+    let (pod, container) = made(json!({"securityProfile": "baseline"}));
+    assert_eq!(pod["securityContext"], json!({"seccompProfile": {"type": "RuntimeDefault"}}));
+    assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
+    assert_eq!((&pod["volumes"], &container["volumeMounts"]), (&Value::Null, &Value::Null), "its root can be written");
+}
+
+#[test]
+fn s6_nothing_is_privileged_host_networked_or_host_mounted() {
+    for profile in ["restricted", "baseline"] {
+        let (pod, _) = made(json!({"securityProfile": profile}));
+        let text = pod.to_string();
+        for word in ["privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort"] {
+            assert!(!text.contains(word), "{profile}: {word}");
+        }
+    }
+}
+
+#[test]
+fn s5_1_secrets_for_pulling_and_priority_reach_the_pod() {
+    let (pod, container) = made(json!({
+        "imagePullPolicy": "Always",
+        "imagePullSecrets": [{"name": "one"}, {"name": "two"}],
+        "scheduling": {"priorityClassName": "high"},
+    }));
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "one"}, {"name": "two"}]));
+    assert_eq!((&pod["priorityClassName"], &container["imagePullPolicy"]), (&json!("high"), &json!("Always")));
+    assert_eq!((&pod["restartPolicy"], &pod["terminationGracePeriodSeconds"]), (&json!("Always"), &json!(30)));
+}
+
+/// Admission puts a container before ours, with an image of its own.
+fn inject(bed: &Bed, image: &str) {
+    for name in pods(bed) {
+        bed.server.edit(Kind::Pod, &name, |pod| {
+            let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+            if containers.len() == 1 {
+                containers.insert(0, json!({"name": "mesh", "image": image}));
+            }
+        });
+    }
+}
+
+#[test]
+fn s5_1_a_container_that_others_put_first_decides_nothing() {
+    for (habit, want) in [
+        ("well", "Running/Running False/AsExpected"),
+        ("ImagePullBackOff", "Failed/Failed True/ImagePullFailed"),
+        ("CreateContainerConfigError", "Failed/Failed True/ContainerConfigError"),
+        ("CrashLoopBackOff", "Failed/Failed True/ContainerStartFailed"),
+    ] {
+        let mut bed = bed();
+        bed.images.insert("mine".into(), habit);
+        bed.submit("avs", spec("mine"));
+        bed.settle();
+        inject(&bed, "mesh:1");
+        bed.rest();
+        let first = &bed.server.get(Kind::Pod, "performer-avs").unwrap()["status"]["containerStatuses"][0];
+        assert_eq!((&first["name"], first["state"]["running"].is_object()), (&json!("mesh"), true));
+        assert_eq!(place(&bed), want, "{habit}");
+    }
+    let mut bed = running(spec("well"));
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.settle();
+    inject(&bed, "mesh:1");
+    bed.wait(60);
+    assert_eq!(
+        (bed.status("avs")["image"].clone(), place(&bed).as_str()),
+        (json!("other"), "Running/Running False/AsExpected")
+    );
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn s5_1_an_image_rewritten_at_admission_decides_nothing() {
+    let mut bed = bed();
+    bed.submit("avs", spec("well"));
+    bed.settle();
+    bed.images.insert("mirror.example/well@sha256:1".into(), "well");
+    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["spec"]["containers"][0]["image"] = json!("mirror.example/well@sha256:1");
+    });
+    bed.wait(60);
+    assert_eq!(
+        (bed.status("avs")["image"].clone(), bed.status("avs")["incarnation"].clone()),
+        (json!("well"), json!(1))
+    );
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    bed.writes_nothing_more();
+}
+
+/// A pod of an earlier operator, without number and hash, and no status; its containers by name and image.
+pub(super) fn unnumbered(containers: Value) -> Bed {
+    let mut bed = bed();
+    let performer = bed.submit("avs", spec("well"));
+    let owner = json!([{"kind": "Performer", "uid": performer["metadata"]["uid"], "controller": true}]);
+    let now = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T09:00:00Z"}]);
+    bed.server.put(
+        Kind::Pod,
+        json!({
+            "metadata": {"name": "performer-avs", "ownerReferences": owner, "labels": {"app": "hourglass-performer"}},
+            "spec": {"nodeName": "node-1", "containers": containers},
+            "status": {"phase": "Running", "startTime": "2026-11-21T09:00:00Z", "conditions": now},
+        }),
+    );
+    bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+    bed.settle();
+    bed
+}
+
+#[test]
+fn s5_1_a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name() {
+    let hash = |bed: &Bed| {
+        let pod = bed.server.get(Kind::Pod, "performer-avs").unwrap();
+        (
+            pod["metadata"]["labels"][super::INCARNATION].clone(),
+            pod["metadata"]["annotations"][super::super::SPEC_HASH].clone(),
+        )
+    };
+    let mesh = json!({"name": "mesh", "image": "well"});
+    let ours = |image: &str| json!({"name": "performer", "image": image});
+    let bed = unnumbered(json!([{"name": "mesh", "image": "old"}, ours("well")]));
+    let wanted = bed.status("avs")["specHash"].clone();
+    assert_eq!(hash(&bed), (json!("1"), wanted));
+    assert_eq!(bed.status("avs")["active"]["incarnation"], 1);
+    let mut bed = unnumbered(json!([mesh, ours("old")]));
+    assert_eq!(hash(&bed), (json!("1"), json!("unknown")), "another container has that image");
+    // What nobody knows is not what is wanted: it is replaced as any other.
+    assert_eq!(bed.status("avs")["active"]["specHash"], "unknown");
+    assert_eq!(bed.status("avs")["phase"], "Upgrading", "{}", bed.status("avs"));
+    bed.wait(60);
+    assert_eq!((place(&bed).as_str(), selected(&bed).as_str()), ("Running/Running False/AsExpected", "2"));
+    assert_eq!((pods(&bed).len(), serves(&bed)), (1, true));
+    assert_eq!(bed.server.list(Kind::Pod)[0]["spec"]["containers"][0]["image"], "well");
+    assert!(bed.status("avs")["specHash"].as_str().is_some_and(|hash| hash.len() == 64));
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn s5_1_a_pod_of_an_unknown_spec_serves_until_another_can() {
+    let mut bed = unnumbered(json!([{"name": "performer", "image": "old"}]));
+    bed.images.insert("well".into(), "never");
+    bed.wait(2000);
+    let status = bed.status("avs");
+    assert_eq!((&status["active"]["specHash"], pods(&bed).len()), (&json!("unknown"), 2), "{status}");
+    assert_eq!(bed.condition("avs", "Degraded"), "True/UpgradeFailed");
+}

@@ -1,0 +1,271 @@
+//! Every reason of the tables of sections 2.3 and 6 is said once somewhere, and no other: conditions and events of performers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Bed, bed, gpu, gpu_host, place, pods, running, serves, spec};
+use crate::api::{ApiError, Kind};
+use crate::hourglass::tests::host;
+use crate::shell::small::{Fault, refused};
+use crate::value::{items, word};
+
+/// Everything that was said so far: conditions as type, status and reason; events as type and reason.
+#[derive(Default)]
+struct Said {
+    conditions: BTreeSet<String>,
+    events: BTreeSet<String>,
+}
+
+impl Said {
+    fn hear(&mut self, bed: &Bed) {
+        for change in bed.server.store().log.iter().filter(|change| change.kind == Kind::Performer) {
+            for said in items(&change.object, "/status/conditions") {
+                let part = |name: &str| said[name].as_str().unwrap_or("-").to_owned();
+                self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
+            }
+        }
+        for event in bed.server.list(Kind::Event) {
+            self.events.insert(format!("{} {}", word(&event, "/type"), word(&event, "/reason")));
+        }
+    }
+}
+
+fn asks(members: Value) -> Value {
+    let mut spec = spec("well");
+    members.as_object().unwrap().iter().for_each(|(name, value)| spec[name] = value.clone());
+    spec
+}
+
+fn quota() -> ApiError {
+    ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"}))
+}
+
+/// A performer of this spec with these nodes, some time later.
+fn after(seconds: u64, nodes: &[Value], spec: Value) -> Bed {
+    let mut bed = Bed::new();
+    nodes.iter().for_each(|node| bed.show(Kind::Node, node.clone()));
+    bed.submit("avs", spec);
+    bed.wait(seconds);
+    bed
+}
+
+fn plain() -> Value {
+    host("node-1", json!({}), json!({}))
+}
+
+/// What goes wrong before a pod serves.
+fn beginnings(said: &mut Said) {
+    for habit in ["ImagePullBackOff", "CreateContainerConfigError", "RunContainerError", "never"] {
+        let mut bed = bed();
+        bed.images.insert("bad".into(), habit);
+        bed.submit("avs", spec("bad"));
+        for step in 0..8 {
+            bed.few_steps(step % 2);
+        }
+        bed.wait(700);
+        said.hear(&bed);
+    }
+    let gpus = |count: u32| asks(json!({"hardwareRequirements": {"gpuType": "nvidia", "gpuCount": count}}));
+    said.hear(&after(20, &[plain()], gpus(1)));
+    said.hear(&after(20, &[gpu_host("gpu-1", 1)], gpus(2)));
+    let mut tainted = gpu_host("gpu-1", 1);
+    tainted["spec"]["taints"] = json!([{"key": "theirs", "effect": "NoSchedule"}]);
+    said.hear(&after(20, &[tainted], gpus(1)));
+    let mut full = after(5, &[gpu_host("gpu-1", 1)], gpus(1));
+    full.submit("two", gpus(1));
+    full.wait(400);
+    said.hear(&full);
+    said.hear(&after(5, &[], gpus(1)));
+    said.hear(&after(5, &[plain()], asks(json!({"hardwareRequirements": {"gpuType": "no-such-device"}}))));
+    let contradicts = json!({"hardwareRequirements": {"gpuType": "nvidia"}, "scheduling": {"nodeSelector": {"nvidia.com/gpu.present": "false"}}});
+    said.hear(&after(5, &[plain()], asks(contradicts)));
+    let mut none = bed();
+    none.list(Kind::RuntimeClass);
+    none.submit("avs", asks(json!({"scheduling": {"runtimeClass": "kata"}})));
+    none.rest();
+    said.hear(&none);
+    let mut none = bed();
+    none.list(Kind::DeviceClass);
+    none.submit("avs", asks(json!({"hardwareRequirements": {"gpuType": "h100", "allocation": "dra"}})));
+    none.rest();
+    said.hear(&none);
+    for (times, error) in [(1, quota()), (1, refused(403, "Forbidden")), (u32::MAX, refused(500, "InternalError"))] {
+        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Pod, times, error)]);
+        bed.show(Kind::Node, plain());
+        bed.submit("avs", spec("well"));
+        bed.wait(1200);
+        said.hear(&bed);
+    }
+    let env = json!({"environment": {"K": "1"}, "environmentFrom": [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]});
+    said.hear(&after(5, &[plain()], asks(json!({"executorRef": "none", "config": env}))));
+    let weak = json!({"hardwareRequirements": {"teeType": "sev"}});
+    said.hear(&after(5, &[plain()], asks(weak)));
+    let own = json!({"hardwareRequirements": {"teeType": "sgx"}, "scheduling": {"runtimeClass": "mine"}});
+    said.hear(&after(5, &[plain()], asks(own)));
+}
+
+/// What goes wrong while one serves.
+fn middles(said: &mut Said) {
+    let ended = |phase: &str| {
+        let mut bed = running(spec("well"));
+        bed.server.edit(Kind::Pod, "performer-avs", |pod| pod["status"]["phase"] = json!(phase));
+        bed.wait(60);
+        bed
+    };
+    ["Failed", "Unknown"].iter().for_each(|phase| said.hear(&ended(phase)));
+    let mut gone = running(spec("well"));
+    gone.server.ask_to_go(Kind::Pod, "performer-avs");
+    gone.wait(60);
+    said.hear(&gone);
+    let mut upgraded = running(spec("well"));
+    upgraded.images.insert("bad".into(), "never");
+    upgraded.change("avs", |spec| spec["image"] = json!("other"));
+    upgraded.wait(60);
+    upgraded.change("avs", |spec| spec["image"] = json!("bad"));
+    upgraded.wait(700);
+    said.hear(&upgraded);
+    let mut full = after(5, &[gpu_host("gpu-1", 1)], gpu("well"));
+    full.change("avs", |spec| spec["image"] = json!("other"));
+    full.wait(61);
+    said.hear(&full);
+    said.hear(&appears());
+    said.hear(&unready());
+    said.hear(&without_a_service());
+    said.hear(&lost());
+    said.hear(&super::pods::unnumbered(json!([{"name": "performer", "image": "old"}])));
+    said.hear(&goes());
+}
+
+/// It goes, step by step: somebody holds its Service for a while.
+fn goes() -> Bed {
+    let mut bed = running(spec("well"));
+    bed.server.edit(Kind::Service, "performer-avs", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
+    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.rest();
+    bed.server.remove(Kind::Service, "performer-avs");
+    bed.wait(60);
+    bed
+}
+
+/// Hardware comes later.
+fn appears() -> Bed {
+    let mut bed = after(20, &[plain()], gpu("well"));
+    bed.show(Kind::Node, gpu_host("gpu-1", 1));
+    bed.rest();
+    bed
+}
+
+/// A pod that serves stops being ready.
+fn unready() -> Bed {
+    let mut bed = running(spec("well"));
+    bed.images.insert("well".into(), "never");
+    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    });
+    bed.rest();
+    bed
+}
+
+/// The Service goes, and may not be made again.
+fn without_a_service() -> Bed {
+    let mut bed = running(spec("well"));
+    bed.server.store().faults.push(Fault::Refuse("create", Kind::Service, 1, refused(403, "Forbidden")));
+    bed.server.remove(Kind::Service, "performer-avs");
+    bed.rest();
+    bed
+}
+
+/// Its node is lost, and then it is deleted.
+fn lost() -> Bed {
+    let mut bed = running(spec("well"));
+    let mut node = plain();
+    node["status"]["conditions"][0] =
+        json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-21T09:00:00Z"});
+    bed.show(Kind::Node, node);
+    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.wait(100);
+    bed
+}
+
+#[test]
+fn s5_2_failing_readiness_of_a_running_pod_is_said_and_no_failure() {
+    let bed = unready();
+    let status = bed.status("avs");
+    assert_eq!((place(&bed).as_str(), &status["ready"]), ("Running/Running False/AsExpected", &json!(false)));
+    assert_eq!((bed.condition("avs", "Available").as_str(), &status["readyTime"]), ("False/NotReady", &Value::Null));
+    assert_eq!(pods(&bed), ["performer-avs"]);
+}
+
+#[test]
+fn s2_3_without_its_service_what_runs_is_not_available() {
+    let mut bed = without_a_service();
+    assert_eq!(bed.condition("avs", "Available"), "False/ServiceMissing");
+    assert_eq!(bed.condition("avs", "Degraded"), "True/Forbidden");
+    for member in ["serviceName", "grpcEndpoint", "host"] {
+        assert_eq!(bed.status("avs")[member], Value::Null, "{member}");
+    }
+    bed.wait(301);
+    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running False/AsExpected", true));
+}
+
+#[test]
+fn s6_the_end_of_a_performer_and_its_lost_pods_are_told() {
+    let bed = lost();
+    assert!(bed.server.list(Kind::Performer).is_empty());
+    let events = bed.events();
+    for reason in ["Deleting", "PodLost"] {
+        assert_eq!(events.iter().filter(|known| *known == reason).count(), 1, "{reason}: {events:?}");
+    }
+}
+
+#[test]
+fn s6_hardware_that_appears_is_told_once() {
+    let mut bed = appears();
+    assert_eq!(bed.condition("avs", "HardwareAvailable"), "True/NodesMatch");
+    bed.show(Kind::Node, gpu_host("gpu-2", 1));
+    bed.wait(400);
+    assert_eq!(bed.events().iter().filter(|known| *known == "HardwareAvailable").count(), 1);
+}
+
+#[test]
+fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
+    let mut said = Said::default();
+    beginnings(&mut said);
+    middles(&mut said);
+    let rows = |kind: &str, status: &str, reasons: &str| {
+        reasons.split(' ').map(|reason| format!("{kind} {status} {reason}")).collect::<Vec<_>>()
+    };
+    let conditions: BTreeSet<String> = [
+        rows("Available", "True", "PodReady"),
+        rows("Available", "False", "NoReadyPod NotReady ServiceMissing Terminating"),
+        rows("Progressing", "True", STATES),
+        rows("Progressing", "True", "UpgradeInProgress"),
+        rows("Progressing", "False", "UpToDate BackOff WaitingForChange"),
+        rows("Degraded", "True", DEGRADED),
+        rows("Degraded", "False", "AsExpected"),
+        rows("HardwareAvailable", "True", "NotRequired NodesMatch"),
+        rows("HardwareAvailable", "False", HARDWARE),
+        rows("HardwareAvailable", "Unknown", "NodesNotReadable"),
+    ]
+    .concat()
+    .into_iter()
+    .collect();
+    assert_eq!(said.conditions.symmetric_difference(&conditions).collect::<Vec<_>>(), [] as [&String; 0]);
+    let event =
+        |kind: &str, reasons: &str| reasons.split(' ').map(|reason| format!("{kind} {reason}")).collect::<Vec<_>>();
+    let events: BTreeSet<String> =
+        [event("Normal", NORMAL), event("Warning", DEGRADED), event("Warning", WARNING)].concat().into_iter().collect();
+    assert_eq!(said.events.symmetric_difference(&events).collect::<Vec<_>>(), [] as [&String; 0]);
+}
+
+/// States of a pod that comes up and of a performer that goes.
+const STATES: &str = "Creating PodCreation Scheduling NodeSelection HardwareValidation PodBinding ImagePull ContainerStart \
+    ServiceCreation Terminating ServiceCleanup PodCleanup";
+const DEGRADED: &str = "InvalidSpec Conflict SchedulingFailed HardwareUnavailable ImagePullFailed ContainerConfigError \
+    ContainerStartFailed ReadinessTimeout PodFailed PodDeleted NodeLost UpgradeFailed QuotaExceeded Forbidden RetriesExhausted";
+const HARDWARE: &str =
+    "NoMatchingLabels InsufficientAllocatable UntoleratedTaint RuntimeClassMissing DeviceClassMissing";
+const NORMAL: &str = "Created Scheduled Ready UpgradeStarted Switched UpgradeCompleted Deleting HardwareAvailable";
+const WARNING: &str =
+    "RolledBack SurgeImpossible PodLost ExecutorNotFound DuplicateEnvironment RuntimeClassOverridden Narrowed";
