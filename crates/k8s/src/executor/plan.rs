@@ -99,7 +99,7 @@ pub fn plan(obs: &Observation, config: &Config, now: Time) -> Plan {
         return Plan { effects: vec![Effect::AddFinalizer], ..Plan::default() };
     }
     let facts = Facts::of(obs, config, now);
-    let wanted = facts.wanted.as_ref().ok().filter(|_| facts.held.is_none());
+    let wanted = facts.wanted.as_ref().ok().filter(|_| facts.held.is_none() && !state::begins(&facts));
     let actions = wanted.map(|wanted| actions(&facts, wanted)).unwrap_or_default();
     let standing = state::standing(&facts);
     status::finish(&facts, &standing, actions)

@@ -80,6 +80,11 @@ pub(super) fn is_complete(facts: &Facts<'_>) -> bool {
         && [counts.all, counts.ready, counts.updated] == [counts.wanted; 3]
 }
 
+/// Whether nothing has been said of it yet and nothing is made: that it begins is written down first.
+pub(super) fn begins(facts: &Facts<'_>) -> bool {
+    !facts.configured && matches!(facts.obs.state(), None | Some(State::Pending))
+}
+
 /// Where an executor is.
 pub(super) fn standing(facts: &Facts<'_>) -> Standing {
     if let Err((reason, message)) = &facts.wanted {
@@ -101,7 +106,9 @@ pub(super) fn standing(facts: &Facts<'_>) -> Standing {
 fn coming(facts: &Facts<'_>) -> State {
     let counts = counts(facts);
     if !facts.configured {
-        return State::Creating;
+        // Before the first write to a child it is known that it begins; once they are written they are to be seen.
+        let begun = matches!(facts.obs.state(), Some(State::Creating | State::ConfigMapCreation));
+        return if begun { State::ConfigMapCreation } else { State::Creating };
     }
     if facts.deployment().is_none() || deployment_differs(facts) != Differs::No || !counts.observed {
         return State::DeploymentCreation;

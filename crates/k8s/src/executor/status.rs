@@ -12,7 +12,7 @@ use super::render::selector;
 use super::state::{Counts, Standing, counts};
 use crate::hourglass::children::way;
 use crate::hourglass::condition::{Said, conditions, of};
-use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue};
+use crate::hourglass::plan::{Effect, Notice, ObjectKey, Plan, Requeue, Step};
 use crate::hourglass::spec::ExecutorStatus;
 use crate::value::text;
 
@@ -25,10 +25,21 @@ pub(super) fn finish(facts: &Facts<'_>, standing: &Standing, actions: Vec<Effect
     if let Some(write) = write {
         effects.extend(notices(facts, &status).into_iter().map(Effect::RecordEvent));
         effects.push(write);
-        path = way(&MACHINE, facts.obs.state(), status.state);
+        path = if is_renewed(facts, &status) {
+            Some(vec![Step { from: Some(State::Updating.as_str()), to: State::Updating.as_str() }])
+        } else {
+            way(&MACHINE, facts.obs.state(), status.state)
+        };
     }
     let due = standing.due.filter(|at| *at > facts.now);
     Plan { effects, requeue: Requeue::Resync.or_at(due), ..Plan::default() }.along(path)
+}
+
+/// Whether it updates to something newer while it has just begun to update.
+fn is_renewed(facts: &Facts<'_>, status: &ExecutorStatus) -> bool {
+    let before = &facts.obs.status;
+    [before.state, status.state] == [Some(State::Updating); 2]
+        && before.observed_generation != status.observed_generation
 }
 
 /// The status to be written over a stored one; none where it is the same.

@@ -2,7 +2,10 @@
 
 mod failures;
 mod file;
+mod foreign;
 mod life;
+mod rows;
+mod told;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,152 @@
+//! Every reason of the tables of sections 2.3 and 6 is said once somewhere, and no other: conditions and events of executors.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Bed, bed, running, spec};
+use crate::api::{ApiError, Kind};
+use crate::hourglass::tests::host;
+use crate::shell::small::{Fault, refused};
+use crate::value::{items, word};
+
+/// Everything that was said so far: conditions as type, status and reason; events as type and reason.
+#[derive(Default)]
+struct Said {
+    conditions: BTreeSet<String>,
+    events: BTreeSet<String>,
+}
+
+impl Said {
+    fn hear(&mut self, bed: &Bed) {
+        for change in bed.server.store().log.iter().filter(|change| change.kind == Kind::Executor) {
+            for said in items(&change.object, "/status/conditions") {
+                let part = |name: &str| said[name].as_str().unwrap_or("-").to_owned();
+                self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
+            }
+        }
+        for event in bed.server.list(Kind::Event) {
+            self.events.insert(format!("{} {}", word(&event, "/type"), word(&event, "/reason")));
+        }
+    }
+}
+
+fn quota() -> ApiError {
+    ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: secrets=1"}))
+}
+
+/// What goes wrong before its pods serve.
+fn beginnings(said: &mut Said) {
+    let mut full = Bed::new();
+    full.show(Kind::Node, host("node-1", json!({}), json!({"cpu": "0"})));
+    let mut large = spec();
+    large["resources"] = json!({"requests": {"cpu": "1"}});
+    full.submit("exec", large);
+    full.rest();
+    said.hear(&full);
+    let mut invalid = bed();
+    invalid.submit("exec", json!({"image": 5}));
+    invalid.rest();
+    said.hear(&invalid);
+    let mut foreign = bed();
+    foreign.server.put(Kind::Service, json!({"metadata": {"name": "executor-exec"}}));
+    foreign.submit("exec", spec());
+    foreign.rest();
+    said.hear(&foreign);
+    for (times, error) in [(1, quota()), (1, refused(403, "Forbidden")), (u32::MAX, refused(500, "InternalError"))] {
+        let mut bed = Bed::with_faults(vec![Fault::Refuse("create", Kind::Secret, times, error)]);
+        bed.show(Kind::Node, host("node-1", json!({}), json!({})));
+        bed.submit("exec", spec());
+        bed.wait(1200);
+        said.hear(&bed);
+    }
+}
+
+fn deployment_says(bed: &mut Bed, condition: &Value) {
+    bed.server.edit(Kind::Deployment, "exec", |deployment| {
+        deployment["status"]["conditions"] = json!([condition]);
+    });
+    bed.settle();
+}
+
+/// What happens while they do.
+fn middles(said: &mut Said) {
+    let mut bed = running(spec());
+    bed.change("exec", |spec| spec["replicas"] = json!(2));
+    bed.few_steps(1);
+    bed.rest();
+    bed.change("exec", |spec| spec["config"]["logLevel"] = json!("debug"));
+    bed.rest();
+    bed.server.edit(Kind::Service, "executor-exec", |service| service["metadata"]["finalizers"] = json!(["theirs"]));
+    bed.server.ask_to_go(Kind::Executor, "exec");
+    bed.rest();
+    bed.server.remove(Kind::Service, "executor-exec");
+    bed.rest();
+    said.hear(&bed);
+    let mut failing = running(spec());
+    failing.change("exec", |spec| spec["image"] = json!("executor:2"));
+    failing.settle();
+    deployment_says(&mut failing, &json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}));
+    said.hear(&failing);
+    said.hear(&overdue());
+    let mut unready = running(spec());
+    for pod in unready.server.list(Kind::Pod) {
+        unready.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
+            pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+            pod["status"]["conditions"] = json!([]);
+        });
+    }
+    unready.wait(70);
+    said.hear(&unready);
+}
+
+/// New pods do not come up in time.
+fn overdue() -> Bed {
+    let mut bed = running(spec());
+    bed.images.insert("executor:2".into(), "never");
+    bed.change("exec", |spec| spec["image"] = json!("executor:2"));
+    bed.rest();
+    assert_eq!(bed.status("exec")["state"], "RollingUpdate");
+    deployment_says(&mut bed, &json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}));
+    bed
+}
+
+#[test]
+fn s4_2_old_replicas_serve_while_a_rollout_fails() {
+    let bed = overdue();
+    assert_eq!(super::place(&bed), "Failed/Failed True/ProgressDeadlineExceeded");
+    assert_eq!(
+        (bed.condition("exec", "Available").as_str(), bed.status("exec")["readyReplicas"].clone()),
+        ("True/DeploymentAvailable", json!(1))
+    );
+}
+
+#[test]
+fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
+    let mut said = Said::default();
+    beginnings(&mut said);
+    middles(&mut said);
+    let rows =
+        |kind: &str, reasons: &str| reasons.split(' ').map(|reason| format!("{kind} {reason}")).collect::<Vec<_>>();
+    let conditions: BTreeSet<String> = [
+        rows("Available True", "DeploymentAvailable"),
+        rows("Available False", "ReplicasUnavailable"),
+        rows("Progressing True", STATES),
+        rows("Progressing False", "UpToDate BackOff WaitingForChange"),
+        rows("Degraded True", DEGRADED),
+        rows("Degraded False", "AsExpected"),
+    ]
+    .concat()
+    .into_iter()
+    .collect();
+    assert_eq!(said.conditions.symmetric_difference(&conditions).collect::<Vec<_>>(), [] as [&String; 0]);
+    let events = [rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"), rows("Warning", DEGRADED)];
+    let events: BTreeSet<String> = events.concat().into_iter().collect();
+    assert_eq!(said.events.symmetric_difference(&events).collect::<Vec<_>>(), [] as [&String; 0]);
+}
+
+/// States of what comes up, changes and goes.
+const STATES: &str = "Creating ConfigMapCreation DeploymentCreation PodScheduling PodCreation Updating ConfigMapUpdate \
+    RollingUpdate Scaling Terminating Cleanup";
+const DEGRADED: &str = "InvalidSpec Conflict QuotaExceeded Forbidden RetriesExhausted ReplicaFailure \
+    ProgressDeadlineExceeded ReplicasUnavailable";
