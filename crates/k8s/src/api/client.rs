@@ -6,7 +6,7 @@ use http::Method;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 
-use super::{Api, ApiError, Kind, Request, Verb};
+use super::{Api, ApiError, Kind, Page, Request, Verb};
 
 /// An API server behind a client.
 #[derive(Clone)]
@@ -52,9 +52,17 @@ fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, http::Error
         Verb::Delete { .. } => (Method::DELETE, Some("application/json")),
     };
     let mut uri = request.path();
-    if let Verb::List { labels } = &request.verb {
-        uri.push_str("?labelSelector=");
-        uri.push_str(&labels.replace('%', "%25").replace('=', "%3D").replace('/', "%2F").replace(',', "%2C"));
+    if let Verb::List { labels, page } = &request.verb {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair("labelSelector", labels);
+        if let Some(Page { limit, token }) = page {
+            query.append_pair("limit", &limit.to_string());
+            if !token.is_empty() {
+                query.append_pair("continue", token);
+            }
+        }
+        uri.push('?');
+        uri.push_str(&query.finish());
     }
     // Managers have plain names.
     match (&request.verb, request.manager) {
@@ -90,6 +98,8 @@ mod tests {
     fn requests_become_http() {
         let requests = [
             Request::list(Kind::Pod, "n", "batch.kubernetes.io/job-name=a".into()),
+            Request::list(Kind::Node, "", String::new()).page(Page { limit: 2, token: String::new() }),
+            Request::list(Kind::Node, "", String::new()).page(Page { limit: 2, token: "a+/=".into() }),
             Request::patch_status("n", "f", json!({"status": {}})),
             Request::delete(Kind::Job, "n", "a", Some("u".into())),
             Request::delete(Kind::Deployment, "n", "a", None).after_its_children(),
@@ -109,6 +119,8 @@ mod tests {
             .collect();
         insta::assert_snapshot!(told.join("\n"), @r#"
         GET /api/v1/namespaces/n/pods?labelSelector=batch.kubernetes.io%2Fjob-name%3Da
+        GET /api/v1/nodes?labelSelector=&limit=2
+        GET /api/v1/nodes?labelSelector=&limit=2&continue=a%2B%2F%3D
         PATCH /apis/workflow.kube-zen.io/v1alpha1/namespaces/n/jobflows/f/status application/merge-patch+json {"status":{}}
         DELETE /apis/batch/v1/namespaces/n/jobs/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":"u"}}
         DELETE /apis/apps/v1/namespaces/n/deployments/a application/json {"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Foreground"}

@@ -4,6 +4,7 @@
 #[cfg(feature = "client")]
 mod client;
 mod error;
+mod pages;
 mod request;
 
 use async_trait::async_trait;
@@ -14,7 +15,8 @@ pub use client::Client;
 #[cfg(feature = "client")]
 pub(crate) use client::dynamic;
 pub use error::ApiError;
-pub use request::{Kind, Propagation, Request, Verb};
+pub use pages::{PAGE, list};
+pub use request::{Kind, Page, Propagation, Request, Verb};
 
 /// An API server.
 #[async_trait]

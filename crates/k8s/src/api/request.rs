@@ -152,6 +152,15 @@ pub enum Propagation {
     Foreground,
 }
 
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Most objects in it.
+    pub limit: u32,
+    /// What the page before it has given to go on with; empty for the first one.
+    pub token: String,
+}
+
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -161,6 +170,8 @@ pub enum Verb {
     List {
         /// A label selector.
         labels: String,
+        /// The part of them that is wanted; all where none is named.
+        page: Option<Page>,
     },
     /// Create one object.
     Create,
@@ -238,7 +249,16 @@ impl Request {
     /// Reads the objects with these labels.
     #[must_use]
     pub fn list(kind: Kind, namespace: &str, labels: String) -> Self {
-        Self::new(Verb::List { labels }, kind, (namespace, ""), Value::Null)
+        Self::new(Verb::List { labels, page: None }, kind, (namespace, ""), Value::Null)
+    }
+
+    /// The same for a part of the list, where it is one.
+    #[must_use]
+    pub fn page(mut self, part: Page) -> Self {
+        if let Verb::List { page, .. } = &mut self.verb {
+            *page = Some(part);
+        }
+        self
     }
 
     /// Creates an object, named and placed as its metadata says.

@@ -20,7 +20,7 @@ pub use create::{KEY, NewFlow, Repeat};
 pub use error::ClientError;
 pub use order::Decided;
 
-use crate::api::{Api, Kind, Request};
+use crate::api::{self, Api, Kind, Request};
 use crate::convert;
 use crate::records::{self, FetchError};
 
@@ -86,9 +86,8 @@ impl<A: Api> FlowClient<A> {
     /// When the server refuses. A flow that cannot be read has neither spec nor status.
     pub async fn list(&self, labels: &[(String, String)]) -> Result<Vec<JobFlow>, ClientError> {
         let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let request = Request::list(Kind::JobFlow, &self.namespace, selector.join(","));
-        let mut list = self.send(&request, || "listing flows".to_owned()).await?;
-        let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+        let listed = api::list(&self.api, Kind::JobFlow, &self.namespace, &selector.join(",")).await;
+        let items = listed.map_err(|source| ClientError::Api { doing: "listing flows".to_owned(), source })?;
         let mut flows: Vec<JobFlow> = items.iter().map(shown).collect();
         flows.sort_by(|a, b| order(a).cmp(&order(b)));
         Ok(flows)

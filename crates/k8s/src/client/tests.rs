@@ -8,7 +8,7 @@ use orlop_core::spec::status::Decision;
 use serde_json::{Value, json};
 
 use super::{ClientError, Decided, FlowClient, KEY, NewFlow, Repeat};
-use crate::api::{Client, Kind, Request};
+use crate::api::{Client, Kind, PAGE, Request};
 use crate::testing::{ApiServer, Fault, Match, Verb, What};
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
@@ -223,6 +223,48 @@ async fn lists_are_by_age_and_a_deletion_is_of_one_flow_only() {
     flows.delete(&found[0]).await.unwrap();
     assert_eq!(flows.delete(&found[0]).await.unwrap_err().class(), Class::NotFound);
     assert_eq!(flows.get("a").await.unwrap_err().to_string(), "there is no flow `a` in namespace `default`");
+}
+
+/// So many flows that a list of them has three pages.
+fn many(server: &ApiServer) -> usize {
+    let count = 2 * PAGE as usize + 1;
+    for number in 0..count {
+        let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
+            "metadata": {"name": format!("f-{number:05}")}, "spec": {"steps": [{"name": "gate", "type": "Manual"}]}});
+        server.create("workflow.kube-zen.io", "jobflows", "default", &object).unwrap();
+    }
+    count
+}
+
+fn lists(server: &ApiServer, code: u16) -> u64 {
+    let asked = server.requests().into_iter().filter(|asked| asked.verb == Verb::List && asked.code == code);
+    asked.map(|asked| asked.count).sum()
+}
+
+#[tokio::test]
+async fn a_list_of_more_than_a_page_is_whole() {
+    let (server, flows) = world();
+    let count = many(&server);
+    let listed = flows.list(&[]).await.unwrap();
+    let names: std::collections::BTreeSet<&str> = listed.iter().map(|flow| flow.metadata.name.as_str()).collect();
+    assert_eq!((listed.len(), names.len(), lists(&server, 200)), (count, count, 3));
+}
+
+#[tokio::test]
+async fn a_list_that_has_become_too_old_is_begun_again_once() {
+    let (server, flows) = world();
+    let count = many(&server);
+    let second = Match::of(Verb::List, FLOWS).nth(2);
+    server.faults().push(Fault { when: second, what: What::Refuse(410) });
+    let listed = flows.list(&[]).await.unwrap();
+    assert_eq!((listed.len(), lists(&server, 410)), (count, 1));
+    // A server that forgets all the time is not asked for ever.
+    server.forget_records();
+    let always = Fault { when: Match::of(Verb::List, FLOWS).times(0), what: What::Refuse(410) };
+    server.faults().push(always);
+    let error = flows.list(&[]).await.unwrap_err();
+    assert!(matches!(&error, ClientError::Api { source, .. } if source.code == Some(410)), "{error}");
+    assert_eq!(lists(&server, 410), 2);
 }
 
 #[tokio::test]

@@ -193,7 +193,7 @@ impl Store {
         let known = self.objects.get(&place).cloned();
         match &request.verb {
             Verb::Create => self.create(request.kind, request.body.clone(), now),
-            Verb::List { labels } => {
+            Verb::List { labels, .. } => {
                 let labels: Vec<(&str, &str)> = labels.split(',').map(|label| label.split_once('=').unwrap()).collect();
                 let items = self.objects.iter().filter(|((kind, namespace, _), object)| {
                     (*kind, namespace) == (request.kind, &request.namespace)

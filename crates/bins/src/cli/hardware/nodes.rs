@@ -80,7 +80,7 @@ pub(super) async fn fetch(
     context: Option<String>,
     tables: &Tables,
 ) -> Result<Cluster, Failure> {
-    use orlop_k8s::api::{Api as _, Client, Kind, Request};
+    use orlop_k8s::api::{Client, Kind, list};
     use orlop_k8s::client::ClientError;
 
     use crate::host::cluster;
@@ -90,7 +90,7 @@ pub(super) async fn fetch(
     let api = Client::new(client);
     let mut objects = Vec::new();
     for kind in [Kind::Node, Kind::RuntimeClass, Kind::ResourceSlice] {
-        let found = match api.send(&Request::list(kind, "", String::new())).await {
+        let found = match list(&api, kind, "", "").await {
             Ok(found) => found,
             Err(error) if kind != Kind::Node && matches!(error.code, Some(403 | 404)) => continue,
             Err(source) => {
@@ -98,7 +98,7 @@ pub(super) async fn fetch(
                 return Err(ClientError::Api { doing, source }.into());
             }
         };
-        for mut object in found.get("items").and_then(Value::as_array).cloned().unwrap_or_default() {
+        for mut object in found {
             // Lists leave out what their objects are.
             if let Some(members) = object.as_object_mut() {
                 members.insert("kind".to_owned(), Value::from(kind.name()));

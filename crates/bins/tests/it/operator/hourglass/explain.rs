@@ -25,6 +25,12 @@ fn ch7_the_nodes_of_a_cluster_are_explained() {
     bed.create("", "nodes", "", &node("a100", labels, json!({"nvidia.com/gpu": "2"})));
     assert_eq!(explain(&bed, &["-o", "name"]), (0, "a100\n".to_owned()));
     assert_eq!(explain(&bed, &["--nodes", "nodes.json"]).0, 2, "one or the other");
+    // More nodes than an answer of the server holds.
+    for number in 0..orlop::k8s::api::PAGE {
+        bed.create("", "nodes", "", &node(&format!("more-{number}"), json!({}), json!({})));
+    }
+    let (code, text) = explain(&bed, &[]);
+    assert!(code == 0 && text.contains("nodes: 1 of 502 fit"), "{code} {text}");
     // Nobody who may not read nodes is told that there are none.
     let without = Bed::new(&[]);
     let (code, text) = explain(&without, &[]);
