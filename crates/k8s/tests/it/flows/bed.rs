@@ -27,6 +27,7 @@ impl Clock for ServerClock {
 pub(super) struct Bed {
     pub(super) server: ApiServer,
     user: Option<String>,
+    options: Options,
     controller: Controller<Client>,
     queue: BTreeSet<Key>,
     due: BTreeMap<Key, Time>,
@@ -40,12 +41,18 @@ impl Bed {
     }
 
     pub(super) fn of(server: ApiServer, user: Option<&str>) -> Self {
+        let bed = Self::with(server, user, Options::default());
+        ask_about_flows(&bed.server);
+        bed
+    }
+
+    /// A controller with its own options, on a server that asks nobody about flows.
+    pub(super) fn with(server: ApiServer, user: Option<&str>, options: Options) -> Self {
         server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes the definition");
-        ask_about_flows(&server);
-        let controller = controller(&server, user);
+        let controller = controller(&server, user, &options);
         let user = user.map(str::to_owned);
         let (queue, due, flows, jobs) = Default::default();
-        Self { server, user, controller, queue, due, flows, jobs }
+        Self { server, user, options, controller, queue, due, flows, jobs }
     }
 
     pub(super) fn submit(&self, name: &str, spec: Value) {
@@ -55,6 +62,20 @@ impl Bed {
 
     pub(super) fn client_name(&self) -> &str {
         self.user.as_deref().unwrap_or("admin")
+    }
+
+    /// A request of somebody who may do everything, about objects of the namespace `default`. The path begins after it.
+    pub(super) async fn ask(&self, method: &str, (root, path): (&str, &str), body: &Value) -> Result<Value, String> {
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = http::Request::builder().method(method).uri(format!("/{root}/namespaces/default/{path}"));
+        let request = request.header("content-type", kind).body(body.to_string().into_bytes()).expect("a request");
+        self.server.client_named("user").request::<Value>(request).await.map_err(|error| error.to_string())
+    }
+
+    /// The same about flows; without a name, about their list.
+    pub(super) async fn ask_of_flows(&self, method: &str, name: &str, body: &Value) -> Result<Value, String> {
+        let path = if name.is_empty() { "jobflows".to_owned() } else { format!("jobflows/{name}") };
+        self.ask(method, ("apis/workflow.kube-zen.io/v1alpha1", &path), body).await
     }
 
     /// What watches tell: what is new, what changed, what is gone.
@@ -86,7 +107,7 @@ impl Bed {
     /// Another controller takes over.
     pub(super) fn restart(&mut self) {
         self.server.faults().restart(self.client_name());
-        self.controller = controller(&self.server, self.user.as_deref());
+        self.controller = controller(&self.server, self.user.as_deref(), &self.options);
         (self.queue, self.due, self.flows, self.jobs) = Default::default();
         self.deliver();
         self.queue.extend(self.controller.prime());
@@ -191,9 +212,9 @@ pub(super) fn ask_about_flows(server: &ApiServer) {
     }
 }
 
-fn controller(server: &ApiServer, user: Option<&str>) -> Controller<Client> {
+fn controller(server: &ApiServer, user: Option<&str>, options: &Options) -> Controller<Client> {
     let client = user.map_or_else(|| server.client(), |user| server.client_as(user));
-    Controller::new(Client::new(client), Arc::new(ServerClock(server.clone())), Options::default())
+    Controller::new(Client::new(client), Arc::new(ServerClock(server.clone())), options.clone())
 }
 
 /// A step whose pods do what annotations say.

@@ -2,7 +2,9 @@
 
 mod bed;
 mod crash;
+mod faults;
 mod life;
+mod others;
 mod real;
 mod rights;
 mod run;

@@ -1,0 +1,225 @@
+//! Faults of a cluster and what people do to a flow under way: each has the outcome of the flow contract.
+
+use orlop_k8s::flow::Options;
+use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
+use serde_json::{Value, json};
+
+use super::bed::{Bed, step};
+
+const STATUS: &str = "jobflows.workflow.kube-zen.io/status";
+
+fn spec() -> Value {
+    json!({"steps": [step("a", &[], json!({})), step("b", &["a"], json!({})), step("c", &["b"], json!({}))]})
+}
+
+fn slow(name: &str) -> Value {
+    step(name, &[], json!({"fake/run-seconds": "60"}))
+}
+
+/// A flow under way: its Job is there, its pod runs.
+async fn running(spec: Value) -> Bed {
+    let mut bed = Bed::new();
+    bed.submit("etl", spec);
+    bed.settle().await;
+    bed.server.jobs().run_for(std::time::Duration::from_secs(10));
+    bed.settle().await;
+    assert_eq!(bed.status("etl")["steps"][0]["phase"], "Running", "{}", bed.status("etl"));
+    bed
+}
+
+fn told(bed: &Bed, reason: &str) -> usize {
+    bed.server.look_all("events.events.k8s.io").iter().filter(|event| event["reason"] == reason).count()
+}
+
+fn pods(bed: &Bed) -> Vec<String> {
+    let all = bed.server.look_all("pods");
+    all.iter().map(|pod| pod["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_down_or_refuses_for_a_while_delays_the_flow_and_nothing_else() {
+    for what in [
+        What::Unreachable,
+        What::DropAnswer,
+        What::Timeout,
+        What::TimeoutAfter,
+        What::Refuse(429),
+        What::Refuse(500),
+        What::Refuse(502),
+        What::Refuse(503),
+    ] {
+        for skip in [0, 3, 6] {
+            let mut bed = Bed::new();
+            let when = Match { skip, times: 25, ..Match::any().by("admin") };
+            bed.server.faults().push(Fault { when, what: what.clone() });
+            bed.submit("etl", spec());
+            bed.run().await;
+            assert_eq!(bed.status("etl")["phase"], "Succeeded", "{what:?} after {skip}: {}", bed.status("etl"));
+            assert_eq!((bed.status("etl")["retries"].as_i64().unwrap_or(0), bed.jobs().len()), (0, 3), "{what:?}");
+            assert!(bed.server.faults().waiting() == 0, "{what:?} after {skip}: all of it has struck");
+            bed.check_jobs_once();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_storm_of_conflicts_costs_requests_only() {
+    let mut bed = Bed::new();
+    bed.server.faults().push(Fault { when: Match::of(Verb::Patch, STATUS).times(40), what: What::Conflict });
+    bed.submit("etl", spec());
+    bed.run().await;
+    assert_eq!(bed.status("etl")["phase"], "Succeeded");
+    let warnings = bed.server.look_all("events.events.k8s.io").into_iter().filter(|event| event["type"] == "Warning");
+    assert_eq!(warnings.count(), 0, "nobody is told of it");
+    bed.check_jobs_once();
+}
+
+#[tokio::test]
+async fn a_full_quota_delays_a_step_until_there_is_room() {
+    let mut bed = Bed::new();
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "jobs"},
+        "spec": {"hard": {"count/jobs.batch": "1"}}});
+    bed.server.create("", "resourcequotas", "default", &quota).expect("a quota");
+    let steps = json!([slow("a"), slow("b")]);
+    bed.submit("etl", json!({"steps": steps, "executionPolicy": {"jobRetention": "None"}}));
+    bed.settle().await;
+    bed.server.clock().advance(std::time::Duration::from_secs(2));
+    bed.run().await;
+    let status = bed.status("etl");
+    assert_eq!((&status["phase"], &status["retries"]), (&json!("Succeeded"), &Value::Null), "{status}");
+    assert!(told(&bed, "QuotaExceeded") > 0);
+    assert!(bed.server.requests().iter().any(|asked| asked.resource == "jobs.batch" && asked.code == 403));
+    bed.check_jobs_once();
+}
+
+#[tokio::test]
+async fn without_the_webhook_nothing_new_begins_and_what_has_begun_goes_on() {
+    let mut bed = running(json!({"steps": [slow("a"), step("b", &["a"], json!({}))]})).await;
+    bed.server.faults().push(Fault { when: Match { times: 0, ..Match::write() }, what: What::WebhooksDown });
+    let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "late"}, "spec": spec()});
+    let refused = bed.ask_of_flows("POST", "", &object).await.expect_err("nobody answers for it");
+    assert!(refused.contains("failed calling webhook"), "{refused}");
+    bed.run().await;
+    assert_eq!(bed.status("etl")["phase"], "Succeeded");
+}
+
+#[tokio::test]
+async fn a_job_that_somebody_deletes_is_missing_and_its_step_is_tried_again_where_it_may() {
+    for (limit, phase, reason) in [(0, "Failed", json!("JobMissing")), (1, "Succeeded", Value::Null)] {
+        let mut a = slow("a");
+        a["retryPolicy"] = json!({"limit": limit});
+        let mut bed = running(json!({"steps": [a]})).await;
+        let job = bed.jobs().remove(0)["metadata"]["name"].as_str().expect("a name").to_owned();
+        let options = json!({"propagationPolicy": "Background"});
+        bed.ask("DELETE", ("apis/batch/v1", &format!("jobs/{job}")), &options).await.expect("it is deleted");
+        bed.run().await;
+        let status = bed.status("etl");
+        assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!(phase), &reason), "{status}");
+        bed.check_jobs_once();
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_job_of_our_name_is_left_alone_and_fails_the_step() {
+    let mut bed = Bed::new();
+    bed.submit("etl", spec());
+    let uid =
+        bed.server.look("jobflows.workflow.kube-zen.io", "default", "etl").expect("a flow")["metadata"]["uid"].clone();
+    let name = format!("etl-a-{}", &uid.as_str().expect("a uid")[..8]);
+    let mut foreign = step("x", &[], json!({"fake/run-seconds": "inf"}))["template"].clone();
+    foreign["metadata"] = json!({"name": name, "labels": {"whose": "theirs"}});
+    bed.server.create("batch", "jobs", "default", &foreign).expect("a Job");
+    bed.run().await;
+    let status = bed.status("etl");
+    assert_eq!(
+        (&status["phase"], &status["steps"][0]["reason"]),
+        (&json!("Failed"), &json!("NameConflict")),
+        "{status}"
+    );
+    assert_eq!(told(&bed, "NameConflict"), 1);
+    let left = bed.jobs();
+    assert_eq!((left.len(), &left[0]["metadata"]["labels"]["whose"]), (1, &json!("theirs")));
+    assert!(left[0]["metadata"]["deletionTimestamp"].is_null() && left[0]["status"]["failed"].is_null());
+}
+
+#[tokio::test]
+async fn pods_that_are_evicted_and_nodes_that_are_lost_are_the_jobs_own_matter() {
+    for lost in [false, true] {
+        let mut a = slow("a");
+        a["template"]["spec"]["backoffLimit"] = json!(3);
+        let mut bed = Bed::new();
+        for node in ["one", "two"] {
+            let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "status": {
+                "allocatable": {"cpu": "8", "memory": "64Gi", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}});
+            bed.server.create("", "nodes", "", &object).expect("a node");
+        }
+        bed.submit("etl", json!({"steps": [a]}));
+        bed.settle().await;
+        bed.server.jobs().run_for(std::time::Duration::from_secs(10));
+        bed.settle().await;
+        let first = pods(&bed);
+        assert_eq!(first.len(), 1);
+        if lost {
+            let node = bed.server.look("pods", "default", &first[0]).expect("a pod")["spec"]["nodeName"].clone();
+            bed.server.jobs().lose_node(node.as_str().expect("a node"));
+            bed.settle().await;
+            assert_eq!(bed.status("etl")["steps"][0]["phase"], "Running", "nobody knows yet");
+            bed.server.jobs().remove_node(node.as_str().expect("a node"));
+        } else {
+            assert!(bed.server.jobs().evict("default", &first[0]));
+        }
+        bed.run().await;
+        let status = bed.status("etl");
+        let step = &status["steps"][0];
+        assert_eq!((&status["phase"], &step["attempt"]), (&json!("Succeeded"), &json!(1)), "lost: {lost}: {status}");
+        assert_eq!((bed.jobs().len(), &status["retries"]), (1, &Value::Null), "one Job, another pod");
+    }
+}
+
+#[tokio::test]
+async fn r23_an_edited_spec_is_refused_and_where_nobody_refuses_it_the_flow_is_held() {
+    let edit = json!({"spec": {"executionPolicy": {"backoffLimit": 99}}});
+    let bed = running(json!({"steps": [slow("a")]})).await;
+    let refused = bed.ask_of_flows("PATCH", "etl", &edit).await.expect_err("it has begun");
+    assert!(refused.contains("executionPolicy"), "{refused}");
+
+    let mut bed = Bed::with(ApiServer::new(), None, Options::default());
+    let first = json!({"backoffLimit": 6, "concurrencyPolicy": "Forbid", "ttlSecondsAfterFinished": 86_400});
+    bed.submit("etl", json!({"steps": [slow("a"), step("b", &["a"], json!({}))], "executionPolicy": first}));
+    bed.settle().await;
+    bed.ask_of_flows("PATCH", "etl", &edit).await.expect("nobody is asked");
+    bed.run().await;
+    let held = bed.status("etl");
+    let changed = |status: &Value| {
+        let all = status["conditions"].as_array().cloned().unwrap_or_default();
+        all.into_iter()
+            .find(|condition| condition["type"] == "SpecChanged")
+            .map(|condition| condition["status"].clone())
+    };
+    assert_eq!((&held["phase"], changed(&held)), (&json!("Suspended"), Some(json!("True"))), "{held}");
+    assert_eq!((bed.jobs().len(), &held["steps"][0]["phase"]), (1, &json!("Succeeded")), "what was live finishes");
+    bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"executionPolicy": first}})).await.expect("it is restored");
+    bed.run().await;
+    let status = bed.status("etl");
+    assert_eq!((&status["phase"], bed.jobs().len()), (&json!("Succeeded"), 2), "{status}");
+}
+
+#[tokio::test]
+async fn a_namespace_that_goes_takes_its_flows_with_it() {
+    let mut bed = Bed::new();
+    bed.server.namespace("team");
+    let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "etl"},
+        "spec": {"steps": [slow("a"), step("b", &["a"], json!({}))]}});
+    bed.server.create("workflow.kube-zen.io", "jobflows", "team", &object).expect("a flow");
+    bed.settle().await;
+    assert_eq!(bed.jobs().len(), 1);
+    let request = http::Request::delete("/api/v1/namespaces/team").body(Vec::new()).expect("a request");
+    bed.server.client_named("user").request::<Value>(request).await.expect("it is deleted");
+    bed.server.jobs().run_for(std::time::Duration::from_secs(120));
+    bed.settle().await;
+    assert!(bed.server.look_all("jobflows.workflow.kube-zen.io").is_empty() && bed.jobs().is_empty());
+    let before = bed.writes().len();
+    bed.server.clock().advance(std::time::Duration::from_secs(3_600));
+    bed.settle().await;
+    assert_eq!(bed.writes().len(), before, "nothing is asked for what is gone");
+}
