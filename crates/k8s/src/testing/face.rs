@@ -147,6 +147,12 @@ impl ApiServer {
         self.shared.lock().all_managers = true;
     }
 
+    /// Turns on what clusters call OwnerReferencesPermissionEnforcement: who creates an object whose owner must not go before
+    /// it needs the right to update the finalizers of that owner.
+    pub fn guard_owners(&self) {
+        self.shared.lock().guards_owners = true;
+    }
+
     /// Forgets history up to now: older versions cannot be watched from or listed any more.
     pub fn compact(&self) {
         let mut state = self.shared.lock();

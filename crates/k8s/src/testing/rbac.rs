@@ -26,6 +26,32 @@ pub(crate) fn check(state: &State, user: &str, call: &Call, kind: &Kind) -> Resu
     if everywhere || here { Ok(()) } else { Err(refusal(user, call, kind)) }
 }
 
+/// Refuses an object that names an owner which must not go before it, where the user may not set finalizers of that owner.
+pub(crate) fn check_owners(state: &State, call: &Call, kind: &Kind, object: &Object) -> Result<()> {
+    let Some(user) = call.user.as_deref().filter(|_| state.guards_owners) else { return Ok(()) };
+    for owner in list(object, &["metadata", "ownerReferences"]) {
+        if owner.get("blockOwnerDeletion").and_then(Value::as_bool) != Some(true) {
+            continue;
+        }
+        let member = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
+        let group = member("apiVersion").split_once('/').map_or("", |(group, _)| group);
+        let mut kinds = state.tables.iter().map(|table| &*table.kind);
+        let owned_by = kinds.find(|known| known.group == group && known.kind == member("kind"));
+        let Some(owned_by) = owned_by else { continue };
+        let mut asked = call.clone();
+        asked.verb = Verb::Update;
+        asked.path.group.clone_from(&owned_by.group);
+        asked.path.resource.clone_from(&owned_by.plural);
+        asked.path.name = Some(member("name").to_owned());
+        "finalizers".clone_into(&mut asked.path.subresource);
+        if check(state, user, &asked, owned_by).is_err() {
+            let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
+            return Err(Refusal::forbidden(kind, meta(object, "name"), why));
+        }
+    }
+    Ok(())
+}
+
 fn resource(call: &Call, kind: &Kind) -> String {
     if call.path.subresource.is_empty() {
         kind.plural.clone()

@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) controllers: Controllers,
     /// Whether managers of fields are recorded from the first write on, and not only from the first apply on.
     pub(crate) all_managers: bool,
+    /// Whether who names an owner that must not go before its own needs the right to set finalizers of the owner.
+    pub(crate) guards_owners: bool,
 }
 
 /// The clock: what was added by hand, and what tokio's clock went on since it is followed.
@@ -58,6 +60,7 @@ impl State {
             warnings: Vec::new(),
             controllers: Controllers::default(),
             all_managers: false,
+            guards_owners: false,
         };
         state.furnish();
         state
@@ -77,6 +80,7 @@ impl State {
             warnings: Vec::new(),
             controllers: self.controllers.clone(),
             all_managers: self.all_managers,
+            guards_owners: self.guards_owners,
         }
     }
 

@@ -11,3 +11,4 @@ mod hourglass;
 mod lease;
 mod limits;
 mod object_schema;
+mod shipped;

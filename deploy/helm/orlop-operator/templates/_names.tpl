@@ -23,7 +23,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, list, watch, delete]
 - apiGroups: [workflow.kube-zen.io]
   resources: [jobflows/status]
-  verbs: [get, patch]
+  verbs: [patch]
 - apiGroups: [workflow.kube-zen.io]
   resources: [jobflows/finalizers]
   verbs: [update]
@@ -32,16 +32,16 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list]
+  verbs: [list]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, update, delete]
+  verbs: [get, create, delete]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, create]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- end }}
 {{- define "orlop.rules.performer" -}}
 - apiGroups: [hourglass.eigenlayer.io]
@@ -67,7 +67,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, list, create, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- end }}
 {{- define "orlop.rules.executor" -}}
 - apiGroups: [hourglass.eigenlayer.io]
@@ -81,7 +81,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch, delete]
@@ -99,7 +99,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, create]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- end }}
 {{- define "orlop.rules.hardware" -}}
 - apiGroups: [""]
@@ -107,10 +107,10 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [get, list, watch]
 - apiGroups: [node.k8s.io]
   resources: [runtimeclasses]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [resource.k8s.io]
   resources: [deviceclasses, resourceslices]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end }}
 {{- define "orlop.rules.release.performer" -}}
 - apiGroups: [hourglass.eigenlayer.io]

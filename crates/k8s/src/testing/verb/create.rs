@@ -8,6 +8,7 @@ use super::super::kind::Kind;
 use super::super::managed;
 use super::super::object::{Object, deleting, drop_meta, meta, set_meta};
 use super::super::quota;
+use super::super::rbac;
 use super::super::refusal::{Refusal, Result};
 use super::super::request::{Call, Options, PatchKind, Path, Verb};
 use super::super::rules;
@@ -92,6 +93,7 @@ pub(crate) fn store_new(
     }
     let write = Write { kind, call, verb: Verb::Create, old: None };
     webhooks::ask(state, &write, false, &mut object)?;
+    rbac::check_owners(state, call, kind, &object)?;
     quota::check(state, kind, &object)?;
     managed::after_write(state, kind, call, None, &mut object);
     rules::check_size(&call.body, &object)?;

@@ -94,3 +94,25 @@ async fn flows_run_side_by_side_and_an_idle_controller_is_silent() {
     futures::join!(controller.run(server.client(), &options, stopped), test);
     cluster.abort();
 }
+
+/// A whole loop over a client, from the first list until a flow has ended.
+pub(super) async fn watches(server: &ApiServer, client: kube::Client) {
+    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes it");
+    server.clock().follow_tokio();
+    let cluster = server.jobs();
+    let cluster = tokio::spawn(async move { cluster.run().await });
+    let clock = Arc::new(ServerClock(server.clone()));
+    let controller = Controller::new(Client::new(client.clone()), clock, Options::default());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stopped = async {
+        stopped.await.expect("the test says when");
+    };
+    let test = async {
+        submit(server, "etl", json!({"steps": [step("a", &[], json!({}))]}));
+        until(server, &["Succeeded"]).await;
+        stop.send(()).expect("the controller runs");
+    };
+    let options = RunOptions::default();
+    futures::join!(controller.run(client, &options, stopped), test);
+    cluster.abort();
+}

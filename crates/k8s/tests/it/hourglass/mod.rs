@@ -5,4 +5,5 @@ mod examples;
 mod life;
 mod real;
 mod release;
+mod rights;
 mod rules;
