@@ -7,6 +7,7 @@
 
 mod cache;
 mod control;
+mod defaults;
 mod effect;
 mod feed;
 mod gate;
@@ -18,6 +19,7 @@ mod parent;
 mod pass;
 #[cfg(feature = "client")]
 mod run;
+mod secrets;
 mod slots;
 mod start;
 mod store;
@@ -42,10 +44,12 @@ pub use crate::shell::{Clock, Key};
 use crate::status::SizeLimits;
 use crate::value::text;
 use cache::Cache;
+pub use defaults::Defaults;
 use memory::Memory;
 pub use monitor::{Monitor, Note};
 #[cfg(feature = "client")]
 pub use run::RunOptions;
+pub use secrets::SecretMode;
 use slots::Slots;
 
 /// How a controller works.
@@ -62,6 +66,10 @@ pub struct Options {
     pub max_live_jobs_per_flow: u32,
     /// Kinds of controller owners whose uid is a concurrency key, besides CronJob.
     pub schedule_kinds: Vec<String>,
+    /// What flows do that do not say it.
+    pub defaults: Defaults,
+    /// How secrets come to pods.
+    pub secrets: SecretMode,
     /// Whether a webhook vouches for who is said to have approved.
     pub identities_verified: bool,
     /// Name of this process in events.
@@ -76,6 +84,8 @@ impl Default for Options {
             max_live_jobs: 2000,
             max_live_jobs_per_flow: 500,
             schedule_kinds: Vec::new(),
+            defaults: Defaults::default(),
+            secrets: SecretMode::default(),
             identities_verified: false,
             instance: "orlop-operator".to_owned(),
         }

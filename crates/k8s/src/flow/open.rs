@@ -80,7 +80,11 @@ impl<A: Api> Controller<A> {
             return Ok(Opened::Status(object, Box::new(held(status.clone(), now))));
         }
         let began = self.monitor.now();
-        let read = convert::read(&object, &self.options.limits).and_then(|reading| plan(reading.flow));
+        let read = convert::read(&object, &self.options.limits).and_then(|reading| {
+            let mut flow = reading.flow;
+            self.options.defaults.fill(&mut flow.spec);
+            plan(flow)
+        });
         self.monitor.note(Note::Planned { took: self.monitor.now().saturating_sub(began) });
         let (flow, plan) = match (read, begun) {
             (Ok(planned), _) => planned,

@@ -31,13 +31,14 @@ impl<A: Api> Controller<A> {
             Err(error) => return Err(error.into()),
         };
         let unreadable = |why: String| format!("retryOf: flow `{name}` cannot be read: {why}");
-        let old = match convert::read(&object, &self.options.limits) {
+        let mut old = match convert::read(&object, &self.options.limits) {
             Ok(reading) => reading.flow,
             Err(found) => {
                 let first = found.into_vec().into_iter().next().map(|violation| violation.message);
                 return Ok(Err(unreadable(first.unwrap_or_default())));
             }
         };
+        self.options.defaults.fill(&mut old.spec);
         if old.metadata.uid.as_ref() != Some(uid) {
             return Ok(Err(format!("retryOf: flow `{name}` is not the one of uid `{uid}`; name the uid it has now")));
         }

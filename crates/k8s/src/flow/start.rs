@@ -73,6 +73,11 @@ impl<A: Api> Controller<A> {
             Ok(Err(error)) => return start.refused(error.into()),
             Ok(Ok(scope)) => scope,
         };
+        let scope = match self.unveil(memory, start, scope).await {
+            Err(error) => return self.unread(start, &error),
+            Ok(Err(error)) => return start.refused(error.into()),
+            Ok(Ok(scope)) => scope,
+        };
         let subject = Subject { plan: &memory.plan, meta: memory.state.meta(), at: start.at, attempt: start.attempt };
         let spec = match attempt::start_spec(subject, &memory.state, &scope) {
             Ok(spec) => spec,

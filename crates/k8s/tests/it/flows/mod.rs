@@ -8,3 +8,4 @@ mod others;
 mod real;
 mod rights;
 mod run;
+mod secrets;

@@ -1,0 +1,92 @@
+//! Secrets (rule R29): read by nobody but the kubelet, unless the operator was told to.
+
+use orlop_k8s::flow::{Options, SecretMode};
+use orlop_k8s::testing::ApiServer;
+use serde_json::{Value, json};
+
+use super::bed::{Bed, step};
+
+/// What stands for a secret.
+const PLANTED: &str = "Planted-Secret-4711";
+
+fn bed(mode: SecretMode) -> Bed {
+    let mut options = Options::default();
+    options.secrets = mode;
+    Bed::with(ApiServer::new(), None, options)
+}
+
+fn vault(bed: &Bed) {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "vault"},
+        "stringData": {"token": PLANTED, "other": "unused"}});
+    bed.server.create("", "secrets", "default", &secret).expect("a Secret");
+}
+
+fn spec(key: &str) -> Value {
+    let mut uses = step("a", &[], json!({}));
+    uses["inputs"] = json!({"parameters": [
+        {"name": "token", "valueFrom": {"secretKeyRef": {"name": "vault", "key": key}}},
+        {"name": "unused", "valueFrom": {"secretKeyRef": {"name": "nothing-like-this", "key": "k"}}}]});
+    uses["retryPolicy"] = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "10s"}});
+    let container = &mut uses["template"]["spec"]["template"]["spec"]["containers"][0];
+    container["env"] = json!([{"name": "T", "value": "{{.parameters.token}}"}]);
+    container["args"] = json!(["--token=${parameters.token}"]);
+    json!({"steps": [uses]})
+}
+
+fn container(bed: &Bed) -> Value {
+    bed.jobs().remove(0)["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+fn reads(bed: &Bed) -> u64 {
+    let asked = bed.server.requests().into_iter().filter(|asked| asked.resource.starts_with("secrets"));
+    asked.map(|asked| asked.count).sum()
+}
+
+#[tokio::test]
+async fn r29_no_secret_is_read_unless_it_was_asked_for() {
+    let mut bed = bed(SecretMode::Env);
+    vault(&bed);
+    bed.submit("etl", spec("token"));
+    bed.run().await;
+    assert_eq!((&bed.status("etl")["phase"], reads(&bed)), (&json!("Succeeded"), 0));
+    let container = container(&bed);
+    assert!(!container.to_string().contains(PLANTED), "{container}");
+    assert_eq!(container["args"], json!(["--token=$(ORLOP_SECRET_0)"]));
+}
+
+#[tokio::test]
+async fn r29_under_secret_mode_read_text_stands_in_the_job_and_nowhere_else() {
+    let mut bed = bed(SecretMode::Read);
+    vault(&bed);
+    bed.submit("etl", spec("token"));
+    bed.run().await;
+    let container = container(&bed);
+    assert_eq!(container["env"], json!([{"name": "T", "value": PLANTED}]));
+    assert_eq!(container["args"], json!([format!("--token={PLANTED}")]));
+    assert_eq!((&bed.status("etl")["phase"], reads(&bed)), (&json!("Succeeded"), 1), "only what the template names");
+    for resource in ["jobflows.workflow.kube-zen.io", "events.events.k8s.io", "configmaps"] {
+        let all = json!(bed.server.look_all(resource)).to_string();
+        assert!(!all.contains(PLANTED), "{resource}: {all}");
+    }
+}
+
+#[tokio::test]
+async fn r29_a_secret_that_is_missing_fails_the_step_and_may_come_before_its_retry() {
+    let mut bed = bed(SecretMode::Read);
+    bed.submit("etl", spec("token"));
+    bed.settle().await;
+    let first = bed.status("etl")["steps"][0].clone();
+    assert_eq!((&first["phase"], &first["reason"]), (&json!("Failed"), &json!("RetryScheduled")), "{first}");
+    vault(&bed);
+    bed.run().await;
+    assert_eq!(bed.status("etl")["phase"], "Succeeded");
+
+    let mut bed = self::bed(SecretMode::Read);
+    vault(&bed);
+    bed.submit("etl", spec("no-such-key"));
+    bed.run().await;
+    let step = bed.status("etl")["steps"][0].clone();
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")));
+    assert_eq!(step["message"], "parameter `token`: Secret `vault` has no key `no-such-key`");
+    assert!(bed.jobs().is_empty());
+}
