@@ -1,10 +1,11 @@
 //! Service discovery as the operator contract has it, on one machine: two executors hold a connection each to a performer, as
 //! processes, through its stable name, while the performer is upgraded. The name is a listener that forwards each new connection
-//! to the pod that the Service selects at that moment; pods are processes of the example performer.
+//! to the pod that the Service selects at that moment; pods are processes of the example performer. Executors read the file that
+//! the operator has rendered for them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,8 +14,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use orlop_core::time::Time;
 use orlop_k8s::api::Client;
-use orlop_k8s::hourglass::{Config, RunOptions};
-use orlop_k8s::performer::Controller;
+use orlop_k8s::executor::Executors;
+use orlop_k8s::hourglass::controller::Reconciler;
+use orlop_k8s::hourglass::{Config, Controller, RunOptions};
+use orlop_k8s::performer::Performers;
 use orlop_k8s::shell::Clock;
 use orlop_k8s::testing::{Admission, ApiServer, Verb};
 use serde_json::{Value, json};
@@ -22,6 +25,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 const GROUP: &str = "hourglass.eigenlayer.io";
+const EXECUTORS: [&str; 2] = ["one", "two"];
 
 struct ServerClock(ApiServer);
 
@@ -89,7 +93,7 @@ fn incarnation(pod: &Value) -> String {
 impl Pods {
     /// A pod is admitted once its process listens: so a kubelet's probe finds it.
     fn admit(&self, asked: &Admission<'_>, pod: &Value) {
-        if asked.kind == "Pod" && asked.verb == Verb::Create {
+        if asked.kind == "Pod" && asked.verb == Verb::Create && !incarnation(pod).is_empty() {
             let address = ["127.0.0.1:0".to_owned()];
             let (process, line) = Process::start(env!("CARGO_BIN_EXE_performer"), &address, "serves on ");
             let address = line.trim_start_matches("serves on ").to_owned();
@@ -130,7 +134,18 @@ async fn forward(server: ApiServer, pods: Pods, listener: TcpListener, taken: Ar
     }
 }
 
-/// A cluster with a performer in it and a controller of performers that works.
+/// Lets a controller work.
+fn control<R: Reconciler + 'static>(server: &ApiServer) {
+    let client = server.client_named("operator");
+    let clock = Arc::new(ServerClock(server.clone()));
+    let resync = Duration::from_secs(300);
+    let controller: Controller<Client, R> =
+        Controller::new(Client::new(client.clone()), clock, Arc::new(Config::default()), resync);
+    let options = RunOptions::default();
+    tokio::spawn(async move { controller.run(client, &options, std::future::pending()).await });
+}
+
+/// A cluster with a performer and two executors in it, and the controllers of both that work.
 fn cluster(pods: &Pods) -> ApiServer {
     let server = ApiServer::new();
     for (_, definition) in orlop_k8s::crd::all().unwrap() {
@@ -148,12 +163,17 @@ fn cluster(pods: &Pods) -> ApiServer {
     server.clock().follow_tokio();
     let works = server.jobs();
     tokio::spawn(async move { works.run().await });
-    let client = server.client_named("operator");
-    let clock = Arc::new(ServerClock(server.clone()));
-    let resync = Duration::from_secs(300);
-    let controller = Controller::new(Client::new(client.clone()), clock, Arc::new(Config::default()), resync);
-    let options = RunOptions::default();
-    tokio::spawn(async move { controller.run(client, &options, std::future::pending()).await });
+    control::<Performers>(&server);
+    control::<Executors>(&server);
+    for name in EXECUTORS {
+        let chain = json!({"name": "ethereum", "rpc": "https://c.example", "chainId": 1,
+            "taskMailboxAddress": "0x1234567890abcdef1234567890abcdef12345678"});
+        let spec = json!({"image": "executor:1", "config": {"aggregatorEndpoint": "aggregator.example:9000",
+            "operatorKeysSecretRef": {"name": "keys"}, "chains": [chain]}});
+        let object = json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "HourglassExecutor",
+            "metadata": {"name": name}, "spec": spec});
+        server.create(GROUP, "hourglassexecutors", "default", &object).unwrap();
+    }
     let spec = json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": "performer:1",
         "upgrade": {"minReadySeconds": 1, "drainSeconds": 2}});
     let kind = json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "Performer"});
@@ -176,11 +196,32 @@ async fn upgrade(server: &ApiServer) {
     Client::new(server.client_named("user")).send(&request).await.unwrap();
 }
 
-fn executor(dir: &Path, name: &str) -> Process {
-    let config = dir.join("executor-config.yaml");
-    std::fs::write(&config, "chains:\n- {name: ethereum, rpc: \"https://c.example\", chain_id: 1}\n").unwrap();
-    let arguments =
-        [format!("--config={}", config.display()), format!("--performer={name}"), "--health-addr=127.0.0.1:0".into()];
+/// What the pods of an executor find at `/etc/hourglass`, in a folder.
+fn mounted(server: &ApiServer, dir: &Path, name: &str) -> PathBuf {
+    let pod = until("a pod of the executor", || {
+        let is = |pod: &Value| pod["metadata"]["labels"]["hourglass.eigenlayer.io/name"] == name;
+        server.look_all("pods").into_iter().find(is)
+    });
+    let volume = pod["spec"]["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "config").unwrap();
+    let config = volume["configMap"]["name"].as_str().unwrap();
+    let data = server.look("configmaps", "default", config).unwrap()["data"].clone();
+    let dir = dir.join(name);
+    std::fs::create_dir(&dir).unwrap();
+    for item in volume["configMap"]["items"].as_array().unwrap() {
+        let text = data[item["key"].as_str().unwrap()].as_str().unwrap();
+        std::fs::write(dir.join(item["path"].as_str().unwrap()), text).unwrap();
+    }
+    dir
+}
+
+/// An executor with the file that the operator has rendered, and the arguments that its pods have.
+fn executor(server: &ApiServer, dir: &Path, (name, performer): (&str, &str)) -> Process {
+    let folder = mounted(server, dir, name);
+    let deployment = server.look("deployments.apps", "default", name).unwrap();
+    let rendered = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    let here = |word: &Value| word.as_str().unwrap().replace("/etc/hourglass", &folder.to_string_lossy());
+    let mut arguments: Vec<String> = rendered.iter().map(here).collect();
+    arguments.extend([format!("--performer={performer}"), "--health-addr=127.0.0.1:0".to_owned()]);
     Process::start(env!("CARGO_BIN_EXE_executor"), &arguments, "watches chain ethereum (1)").0
 }
 
@@ -202,8 +243,9 @@ async fn s7_two_executors_keep_their_connections_while_the_performer_is_upgraded
         })
     };
     comes("Running", 1).await.unwrap();
+    let there = server.clone();
     let executors = tokio::task::spawn_blocking(move || {
-        let executors = [executor(dir.path(), &name), executor(dir.path(), &name)];
+        let executors = EXECUTORS.map(|executor_name| executor(&there, dir.path(), (executor_name, &name)));
         let answers = |process: &Process| process.lines().iter().any(|line| line.ends_with("the performer answers"));
         until("answers", || executors.iter().all(answers).then_some(()));
         executors

@@ -3,10 +3,10 @@
 
 use orlop_core::hardware::gpu::{GpuType, MigProfile, parse_gpu_type};
 use orlop_core::hardware::{
-    HardwareError, HardwareInput, Resources, Substrate, Tables, TablesFile, UserConstraints, merge, parse_tee_type,
-    place, resolve,
+    HardwareError, HardwareInput, Resources, Substrate, Tables, UserConstraints, merge, parse_tee_type, place, resolve,
 };
 use orlop_core::named::Named as _;
+use orlop_k8s::hourglass::tables::overlaid;
 
 use super::{first_line, text};
 
@@ -39,13 +39,15 @@ pub fn tee_type(bytes: &[u8]) {
     }
 }
 
-/// A need as JSON, then a file of tables as JSON: on every substrate it is refused with a reason, or placed twice alike.
+/// A need as JSON, then a file of tables as an operator reads it: what is wrong in it has a place; on every substrate it is refused with a reason, or placed twice alike.
 pub fn hardware_tables(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let (need, file) = first_line(text);
     let Ok(input) = serde_json::from_str::<HardwareInput>(need) else { return };
-    let Ok(file) = serde_json::from_str::<TablesFile>(file) else { return };
-    let tables = Tables::default().overlaid(file);
+    let tables = match overlaid(file) {
+        Err(error) => return assert!(!error.is_empty()),
+        Ok(tables) => tables,
+    };
     let resolved = match input.requirements(&tables).and_then(|needs| resolve(&needs, &tables)) {
         Err(error) => return says_why(&error),
         Ok(resolved) => resolved,

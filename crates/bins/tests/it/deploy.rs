@@ -14,8 +14,11 @@ static OPERATOR: LazyLock<OperatorMetrics> = LazyLock::new(OperatorMetrics::new)
 
 /// The metrics that a file asks for: those of the fleet, or of the operator.
 fn metrics_of(path: &Path) -> &'static BTreeMap<String, Described> {
-    let operator = path.file_name().is_some_and(|name| name.to_str().is_some_and(|name| name.contains("operator")));
-    if operator { OPERATOR.names() } else { FLEET.names() }
+    if is_of_operator(path) { OPERATOR.names() } else { FLEET.names() }
+}
+
+fn is_of_operator(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_str().is_some_and(|name| name.contains("operator")))
 }
 
 /// Labels that the scraper adds, and that functions of the query language make.
@@ -114,6 +117,45 @@ fn s5_6_dashboards_query_only_metrics_that_exist() {
     assert_eq!(titles.into_iter().collect::<Vec<_>>(), drawn.map(|title| format!("Orlop / {title}")));
 }
 
+/// Operator contract, chapter 7: what a panel shows, and by which labels.
+const PANELS: [(&str, &[&str]); 12] = [
+    ("orlop_reconcile_total", &["controller"]),
+    ("orlop_reconcile_errors_total", &["class"]),
+    ("orlop_api_writes_total", &["kind", "verb"]),
+    ("orlop_workqueue_depth", &["controller"]),
+    ("orlop_leader", &[]),
+    ("orlop_objects", &["phase"]),
+    ("orlop_performer_time_to_ready_seconds_bucket", &["le"]),
+    ("orlop_performer_upgrade_duration_seconds_bucket", &["le"]),
+    // Upgrades and rollbacks are results of it.
+    ("orlop_performer_upgrades_total", &["result"]),
+    ("orlop_performer_retries_total", &["reason"]),
+    ("orlop_hardware_unavailable", &["reason"]),
+    ("orlop_executor_unready", &[]),
+];
+
+#[test]
+fn s7_the_dashboard_of_the_operator_has_every_panel_of_the_contract() {
+    let board = std::fs::read(deploy().join("grafana/orlop-operator.json")).unwrap();
+    let board: Value = serde_json::from_slice(&board).unwrap();
+    let panels = board["panels"].as_array().unwrap();
+    let asked = |panel: &Value| -> Vec<String> {
+        panel["targets"].as_array().unwrap().iter().map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
+    };
+    for (metric, labels) in PANELS {
+        let shows = |expression: &String| {
+            let listed: Vec<&str> = expression
+                .split("by (")
+                .nth(1)
+                .and_then(|rest| rest.split(')').next())
+                .map(|list| words(list).collect())
+                .unwrap_or_default();
+            words(expression).any(|word| word == metric) && labels.iter().all(|label| listed.contains(label))
+        };
+        assert!(panels.iter().any(|panel| asked(panel).iter().any(shows)), "no panel shows {metric} by {labels:?}");
+    }
+}
+
 #[test]
 fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
     let mut alerts = BTreeSet::new();
@@ -129,7 +171,9 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
             for key in ["summary", "description"] {
                 assert!(rule["annotations"][key].as_str().is_some_and(|text| text.len() > 10), "{name}: {key}");
             }
-            if let Some(runbook) = rule["annotations"]["runbook"].as_str() {
+            let runbook = rule["annotations"]["runbook"].as_str();
+            assert!(runbook.is_some() || !is_of_operator(&path), "{name} has no section of the runbook");
+            if let Some(runbook) = runbook {
                 let (file, section) = runbook.split_once('#').unwrap();
                 let book = std::fs::read_to_string(deploy().join("..").join(file)).unwrap();
                 assert!(book.contains(&format!("\n## {name}\n")) && section == name.to_lowercase(), "{runbook}");

@@ -19,6 +19,7 @@ pub(crate) mod report;
 mod run;
 pub mod secure;
 pub mod spec;
+pub mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod world;

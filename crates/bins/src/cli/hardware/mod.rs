@@ -11,7 +11,8 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use orlop_core::hardware::{Tables, TablesFile};
+use orlop_core::hardware::Tables;
+use orlop_k8s::hourglass::tables;
 
 use super::failure::{Exit, Failure};
 use super::manifest::text;
@@ -77,7 +78,7 @@ async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.file == stdin && args.nodes.as_deref() == Some(stdin) {
         return Err(Failure::usage("both the need and the nodes are read from standard input; give a file for one"));
     }
-    let tables = tables(args.hardware_config.as_deref())?;
+    let tables = overlaid(args.hardware_config.as_deref())?;
     let request = request::read(&args.file.display().to_string(), &text(&args.file)?, &tables)?;
     let nodes = match &args.nodes {
         Some(file) => Some(nodes::read(&file.display().to_string(), &text(file)?, &tables)?),
@@ -101,9 +102,7 @@ async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
 }
 
 /// The built-in tables, with those of a file laid over them.
-fn tables(file: Option<&Path>) -> Result<Tables, Failure> {
+fn overlaid(file: Option<&Path>) -> Result<Tables, Failure> {
     let Some(file) = file else { return Ok(Tables::default()) };
-    let laid: TablesFile = serde_saphyr::from_str(&text(file)?)
-        .map_err(|error| Failure::new(Exit::Refused, format!("{}: {error}", file.display())))?;
-    Ok(Tables::default().overlaid(laid))
+    tables::overlaid(&text(file)?).map_err(|error| Failure::new(Exit::Refused, format!("{}: {error}", file.display())))
 }

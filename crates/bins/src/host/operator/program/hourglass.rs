@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use orlop_core::hardware::{Tables, TablesFile};
-use orlop_k8s::hourglass::Config;
+use orlop_core::hardware::Tables;
 use orlop_k8s::hourglass::spec::SecurityProfile;
+use orlop_k8s::hourglass::{Config, tables};
 use serde::Serialize;
 
 use super::config::ConfigError;
@@ -43,9 +43,7 @@ impl HourglassFlags {
             Some(file) => {
                 let read = std::fs::read_to_string(file);
                 let text = read.map_err(|error| wrong(format!("{} cannot be read: {error}", file.display())))?;
-                let laid: TablesFile = serde_saphyr::from_str(&text)
-                    .map_err(|error| wrong(format!("{} is not valid: {error}", file.display())))?;
-                Tables::default().overlaid(laid)
+                tables::overlaid(&text).map_err(|error| wrong(format!("{} is not valid: {error}", file.display())))?
             }
         };
         let mut config = Config::with_tables(tables);

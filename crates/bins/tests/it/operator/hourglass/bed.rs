@@ -18,6 +18,17 @@ const GROUP: &str = "hourglass.eigenlayer.io";
 /// Whom the program is to the server: the account that ships, with its rights and no others.
 pub(super) const ACCOUNT: &str = "system:serviceaccount:orlop-system:orlop-operator";
 
+/// Rights in the whole cluster, as they ship.
+const EVERYWHERE: &[&str] = &["kustomize/base/cluster-role.yaml", "kustomize/base/role.yaml"];
+
+fn definitions() -> Vec<Value> {
+    orlop::k8s::crd::all().unwrap().into_iter().map(|(_, definition)| definition).collect()
+}
+
+fn plural_of(definition: &Value) -> &str {
+    definition["spec"]["names"]["plural"].as_str().unwrap()
+}
+
 pub(super) struct Bed {
     pub(super) server: ApiServer,
     pub(super) dir: tempfile::TempDir,
@@ -62,6 +73,15 @@ pub(super) fn node(name: &str, labels: Value, amounts: Value) -> Value {
 impl Bed {
     /// A cluster with everything that ships in it, and one node without anything special.
     pub(super) fn new(roles: &[&str]) -> Self {
+        Self::with(roles, |_| true)
+    }
+
+    /// The same for the whole cluster, but for the definition of a kind.
+    pub(super) fn without(plural: &str) -> Self {
+        Self::with(EVERYWHERE, |known| known != plural)
+    }
+
+    fn with(roles: &[&str], defined: impl Fn(&str) -> bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let server = ApiServer::new();
@@ -73,9 +93,7 @@ impl Bed {
         });
         server.record_all_managers();
         server.namespace("orlop-system");
-        for (_, definition) in orlop::k8s::crd::all().unwrap() {
-            server.install(&definition).unwrap();
-        }
+        definitions().iter().filter(|known| defined(plural_of(known))).for_each(|known| server.install(known).unwrap());
         for document in roles.iter().flat_map(|part| documents(part)) {
             let plural = format!("{}s", document["kind"].as_str().unwrap().to_lowercase());
             let namespace = document["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -91,7 +109,15 @@ impl Bed {
 
     /// The same, in the whole cluster.
     pub(super) fn everywhere() -> Self {
-        Self::new(&["kustomize/base/cluster-role.yaml", "kustomize/base/role.yaml"])
+        Self::new(EVERYWHERE)
+    }
+
+    /// Somebody installs the definition of a kind.
+    pub(super) fn install(&self, plural: &str) {
+        definitions()
+            .iter()
+            .filter(|known| plural_of(known) == plural)
+            .for_each(|known| self.server.install(known).unwrap());
     }
 
     /// The way to the server as another account, in a folder of its own.
@@ -115,6 +141,11 @@ impl Bed {
     /// Somebody submits an object of ours.
     pub(super) fn submit(&self, object: &Value) {
         self.create(GROUP, plural(object["kind"].as_str().unwrap()), "default", object);
+    }
+
+    /// How many there are to be, as an autoscaler reads it.
+    pub(super) fn scale(&self, name: &str) -> Value {
+        self.request("GET", &format!("{}/scale", Self::path("HourglassExecutor", name)), &json!({}))
     }
 
     fn request(&self, method: &str, path: &str, body: &Value) -> Value {

@@ -119,6 +119,35 @@ fn s4_and_s5_objects_are_upgraded_scaled_and_deleted() {
 }
 
 #[test]
+fn s7_the_example_of_an_autoscaler_scales_the_executor_that_it_names() {
+    let (autoscaler, executor) = (example("executor-autoscaler"), example("executor-ha"));
+    let bed = Bed::everywhere();
+    let operator = bed.start("operator", &["--controllers=executor"]);
+    assert!(operator.leads());
+    bed.submit(&executor);
+    let target = &autoscaler["spec"]["scaleTargetRef"];
+    assert_eq!((&target["apiVersion"], &target["kind"]), (&executor["apiVersion"], &executor["kind"]));
+    let name = target["name"].as_str().unwrap();
+    bed.comes_to(EXECUTOR, name, "Running");
+    // What utilization is measured against, and of which pods.
+    let container = &bed.server.look_all("pods")[0]["spec"]["containers"][0];
+    let measured = autoscaler["spec"]["metrics"][0]["resource"]["name"].as_str().unwrap();
+    assert!(container["resources"]["requests"][measured].is_string(), "{container}");
+    let labels = bed.server.look_all("pods")[0]["metadata"]["labels"].clone();
+    let scale = bed.scale(name);
+    let selector = scale["status"]["selector"].as_str().unwrap();
+    assert!(selector.split(',').all(|part| labels[part.split_once('=').unwrap().0] == part.split_once('=').unwrap().1));
+    assert_eq!(scale["spec"]["replicas"], autoscaler["spec"]["minReplicas"]);
+    for bound in ["maxReplicas", "minReplicas"] {
+        let replicas = &autoscaler["spec"][bound];
+        bed.patch(EXECUTOR, &format!("{name}/scale"), &json!({"spec": {"replicas": replicas}}));
+        bed.comes_to(EXECUTOR, name, "Running");
+        assert_eq!(&bed.status(EXECUTOR, name)["readyReplicas"], replicas, "{bound}");
+        assert_eq!(&bed.scale(name)["status"]["replicas"], replicas, "{bound}");
+    }
+}
+
+#[test]
 fn s5_2_no_node_that_fits_is_told_within_seconds_and_the_pod_starts_when_one_comes() {
     let bed = Bed::everywhere();
     let operator = bed.start("operator", &["--controllers=performer"]);

@@ -8,3 +8,4 @@ mod machines;
 mod real;
 mod release;
 mod secrets;
+mod start;

@@ -244,6 +244,12 @@ fn executors_are_scaled_and_rolled(plane: &Plane, operator: &Program) {
     plane.submit(&wide);
     plane.comes_to(EXECUTOR, "basic", "Running");
     assert_eq!(plane.comes_to(EXECUTOR, "multi-chain", "Running")["readyReplicas"], 3);
+    // The server takes it, and it names what is there; nobody here measures pods, so it changes nothing.
+    let autoscaler = example("executor-autoscaler");
+    plane.submit(&autoscaler);
+    let target = &plane.get("horizontalpodautoscaler", "multi-chain")["spec"]["scaleTargetRef"];
+    assert_eq!(target, &autoscaler["spec"]["scaleTargetRef"]);
+    plane.kubectl(&["delete", "horizontalpodautoscaler", "multi-chain"]);
     let pods =
         || -> Vec<String> { plane.names("pods").into_iter().filter(|name| name.starts_with("pod/basic-")).collect() };
     let before = pods();

@@ -1,0 +1,40 @@
+//! The file of hardware tables that is laid over the built-in ones (section 1.3). Owns reading it, with the places of what is
+//! wrong in it; what it may say is decided in `orlop_core::hardware`.
+
+use orlop_core::hardware::{Tables, TablesFile};
+
+/// The built-in tables with those of a YAML file laid over them.
+///
+/// # Errors
+/// What is wrong, and in which line: no YAML, an unknown key, an illegal name.
+pub fn overlaid(text: &str) -> Result<Tables, String> {
+    let file: TablesFile = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    Ok(Tables::default().overlaid(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_3_what_is_wrong_in_a_file_is_said_with_its_line() {
+        for (text, line, what) in [
+            ("gpu:\n  migStrategy: mixed\n  colours: {}\n", 3, "colours"),
+            ("# ours\ntee:\n  kinds:\n    tdx: {runtimeClass: Kata_TDX}\n", 4, "Kata_TDX"),
+            ("gpu:\n  vendors:\n    nvidia:\n      present: a/b/c\n", 4, "a/b/c"),
+            ("defaults:\n  vendor: nobody\n", 2, "nobody"),
+            ("gpu:\n  models: [\n", 2, "expected mapping"),
+        ] {
+            let error = overlaid(text).unwrap_err();
+            assert!(error.contains(&format!("line {line}")) && error.contains(what), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn s1_3_a_file_is_laid_over_the_built_in_tables() {
+        let tables = overlaid("gpu:\n  migStrategy: single\n").unwrap();
+        assert_ne!(tables, Tables::default());
+        assert_eq!(tables.catalogue, Tables::default().catalogue);
+        assert_eq!(overlaid("{}"), Ok(Tables::default()));
+    }
+}
