@@ -74,8 +74,9 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
         || reserve(facts, &mut decision)
         || switch(facts, &mut decision);
     if !reserved {
-        create(facts, &mut decision);
+        // What serves comes first: a pod that cannot be made does not keep the Service from it.
         serve(facts, &mut decision);
+        create(facts, &mut decision);
     }
     sweep::sweep(facts, &mut decision);
     sweep::forgive(facts, &mut decision);
@@ -270,6 +271,7 @@ fn reserve(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     decision.next.incarnation = number;
     decision.first = true;
     if !gave_way {
+        serve(facts, decision);
         make(facts, &wanted, number, decision);
     }
     true
@@ -321,7 +323,7 @@ fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Deci
     }
     decision.actions.push(Effect::Create(Kind::Pod, rendered.pod(meta, number)));
     decision.notices.push(Notice::normal("Created", format!("pod {number} is made"), number));
-    if facts.front.live.is_none() && !facts.front.going {
+    if facts.front.live.is_none() && !facts.front.going && decision.next.active.is_none() {
         decision.actions.push(Effect::Create(Kind::Service, rendered.service(meta, number, &switched(None, None))));
     }
 }
@@ -385,7 +387,7 @@ fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     let known = decision.next.candidate.as_ref().map(|known| (known.incarnation, known.spec_hash.clone()));
     let coming =
         known.filter(|(number, _)| facts.pod(*number).is_some() && (!selected || facts.front.selects == Some(*number)));
-    let Some((number, hash)) = active.or(coming) else { return };
+    let Some((number, hash)) = stands_in(facts, &decision.next).or(active).or(coming) else { return };
     let Some(rendered) = facts.rendered(&hash) else { return };
     let meta = &facts.obs.meta;
     let Some(live) = facts.front.live else {
@@ -402,6 +404,15 @@ fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     if differs(live, &service) {
         decision.actions.push(Effect::Apply(Kind::Service, service));
     }
+}
+
+/// A pod that drains and is ready, where the one that took its place is not (K2): it is named until that one is ready again.
+fn stands_in(facts: &Facts<'_>, next: &PerformerStatus) -> Option<(u32, String)> {
+    let active = facts.pod(next.active.as_ref()?.incarnation)?;
+    let known = next.candidate.as_ref().map(|known| known.incarnation);
+    let former = |owned: &&Owned<'_>| owned.number != active.number && Some(owned.number) != known && owned.pod.ready;
+    let owned = facts.pods.iter().rev().find(former).filter(|_| !active.pod.ready)?;
+    Some((owned.number, owned.hash.clone()))
 }
 
 /// The value the annotation for trying again has now.

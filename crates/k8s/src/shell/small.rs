@@ -62,6 +62,10 @@ pub(crate) struct Store {
     pub(crate) log: Vec<Change>,
     pub(crate) writes: Vec<String>,
     pub(crate) created: Vec<String>,
+    /// What each write that was no creation has found under its name.
+    pub(crate) touched: Vec<(Kind, Value)>,
+    /// What still belonged to an object when the last who held it let it go.
+    pub(crate) left: Vec<(Kind, Value)>,
     /// Faults that have not struck yet.
     pub(crate) faults: Vec<Fault>,
     pub(crate) dead: bool,
@@ -167,7 +171,7 @@ impl Store {
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.log.push(Change { kind: place.0, object: last, gone: true });
         let uid = &object["metadata"]["uid"];
-        let owned = |other: &Value| other["metadata"]["ownerReferences"][0]["uid"] == *uid;
+        let owned = |other: &Value| owner(other) == *uid;
         let children: Vec<Place> =
             self.objects.iter().filter(|(_, o)| owned(o)).map(|(place, _)| place.clone()).collect();
         for child in children {
@@ -242,12 +246,20 @@ impl Store {
                 let going = !object["metadata"]["deletionTimestamp"].is_null() && request.kind != Kind::Pod;
                 let saved = self.save(place.clone(), object);
                 if going && saved["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                    let children = self.objects.iter().filter(|(_, child)| owner(child) == saved["metadata"]["uid"]);
+                    let children: Vec<_> = children.map(|((kind, ..), child)| (*kind, child.clone())).collect();
+                    self.left.extend(children);
                     self.delete(&place);
                 }
                 Ok(saved)
             }
         }
     }
+}
+
+/// Uid of the first owner.
+fn owner(object: &Value) -> Value {
+    object["metadata"]["ownerReferences"][0]["uid"].clone()
 }
 
 /// RFC 7386.
@@ -294,6 +306,10 @@ impl Api for Server {
             return Err(ApiError::no_answer("died before"));
         }
         store.writes.push(request.to_string());
+        let place = (request.kind, request.namespace.clone(), request.name.clone());
+        if let Some(found) = store.objects.get(&place).filter(|_| request.verb != Verb::Create).cloned() {
+            store.touched.push((request.kind, found));
+        }
         let answer = store.answer(request, now);
         match fault {
             Some(Fault::DieAfter(_)) => {

@@ -209,3 +209,47 @@ fn k2_a_pod_that_fails_right_after_the_switch_gives_the_service_back_to_the_one_
     let left: Vec<Value> = bed.server.list(Kind::Revision);
     assert_eq!(left.len(), 1, "only what serves is kept in the end: {left:?}");
 }
+
+#[test]
+fn k2_a_pod_that_stops_being_ready_after_the_switch_is_stood_in_for_by_the_one_that_drains() {
+    let mut bed = running(spec("well"));
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.wait(5);
+    assert_eq!((super::selected(&bed).as_str(), pods(&bed).len()), ("2", 2), "the first drains");
+    bed.images.insert("other".into(), "never");
+    let last = pods(&bed).pop().unwrap();
+    bed.server
+        .edit(Kind::Pod, &last, |pod| pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]));
+    bed.settle();
+    assert_eq!((super::selected(&bed).as_str(), serves(&bed)), ("1", true), "{}", bed.status("avs"));
+    assert_eq!(bed.condition("avs", "Available"), "False/NotReady", "the pod of the wanted spec is not");
+    bed.wait(100);
+    assert_eq!((super::selected(&bed).as_str(), pods(&bed).len()), ("1", 2), "as long as nothing else is ready");
+    bed.images.insert("other".into(), "well");
+    bed.rest();
+    assert_eq!((super::selected(&bed).as_str(), serves(&bed)), ("2", true));
+    bed.wait(60);
+    assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Running/Running False/AsExpected", 1));
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn k2_a_candidate_that_cannot_be_made_does_not_keep_the_service_from_what_serves() {
+    let mut bed = running(spec("well"));
+    bed.server.store().faults.push(Fault::Refuse("create", Kind::Revision, 3, refused(500, "InternalError")));
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.settle();
+    bed.server
+        .edit(Kind::Service, "performer-avs", |service| service["spec"]["selector"][super::INCARNATION] = json!("2"));
+    bed.settle();
+    assert_eq!((super::selected(&bed).as_str(), serves(&bed)), ("1", true));
+    bed.server.remove(Kind::Service, "performer-avs");
+    bed.settle();
+    assert_eq!(
+        (super::selected(&bed).as_str(), serves(&bed)),
+        ("1", true),
+        "it is made for what serves, not for what comes"
+    );
+    bed.wait(100);
+    assert_eq!((place(&bed).as_str(), super::selected(&bed).as_str()), ("Running/Running False/AsExpected", "2"));
+}

@@ -1,0 +1,195 @@
+//! Anything may happen in any order: the laws of section 3.2 hold whenever the controller rests, and once it is quiet an
+//! executor serves and nothing is written any more.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Bed, bed, checksums, spec};
+use crate::api::{ApiError, Kind};
+use crate::shell::Clock as _;
+use crate::shell::small::{Fault, refused};
+use crate::value::{time, word};
+
+#[derive(Clone, Debug)]
+enum Event {
+    Image(&'static str),
+    Replicas(u32),
+    Key(&'static str),
+    Chain(&'static str),
+    Invalid,
+    Remove(Kind, &'static str),
+    Spoil(Kind, &'static str),
+    DeletePod,
+    Unready,
+    Replicate(bool),
+    Squat(bool),
+    LoseStatus,
+    Quota(Kind, u32),
+    Fails(Kind, u32),
+    Steps(usize),
+    Wait(u64),
+    Restart,
+    Crash(usize),
+}
+
+/// What somebody may remove, change, or be refused.
+const CHILDREN: [(Kind, &str); 5] = [
+    (Kind::ConfigMap, "exec-config"),
+    (Kind::Secret, "exec-secrets"),
+    (Kind::Deployment, "exec"),
+    (Kind::DisruptionBudget, "exec"),
+    (Kind::Service, "executor-exec"),
+];
+
+fn event() -> impl Strategy<Value = Event> {
+    let child = || prop::sample::select(CHILDREN.to_vec());
+    prop_oneof![
+        prop::sample::select(vec!["executor:1", "executor:2", "never", "crash"]).prop_map(Event::Image),
+        (1_u32..4).prop_map(Event::Replicas),
+        prop::sample::select(KEYS.to_vec()).prop_map(Event::Key),
+        prop::sample::select(URLS.to_vec()).prop_map(Event::Chain),
+        Just(Event::Invalid),
+        child().prop_map(|(kind, name)| Event::Remove(kind, name)),
+        child().prop_map(|(kind, name)| Event::Spoil(kind, name)),
+        Just(Event::DeletePod),
+        Just(Event::Unready),
+        any::<bool>().prop_map(Event::Replicate),
+        any::<bool>().prop_map(Event::Squat),
+        Just(Event::LoseStatus),
+        (child(), 1_u32..4).prop_map(|((kind, _), times)| Event::Quota(kind, times)),
+        (child(), 1_u32..4).prop_map(|((kind, _), times)| Event::Fails(kind, times)),
+        (0_usize..8).prop_map(Event::Steps),
+        (0_u64..200).prop_map(Event::Wait),
+        Just(Event::Restart),
+        (0_usize..6).prop_map(Event::Crash),
+    ]
+}
+
+/// What may be found in Secrets and nowhere else.
+const KEYS: [&str; 2] = ["KEY-OF-THE-OPERATOR", "ANOTHER-KEY"];
+const URLS: [&str; 3] = [
+    "https://base.example",
+    "https://base.example/v2/0123456789abcdef0123456789abcdef",
+    "https://u:PASS-WORD@base.example",
+];
+const SECRETS: [&str; 4] = ["KEY-OF-THE-OPERATOR", "ANOTHER-KEY", "0123456789abcdef", "PASS-WORD"];
+
+fn happens(bed: &mut Bed, event: &Event) {
+    match *event {
+        Event::Image(image) => bed.change("exec", |spec| spec["image"] = json!(image)),
+        Event::Replicas(count) => bed.change("exec", |spec| spec["replicas"] = json!(count)),
+        Event::Key(key) => bed.change("exec", |spec| spec["config"]["operatorKeys"]["ecdsa"] = json!(key)),
+        Event::Chain(url) => bed.change("exec", |spec| spec["config"]["chains"][1]["rpc"] = json!(url)),
+        Event::Invalid => bed.change("exec", |spec| spec["image"] = json!(5)),
+        Event::Remove(kind, name) => bed.server.remove(kind, name),
+        Event::Spoil(kind, name) => {
+            if bed.server.get(kind, name).is_some() {
+                bed.server.edit(kind, name, |object| object["metadata"]["labels"] = json!({"app": "spoiled"}));
+            }
+        }
+        Event::DeletePod => {
+            let pods = bed.server.list(Kind::Pod);
+            pods.first().into_iter().for_each(|pod| bed.server.ask_to_go(Kind::Pod, word(pod, "/metadata/name")));
+        }
+        Event::Unready => {
+            for pod in bed.server.list(Kind::Pod) {
+                bed.server.edit(Kind::Pod, word(&pod, "/metadata/name"), |pod| {
+                    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+                });
+            }
+        }
+        Event::Replicate(fails) => {
+            if bed.server.get(Kind::Deployment, "exec").is_some() {
+                let condition = json!([{"type": "ReplicaFailure", "status": if fails { "True" } else { "False" }}]);
+                bed.server.edit(Kind::Deployment, "exec", |live| live["status"]["conditions"] = condition);
+            }
+        }
+        Event::Squat(comes) => squat(bed, comes),
+        Event::LoseStatus => bed.server.edit(Kind::Executor, "exec", |executor| executor["status"] = json!({})),
+        Event::Quota(kind, times) => {
+            let said = json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: objects=1"});
+            bed.server.store().faults.push(Fault::Refuse("create", kind, times, ApiError::from_status(403, &said)));
+        }
+        Event::Fails(kind, times) => {
+            bed.server.store().faults.push(Fault::Refuse("patch", kind, times, refused(500, "InternalError")));
+        }
+        Event::Steps(steps) => bed.few_steps(steps),
+        Event::Wait(seconds) => bed.wait(seconds),
+        Event::Restart => bed.restart(),
+        Event::Crash(writes) => {
+            let at = bed.writes().len() + writes;
+            bed.server.store().faults.push(Fault::DieAfter(at));
+        }
+    }
+}
+
+/// Somebody else takes the name of a child, or gives it back.
+fn squat(bed: &Bed, comes: bool) {
+    let theirs = |found: &Value| found["metadata"]["ownerReferences"].is_null();
+    match bed.server.get(Kind::DisruptionBudget, "exec") {
+        None if comes => drop(bed.server.put(Kind::DisruptionBudget, json!({"metadata": {"name": "exec"}}))),
+        Some(found) if !comes && theirs(&found) => bed.server.remove(Kind::DisruptionBudget, "exec"),
+        _ => {}
+    }
+}
+
+/// What was asked for, and until when a refusal asks for patience.
+fn patience(bed: &Bed) -> (usize, Option<orlop_core::time::Time>) {
+    let asked = bed.writes().iter().filter(|write| write.starts_with("create ") && !write.contains(" events ")).count();
+    (asked, time(&bed.status("exec"), "/retry/nextRetryTime"))
+}
+
+fn is_another_spec(event: &Event) -> bool {
+    use Event::{Chain, Image, Invalid, Key, LoseStatus, Replicas};
+    matches!(event, Chain(_) | Image(_) | Invalid | Key(_) | LoseStatus | Replicas(_))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..20)) {
+        let mut bed = bed();
+        bed.images.insert("never".into(), "never");
+        bed.images.insert("crash".into(), "CrashLoopBackOff");
+        bed.submit("exec", spec());
+        for event in &events {
+            let (asked, until) = patience(&bed);
+            let generation = bed.object("exec")["metadata"]["generation"].clone();
+            let same = bed.status("exec")["observedGeneration"] == generation;
+            happens(&mut bed, event);
+            bed.settles()?;
+            bed.laws()?;
+            let early = until.is_some_and(|until| bed.clock.now() < until) && patience(&bed).0 > asked;
+            prop_assert!(!early || !same || is_another_spec(event), "K8: {event:?} {}", bed.status("exec"));
+        }
+        // Quiet: everything is as it should be, and stays so.
+        bed.server.store().faults.clear();
+        squat(&bed, false);
+        happens(&mut bed, &Event::Replicate(false));
+        bed.change("exec", |last| {
+            *last = spec();
+            last["image"] = json!("last");
+            last["replicas"] = json!(2);
+        });
+        bed.wait(2_000);
+        let status = bed.status("exec");
+        prop_assert!(status["phase"] == "Running" && status["readyReplicas"] == 2, "{status}");
+        prop_assert_eq!(bed.condition("exec", "Degraded"), "False/AsExpected");
+        let sums = checksums(&bed);
+        prop_assert!(sums.len() == 2 && sums.iter().all(|sum| Some(sum.as_str()) == status["configHash"].as_str()), "{sums:?}");
+        let before = bed.writes().len();
+        bed.restart();
+        bed.wait(400);
+        prop_assert_eq!(&bed.writes()[before..], &[] as &[String], "K5");
+        bed.server.ask_to_go(Kind::Executor, "exec");
+        bed.wait(100);
+        prop_assert!(bed.server.list(Kind::Executor).is_empty());
+        prop_assert!(CHILDREN.iter().all(|(kind, _)| bed.server.list(*kind).is_empty()), "nothing is left");
+        bed.laws()?;
+        let shown = bed.shown(&[Kind::Secret]);
+        for secret in SECRETS {
+            prop_assert!(!shown.contains(secret), "K6: {secret}");
+        }
+    }
+}

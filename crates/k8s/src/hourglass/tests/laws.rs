@@ -1,0 +1,59 @@
+//! Laws of section 3.2 that hold for every kind, read off what the server has seen.
+
+use std::collections::BTreeSet;
+
+use proptest::test_runner::TestCaseError;
+use proptest::{prop_assert, prop_assert_eq};
+use serde_json::Value;
+
+use super::Bed;
+use crate::api::Kind;
+use crate::hourglass::children::controller;
+use crate::hourglass::controller::Reconciler;
+use crate::value::{text, word};
+
+/// Passes after which a controller must have come to rest where nothing else happens.
+const PASSES: usize = 64;
+
+impl<R: Reconciler> Bed<R> {
+    /// Passes until nothing is to be done now, of which there are few (K5).
+    pub(crate) fn settles(&mut self) -> Result<(), TestCaseError> {
+        let before = self.passes;
+        self.settle();
+        prop_assert!(self.passes - before <= PASSES, "K5: {} passes", self.passes - before);
+        Ok(())
+    }
+
+    /// K1: what was written to was ours, or the object itself. K4: the finalizer has gone after the children.
+    pub(crate) fn laws(&self) -> Result<(), TestCaseError> {
+        let store = self.server.store();
+        let mine: BTreeSet<String> = store
+            .log
+            .iter()
+            .filter(|change| change.kind == R::KIND)
+            .map(|change| text(&change.object, "/metadata/uid"))
+            .collect();
+        for (kind, found) in store.touched.iter().filter(|(kind, _)| *kind != R::KIND) {
+            let ours = controller(found).is_some_and(|uid| mine.contains(uid));
+            prop_assert!(ours, "K1: {kind:?} {} is another's", word(found, "/metadata/name"));
+        }
+        // Revisions and templates go by their owner reference, and lost pods are left to their node.
+        let counts = |(kind, child): &&(Kind, Value)| {
+            let lost = *kind == Kind::Pod && child["metadata"]["deletionTimestamp"].is_string();
+            !matches!(kind, Kind::Revision | Kind::ClaimTemplate | Kind::BetaClaimTemplate | Kind::Event) && !lost
+        };
+        let left: Vec<String> =
+            store.left.iter().filter(counts).map(|(kind, child)| format!("{kind:?} {child}")).collect();
+        prop_assert_eq!(left, [] as [String; 0], "K4");
+        Ok(())
+    }
+
+    /// Everything people may read but the object's own spec, as text; what may hold secrets is no part of it.
+    pub(crate) fn shown(&self, hidden: &[Kind]) -> String {
+        let store = self.server.store();
+        let shown = store.log.iter().filter(|change| !hidden.contains(&change.kind)).map(|change| {
+            if change.kind == R::KIND { change.object["status"].to_string() } else { change.object.to_string() }
+        });
+        shown.collect()
+    }
+}
