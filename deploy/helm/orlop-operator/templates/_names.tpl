@@ -43,6 +43,11 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   resources: [events]
   verbs: [create]
 {{- end }}
+{{- define "orlop.rules.secrets" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
 {{- define "orlop.rules.performer" -}}
 - apiGroups: [hourglass.eigenlayer.io]
   resources: [performers]

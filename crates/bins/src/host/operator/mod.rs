@@ -67,6 +67,8 @@ pub struct Plan {
     pub flows: orlop_k8s::flow::Options,
     /// How the API server is answered about objects; it is not, where there is none.
     pub webhook: Option<WebhookPlan>,
+    /// Whether metrics of flows have the names of zen-flow too.
+    pub zen_aliases: bool,
     /// What performers and executors are rendered with.
     pub hourglass: Arc<orlop_k8s::hourglass::Config>,
 }
@@ -83,6 +85,7 @@ impl Default for Plan {
             rate: limits::DEFAULT,
             flows: orlop_k8s::flow::Options::default(),
             webhook: None,
+            zen_aliases: false,
             hourglass: Arc::default(),
         }
     }
@@ -137,7 +140,8 @@ impl Operator {
     /// An operator over a client, with its rights.
     #[must_use]
     pub fn new(plan: Plan, client: kube::Client, clock: Arc<dyn Clock>) -> Self {
-        let metrics = Arc::new(OperatorMetrics::new());
+        let metrics = if plan.zen_aliases { OperatorMetrics::with_aliases() } else { OperatorMetrics::new() };
+        let metrics = Arc::new(metrics);
         let term = Term::default();
         let standing = Standing::new(&plan.controllers, term.clone(), plan.election.is_some());
         if plan.webhook.as_ref().is_some_and(|webhook| webhook.files.is_some()) {

@@ -1,6 +1,8 @@
 //! The metrics of a scheduler server (scheduler contract, section 5.6): one value that its parts share, without globals.
 //! Owns names, labels, buckets and bounds; its users count.
 
+#[cfg(feature = "kube")]
+mod alias;
 mod flows;
 mod group;
 #[cfg(feature = "kube")]

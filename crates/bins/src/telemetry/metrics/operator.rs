@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use super::alias;
 use super::group::{Described, Group, Kind, OWN, short};
 use super::process;
 use super::series::Series;
@@ -160,6 +161,8 @@ pub struct OperatorMetrics {
     pub webhook: Arc<WebhookMetrics>,
     registry: Registry,
     names: BTreeMap<String, Described>,
+    /// Whether the names of zen-flow are exported too.
+    aliases: bool,
 }
 
 impl Default for OperatorMetrics {
@@ -182,10 +185,26 @@ impl OperatorMetrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         group.registry.register("orlop_build", "Version of the program", build);
         process::register(&mut group);
-        Self { flows, hourglass, controllers, kube, webhook, registry: group.registry, names: group.names }
+        Self {
+            flows,
+            hourglass,
+            controllers,
+            kube,
+            webhook,
+            registry: group.registry,
+            names: group.names,
+            aliases: false,
+        }
     }
 
-    /// The names that an answer of `/metrics` can hold, each with its kind and labels.
+    /// The same, which are also told under the names that zen-flow gives them.
+    #[must_use]
+    pub fn with_aliases() -> Self {
+        Self { aliases: true, ..Self::new() }
+    }
+
+    /// The names that an answer of `/metrics` can hold, each with its kind and labels; other names of the same are not among
+    /// them.
     #[must_use]
     pub fn names(&self) -> &BTreeMap<String, Described> {
         &self.names
@@ -198,6 +217,6 @@ impl OperatorMetrics {
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
         prometheus_client::encoding::text::encode(&mut out, &self.registry)?;
-        Ok(out)
+        Ok(if self.aliases { alias::with_aliases(&out) } else { out })
     }
 }

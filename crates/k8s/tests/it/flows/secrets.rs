@@ -5,14 +5,19 @@ use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
 use super::bed::{Bed, step};
+use crate::shipped;
 
 /// What stands for a secret.
 const PLANTED: &str = "Planted-Secret-4711";
 
 fn bed(mode: SecretMode) -> Bed {
+    Bed::with(ApiServer::new(), None, options(mode))
+}
+
+fn options(mode: SecretMode) -> Options {
     let mut options = Options::default();
     options.secrets = mode;
-    Bed::with(ApiServer::new(), None, options)
+    options
 }
 
 fn vault(bed: &Bed) {
@@ -89,4 +94,24 @@ async fn r29_a_secret_that_is_missing_fails_the_step_and_may_come_before_its_ret
     assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("ParameterUnresolved")));
     assert_eq!(step["message"], "parameter `token`: Secret `vault` has no key `no-such-key`");
     assert!(bed.jobs().is_empty());
+}
+
+#[tokio::test]
+async fn r29_the_chart_gives_the_right_to_read_secrets_where_they_are_read_and_it_is_needed() {
+    for rights in [vec!["jobflow", "secrets"], vec!["jobflow"]] {
+        let server = ApiServer::new();
+        let all: Vec<Value> = rights.iter().copied().flat_map(shipped::rules).collect();
+        shipped::grant(&server, &all);
+        let mut bed = Bed::with(server, Some(shipped::ACCOUNT), options(SecretMode::Read));
+        vault(&bed);
+        bed.submit("etl", spec("token"));
+        bed.run().await;
+        let status = bed.status("etl");
+        if rights.contains(&"secrets") {
+            assert_eq!(status["phase"], "Succeeded", "{status}");
+            continue;
+        }
+        let told = status["steps"][0]["message"].as_str().expect("a message");
+        assert_eq!(told, "parameter `token`: Secret `vault`: the API server answers 403 Forbidden");
+    }
 }

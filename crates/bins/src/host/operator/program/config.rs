@@ -11,6 +11,7 @@ use orlop_k8s::shell::lease;
 use serde::Serialize;
 
 use super::super::{Plan, Which};
+use super::flows::{FlowConfig, FlowFlags};
 use super::hourglass::HourglassFlags;
 use super::listen::{Listen, NoAddress};
 use super::release::ReleaseFlags;
@@ -101,6 +102,10 @@ struct Flags {
     /// Address for /healthz and /readyz alone, or `off`; default: :8081 in a pod, else 127.0.0.1:8081
     #[arg(long, env = "ORLOP_HEALTH_ADDR", value_name = "HOST:PORT")]
     health_addr: Option<String>,
+    /// Export metrics of flows under the names of zen-flow too
+    #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value_t = false, default_missing_value = "true")]
+    metrics_zen_aliases: bool,
     #[command(flatten)]
     webhook: WebhookFlags,
     /// Objects a controller works on at once
@@ -134,6 +139,8 @@ struct Flags {
     #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     strict: bool,
+    #[command(flatten)]
+    flows: FlowFlags,
     #[command(flatten)]
     hourglass: HourglassFlags,
     /// What is logged: error, warn, info, debug, trace, or a filter by module
@@ -172,6 +179,7 @@ pub(super) struct Config {
     lease_namespace: Option<String>,
     pub(super) metrics_addr: Option<Listen>,
     pub(super) health_addr: Option<Listen>,
+    metrics_zen_aliases: bool,
     #[serde(flatten)]
     pub(super) webhook: WebhookConfig,
     workers: u16,
@@ -184,6 +192,8 @@ pub(super) struct Config {
     status_inline_limit: usize,
     max_object_bytes: usize,
     strict: bool,
+    #[serde(flatten)]
+    flows: FlowConfig,
     #[serde(flatten)]
     hourglass: HourglassFlags,
     pub(super) log_level: String,
@@ -262,6 +272,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
         lease_namespace: flags.lease_namespace,
         metrics_addr: address("metrics-addr", flags.metrics_addr, 8080)?,
         health_addr: address("health-addr", flags.health_addr, 8081)?,
+        metrics_zen_aliases: flags.metrics_zen_aliases,
         webhook: flags.webhook.config(default)?,
         workers: flags.workers,
         resync: flags.resync,
@@ -273,6 +284,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
         status_inline_limit: flags.status_inline_limit,
         max_object_bytes: flags.max_object_bytes,
         strict: flags.strict,
+        flows: flags.flows.config()?,
         hourglass: flags.hourglass,
         log_level: flags.log_level,
         log_format: flags.log_format,
@@ -316,9 +328,11 @@ impl Config {
         flows.max_live_jobs = self.max_live_jobs;
         flows.max_live_jobs_per_flow = self.max_live_jobs_per_flow;
         flows.schedule_kinds.clone_from(&self.schedule_kinds);
+        flows.defaults = self.flows.defaults();
+        flows.secrets = self.flows.secrets();
         let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
-        let webhook = self.webhook.plan(&flows.limits, &hourglass);
+        let webhook = self.webhook.plan(&flows, &hourglass);
         // Whoever has decided is noted by the webhook, from what the API server knows of them.
         flows.identities_verified = webhook.is_some();
         Ok(Plan {
@@ -331,6 +345,7 @@ impl Config {
             flows,
             hourglass,
             webhook,
+            zen_aliases: self.metrics_zen_aliases,
         })
     }
 }
@@ -362,13 +377,11 @@ mod tests {
         lease_namespace: null
         metrics_addr: 127.0.0.1:8080
         health_addr: 127.0.0.1:8081
+        metrics_zen_aliases: false
         webhook_addr: null
         webhook_cert_file: /etc/webhook/certs/tls.crt
         webhook_key_file: /etc/webhook/certs/tls.key
         insecure_webhook: false
-        default_concurrency_policy: null
-        default_ttl_seconds: null
-        default_backoff_limit: null
         workers: 8
         resync: 5m0s
         kube_qps: 50
@@ -379,6 +392,14 @@ mod tests {
         status_inline_limit: 262144
         max_object_bytes: 1048576
         strict: false
+        secret_mode: env
+        default_concurrency_policy: null
+        default_ttl_seconds: null
+        default_backoff_limit: null
+        default_retry_limit: null
+        default_backoff_base: null
+        default_backoff_factor: null
+        default_container_name: null
         hardware_config: null
         cluster_domain: cluster.local
         security_profile: restricted

@@ -1,6 +1,7 @@
 //! The program `orlop-operator`: flags, log, credentials, listeners, signals. Owns their order at the start and at the end.
 
 mod config;
+mod flows;
 mod hourglass;
 mod listen;
 mod release;

@@ -2,17 +2,14 @@
 //! plan.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{ArgAction, Args};
-use orlop_core::spec::policy::ConcurrencyPolicy;
-use orlop_dag::manifest::Limits;
 use orlop_k8s::admission::Settings;
-use orlop_k8s::hourglass;
+use orlop_k8s::{flow, hourglass};
 use serde::Serialize;
 
 use super::super::{Files, WebhookPlan};
-use super::config::{ConfigError, variable};
+use super::config::ConfigError;
 use super::listen::{Listen, NoAddress};
 
 /// Where it listens where nothing else is said.
@@ -50,10 +47,6 @@ pub(super) struct WebhookConfig {
     webhook_cert_file: PathBuf,
     webhook_key_file: PathBuf,
     insecure_webhook: bool,
-    /// What flows are filled in with that say nothing; the names are those of variables.
-    default_concurrency_policy: Option<ConcurrencyPolicy>,
-    default_ttl_seconds: Option<i32>,
-    default_backoff_limit: Option<i32>,
 }
 
 impl WebhookFlags {
@@ -69,9 +62,6 @@ impl WebhookFlags {
             webhook_cert_file: self.webhook_cert_file.unwrap_or_else(|| self.webhook_cert_dir.join("tls.crt")),
             webhook_key_file: self.webhook_key_file.unwrap_or_else(|| self.webhook_cert_dir.join("tls.key")),
             insecure_webhook: self.insecure_webhook,
-            default_concurrency_policy: policy("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY")?,
-            default_ttl_seconds: count("ZEN_FLOW_DEFAULT_TTL_SECONDS")?,
-            default_backoff_limit: count("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT")?,
         })
     }
 }
@@ -80,35 +70,16 @@ fn wrong(name: &'static str, why: &dyn std::fmt::Display) -> ConfigError {
     ConfigError::Value(name, why.to_string())
 }
 
-/// A variable that no flag stands for.
-fn read<T: FromStr>(name: &'static str, wanted: &'static str) -> Result<Option<T>, ConfigError> {
-    let Some(text) = variable(name) else { return Ok(None) };
-    let told = |_| ConfigError::Variable(name, format!("`{text}` is not valid; use {wanted}"));
-    text.trim().parse().map(Some).map_err(told)
-}
-
-fn count(name: &'static str) -> Result<Option<i32>, ConfigError> {
-    let count = read::<u32>(name, "a number, 0 or more")?;
-    count.map(i32::try_from).transpose().map_err(|error| ConfigError::Variable(name, error.to_string()))
-}
-
-fn policy(name: &'static str) -> Result<Option<ConcurrencyPolicy>, ConfigError> {
-    let Some(text) = variable(name) else { return Ok(None) };
-    let read = serde_json::from_value(serde_json::Value::from(text.trim()));
-    read.map(Some)
-        .map_err(|_| ConfigError::Variable(name, format!("`{text}` is not valid; use Allow, Forbid or Replace")))
-}
-
 impl WebhookConfig {
     /// How it answers; nothing where it is off.
-    pub(super) fn plan(&self, limits: &Limits, hourglass: &hourglass::Config) -> Option<WebhookPlan> {
+    pub(super) fn plan(&self, flows: &flow::Options, hourglass: &hourglass::Config) -> Option<WebhookPlan> {
         self.webhook_addr.as_ref()?;
         let mut settings = Settings::default();
-        settings.limits = limits.clone();
+        settings.limits = flows.limits.clone();
         settings.hourglass = hourglass.clone();
-        settings.concurrency_policy = self.default_concurrency_policy.unwrap_or(settings.concurrency_policy);
-        settings.ttl_seconds = self.default_ttl_seconds.unwrap_or(settings.ttl_seconds);
-        settings.backoff_limit = self.default_backoff_limit.unwrap_or(settings.backoff_limit);
+        settings.concurrency_policy = flows.defaults.concurrency_policy.unwrap_or(settings.concurrency_policy);
+        settings.ttl_seconds = flows.defaults.ttl_seconds.unwrap_or(settings.ttl_seconds);
+        settings.backoff_limit = flows.defaults.backoff_limit.unwrap_or(settings.backoff_limit);
         let files = Files::new(self.webhook_cert_file.clone(), self.webhook_key_file.clone());
         Some(WebhookPlan { settings, files: (!self.insecure_webhook).then_some(files) })
     }
@@ -147,7 +118,7 @@ mod tests {
 
     #[test]
     fn s5_3_certificate_and_key_are_two_files_of_a_folder_or_named_one_by_one() {
-        let plan = |words: &[&str]| of(words).unwrap().plan(&Limits::kubernetes(), &hourglass::Config::default());
+        let plan = |words: &[&str]| of(words).unwrap().plan(&flow::Options::default(), &hourglass::Config::default());
         assert!(plan(&[]).is_none());
         let files = |words: &[&str]| plan(&[&["--webhook-addr=:1"], words].concat()).unwrap().files;
         let pair = |certificate: &str, key: &str| Some(Files::new(certificate.into(), key.into()));
@@ -160,12 +131,14 @@ mod tests {
 
     #[test]
     fn s5_3_what_objects_are_measured_by_is_the_same_as_in_the_controller() {
-        let mut limits = Limits::kubernetes();
-        limits.strict = true;
+        let mut flows = flow::Options::default();
+        flows.limits.strict = true;
+        flows.defaults.ttl_seconds = Some(60);
         let mut domain = hourglass::Config::default();
         domain.cluster_domain = "example".to_owned();
-        let plan = of(&["--webhook-addr=:1"]).unwrap().plan(&limits, &domain).unwrap();
+        let plan = of(&["--webhook-addr=:1"]).unwrap().plan(&flows, &domain).unwrap();
         assert!(plan.settings.limits.strict);
+        assert_eq!((plan.settings.ttl_seconds, plan.settings.backoff_limit), (60, 6));
         assert_eq!(plan.settings.hourglass.cluster_domain, "example");
     }
 }

@@ -1,0 +1,194 @@
+//! Settings of flows: how secrets come to their steps, and what they do that do not say it. Owns the flag, and the variables in
+//! the words of zen-flow that no flag stands for; an invalid one refuses to start (flow contract, section 5.3).
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use orlop_core::id::dns1123_subdomain;
+use orlop_core::spec::policy::ConcurrencyPolicy;
+use orlop_core::time::GoDuration;
+use orlop_k8s::flow::{Defaults, SecretMode};
+use serde::Serialize;
+
+use super::config::{ConfigError, variable};
+
+/// The longest delay between two tries of a step, in hours.
+const LONGEST: u64 = 720;
+
+/// How secrets come to the pods of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Secrets {
+    /// As references; the operator reads no Secret
+    Env,
+    /// As text in the Job, for whoever may read Jobs to see; needs the right to get Secrets
+    Read,
+}
+
+/// See the module.
+#[derive(Args, Debug)]
+pub(super) struct FlowFlags {
+    /// How secrets that are parameters come to the pods of flows
+    #[arg(long, env = "ORLOP_SECRET_MODE", value_enum, default_value_t = Secrets::Env)]
+    secret_mode: Secrets,
+}
+
+/// Settings of flows in effect. Those that begin with `default_` have the names of variables.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FlowConfig {
+    secret_mode: Secrets,
+    default_concurrency_policy: Option<ConcurrencyPolicy>,
+    default_ttl_seconds: Option<i32>,
+    default_backoff_limit: Option<i32>,
+    default_retry_limit: Option<i32>,
+    default_backoff_base: Option<GoDuration>,
+    default_backoff_factor: Option<f64>,
+    default_container_name: Option<String>,
+}
+
+impl FlowFlags {
+    /// With the variables of this process.
+    pub(super) fn config(&self) -> Result<FlowConfig, ConfigError> {
+        self.with(&Variables(&variable))
+    }
+
+    fn with(&self, variables: &Variables<'_>) -> Result<FlowConfig, ConfigError> {
+        // Names of Jobs hold that many characters of a uid; with another number nothing would be found again.
+        let name = "ZEN_FLOW_UID_TRUNCATE_LENGTH";
+        variables.read::<u8>(name, "8, which it always is", |length| *length == 8)?;
+        Ok(FlowConfig {
+            secret_mode: self.secret_mode,
+            default_concurrency_policy: variables.policy("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY")?,
+            default_ttl_seconds: variables.count("ZEN_FLOW_DEFAULT_TTL_SECONDS")?,
+            default_backoff_limit: variables.count("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT")?,
+            default_retry_limit: variables.count("ZEN_FLOW_DEFAULT_RETRY_LIMIT")?,
+            default_backoff_base: variables.read(
+                "ZEN_FLOW_DEFAULT_BACKOFF_BASE",
+                "a duration like 500ms, more than 0 and at most 720h",
+                |base: &GoDuration| !base.get().is_zero() && base.get() <= Duration::from_secs(LONGEST * 3600),
+            )?,
+            default_backoff_factor: variables.read(
+                "ZEN_FLOW_DEFAULT_BACKOFF_FACTOR",
+                "a number, 1.0 or more",
+                |factor: &f64| factor.is_finite() && *factor >= 1.0,
+            )?,
+            default_container_name: variables.read(
+                "ZEN_FLOW_DEFAULT_CONTAINER_NAME",
+                "a name of lower case letters, digits and `-`",
+                |name: &String| dns1123_subdomain(name).is_ok() && !name.contains('.') && name.len() <= 63,
+            )?,
+        })
+    }
+}
+
+impl FlowConfig {
+    /// How secrets come to pods.
+    pub(super) const fn secrets(&self) -> SecretMode {
+        match self.secret_mode {
+            Secrets::Env => SecretMode::Env,
+            Secrets::Read => SecretMode::Read,
+        }
+    }
+
+    /// What flows do that do not say it.
+    pub(super) fn defaults(&self) -> Defaults {
+        let mut defaults = Defaults::default();
+        defaults.concurrency_policy = self.default_concurrency_policy;
+        defaults.ttl_seconds = self.default_ttl_seconds;
+        defaults.backoff_limit = self.default_backoff_limit;
+        defaults.retry_limit = self.default_retry_limit;
+        defaults.backoff_base = self.default_backoff_base;
+        defaults.backoff_factor = self.default_backoff_factor;
+        defaults.container.clone_from(&self.default_container_name);
+        defaults
+    }
+}
+
+/// Where variables are looked up.
+struct Variables<'v>(&'v dyn Fn(&str) -> Option<String>);
+
+impl Variables<'_> {
+    fn read<T: FromStr>(
+        &self,
+        name: &'static str,
+        wanted: &'static str,
+        holds: impl Fn(&T) -> bool,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(text) = (self.0)(name) else { return Ok(None) };
+        let read = text.trim().parse().ok().filter(holds);
+        read.map(Some).ok_or_else(|| ConfigError::Variable(name, format!("`{text}` is not valid; use {wanted}")))
+    }
+
+    fn count(&self, name: &'static str) -> Result<Option<i32>, ConfigError> {
+        self.read(name, "a number from 0 to 2147483647", |count: &i32| *count >= 0)
+    }
+
+    fn policy(&self, name: &'static str) -> Result<Option<ConcurrencyPolicy>, ConfigError> {
+        let Some(text) = (self.0)(name) else { return Ok(None) };
+        let read = serde_json::from_value(serde_json::Value::from(text.trim()));
+        read.map(Some)
+            .map_err(|_| ConfigError::Variable(name, format!("`{text}` is not valid; use Allow, Forbid or Replace")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<FlowConfig, String> {
+        let find = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        FlowFlags { secret_mode: Secrets::Env }.with(&Variables(&find)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn s5_3_variables_of_other_controllers_set_the_matching_defaults() {
+        let defaults = of(&[
+            ("ZEN_FLOW_DEFAULT_TTL_SECONDS", "60"),
+            ("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT", "10"),
+            ("ZEN_FLOW_DEFAULT_RETRY_LIMIT", " 5 "),
+            ("ZEN_FLOW_DEFAULT_BACKOFF_BASE", "500ms"),
+            ("ZEN_FLOW_DEFAULT_BACKOFF_FACTOR", "1.5"),
+            ("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "Replace"),
+            ("ZEN_FLOW_DEFAULT_CONTAINER_NAME", "work"),
+            ("ZEN_FLOW_UID_TRUNCATE_LENGTH", "8"),
+        ]);
+        let defaults = defaults.unwrap().defaults();
+        assert_eq!((defaults.ttl_seconds, defaults.backoff_limit, defaults.retry_limit), (Some(60), Some(10), Some(5)));
+        assert_eq!(
+            (defaults.backoff_base.unwrap().to_string().as_str(), defaults.backoff_factor),
+            ("500ms", Some(1.5))
+        );
+        assert_eq!(defaults.concurrency_policy, Some(ConcurrencyPolicy::Replace));
+        assert_eq!(defaults.container.as_deref(), Some("work"));
+        assert_eq!(of(&[]).unwrap().defaults(), Defaults::default());
+    }
+
+    #[test]
+    fn s5_3_an_invalid_variable_refuses_to_start() {
+        let mut told = Vec::new();
+        for (name, value) in [
+            ("ZEN_FLOW_UID_TRUNCATE_LENGTH", "7"),
+            ("ZEN_FLOW_DEFAULT_TTL_SECONDS", "-1"),
+            ("ZEN_FLOW_DEFAULT_RETRY_LIMIT", "many"),
+            ("ZEN_FLOW_DEFAULT_BACKOFF_BASE", "0s"),
+            ("ZEN_FLOW_DEFAULT_BACKOFF_FACTOR", "0.5"),
+            ("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "Sometimes"),
+            ("ZEN_FLOW_DEFAULT_CONTAINER_NAME", "Main"),
+        ] {
+            told.push(of(&[(name, value)]).unwrap_err());
+        }
+        insta::assert_snapshot!(told.join("\n"), @"
+        ZEN_FLOW_UID_TRUNCATE_LENGTH: `7` is not valid; use 8, which it always is
+        ZEN_FLOW_DEFAULT_TTL_SECONDS: `-1` is not valid; use a number from 0 to 2147483647
+        ZEN_FLOW_DEFAULT_RETRY_LIMIT: `many` is not valid; use a number from 0 to 2147483647
+        ZEN_FLOW_DEFAULT_BACKOFF_BASE: `0s` is not valid; use a duration like 500ms, more than 0 and at most 720h
+        ZEN_FLOW_DEFAULT_BACKOFF_FACTOR: `0.5` is not valid; use a number, 1.0 or more
+        ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY: `Sometimes` is not valid; use Allow, Forbid or Replace
+        ZEN_FLOW_DEFAULT_CONTAINER_NAME: `Main` is not valid; use a name of lower case letters, digits and `-`
+        ");
+    }
+}
