@@ -21,9 +21,15 @@ pub mod llm;
 #[cfg(feature = "fleet")]
 pub mod logs;
 pub mod openstack;
+#[cfg(any(feature = "local", feature = "artifact"))]
+mod output;
+#[cfg(all(feature = "artifact", feature = "http"))]
+pub mod porter;
 mod private_url;
 pub mod provision;
 pub mod repository;
+#[cfg(any(feature = "local", all(feature = "artifact", feature = "http")))]
+mod retry;
 #[cfg(feature = "local")]
 pub mod runtime;
 pub mod scrub;

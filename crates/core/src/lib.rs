@@ -16,6 +16,7 @@ pub mod id;
 pub mod machine;
 pub mod name;
 pub mod named;
+pub mod porter;
 pub mod ports;
 pub mod quantity;
 pub mod rate;

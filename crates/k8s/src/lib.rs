@@ -21,6 +21,7 @@ pub mod observe;
 pub mod performer;
 mod records;
 pub mod render;
+pub mod shelf;
 pub mod shell;
 pub mod status;
 #[cfg(feature = "testing")]

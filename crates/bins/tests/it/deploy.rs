@@ -286,4 +286,9 @@ fn s9_the_image_runs_as_nobody_and_holds_our_programs() {
         assert!(program(name).is_some());
         assert!(last.contains(&format!("/src/target/release/{name} ")), "{name} is copied");
     }
+    let helper = text.split("\nFROM ").find(|part| part.starts_with("scratch AS helper\n")).unwrap();
+    assert!(
+        helper.contains("USER 65532") && helper.contains("ENTRYPOINT [\"/usr/local/bin/orlop-helper\"]"),
+        "{helper}"
+    );
 }

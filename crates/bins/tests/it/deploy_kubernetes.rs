@@ -337,6 +337,10 @@ fn charts_and_bases_can_be_rendered() {
             assert!(kinds(&rendered).contains(kind), "the overlay has a {kind}");
         }
     }
+    if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/artifacts")]) {
+        let services = rendered.iter().filter(|document| document["kind"] == "Service");
+        assert_eq!(services.count(), 2, "of metrics and of artifacts");
+    }
     if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/namespaced")]) {
         assert!(!kinds(&rendered).contains("ClusterRole"), "{:?}", kinds(&rendered));
     }

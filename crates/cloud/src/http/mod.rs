@@ -6,6 +6,7 @@ mod redirect;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
+mod upload;
 
 use std::fs::Permissions;
 use std::io;
@@ -27,6 +28,7 @@ use self::redirect::Trail;
 use crate::download::Download;
 
 pub use self::tls::system_trust;
+pub use self::upload::{DIGEST, Upload};
 
 /// How large a download may be and how long it may stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

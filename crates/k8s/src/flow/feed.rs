@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use orlop_core::attempt::{Address, AttemptEnd, EndResult};
+use orlop_core::effect::{FlowEffect, FlowNotice};
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::step::{StepPhase, StepState};
+use orlop_core::name::sha256_hex;
+use orlop_core::porter::{Content, REPORT, SMALL_MAX};
 use orlop_core::time::Time;
 use orlop_dag::attempt;
 use orlop_dag::engine::step_status;
@@ -14,7 +19,7 @@ use serde_json::Value;
 use super::memory::{Memory, Unit};
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
-use crate::observe::{self, Conclusion};
+use crate::observe::{self, Conclusion, Left};
 
 impl<A: Api> Controller<A> {
     /// Tells the engine of all Jobs of a flow that have changed. Gives a time to ask again where the server did not answer.
@@ -57,6 +62,7 @@ impl<A: Api> Controller<A> {
         match observe::conclusion(&job) {
             Some(conclusion) if live => {
                 let end = self.end(memory, unit, &job, conclusion).await?;
+                memory.tell_unstored(unit, &end, self.now());
                 memory.tell_end(unit, end, self.now());
             }
             None if !live => self.end_stray(memory, unit, &job).await?,
@@ -95,7 +101,23 @@ impl<A: Api> Controller<A> {
             Vec::new()
         };
         let step = memory.plan.step(at.step);
-        Ok(observe::end(step, job, &pods, conclusion, self.now()))
+        let report = match observe::handed_in(job, &pods) {
+            Some((map, content)) => self.report(&memory.owner.namespace, &map, &content).await?,
+            None => None,
+        };
+        Ok(observe::end(step, job, &Left { pods, report }, conclusion, self.now()))
+    }
+
+    /// A report that did not fit into a termination message; none when it is not there, or another one.
+    async fn report(&self, namespace: &str, map: &str, content: &Content) -> Result<Option<String>, ApiError> {
+        let found = match self.api.send(&Request::get(Kind::ConfigMap, namespace, map)).await {
+            Err(error) if error.code == Some(404) => return Ok(None),
+            found => found?,
+        };
+        let encoded = found.get("binaryData").and_then(|data| data.get(REPORT)).and_then(Value::as_str);
+        let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
+        let bytes = bytes.filter(|bytes| sha256_hex(bytes, 64) == content.sha256);
+        Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
     /// A Job that runs for a step which is skipped: its creation was taken for failed when the flow was halted.
@@ -138,6 +160,21 @@ impl Memory {
         let cancelling = self.is_cancelling(at, number);
         let event: FlowEvent = attempt::event(&self.plan, at, number, end, cancelling);
         self.tell(&event, now);
+    }
+
+    /// Tells people of artifacts that are too large for their store (rule R32).
+    fn tell_unstored(&mut self, (at, attempt): Unit, end: &AttemptEnd, now: Time) {
+        for artifact in end.artifacts.iter().filter(|artifact| artifact.location.is_none()) {
+            let message = format!(
+                "artifact `{}` is larger than the {SMALL_MAX} bytes that a ConfigMap keeps and is not stored; use an \
+                 artifactStore",
+                artifact.name
+            );
+            let reason = "ArtifactTooLarge".to_owned();
+            let notice = FlowNotice { warning: true, reason, message, at: Some(at), attempt };
+            let key = format!("{}/{}", FlowEffect::RecordEvent(notice.clone()).key(), artifact.name);
+            self.notices.add(notice, key, now);
+        }
     }
 
     fn is_cancelling(&self, at: Address, number: u32) -> bool {

@@ -40,6 +40,7 @@ use orlop_dag::manifest::Limits;
 use serde_json::Value;
 
 use crate::api::Api;
+use crate::render::porter::Porter;
 pub use crate::shell::{Clock, Key};
 use crate::status::SizeLimits;
 use crate::value::text;
@@ -74,6 +75,8 @@ pub struct Options {
     pub identities_verified: bool,
     /// Name of this process in events.
     pub instance: String,
+    /// What moves files of attempts in their pods; without it steps that need it are refused.
+    pub porter: Option<Porter>,
 }
 
 impl Default for Options {
@@ -88,6 +91,7 @@ impl Default for Options {
             secrets: SecretMode::default(),
             identities_verified: false,
             instance: "orlop-operator".to_owned(),
+            porter: None,
         }
     }
 }

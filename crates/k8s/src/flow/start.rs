@@ -83,11 +83,15 @@ impl<A: Api> Controller<A> {
             Ok(spec) => spec,
             Err(refusal) => return start.refused(refusal),
         };
-        match render::job(&spec, &memory.owner) {
+        let store = memory.plan.spec().artifact_store.as_ref();
+        let step = memory.plan.step(start.at.step);
+        let carriage = render::Carriage { porter: self.options.porter.as_ref(), store, step };
+        match render::job(&spec, &memory.owner, carriage) {
             Ok(job) => self.create(memory, start, job).await,
             Err(error) => {
-                let (reason, message) = ("TemplateInvalid".to_owned(), error.to_string());
-                start.refused(Refusal { reason, message, retryable: false })
+                let (reason, message) = (error.reason().to_owned(), error.to_string());
+                let retryable = matches!(error, render::RenderError::Unavailable { .. });
+                start.refused(Refusal { reason, message, retryable })
             }
         }
     }

@@ -2,10 +2,12 @@
 //! its pods to what the engine is told; asks nobody.
 
 mod pods;
+mod report;
 #[cfg(test)]
 mod tests;
 
 use orlop_core::attempt::{Address, AttemptEnd, EndResult};
+use orlop_core::porter::Content;
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::step::Step;
 use orlop_core::time::Time;
@@ -15,6 +17,8 @@ use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
 
 use crate::render::INSTANCE;
+use crate::render::porter::Places;
+use report::Given;
 
 /// Annotation with the full name of a Job's step.
 const STEP_NAME: &str = "workflow.kube-zen.io/step-name";
@@ -64,27 +68,51 @@ pub fn needs_pods(plan: &Plan, at: Address, conclusion: &Conclusion) -> bool {
             Err(_) => false,
         })
     };
+    let files = |step: &Step| !step.input_artifacts().is_empty() || !step.output_artifacts().is_empty();
     (failed && rules)
+        || plan.step(at.step).is_some_and(files)
         || plan.step(at.step).is_some_and(output)
         || plan.projections(at.step).iter().any(|path| reads(path))
 }
 
+/// What is left of an attempt beside its Job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Left {
+    /// Its pods.
+    pub pods: Vec<Value>,
+    /// The report of the helper, where it did not fit into a termination message: see [`handed_in`].
+    pub report: Option<String>,
+}
+
+/// The ConfigMap with the report of an attempt, where it did not fit into a termination message, and what it must be.
+#[must_use]
+pub fn handed_in(job: &Value, pods: &[Value]) -> Option<(String, Content)> {
+    report::elsewhere(&Places::of(job)?, pods::termination(job, pods).as_ref())
+}
+
 /// The end of an attempt, from its Job and its pods. `now` is when it was seen.
 #[must_use]
-pub fn end(step: Option<&Step>, job: &Value, pods: &[Value], conclusion: Conclusion, now: Time) -> AttemptEnd {
-    let termination = pods::termination(job, pods);
+pub fn end(step: Option<&Step>, job: &Value, left: &Left, conclusion: Conclusion, now: Time) -> AttemptEnd {
+    let pods = left.pods.as_slice();
+    let mut termination = pods::termination(job, pods);
+    let given = match Places::of(job) {
+        Some(places) => report::given((step, &places), &conclusion.result, (&mut termination, left)),
+        None => {
+            let files = step.map(|step| pods::files(step, termination.as_ref())).unwrap_or_default();
+            Given { files, ..Given::default() }
+        }
+    };
     let mut document = json!({"metadata": job.get("metadata"), "spec": job.get("spec"), "status": job.get("status")});
     if let (Some(termination), Some(members)) = (&termination, document.as_object_mut()) {
         members.insert("termination".to_owned(), termination.to_value());
     }
-    let files = step.map(|step| pods::files(step, termination.as_ref())).unwrap_or_default();
     let failed_pods = if conclusion.result == EndResult::Succeeded { Vec::new() } else { pods::failed(pods) };
     AttemptEnd {
-        result: conclusion.result,
+        result: given.instead.unwrap_or(conclusion.result),
         document,
         failed_pods,
-        files,
-        artifacts: Vec::new(),
+        files: given.files,
+        artifacts: given.artifacts,
         ended_at: conclusion.at.unwrap_or(now),
     }
 }

@@ -48,6 +48,10 @@ fn pod(name: &str, phase: &str, codes: &[(&str, i32)], message: Option<&str>) ->
            "status": {"phase": phase, "containerStatuses": codes.iter().map(status).collect::<Vec<_>>()}})
 }
 
+fn left(pods: &[Value]) -> Left {
+    Left { pods: pods.to_vec(), ..Left::default() }
+}
+
 #[test]
 fn r7_only_complete_and_failed_that_hold_end_an_attempt() {
     for (kind, status) in [("Complete", "False"), ("Failed", "Unknown"), ("Suspended", "True")] {
@@ -84,7 +88,7 @@ fn r19_failed_pods_come_in_the_order_of_their_creation() {
         pod("one", "Failed", &[("main", 2)], None),
         json!({"status": {"phase": "Failed"}}),
     ];
-    let end = end(None, &ended("Failed", "True"), &pods, conclusion(&ended("Failed", "True")).unwrap(), NOW);
+    let end = end(None, &ended("Failed", "True"), &left(&pods), conclusion(&ended("Failed", "True")).unwrap(), NOW);
     let codes: Vec<Vec<i32>> =
         end.failed_pods.iter().map(|pod| pod.containers.iter().map(|c| c.exit_code).collect()).collect();
     assert_eq!(codes, [vec![], vec![2], vec![3, 0]]);
@@ -95,7 +99,7 @@ fn r30_the_file_of_an_output_is_the_message_of_the_pod_that_speaks_for_the_job()
     let output = json!([{"name": "p", "valueFrom": {"path": "/out"}}]);
     let content = |pods: &[Value], kind: &str| {
         let (plan, job) = (plan(&output), ended(kind, "True"));
-        let end = end(plan.step(StepIndex(0)), &job, pods, conclusion(&job).unwrap(), NOW);
+        let end = end(plan.step(StepIndex(0)), &job, &left(pods), conclusion(&job).unwrap(), NOW);
         end.files.into_iter().next().map(|file| file.content)
     };
     let mut second = pod("second", "Succeeded", &[("main", 0)], Some("of index 1\n\n"));
@@ -115,7 +119,7 @@ fn r30_the_file_of_an_output_is_the_message_of_the_pod_that_speaks_for_the_job()
 fn r28_the_document_is_the_job_with_its_termination() {
     let job = ended("Complete", "True");
     let pods = [pod("a", "Succeeded", &[("side", 9), ("main", 0)], Some("{\"loss\":0.7}"))];
-    let end = end(None, &job, &pods, conclusion(&job).unwrap(), NOW);
+    let end = end(None, &job, &left(&pods), conclusion(&job).unwrap(), NOW);
     assert_eq!(end.document["termination"]["json"]["loss"], 0.7);
     assert_eq!(end.document["status"], job["status"]);
     assert_eq!(end.ended_at, "2026-11-21T10:00:00Z".parse().unwrap());
@@ -152,3 +156,97 @@ fn owners_are_told_apart_by_uid() {
 }
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// A Job whose files the helper moves, and a plan of it.
+fn carried(kind: &str) -> (Value, Plan) {
+    let mut job = ended(kind, "True");
+    let places = json!({"v": 1, "reports": true, "token": "t", "artifacts": {"model": {"kind": "configmap", "ref": "etl-a-model/model"}}});
+    job["metadata"] = json!({"annotations": {"workflow.kube-zen.io/helper": places.to_string()}});
+    let template = json!({"spec": {"template": {"spec": {"containers": [{"name": "main"}]}}}});
+    let spec: FlowSpec = serde_json::from_value(json!({"steps": [{"name": "a", "template": template, "outputs": {
+        "parameters": [{"name": "one", "valueFrom": {"path": "/one"}}, {"name": "said", "valueFrom": {"jsonPath": "$.termination.message"}}],
+        "artifacts": [{"name": "model", "path": "/model"}, {"name": "big", "path": "/big", "optional": true}]}}]}))
+    .unwrap();
+    (job, Plan::build(Arc::new(spec)).unwrap())
+}
+
+fn end_of(kind: &str, message: &str) -> AttemptEnd {
+    let ((job, plan), failed) = (carried(kind), kind == "Failed");
+    let conclusion = conclusion(&job).unwrap();
+    assert!(needs_pods(&plan, Address::step(0), &conclusion));
+    let (phase, code) = if failed { ("Failed", 3) } else { ("Succeeded", 0) };
+    let pods = [pod("p", phase, &[("main", code)], Some(message))];
+    end(plan.step(StepIndex(0)), &job, &left(&pods), conclusion, NOW)
+}
+
+#[test]
+fn r30_the_report_of_the_helper_gives_parameters_artifacts_and_the_message_of_the_command() {
+    let report = json!({"v": 1, "message": "own words", "parameters": {"one": "1", "strange": "x"}, "artifacts": [
+        {"name": "model", "sizeBytes": 5, "sha256": "ab", "packing": ".tar", "stored": true},
+        {"name": "big", "sizeBytes": 5_000_000, "sha256": "cd", "stored": false},
+        {"name": "of-somebody-else", "sizeBytes": 1, "sha256": "ef", "stored": true},
+    ]});
+    let end = end_of("Complete", &report.to_string());
+    assert_eq!((end.result, &end.document["termination"]["message"]), (EndResult::Succeeded, &json!("own words")));
+    let one = end.files.iter().find(|file| file.name == "one").unwrap();
+    assert_eq!(one.content, Ok("1".to_owned()));
+    let kept: Vec<_> =
+        end.artifacts.iter().map(|artifact| (artifact.name.as_str(), artifact.location.clone())).collect();
+    let [("model", Some(model)), ("big", None)] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!((model.kind.as_str(), model.reference.as_str()), ("configmap", "etl-a-model/model#.tar"));
+    assert_eq!((model.size_bytes, model.sha256.as_str()), (5, "ab"));
+}
+
+#[test]
+fn r30_a_success_whose_report_is_absent_full_or_strange_is_none() {
+    let told = |message: &str| match end_of("Complete", message).result {
+        EndResult::Failed { reason, message } => format!("{reason}: {message}"),
+        other => panic!("{other:?}"),
+    };
+    let troubled = |reason: &str| json!({"v": 1, "trouble": {"reason": reason, "message": "m"}}).to_string();
+    let lines = [
+        told(""),
+        told("all done"),
+        told(r#"{"v":7}"#),
+        told(&"x".repeat(4096)),
+        told(&troubled("OutputTooLarge")),
+        told(&troubled("Succeeded")),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn r19_a_failure_stays_what_it_is_whatever_the_helper_says() {
+    let failed = EndResult::Failed { reason: "BackoffLimitExceeded".into(), message: "m".into() };
+    let report = json!({"v": 1, "message": "why", "parameters": {"one": "1"}, "trouble": {"reason": "OutputMissing", "message": "x"}});
+    let end = end_of("Failed", &report.to_string());
+    assert_eq!((&end.result, end.files.len()), (&failed, 1));
+    let end = end_of("Failed", "killed");
+    assert_eq!((&end.result, &end.document["termination"]["message"]), (&failed, &json!("killed")));
+}
+
+#[test]
+fn r31_inputs_that_could_not_be_fetched_are_the_reason() {
+    let (job, plan) = carried("Failed");
+    let report =
+        json!({"v": 1, "trouble": {"reason": "ArtifactUnavailable", "message": "input artifact x cannot be had"}});
+    let reason = |message: &str, started: bool| {
+        let mut pod = pod("p", "Failed", &[("main", 1)], None);
+        if started {
+            pod["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = json!("2026-11-21T10:00:00Z");
+        }
+        let state = json!({"terminated": {"exitCode": 70, "message": message}});
+        pod["status"]["initContainerStatuses"] = json!([{"name": "orlop-in", "state": state}]);
+        let end = end(plan.step(StepIndex(0)), &job, &left(&[pod]), conclusion(&job).unwrap(), NOW);
+        match end.result {
+            EndResult::Failed { reason, message } => format!("{reason}: {message}"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(reason(&report.to_string(), false), "ArtifactUnavailable: input artifact x cannot be had");
+    assert_eq!(
+        reason("", false),
+        "ArtifactUnavailable: the helper that fetches inputs ended with exit code 70; its log says more"
+    );
+    assert_eq!(reason(&report.to_string(), true), "BackoffLimitExceeded: m", "the command was what failed");
+}

@@ -2,9 +2,13 @@
 //! of its output. Owns those additions and the cases that are refused.
 
 use orlop_core::attempt::AttemptSpec;
+use orlop_core::porter::TooLong;
 use orlop_core::ports::substrate::FlowOwner;
+use orlop_core::spec::artifact::ArtifactStore;
+use orlop_core::spec::step::Step;
 use serde_json::{Map, Value, json};
 
+use super::porter::{self, Porter};
 use super::{key, object, own};
 
 /// Annotation of a Job of a fan-out instance and of its pods: the name of the instance, from which its address follows.
@@ -18,19 +22,75 @@ pub enum RenderError {
     NotAJob,
     /// Its files must be moved by a program in the pod.
     #[error(
-        "{0} are moved by a program inside the pod, which this controller does not place; use one output `path` or a `jsonPath`"
+        "{0} are moved by a program inside the pod, which this operator does not place: start it with --helper-image and \
+         --artifact-url, or use one output `path` or a `jsonPath`"
     )]
     NeedsHelper(&'static str),
+    /// Something of the pod has a name or a path of the helper.
+    #[error(
+        "the {0} `{1}` of the template is where the helper that moves files has its own; call yours something else"
+    )]
+    Taken(&'static str, String),
+    /// There is nothing for the helper to run.
+    #[error("a step whose outputs the helper collects must say its command: the helper runs it")]
+    NoCommand,
+    /// An input cannot be put where it is wanted.
+    #[error("input artifact {input} has no place at {path}: {why}")]
+    NoPlace {
+        /// Name of the input.
+        input: String,
+        /// Where it is wanted.
+        path: String,
+        /// What is in the way, and what to do.
+        why: String,
+    },
+    /// An input is where pods do not reach.
+    #[error(
+        "input artifact {input} is stored in {location}, which pods of this cluster do not reach; let its step run again"
+    )]
+    Unavailable {
+        /// Name of the input.
+        input: String,
+        /// Where it is.
+        location: String,
+    },
+    /// The store cannot be used.
+    #[error(
+        "{0} cannot be used as artifact store by this operator; use a persistentVolumeClaim, or leave it out for ConfigMaps"
+    )]
+    NoStore(&'static str),
+    /// What the helper must be told does not fit.
+    #[error(transparent)]
+    TooLong(TooLong),
+}
+
+impl RenderError {
+    /// The reason of the step (section 1.4).
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "ArtifactUnavailable",
+            _ => "TemplateInvalid",
+        }
+    }
+}
+
+/// What moves files of attempts, and the flow's own store of artifacts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Carriage<'a> {
+    /// The helper; none where there is none.
+    pub porter: Option<&'a Porter>,
+    /// The store.
+    pub store: Option<&'a ArtifactStore>,
+    /// The step, as it is written.
+    pub step: Option<&'a Step>,
 }
 
 /// The Job that is created for an attempt.
 ///
 /// # Errors
 /// When it cannot be made a Job of this cluster.
-pub fn job(spec: &AttemptSpec, owner: &FlowOwner) -> Result<Value, RenderError> {
-    if !spec.inputs.is_empty() || !spec.output_artifacts.is_empty() {
-        return Err(RenderError::NeedsHelper("artifacts"));
-    }
+pub fn job(spec: &AttemptSpec, owner: &FlowOwner, carriage: Carriage<'_>) -> Result<Value, RenderError> {
     let mut job = spec.template.as_ref().clone();
     let members = job.as_object_mut().ok_or(RenderError::NotAJob)?;
     members.insert("apiVersion".to_owned(), json!("batch/v1"));
@@ -46,10 +106,11 @@ pub fn job(spec: &AttemptSpec, owner: &FlowOwner) -> Result<Value, RenderError> 
             mark_instance(metadata, instance);
         }
     }
-    match spec.output_files.as_slice() {
-        [] => {}
-        [file] => catch_file(&mut job, &file.path)?,
-        _ => return Err(RenderError::NeedsHelper("several output files")),
+    match (porter::wanted(spec), carriage.porter, spec.output_files.as_slice()) {
+        (Some(files), None, _) => return Err(RenderError::NeedsHelper(files)),
+        (Some(_), Some(porter), _) => porter::place(&mut job, spec, (porter, carriage))?,
+        (None, _, [file]) => catch_file(&mut job, &file.path)?,
+        (None, ..) => {}
     }
     Ok(job)
 }
@@ -64,9 +125,6 @@ fn mark_instance(metadata: &mut Map<String, Value>, instance: &str) {
 fn catch_file(job: &mut Value, path: &str) -> Result<(), RenderError> {
     let container = job.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut);
     let container = container.ok_or(RenderError::NotAJob)?;
-    if container.contains_key("terminationMessagePath") {
-        return Err(RenderError::NeedsHelper("output files beside a `terminationMessagePath` of the container's own"));
-    }
     container.insert("terminationMessagePath".to_owned(), json!(path));
     container.insert("terminationMessagePolicy".to_owned(), json!("File"));
     Ok(())
@@ -104,7 +162,8 @@ mod tests {
 
     #[test]
     fn a_job_belongs_to_its_flow_and_names_its_instance() {
-        let job = job(&spec(template(json!({"name": "main"})), &["/out/file"]), &owner()).unwrap();
+        let spec = spec(template(json!({"name": "main"})), &["/out/file"]);
+        let job = job(&spec, &owner(), Carriage::default()).unwrap();
         insta::assert_json_snapshot!(job, @r#"
         {
           "spec": {
@@ -152,8 +211,11 @@ mod tests {
     fn r30_files_that_need_a_program_in_the_pod_are_refused() {
         let own = template(json!({"name": "main", "terminationMessagePath": "/mine"}));
         for (template, files) in [(own, vec!["/a"]), (template(json!({"name": "main"})), vec!["/a", "/b"])] {
-            assert!(matches!(job(&spec(template, &files), &owner()), Err(RenderError::NeedsHelper(_))));
+            assert!(matches!(
+                job(&spec(template, &files), &owner(), Carriage::default()),
+                Err(RenderError::NeedsHelper(_))
+            ));
         }
-        assert_eq!(job(&spec(json!([]), &[]), &owner()), Err(RenderError::NotAJob));
+        assert_eq!(job(&spec(json!([]), &[]), &owner(), Carriage::default()), Err(RenderError::NotAJob));
     }
 }

@@ -3,6 +3,7 @@
 
 mod event;
 mod job;
+pub mod porter;
 mod resource;
 
 use orlop_core::ports::substrate::FlowOwner;
@@ -12,7 +13,8 @@ use serde_json::{Map, Value, json};
 
 pub use event::event;
 pub(crate) use event::{Subject, about, micros};
-pub use job::{INSTANCE, RenderError, job};
+pub use job::{Carriage, INSTANCE, RenderError, job};
+pub(crate) use resource::{artifact, keeps_artifacts};
 pub use resource::{claim, config_map, state};
 
 /// Label that every Job of a flow has, and its value.

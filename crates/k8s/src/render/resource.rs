@@ -1,5 +1,7 @@
 //! PersistentVolumeClaims and ConfigMaps of a flow (rule R24), and the ConfigMaps of a large status. Owns their form.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::flow::template_name;
 use orlop_dag::attempt::resource_name;
@@ -35,6 +37,22 @@ pub fn state(piece: &Piece, owner: &FlowOwner) -> Option<Value> {
     members.insert("binaryData".to_owned(), piece.binary_data());
     members.insert("immutable".to_owned(), json!(true));
     finish(members, owner, Kind::ConfigMap, &piece.name)
+}
+
+/// Label of a ConfigMap that keeps artifacts, and its value.
+const KEEPS: (&str, &str) = ("workflow.kube-zen.io/keeps", "artifacts");
+
+/// The ConfigMap that keeps a small artifact of a flow.
+pub(crate) fn artifact(name: &str, (key, content): (&str, &[u8]), owner: &FlowOwner) -> Option<Value> {
+    let mut members = Map::new();
+    members.insert("metadata".to_owned(), json!({"labels": {KEEPS.0: KEEPS.1}}));
+    members.insert("binaryData".to_owned(), json!({key: STANDARD.encode(content)}));
+    finish(members, owner, Kind::ConfigMap, name)
+}
+
+/// Whether a ConfigMap is one that keeps artifacts: others are never written to.
+pub(crate) fn keeps_artifacts(map: &Value) -> bool {
+    map.pointer("/metadata/labels").and_then(|labels| labels.get(KEEPS.0)).and_then(Value::as_str) == Some(KEEPS.1)
 }
 
 fn finish(mut members: Map<String, Value>, owner: &FlowOwner, kind: Kind, name: &str) -> Option<Value> {

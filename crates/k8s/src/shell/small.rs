@@ -206,8 +206,13 @@ impl Store {
                 Ok(json!({"items": items.map(|(_, object)| object.clone()).collect::<Vec<_>>()}))
             }
             Verb::Get => known.ok_or_else(|| refused(404, "NotFound")),
-            // Nothing of a flow is replaced whole.
-            Verb::Update => Err(refused(405, "MethodNotAllowed")),
+            Verb::Update => {
+                let known = known.ok_or_else(|| refused(404, "NotFound"))?;
+                if request.body["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"] {
+                    return Err(refused(409, "Conflict"));
+                }
+                Ok(self.save(place, request.body.clone()))
+            }
             Verb::Delete { uid, .. } => {
                 let known = known.ok_or_else(|| refused(404, "NotFound"))?;
                 if uid.as_ref().is_some_and(|uid| known["metadata"]["uid"] != json!(uid)) {

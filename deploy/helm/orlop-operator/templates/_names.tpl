@@ -35,7 +35,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [list]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, delete]
+  verbs: [get, create, update, delete]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, create]

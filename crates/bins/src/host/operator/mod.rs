@@ -8,11 +8,13 @@
 //! | `observe` | what controllers tell, as metrics and standing |
 //! | `asked` | what is asked of the API server, measured |
 //! | `serve` | probes and metrics over HTTP |
+//! | `artifacts` | small artifacts that pods hand in, over HTTP |
 //! | `webhook` | what the API server asks before it stores an object, over HTTPS |
 //! | `program` | flags, log, credentials, signals |
 //!
 //! Nothing here decides about an object, and nothing is written that the term of the leader does not cover.
 
+mod artifacts;
 mod asked;
 mod controller;
 mod flows;

@@ -1,13 +1,16 @@
 //! The operator: in this process against the API server double, and as a program against a real control plane where one is.
 
 mod admitted;
+mod carried;
 mod cluster;
 mod command;
 mod double;
+mod helper;
 mod hourglass;
 mod http;
 mod https;
 mod kubelet;
+mod pods;
 mod program;
 mod real;
 mod reviewed;

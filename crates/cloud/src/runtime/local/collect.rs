@@ -1,19 +1,17 @@
 //! Outputs of a pod that has ended (rules R30 and R31): values of files and artifacts. Owns their limits; what is missing
 //! is left out, and what that means is the engine's.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
-use nix::fcntl::OFlag;
-use orlop_core::attempt::{ArtifactCollection, FileTrouble, FileValue, OUTPUT_VALUE_MAX, OutputFile};
+use orlop_core::attempt::{ArtifactCollection, FileValue, OutputFile};
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::status::ArtifactRecord;
 
 use super::attempt::Attempt;
 use super::records::PodIntent;
-use super::retry::attempt;
+use crate::output::{error_of, read_value};
+use crate::retry::attempt;
 use crate::runtime::blocking::blocking;
 use crate::runtime::logs::{Masker, read_secrets};
 use crate::runtime::plan::env::Missing;
@@ -174,84 +172,4 @@ async fn artifact_record<R: PodRuntime + ?Sized>(
     let record =
         |location| ArtifactRecord { name: output.name.clone(), path: output.path.clone(), location: Some(location) };
     Ok(location.map(record))
-}
-
-fn error_of(kind: &str, name: &str, path: &str, error: PortError) -> PortError {
-    // What does not fit is too large; what cannot be read now counts as missing.
-    let reason = if error.class == Class::Invalid { "OutputTooLarge" } else { "OutputMissing" };
-    let (class, reason) = (error.class, error.reason.unwrap_or(reason));
-    PortError::new(class, format!("output {kind} {name} at {path} cannot be taken: {}", error.chain()))
-        .with_reason(reason)
-}
-
-/// Opens a file others may be replacing: a link is not the container's file, and a pipe would wait for a writer.
-fn open_file(path: &Path) -> io::Result<Option<File>> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    match OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
-        Ok(file) => Ok(file.metadata()?.is_file().then_some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // Links and sockets cannot be opened so.
-        Err(error) => match fs::symlink_metadata(path) {
-            Ok(found) if !found.is_file() => Ok(None),
-            _ => Err(error),
-        },
-    }
-}
-
-/// The text of a file without one newline at its end; none when it is no file.
-fn read_value(path: &Path) -> io::Result<Option<Result<String, FileTrouble>>> {
-    let Some(file) = open_file(path)? else { return Ok(None) };
-    let mut bytes = Vec::new();
-    // The newline at the end does not count.
-    file.take(OUTPUT_VALUE_MAX as u64 + 2).read_to_end(&mut bytes)?;
-    if bytes.last() == Some(&b'\n') {
-        bytes.pop();
-    }
-    if bytes.len() > OUTPUT_VALUE_MAX {
-        return Ok(Some(Err(FileTrouble::TooLarge)));
-    }
-    Ok(Some(String::from_utf8(bytes).map_err(|_| FileTrouble::NotText)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn value(bytes: &[u8]) -> Option<Result<String, FileTrouble>> {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out");
-        fs::write(&path, bytes).unwrap();
-        read_value(&path).unwrap()
-    }
-
-    #[test]
-    fn r30_one_newline_is_removed_and_256_kib_fit() {
-        assert_eq!(value(b"a\n\n"), Some(Ok("a\n".into())));
-        assert_eq!(value(b"a\r\n"), Some(Ok("a\r".into())));
-        assert_eq!(value(b""), Some(Ok(String::new())));
-        assert_eq!(value(b"\xff"), Some(Err(FileTrouble::NotText)));
-        let most = "x".repeat(OUTPUT_VALUE_MAX);
-        assert_eq!(value(most.as_bytes()), Some(Ok(most.clone())));
-        assert_eq!(value(format!("{most}\n").as_bytes()), Some(Ok(most.clone())));
-        assert_eq!(value(format!("{most}y").as_bytes()), Some(Err(FileTrouble::TooLarge)));
-        assert_eq!(value(format!("{most}\n\n").as_bytes()), Some(Err(FileTrouble::TooLarge)));
-        assert_eq!(value(format!("{most}{most}\n").as_bytes()), Some(Err(FileTrouble::TooLarge)));
-    }
-
-    #[test]
-    fn what_is_no_file_is_no_value() {
-        let directory = tempfile::tempdir().unwrap();
-        assert_eq!(read_value(directory.path()).unwrap(), None);
-        assert_eq!(read_value(&directory.path().join("none")).unwrap(), None);
-        let link = directory.path().join("link");
-        std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
-        assert_eq!(read_value(&link).unwrap(), None, "links were followed as the container sees them");
-        let pipe = directory.path().join("pipe");
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(read_value(&pipe).unwrap(), None, "and does not wait for a writer");
-        assert!(
-            open_file(&pipe).unwrap().is_none() && open_file(&link).unwrap().is_none(),
-            "also without a look before"
-        );
-    }
 }

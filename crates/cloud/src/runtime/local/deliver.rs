@@ -11,7 +11,7 @@ use orlop_core::name::sha256_hex;
 
 use super::attempt::Inner;
 use super::layout::PodDir;
-use super::retry::attempt;
+use crate::retry::attempt;
 use crate::runtime::blocking::blocking;
 use crate::runtime::plan::volume::normal;
 use crate::runtime::pod::{Mount, PodRuntime};

@@ -1,16 +1,8 @@
-//! Doing again what may come to work: with growing delays, until it does or an order ends it. Owns no decision about
-//! what is worth it.
+//! What must be done and cannot be refused: it is done again until it works. Owns no decision about what that is.
 
-use std::time::Duration;
-
-use orlop_core::backoff::Backoff;
 use orlop_core::error::PortError;
 
-/// Delay before try `n` + 1: 1 s · 2ⁿ, at most a minute, or what the other side asked for.
-pub(super) fn delay(n: u32, error: &PortError) -> Duration {
-    let formula = Backoff { ceiling: Some(Duration::from_secs(60)), ..Backoff::default() };
-    error.retry_after.unwrap_or_else(|| formula.delay(n, 0.0))
-}
+use crate::retry::delay;
 
 /// Does it until it works, with a word in the log each time it does not. For what must be done and cannot be refused.
 pub(super) async fn insist<T, F: Future<Output = Result<T, PortError>>>(what: &str, mut work: impl FnMut() -> F) -> T {
@@ -23,26 +15,6 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, PortError>>>(what: &s
                 tokio::time::sleep(delay(tries, &error)).await;
                 tries = tries.saturating_add(1);
             }
-        }
-    }
-}
-
-/// Does it at most `limit` times, as long as its errors are worth it.
-///
-/// # Errors
-/// The last one.
-pub(super) async fn attempt<T, F: Future<Output = Result<T, PortError>>>(
-    limit: u32,
-    mut work: impl FnMut() -> F,
-) -> Result<T, PortError> {
-    let mut tries = 1;
-    loop {
-        match work().await {
-            Err(error) if error.class.is_retryable() && tries < limit => {
-                tokio::time::sleep(delay(tries - 1, &error)).await;
-                tries += 1;
-            }
-            done => return done,
         }
     }
 }

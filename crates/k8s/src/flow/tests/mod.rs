@@ -1,6 +1,7 @@
 //! The controller against a small API server of its own: what it writes, what it survives, what flows come to.
 
 mod bed;
+mod carried;
 mod crash;
 mod leaders;
 mod life;

@@ -11,6 +11,7 @@ use orlop_k8s::shell::lease;
 use serde::Serialize;
 
 use super::super::{Plan, Which};
+use super::artifacts::{ArtifactConfig, ArtifactFlags};
 use super::flows::{FlowConfig, FlowFlags};
 use super::hourglass::HourglassFlags;
 use super::listen::{Listen, NoAddress};
@@ -108,6 +109,8 @@ struct Flags {
     metrics_zen_aliases: bool,
     #[command(flatten)]
     webhook: WebhookFlags,
+    #[command(flatten)]
+    artifacts: ArtifactFlags,
     /// Objects a controller works on at once
     #[arg(long, env = "ORLOP_WORKERS", alias = "max-concurrent-reconciles", default_value_t = 8, value_name = "COUNT")]
     workers: u16,
@@ -182,6 +185,8 @@ pub(super) struct Config {
     metrics_zen_aliases: bool,
     #[serde(flatten)]
     pub(super) webhook: WebhookConfig,
+    #[serde(flatten)]
+    pub(super) artifacts: ArtifactConfig,
     workers: u16,
     resync: GoDuration,
     kube_qps: u64,
@@ -274,6 +279,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
         health_addr: address("health-addr", flags.health_addr, 8081)?,
         metrics_zen_aliases: flags.metrics_zen_aliases,
         webhook: flags.webhook.config(default)?,
+        artifacts: flags.artifacts.config(default)?,
         workers: flags.workers,
         resync: flags.resync,
         kube_qps: positive("kube-qps", flags.kube_qps)?,
@@ -330,6 +336,7 @@ impl Config {
         flows.schedule_kinds.clone_from(&self.schedule_kinds);
         flows.defaults = self.flows.defaults();
         flows.secrets = self.flows.secrets();
+        flows.porter = self.artifacts.porter();
         let hourglass = std::sync::Arc::new(self.hourglass.config(&host)?);
         flows.instance = host;
         let webhook = self.webhook.plan(&flows, &hourglass);
@@ -382,6 +389,11 @@ mod tests {
         webhook_cert_file: /etc/webhook/certs/tls.crt
         webhook_key_file: /etc/webhook/certs/tls.key
         insecure_webhook: false
+        helper_image: null
+        artifact_store: configmap
+        artifact_addr: null
+        artifact_url: null
+        artifact_max_bytes: 107374182400
         workers: 8
         resync: 5m0s
         kube_qps: 50

@@ -1,5 +1,6 @@
 //! The program `orlop-operator`: flags, log, credentials, listeners, signals. Owns their order at the start and at the end.
 
+mod artifacts;
 mod config;
 mod flows;
 mod hourglass;
@@ -82,9 +83,11 @@ async fn run(config: &Config) -> Result<(), Failure> {
     let same = config.health_addr == config.metrics_addr;
     let probes = listen::bind(config.health_addr.as_ref().filter(|_| !same), "--health-addr").await?;
     let admission = listen::bind(config.webhook.webhook_addr.as_ref(), "--webhook-addr").await?;
+    let artifacts = listen::bind(config.artifacts.artifact_addr.as_ref(), "--artifact-addr").await?;
     let operator = Operator::new(plan.clone(), client, Arc::new(MachineClock));
     let addresses = operator.serve(all, probes)?;
     let webhook = admission.map(|socket| operator.admit(socket)).transpose()?.flatten();
+    let artifacts = artifacts.map(|socket| operator.take_artifacts(socket)).transpose()?;
     let place = if plan.namespaces.is_empty() { "all".to_owned() } else { plan.namespaces.join(",") };
     let identity = plan.election.as_ref().map(|election| election.identity.as_str());
     tracing::info!(
@@ -93,6 +96,7 @@ async fn run(config: &Config) -> Result<(), Failure> {
         identity,
         leases,
         serves = ?addresses,
+        artifacts = artifacts.as_ref().map(tracing::field::display),
         webhook = webhook.as_ref().map(|webhook| tracing::field::display(webhook.address())),
         "orlop-operator starts"
     );

@@ -1,0 +1,127 @@
+//! Small artifacts that pods hand in, over HTTP (flow contract, rule R32). Owns codes, and what one request may cost; who may
+//! hand in what is `orlop_k8s::shelf`'s. Every replica listens; the one that leads keeps, and the others say to come again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{AUTHORIZATION, CONNECTION, RETRY_AFTER};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::put;
+use orlop_cloud::http::DIGEST;
+use orlop_core::porter::SMALL_MAX;
+use orlop_k8s::api::Client;
+use orlop_k8s::shelf::{ArtifactShelf, Claim, KeepError};
+use orlop_k8s::shell::lease::Fenced;
+use orlop_k8s::shell::limits::Limited;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use super::{Operator, Which};
+use crate::listen::{Served, accept};
+
+/// Connections at once.
+const CONNECTIONS: usize = 256;
+/// Bodies in memory at once: each takes its size four times on its way into a ConfigMap.
+const BODIES: usize = 16;
+/// How long a body may take.
+const READING: Duration = Duration::from_secs(30);
+/// How long a pod is told to wait before it comes again, in seconds.
+const AGAIN: &str = "3";
+
+/// What all requests share.
+struct Counter {
+    shelf: ArtifactShelf<Fenced<Limited<Client>>>,
+    bodies: Semaphore,
+}
+
+/// An answer that is not that the artifact is kept.
+struct Refused(StatusCode, String);
+
+impl From<KeepError> for Refused {
+    fn from(error: KeepError) -> Self {
+        let code = match &error {
+            error if error.passes() => StatusCode::SERVICE_UNAVAILABLE,
+            KeepError::Unknown => StatusCode::FORBIDDEN,
+            KeepError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            KeepError::Digest(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            KeepError::Taken(_) => StatusCode::CONFLICT,
+            // What the server says may quote what it was sent.
+            KeepError::Api(error) => return Self(StatusCode::BAD_GATEWAY, error.unquoted()),
+        };
+        Self(code, error.to_string())
+    }
+}
+
+impl Operator {
+    /// Takes artifacts of pods in on this listener for as long as the process lives. Gives where.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub fn take_artifacts(&self, socket: TcpListener) -> std::io::Result<SocketAddr> {
+        let address = socket.local_addr()?;
+        let client = self.asks(Some(Which::JobFlow));
+        let shelf = ArtifactShelf::new(self.hands(&client));
+        let counter = Arc::new(Counter { shelf, bodies: Semaphore::new(BODIES) });
+        let router =
+            Router::new().route("/v1/artifacts/{namespace}/{job}/{artifact}", put(hand_in)).with_state(counter);
+        tokio::spawn(async move {
+            // Whoever holds the sender could stop it: it goes on until the process ends.
+            let (_go_on, stopped) = watch::channel(false);
+            accept(socket, Served { router, tls: None, connections: CONNECTIONS }, stopped).await;
+        });
+        Ok(address)
+    }
+}
+
+async fn hand_in(
+    State(counter): State<Arc<Counter>>,
+    Path((namespace, job, artifact)): Path<(String, String, String)>,
+    request: Request,
+) -> Response {
+    let subject = format!("{namespace}/{job}/{artifact}");
+    match counter.take((&namespace, &job, &artifact), request).await {
+        Ok(bytes) => {
+            tracing::debug!(artifact = subject, bytes, "an artifact is kept");
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(Refused(code, why)) => {
+            tracing::warn!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
+            // Over another connection, it may come to the replica that leads.
+            let again = [(RETRY_AFTER, AGAIN), (CONNECTION, "close")];
+            let again = (code == StatusCode::SERVICE_UNAVAILABLE).then_some(again);
+            (code, again, format!("{why}\n")).into_response()
+        }
+    }
+}
+
+fn word<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+impl Counter {
+    /// Takes an artifact in. Gives how many bytes it has. Nothing of a body is read before it is known whose it is.
+    async fn take(&self, (namespace, job, artifact): (&str, &str, &str), request: Request) -> Result<usize, Refused> {
+        let (parts, body) = request.into_parts();
+        let token = word(&parts.headers, AUTHORIZATION.as_str()).strip_prefix("Bearer ").unwrap_or_default();
+        let permit = self.shelf.admit(Claim { namespace, job, artifact, token }).await?;
+        let closed = |_| Refused(StatusCode::SERVICE_UNAVAILABLE, "this process is about to end".to_owned());
+        let _room = self.bodies.acquire().await.map_err(closed)?;
+        let most = usize::try_from(SMALL_MAX).unwrap_or(usize::MAX);
+        let read = timeout(READING, to_bytes(body, most)).await.map_err(|_| {
+            let why = format!("the artifact did not arrive within {} s", READING.as_secs());
+            Refused(StatusCode::REQUEST_TIMEOUT, why)
+        })?;
+        let content = read.map_err(|_| {
+            let why = format!("the artifact broke off, or has more than {SMALL_MAX} bytes");
+            Refused(StatusCode::PAYLOAD_TOO_LARGE, why)
+        })?;
+        self.shelf.keep(&permit, word(&parts.headers, DIGEST), &content).await?;
+        Ok(content.len())
+    }
+}

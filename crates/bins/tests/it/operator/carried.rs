@@ -1,0 +1,185 @@
+//! Artifacts and outputs on Kubernetes, whole: the operator renders pods, a kubelet runs them as processes of the real helper,
+//! which hands artifacts in at the operator, and the next step has them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use orlop::core::time::Time;
+use orlop::host::operator::{Operator, Plan, Stop};
+use orlop::k8s::render::porter::{Porter, Tokens};
+use orlop::k8s::shell::Clock;
+use orlop::k8s::testing::ApiServer;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::double::plain_server;
+use super::flow;
+use super::pods::Pods;
+
+const FLOWS: &str = "jobflows.workflow.kube-zen.io";
+const TOKEN: &str = "planted-token";
+
+struct ServerClock(ApiServer);
+
+impl Clock for ServerClock {
+    fn now(&self) -> Time {
+        Time::from_millis(self.0.clock().now())
+    }
+}
+
+/// A step whose containers are run by a kubelet of the test.
+fn step(name: &str, script: &str) -> Value {
+    json!({"name": name, "template": {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0, "template": {
+        "metadata": {"annotations": {"fake/start-seconds": "inf"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox", "command": ["sh", "-euc", script]}]}}}}})
+}
+
+/// What a flow comes to where the operator places the helper; `spec` is given the address where artifacts are handed in.
+async fn outcome(store: Option<&str>, spec: impl FnOnce(&str) -> Value) -> (ApiServer, Value) {
+    let server = plain_server(true);
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    let mut porter = Porter::new("orlop-helper", &url, Tokens::new(|| TOKEN.to_owned()));
+    porter.store = store.map(|claim| orlop::core::spec::artifact::ClaimStore {
+        claim_name: claim.to_owned(),
+        sub_path: Some("artifacts".to_owned()),
+    });
+    let mut plan = Plan::default();
+    plan.flows.porter = Some(porter);
+    let operator = Operator::new(plan, server.client_named("operator"), Arc::new(ServerClock(server.clone())));
+    operator.take_artifacts(socket).unwrap();
+    let (tell, stop) = Stop::new();
+    let _pods = Pods::run(server.clone());
+    let test = async {
+        let object = flow("etl", &spec(&url));
+        server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
+        let began = Instant::now();
+        let status = loop {
+            let status = server.look(FLOWS, "default", "etl").unwrap_or_default()["status"].clone();
+            if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")) {
+                break status;
+            }
+            assert!(began.elapsed() < Duration::from_secs(120), "the flow does not end: {status}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        tell.send(true).unwrap();
+        status
+    };
+    let (worked, status) = tokio::join!(operator.run(&stop), test);
+    worked.unwrap();
+    (server, status)
+}
+
+/// Two steps: the second takes a number and a tree of the first, and says what it has got.
+fn handed_on(out: &Path) -> Value {
+    let out = out.to_str().unwrap();
+    let make = format!(
+        "mkdir -p {out}/tree/deep; printf 'a b' > {out}/tree/deep/file; ln -s deep/file {out}/tree/link; echo 42 > {out}/count; \
+         echo one > {out}/more; printf words > /dev/termination-log; test -z \"${{ORLOP_PORTER_TOKEN:-}}${{ORLOP_PORTER:-}}\""
+    );
+    let mut make = step("make", &make);
+    make["outputs"] = json!({
+        "parameters": [
+            {"name": "count", "valueFrom": {"path": format!("{out}/count")}},
+            {"name": "more", "valueFrom": {"path": format!("{out}/more")}},
+            {"name": "said", "valueFrom": {"jsonPath": "$.termination.message"}},
+        ],
+        "artifacts": [{"name": "tree", "path": format!("{out}/tree")}, {"name": "none", "path": format!("{out}/none"), "optional": true}],
+    });
+    // The path stands where the player of pods looks for it.
+    let take =
+        format!("printf '%s/%s/%s' {{{{.parameters.count}}}} \"$(cat /in/tree/link)\" \"$(ls /in/tree)\" > {out}/seen");
+    let mut take = step("take", &take);
+    take["dependencies"] = json!(["make"]);
+    take["inputs"] = json!({
+        "parameters": [{"name": "count", "valueFrom": {"jsonPath": "make:$.outputs.count"}}],
+        "artifacts": [{"name": "tree", "from": "make/tree", "path": "/in/tree"}],
+    });
+    take["outputs"] = json!({"parameters": [{"name": "seen", "valueFrom": {"path": format!("{out}/seen")}}]});
+    json!({"steps": [make, take]})
+}
+
+fn outputs(status: &Value, step: usize) -> Vec<(&str, &str)> {
+    let values = status["steps"][step]["outputs"]["parameters"].as_array().into_iter().flatten();
+    values.map(|value| (value["name"].as_str().unwrap(), value["value"].as_str().unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r32_parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
+    let out = tempfile::tempdir().unwrap();
+    let (server, status) = outcome(None, |_| handed_on(out.path())).await;
+    assert_eq!(status["phase"], "Succeeded", "{status}");
+    assert_eq!(outputs(&status, 0), [("count", "42"), ("more", "one"), ("said", "words")]);
+    assert_eq!(outputs(&status, 1), [("seen", "42/a b/deep\nlink")]);
+    let tree = &status["steps"][0]["outputs"]["artifacts"][0];
+    assert_eq!(
+        (&tree["location"]["kind"], &tree["location"]["ref"]),
+        (&json!("configmap"), &json!("etl-make-tree/tree#.tar"))
+    );
+    let map = server.look("configmaps", "default", "etl-make-tree").unwrap();
+    assert_eq!(map["metadata"]["ownerReferences"][0]["kind"], "JobFlow");
+    // Who may read Jobs and pods may read the token of their attempt; nobody else does.
+    for kind in [FLOWS, "configmaps", "events.events.k8s.io"] {
+        assert!(!server.look_all(kind).iter().any(|object| object.to_string().contains(TOKEN)), "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r32_they_go_over_a_claim_too() {
+    let out = tempfile::tempdir().unwrap();
+    let (server, status) = outcome(Some("shelf"), |_| handed_on(out.path())).await;
+    assert_eq!(status["phase"], "Succeeded", "{status}");
+    assert_eq!(outputs(&status, 1), [("seen", "42/a b/deep\nlink")]);
+    let uid = server.look(FLOWS, "default", "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let location = &status["steps"][0]["outputs"]["artifacts"][0]["location"];
+    assert_eq!(location["ref"], format!("shelf/artifacts/{uid}/make/1/tree#.tar"));
+    assert!(server.look("configmaps", "default", "etl-make-tree").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r30_outputs_larger_than_a_termination_message_arrive_whole() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().to_str().unwrap();
+    let (server, status) = outcome(None, |_| {
+        let mut step = step("make", &format!("head -c 20000 /dev/zero | tr '\\0' x > {out}/big; echo 1 > {out}/one"));
+        let file = |name: &str| json!({"name": name, "valueFrom": {"path": format!("{out}/{name}")}});
+        step["outputs"] = json!({"parameters": [file("big"), file("one")]});
+        json!({"steps": [step]})
+    })
+    .await;
+    assert_eq!(outputs(&status, 0), [("big", "x".repeat(20_000).as_str()), ("one", "1")], "{status}");
+    assert!(server.look("configmaps", "default", "etl-make-orlop-report").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r31_an_input_that_is_not_there_is_the_reason_of_its_step() {
+    let (_, status) = outcome(None, |url| {
+        let mut step = step("take", "true");
+        let http = json!({"url": format!("{url}/nothing"), "headers": {"X-Key": "planted"}});
+        step["inputs"] = json!({"artifacts": [{"name": "data", "http": http, "path": "/in/data"}]});
+        json!({"steps": [step]})
+    })
+    .await;
+    let step = &status["steps"][0];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("ArtifactUnavailable")), "{status}");
+    let message = step["message"].as_str().unwrap();
+    assert!(message.starts_with("input artifact data cannot be had: ") && message.contains("404"), "{message}");
+    assert!(!message.contains("planted"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r30_an_output_that_is_missing_fails_its_step_and_an_exit_code_is_kept() {
+    let (_, status) = outcome(None, |_| {
+        let mut missing = step("missing", "true");
+        missing["outputs"] = json!({"artifacts": [{"name": "data", "path": "/nowhere/data"}]});
+        let mut fails = step("fails", "exit 7");
+        fails["outputs"] = missing["outputs"].clone();
+        let rule = json!({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}});
+        json!({"steps": [missing, fails],
+            "executionPolicy": {"failurePolicy": "Continue", "podFailurePolicy": {"rules": [rule]}}})
+    })
+    .await;
+    let reasons: Vec<&str> = (0..2).map(|step| status["steps"][step]["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons, ["OutputMissing", "FailureIgnored"], "{status}");
+}

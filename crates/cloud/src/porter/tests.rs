@@ -1,0 +1,155 @@
+//! What is kept of one pod is delivered byte for byte in another, and what is said of what cannot be. The command itself is
+//! tested as the program: whoever runs it takes in all children of its process.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use orlop_core::attempt::{FileTrouble, OutputFile};
+use orlop_core::porter::{Fetch, Keep, Kept, SMALL_MAX, Shelf, Source};
+use orlop_core::spec::artifact::{Archive, ArchiveFormat, Compression};
+use tempfile::TempDir;
+
+use super::*;
+
+struct Pod {
+    dir: TempDir,
+}
+
+impl Pod {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("out")).unwrap();
+        Self { dir }
+    }
+
+    fn at(&self, path: &str) -> String {
+        self.dir.path().join(path).to_str().unwrap().to_owned()
+    }
+
+    fn order(&self) -> RunOrder {
+        RunOrder { v: VERSION, scratch: self.at("keeping"), max_bytes: 1 << 20, ..RunOrder::default() }
+    }
+
+    /// An artifact that goes to a folder.
+    fn keep(&self, name: &str, path: &str, archive: Option<Archive>) -> Keep {
+        let to = Shelf::File { path: self.at(&format!("store/u1/make/1/{name}")) };
+        Keep { name: name.into(), path: self.at(path), archive, to }
+    }
+
+    async fn kept(&self, keeps: Vec<Keep>) -> Report {
+        keep::all(&RunOrder { artifacts: keeps, ..self.order() }, "", true).await
+    }
+
+    /// The same artifact in another pod.
+    async fn fetched(&self, kept: &Kept, target: &str, unpack: bool) -> Result<(), PortError> {
+        let path = self.at(&format!("store/u1/make/1/{}", kept.name));
+        let from = Source::File { path, content: kept.content.clone() };
+        let fetch = vec![Fetch { name: kept.name.clone(), target: self.at(target), unpack, from }];
+        let (scratch, message) = (self.at("fetching"), self.at("message"));
+        fetch::all(&FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, install: None, fetch }).await
+    }
+}
+
+#[tokio::test]
+async fn r31_files_programs_and_trees_arrive_as_they_were() {
+    let pod = Pod::new();
+    fs::write(pod.at("out/raw"), b"\x00bytes\xff").unwrap();
+    fs::write(pod.at("out/tool"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(pod.at("out/tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(pod.at("out/tree/a")).unwrap();
+    fs::write(pod.at("out/tree/a/f"), "deep").unwrap();
+    symlink("a/f", pod.at("out/tree/link")).unwrap();
+    symlink("raw", pod.at("out/to-raw")).unwrap();
+    let zip = Archive { format: Some(ArchiveFormat::Zip), compression: None };
+    let gzip = Archive { format: Some(ArchiveFormat::Tar), compression: Some(Compression::Gzip) };
+    let cases = [
+        ("raw", "out/raw", None),
+        ("tool", "out/tool", None),
+        ("tree", "out/tree", None),
+        ("zip", "out/tree", Some(zip)),
+        ("gzip", "out/raw", Some(gzip)),
+        ("link", "out/to-raw", None),
+    ];
+    let report = pod.kept(cases.iter().map(|(name, path, archive)| pod.keep(name, path, *archive)).collect()).await;
+    assert_eq!(report.trouble, None);
+    assert_eq!(report.artifacts.iter().filter(|kept| kept.stored).count(), cases.len());
+    for kept in &report.artifacts {
+        pod.fetched(kept, &format!("in/{}", kept.name), true).await.unwrap();
+    }
+    for name in ["raw", "gzip", "link"] {
+        assert_eq!(fs::read(pod.at(&format!("in/{name}"))).unwrap(), b"\x00bytes\xff", "{name}");
+    }
+    assert_eq!(fs::metadata(pod.at("in/tool")).unwrap().permissions().mode() & 0o111, 0o111);
+    for tree in ["tree", "zip"] {
+        assert_eq!(fs::read_to_string(pod.at(&format!("in/{tree}/link"))).unwrap(), "deep", "{tree}");
+    }
+    // As it is stored, in place of what an earlier try left.
+    pod.fetched(&report.artifacts[4], "in/raw", false).await.unwrap();
+    assert_eq!(fs::read(pod.at("in/raw")).unwrap()[..2], [0x1f, 0x8b]);
+    assert!(!Path::new(&pod.at("keeping")).exists() && !Path::new(&pod.at("fetching")).exists());
+}
+
+#[tokio::test]
+async fn r30_values_of_files_are_taken_and_what_is_none_is_said() {
+    let pod = Pod::new();
+    fs::write(pod.at("out/one"), "1\n").unwrap();
+    fs::write(pod.at("out/blob"), b"\xff").unwrap();
+    let file = |name: &str| OutputFile { name: name.into(), path: pod.at(&format!("out/{name}")) };
+    let order = RunOrder { files: vec![file("one"), file("blob"), file("none")], ..pod.order() };
+    let report = keep::all(&order, "", false).await;
+    assert_eq!(report.parameters.into_iter().collect::<Vec<_>>(), [("one".to_owned(), "1".to_owned())]);
+    assert_eq!(report.unfit.into_iter().collect::<Vec<_>>(), [("blob".to_owned(), FileTrouble::NotText)]);
+    assert_eq!(report.trouble, None);
+}
+
+#[tokio::test]
+async fn r31_what_is_missing_is_left_out_and_r32_what_is_too_large_for_its_store_is_not_stored() {
+    let pod = Pod::new();
+    let bytes = usize::try_from(SMALL_MAX).unwrap() + 1;
+    fs::write(pod.at("out/large"), vec![0; bytes]).unwrap();
+    // Nobody listens there, and nobody is asked.
+    let to = Shelf::Desk { url: "http://127.0.0.1:1/".into() };
+    let large = Keep { to, ..pod.keep("large", "out/large", None) };
+    let order =
+        RunOrder { max_bytes: 10 << 20, artifacts: vec![pod.keep("none", "out/none", None), large], ..pod.order() };
+    let report = keep::all(&order, "", true).await;
+    let kept: Vec<_> = report.artifacts.iter().map(|kept| (kept.name.as_str(), kept.stored)).collect();
+    assert_eq!((kept, report.trouble), (vec![("large", false)], None));
+}
+
+#[tokio::test]
+async fn what_is_larger_than_an_artifact_may_be_is_trouble() {
+    let pod = Pod::new();
+    fs::write(pod.at("out/large"), vec![0; (1 << 20) + 1]).unwrap();
+    let report = pod.kept(vec![pod.keep("large", "out/large", None)]).await;
+    let trouble = report.trouble.unwrap();
+    assert_eq!((trouble.reason.as_str(), report.artifacts.len()), ("OutputTooLarge", 0));
+    assert!(trouble.message.contains("--artifact-max-bytes"), "{}", trouble.message);
+}
+
+#[tokio::test]
+async fn r31_stored_bytes_that_are_gone_or_damaged_are_not_delivered() {
+    let pod = Pod::new();
+    fs::write(pod.at("out/raw"), "bytes").unwrap();
+    let report = pod.kept(vec![pod.keep("raw", "out/raw", None)]).await;
+    let kept = &report.artifacts[0];
+    fs::write(pod.at("store/u1/make/1/raw"), "other").unwrap();
+    let error = pod.fetched(kept, "in/raw", true).await.unwrap_err().to_string();
+    assert!(error.starts_with("input artifact raw cannot be had: what was fetched is "), "{error}");
+    fs::remove_file(pod.at("store/u1/make/1/raw")).unwrap();
+    let error = pod.fetched(kept, "in/raw", true).await.unwrap_err().to_string();
+    assert_eq!(error, "input artifact raw cannot be had: it is not stored any more; let its step run again");
+    assert!(!Path::new(&pod.at("in/raw")).exists());
+}
+
+#[test]
+fn an_order_of_another_version_is_refused_and_never_quoted() {
+    let told = |order: Option<&str>| {
+        let environment = Environment { order: order.map(str::to_owned), ..Environment::default() };
+        environment.order(|order: &FetchOrder| order.v).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(
+        [told(None), told(Some("secret")), told(Some(r#"{"v":2,"scratch":"/s","maxBytes":1,"message":"/m"}"#))]
+            .join("\n")
+    );
+}

@@ -1,0 +1,131 @@
+//! Flows whose files the helper moves: what a step hands to the next, and what people hear of what cannot be handed on.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use orlop_core::name::sha256_hex;
+use serde_json::{Value, json};
+
+use super::super::Options;
+use super::bed::{Bed, after, job};
+use crate::api::Kind;
+use crate::render::porter::{Porter, Tokens};
+
+fn bed() -> Bed {
+    let porter = Porter::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
+    Bed::with_options(Options { porter: Some(porter), ..Options::default() })
+}
+
+/// Two steps: the second takes what the first gives.
+fn spec() -> Value {
+    let mut make = job("make");
+    make["outputs"] = json!({"parameters": [{"name": "rows", "valueFrom": {"path": "/rows"}}],
+        "artifacts": [{"name": "model", "path": "/model"}]});
+    let mut take = after("take", &["make"]);
+    take["inputs"] = json!({"parameters": [{"name": "rows", "valueFrom": {"jsonPath": "make:$.outputs.rows"}}],
+        "artifacts": [{"name": "model", "from": "make/model", "path": "/in/model"}]});
+    take["template"]["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["{{.parameters.rows}}"]);
+    json!({"steps": [make, take]})
+}
+
+/// The pod of the Job under way ends with this report.
+fn report(bed: &mut Bed, stored: bool) {
+    let report = json!({"v": 1, "parameters": {"rows": "42"},
+        "artifacts": [{"name": "model", "sizeBytes": 5, "sha256": "ab", "packing": ".tar", "stored": stored}]});
+    say(bed, &report);
+}
+
+fn say(bed: &mut Bed, report: &Value) {
+    bed.settle();
+    let job = bed.server.list(Kind::Job).into_iter().find(|job| job["status"]["conditions"].is_null()).unwrap();
+    let name = job["metadata"]["name"].as_str().unwrap();
+    let ended = json!({"terminated": {"exitCode": 0, "message": report.to_string()}});
+    bed.server.put(
+        Kind::Pod,
+        json!({"metadata": {"name": name, "labels": {"batch.kubernetes.io/job-name": name}},
+            "status": {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": ended}]}}),
+    );
+    bed.end_job(name, true);
+}
+
+#[test]
+fn r32_what_a_step_reports_is_handed_to_the_next_one() {
+    let mut bed = bed();
+    bed.submit("etl", spec());
+    report(&mut bed, true);
+    bed.run();
+    insta::assert_snapshot!(bed.outcome("etl"), @r#"
+    Succeeded 2/2
+    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model","location":{"kind":"configmap","ref":"etl-make-model/model#.tar","sizeBytes":5,"sha256":"ab"}}],"projections":{"$.outputs.rows":"42"}}
+    take Succeeded/- 1
+    "#);
+    let jobs = bed.server.list(Kind::Job);
+    let take = jobs.iter().find(|job| job["metadata"]["name"].as_str().unwrap().contains("take")).unwrap();
+    let pod = &take["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["args"], json!(["42"]));
+    let sources = pod["volumes"].as_array().unwrap().iter().find_map(|volume| volume.get("projected"));
+    assert_eq!(sources.unwrap()["sources"][0]["configMap"]["name"], "etl-make-model");
+    assert!(!bed.status("etl").to_string().contains("token"));
+}
+
+#[test]
+fn r32_an_artifact_too_large_for_its_store_is_told_of_and_misses_only_whoever_takes_it() {
+    let mut bed = bed();
+    bed.submit("etl", spec());
+    report(&mut bed, false);
+    bed.run();
+    insta::assert_snapshot!(bed.outcome("etl"), @r#"
+    Failed 2/2
+    make Succeeded/- 1 {"parameters":[{"name":"rows","value":"42"}],"artifacts":[{"name":"model","path":"/model"}],"projections":{"$.outputs.rows":"42"}}
+    take Failed/ArtifactUnavailable 1
+    "#);
+    let events = bed.server.list(Kind::Event);
+    let told: Vec<&Value> = events.iter().filter(|event| event["reason"] == "ArtifactTooLarge").collect();
+    assert_eq!((told.len(), &told[0]["type"]), (1, &json!("Warning")));
+    insta::assert_snapshot!(told[0]["note"].as_str().unwrap(), @"make: artifact `model` is larger than the 1048576 bytes that a ConfigMap keeps and is not stored; use an artifactStore");
+}
+
+#[test]
+fn r30_outputs_larger_than_a_message_come_through_the_operator() {
+    let long = "x".repeat(10_000);
+    let whole = json!({"v": 1, "message": "own", "parameters": {"rows": long}}).to_string();
+    let content = json!({"sizeBytes": whole.len(), "sha256": sha256_hex(whole.as_bytes(), 64)});
+    let end = |kept: Option<&str>| {
+        let mut bed = bed();
+        let mut spec = spec();
+        spec["steps"] = json!([spec["steps"][0]]);
+        spec["steps"][0]["outputs"]["artifacts"] = json!([]);
+        spec["steps"][0]["outputs"]["parameters"] = json!([
+            {"name": "rows", "valueFrom": {"path": "/rows"}},
+            {"name": "said", "valueFrom": {"jsonPath": "$.termination.message"}},
+            {"name": "none", "valueFrom": {"path": "/none"}, "default": "-"},
+        ]);
+        bed.submit("etl", spec);
+        if let Some(kept) = kept {
+            let data = json!({".report": STANDARD.encode(kept)});
+            bed.server.put(Kind::ConfigMap, json!({"metadata": {"name": "etl-make-orlop-report"}, "binaryData": data}));
+        }
+        say(&mut bed, &json!({"v": 1, "elsewhere": content}));
+        bed.run();
+        bed.status("etl")["steps"][0].clone()
+    };
+    let step = end(Some(&whole));
+    let values = &step["outputs"]["parameters"];
+    assert_eq!(
+        (&values[0]["value"], &values[1]["value"], &values[2]["value"]),
+        (&json!(long), &json!("own"), &json!("-"))
+    );
+    for other in [None, Some("{}")] {
+        let step = end(other);
+        assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("OutputMissing")), "{step}");
+    }
+}
+
+#[test]
+fn without_a_helper_a_step_that_needs_it_says_so() {
+    let mut bed = Bed::new();
+    bed.submit("etl", spec());
+    bed.run();
+    let step = &bed.status("etl")["steps"][0];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("TemplateInvalid")));
+    assert!(step["message"].as_str().unwrap().contains("--helper-image"), "{step}");
+}

@@ -1,0 +1,134 @@
+//! Input artifacts of a pod: what the init container fetches, from which volumes, and where the command finds it. Owns the
+//! choice of places: in a volume that the command mounts there, else in the helper's own under a mount of its own.
+
+use std::collections::BTreeMap;
+
+use orlop_core::attempt::{ArtifactDelivery, ArtifactSource};
+use orlop_core::porter::{Fetch, Source};
+use serde_json::{Value, json};
+
+use super::place::{CLAIM, MAP, stored};
+use super::{DIRECTORY, Helper, VOLUME, path_of};
+use crate::render::job::RenderError;
+
+/// The volume with all ConfigMaps that inputs are in, and where it is mounted.
+const MAPS: (&str, &str) = ("orlop-maps", "/orlop-maps");
+/// Below this, claims that inputs are on.
+const CLAIMS: &str = "/orlop-claims";
+/// Below this, volumes of the pod that inputs go to.
+const TARGETS: &str = "/orlop-to";
+/// Volumes that cannot be written.
+const READ_ONLY: [&str; 4] = ["configMap", "secret", "downwardAPI", "projected"];
+
+/// What is fetched for a step, and the mounts for it.
+pub(super) fn fetch(helper: &mut Helper, inputs: &[ArtifactDelivery]) -> Result<Vec<Fetch>, RenderError> {
+    let mut fetches = Vec::new();
+    let (mut maps, mut claims) = (Vec::new(), BTreeMap::new());
+    for group in inputs.chunk_by(|one, other| one.name == other.name) {
+        let targets = targets(helper, group)?;
+        for (input, target) in group.iter().zip(targets) {
+            let from = source(helper, input, (&mut maps, &mut claims))?;
+            fetches.push(Fetch { name: input.name.clone(), target, unpack: input.unpack, from });
+        }
+    }
+    if !maps.is_empty() {
+        helper.added_volumes.push(json!({"name": MAPS.0, "projected": {"sources": maps}}));
+        helper.mounts.push(json!({"name": MAPS.0, "mountPath": MAPS.1, "readOnly": true}));
+    }
+    Ok(fetches)
+}
+
+/// Where the deliveries of one input go, as the init container sees it.
+fn targets(helper: &mut Helper, group: &[ArtifactDelivery]) -> Result<Vec<String>, RenderError> {
+    let Some(first) = group.first() else { return Ok(Vec::new()) };
+    // Those of a fan-out are entries of one directory.
+    let parent = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
+    let root = if group.len() > 1 { parent(&first.path) } else { first.path.clone() };
+    let below = root_for(helper, first, &root)?;
+    let rest = |path: &str| path.strip_prefix(&root).unwrap_or_default().to_owned();
+    Ok(group.iter().map(|input| format!("{below}{}", rest(&input.path))).collect())
+}
+
+/// The path under which the init container reaches a path of the command.
+fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result<String, RenderError> {
+    let no = |why: String| RenderError::NoPlace { input: input.name.clone(), path: input.path.clone(), why };
+    let mounts = helper.main.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
+    let covers = |mount: &&Value| below(path, path_of(mount)).is_some();
+    let Some(mount) = mounts.filter(covers).max_by_key(|mount| path_of(mount).len()).cloned() else {
+        let part = format!("in/{}", input.name);
+        helper.add_to_main("volumeMounts", json!({"name": VOLUME, "mountPath": path, "subPath": part}));
+        return Ok(format!("{DIRECTORY}/{part}"));
+    };
+    let name = mount.get("name").and_then(Value::as_str).unwrap_or_default();
+    let rest = below(path, path_of(&mount)).unwrap_or_default();
+    if rest.is_empty() {
+        return Err(no(format!("the volume `{name}` is mounted right there; choose a path below")));
+    }
+    let volume = helper.volumes.iter().find(|volume| volume.get("name").and_then(Value::as_str) == Some(name));
+    let fixed = volume.is_none_or(|volume| {
+        let read_only = volume.pointer("/persistentVolumeClaim/readOnly") == Some(&Value::Bool(true));
+        read_only || READ_ONLY.iter().any(|kind| volume.get(kind).is_some())
+    });
+    if fixed {
+        return Err(no(format!("the volume `{name}` is there and cannot be written; choose another path")));
+    }
+    if mount.get("subPathExpr").is_some() {
+        return Err(no(format!("the mount of the volume `{name}` there has a `subPathExpr`; use `subPath`")));
+    }
+    let at = format!("{TARGETS}/{}", helper.mounts.len());
+    let mut own = json!({"name": name, "mountPath": at});
+    if let (Some(sub), Some(members)) = (mount.get("subPath"), own.as_object_mut()) {
+        members.insert("subPath".to_owned(), sub.clone());
+    }
+    helper.mounts.push(own);
+    Ok(format!("{at}/{rest}"))
+}
+
+/// What of a path is below a mount; none when it is elsewhere.
+fn below<'p>(path: &'p str, mount: &str) -> Option<&'p str> {
+    let rest = path.trim_end_matches('/').strip_prefix(mount)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// Where the bytes of an input are, as the init container sees it.
+fn source(
+    helper: &mut Helper,
+    input: &ArtifactDelivery,
+    (maps, claims): (&mut Vec<Value>, &mut BTreeMap<String, String>),
+) -> Result<Source, RenderError> {
+    let location = match &input.source {
+        ArtifactSource::Http(source) => return Ok(Source::Http(source.clone())),
+        ArtifactSource::Stored { location, .. } => location,
+    };
+    let unavailable = || RenderError::Unavailable {
+        input: input.name.clone(),
+        location: format!("{} `{}`", location.kind, location.reference),
+    };
+    let found = stored(location).ok_or_else(unavailable)?;
+    let path = match found.kind {
+        MAP => {
+            let file = maps.len().to_string();
+            // A pod waits for ever for a ConfigMap that is gone; the helper says so instead.
+            maps.push(json!({"configMap": {
+                "name": found.object, "optional": true, "items": [{"key": found.part, "path": file}],
+            }}));
+            format!("{}/{file}", MAPS.1)
+        }
+        CLAIM => format!("{}/{}", claim(helper, found.object, claims), found.part),
+        _ => return Err(unavailable()),
+    };
+    Ok(Source::File { path, content: found.content })
+}
+
+/// Where a claim is mounted in the init container.
+fn claim(helper: &mut Helper, name: &str, claims: &mut BTreeMap<String, String>) -> String {
+    if let Some(at) = claims.get(name) {
+        return at.clone();
+    }
+    let (number, at) = (claims.len(), format!("{CLAIMS}/{}", claims.len()));
+    let volume = format!("orlop-claim-{number}");
+    helper.added_volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": name}}));
+    helper.mounts.push(json!({"name": volume, "mountPath": at, "readOnly": true}));
+    claims.insert(name.to_owned(), at.clone());
+    at
+}
