@@ -150,6 +150,11 @@ fn an_order_of_another_version_is_refused_and_never_quoted() {
     };
     insta::assert_snapshot!(
         [told(None), told(Some("secret")), told(Some(r#"{"v":2,"scratch":"/s","maxBytes":1,"message":"/m"}"#))]
-            .join("\n")
+            .join("\n"),
+        @r"
+    the variable ORLOP_PORTER is not set: this program is started in a pod that an operator has made
+    the variable ORLOP_PORTER cannot be read: line 1 column 1; give operator and helper the same version
+    the variable ORLOP_PORTER cannot be read: its version is 2 and not 1; give operator and helper the same version
+    "
     );
 }

@@ -121,13 +121,18 @@ fn adopt(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let next = &mut decision.next;
     next.incarnation = live.iter().map(|owned| owned.number).max().unwrap_or_default().max(next.incarnation);
     if let Some(owned) = ready {
-        next.active = Some(entry(owned));
-        next.spec_hash = Some(owned.hash.clone());
-        next.image = Some(image(owned.pod.object));
+        serve_by(next, owned);
     }
     next.candidate = higher.map(|owned| candidate(&entry(owned), facts.now));
     decision.first = true;
     true
+}
+
+/// What serves is this pod.
+fn serve_by(next: &mut PerformerStatus, owned: &Owned<'_>) {
+    next.active = Some(entry(owned));
+    next.spec_hash = Some(owned.hash.clone());
+    next.image = Some(image(owned.pod.object));
 }
 
 fn entry(owned: &Owned<'_>) -> Incarnation {
@@ -167,6 +172,18 @@ fn lost(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     {
         decision.next.active = None;
         failed = Some((reason, active.incarnation));
+        // Beside a candidate, one that drains serves again until that one does (K2); alone, it is adopted.
+        let known = facts.known.candidate.as_ref().map(|known| known.incarnation);
+        let drains = |owned: &&Owned<'_>| {
+            let another = owned.number != active.incarnation && Some(owned.number) != known;
+            another
+                && owned.pod.is_live()
+                && owned.pod.ready
+                && facts.known.failed_spec_hash.as_ref() != Some(&owned.hash)
+        };
+        if let Some(owned) = facts.pods.iter().rev().find(drains).filter(|_| known.is_some()) {
+            serve_by(&mut decision.next, owned);
+        }
     }
     if let Some(known) = &facts.known.candidate
         && let Some(reason) = fate(known.incarnation, known.pod_uid.is_some())

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Bed, bed, checksums, spec};
 use crate::api::{ApiError, Kind};
+use crate::hourglass::tests::laws::histories;
 use crate::shell::Clock as _;
 use crate::shell::small::{Fault, refused};
 use crate::value::{time, word};
@@ -145,7 +146,7 @@ fn is_another_spec(event: &Event) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(histories(64))]
 
     #[test]
     fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..20)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{Config, RngSeed, TestCaseError};
 use proptest::{prop_assert, prop_assert_eq};
 use serde_json::Value;
 
@@ -14,6 +14,16 @@ use crate::value::{text, word};
 
 /// Passes after which a controller must have come to rest where nothing else happens.
 const PASSES: usize = 64;
+
+/// So many histories: the same ones each time, so that a run tells of the change that it is made for. The long mode draws
+/// others, and twelve times as many.
+pub(crate) fn histories(count: u32) -> Config {
+    if std::env::var_os("ORLOP_TEST_LONG").is_some() {
+        Config { cases: count * 12, ..Config::default() }
+    } else {
+        Config { cases: count, rng_seed: RngSeed::Fixed(3), ..Config::default() }
+    }
+}
 
 impl<R: Reconciler> Bed<R> {
     /// Passes until nothing is to be done now, of which there are few (K5).

@@ -3,7 +3,7 @@
 
 mod cluster;
 mod failures;
-mod laws;
+pub(crate) mod laws;
 
 pub(crate) use cluster::host;
 

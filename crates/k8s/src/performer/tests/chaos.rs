@@ -10,6 +10,7 @@ use super::super::RETRY;
 use super::{Bed, INCARNATION, pods, spec};
 use crate::api::{ApiError, Kind};
 use crate::hourglass::tests::host;
+use crate::hourglass::tests::laws::histories;
 use crate::shell::Clock as _;
 use crate::shell::small::{Fault, refused};
 use crate::value::{item, texts, time, word};
@@ -186,7 +187,7 @@ fn ends_waits(event: &Event) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(histories(96))]
 
     #[test]
     fn k1_to_k8_hold_whatever_happens(events in prop::collection::vec(event(), 1..24)) {

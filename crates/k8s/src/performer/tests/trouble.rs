@@ -211,6 +211,29 @@ fn k2_a_pod_that_fails_right_after_the_switch_gives_the_service_back_to_the_one_
 }
 
 #[test]
+fn k2_a_pod_that_fails_beside_a_candidate_gives_the_service_back_to_the_one_that_drains() {
+    let mut bed = running(spec("well"));
+    bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9002}));
+    bed.wait(5);
+    assert_eq!((super::selected(&bed).as_str(), pods(&bed).len()), ("2", 2), "the first drains");
+    bed.images.insert("well".into(), "never");
+    bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9003}));
+    bed.settle();
+    let second = bed.status("avs")["active"]["podName"].as_str().unwrap().to_owned();
+    bed.server.edit(Kind::Pod, &second, |pod| pod["status"]["phase"] = json!("Failed"));
+    bed.settle();
+    assert_eq!((super::selected(&bed).as_str(), serves(&bed)), ("1", true), "{}", bed.status("avs"));
+    bed.wait(200);
+    assert_eq!((super::selected(&bed).as_str(), serves(&bed)), ("1", true), "as long as the candidate is not ready");
+    bed.images.insert("well".into(), "well");
+    bed.wait(100);
+    let status = bed.status("avs");
+    assert_eq!((super::selected(&bed), pods(&bed).len()), (status["active"]["incarnation"].to_string(), 1), "{status}");
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    bed.writes_nothing_more();
+}
+
+#[test]
 fn k2_a_pod_that_stops_being_ready_after_the_switch_is_stood_in_for_by_the_one_that_drains() {
     let mut bed = running(spec("well"));
     bed.change("avs", |spec| spec["image"] = json!("other"));

@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use orlop_core::name::sha256_hex;
+use orlop_k8s::api::Client;
 use orlop_k8s::flow::Options;
+use orlop_k8s::render::porter::{Porter, Tokens};
+use orlop_k8s::shelf::{ArtifactShelf, Claim};
 use orlop_k8s::status::SizeLimits;
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
@@ -78,14 +82,32 @@ async fn disturbed(rules: &[Value]) -> Bed {
     bed
 }
 
+/// One whose pod hands an artifact in, and in its place another one.
+async fn handed_in(rules: &[Value]) -> Bed {
+    let mut options = Options::default();
+    options.porter = Some(Porter::new("helper", "http://operator", Tokens::new(|| "word".to_owned())));
+    let mut bed = Bed::with(server(rules), Some(ACCOUNT), options);
+    let mut make = step("make", &[], json!({"fake/run-seconds": "60"}));
+    make["outputs"] = json!({"artifacts": [{"name": "model", "path": "/out/model"}]});
+    bed.submit("etl", json!({"steps": [make]}));
+    bed.settle().await;
+    let job = bed.jobs().remove(0)["metadata"]["name"].as_str().expect("a name").to_owned();
+    let shelf = ArtifactShelf::new(Client::new(bed.server.client_as(ACCOUNT)));
+    let claim = Claim { namespace: "default", job: &job, artifact: "model", token: "word" };
+    for content in [b"first", b"other"] {
+        let permit = shelf.admit(claim).await.expect("it may be handed in");
+        shelf.keep(&permit, &sha256_hex(content, 64), content).await.expect("it is kept");
+    }
+    bed
+}
+
 #[tokio::test]
 async fn the_rights_that_ship_are_enough() {
-    for bed in
-        [to_the_end(&rules("jobflow")).await, in_pieces(&rules("jobflow")).await, disturbed(&rules("jobflow")).await]
-    {
+    let rules = rules("jobflow");
+    for bed in [to_the_end(&rules).await, in_pieces(&rules).await, disturbed(&rules).await, handed_in(&rules).await] {
         assert_eq!(denied(&bed.server), BTreeSet::new());
     }
-    let bed = to_the_end(&rules("jobflow")).await;
+    let bed = to_the_end(&rules).await;
     assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
 }
 
@@ -99,6 +121,7 @@ async fn every_right_that_ships_is_used() {
     let mut all = uses(&bed.server);
     all.extend(uses(&in_pieces(&rules).await.server));
     all.extend(uses(&disturbed(&rules).await.server));
+    all.extend(uses(&handed_in(&rules).await.server));
     let watched = server(&rules);
     run::watches(&watched, watched.client_as(ACCOUNT)).await;
     all.extend(uses(&watched));
