@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::SPEC_HASH;
 use super::decide::Decision;
-use super::facts::Facts;
+use super::facts::{Facts, Owned};
 use super::observe::template_kind;
 use crate::api::Kind;
 use crate::hourglass::children::{delete, is_going};
@@ -38,7 +38,11 @@ pub(super) fn sweep(facts: &Facts<'_>, decision: &mut Decision) {
     for owned in facts.pods.iter().filter(|owned| !numbers.contains(&owned.number) && !is_going(owned.pod.object)) {
         // A switch that is decided now has begun its draining when it is carried out.
         let switches = facts.front.selects == Some(owned.number) && next.active.is_some();
-        match drained_at(facts, owned.number).filter(|at| *at > facts.now) {
+        // Once a later one gives way too, this one has had its time.
+        let later =
+            |other: &&Owned<'_>| other.number > owned.number && !numbers.contains(&other.number) && other.pod.is_live();
+        let drains = drained_at(facts, owned.number).filter(|_| !facts.pods.iter().any(|other| later(&other)));
+        match drains.filter(|at| *at > facts.now) {
             Some(at) => due = due.into_iter().chain(Some(at)).min(),
             None if switches => {}
             None => actions.push(delete(Kind::Pod, owned.pod.object)),

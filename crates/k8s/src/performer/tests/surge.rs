@@ -116,6 +116,22 @@ fn s5_3_r8_a_former_pod_goes_at_once_when_a_later_one_starts_draining() {
 }
 
 #[test]
+fn s5_3_r8_a_former_pod_goes_at_once_when_the_next_one_makes_room() {
+    let mut bed = running(spec("well"));
+    bed.change("avs", |spec| spec["upgrade"] = json!({"strategy": "Auto", "drainSeconds": 3600}));
+    bed.rest();
+    bed.change("avs", |spec| spec["image"] = json!("other"));
+    bed.wait(6);
+    assert_eq!((selected(&bed).as_str(), pods(&bed).len()), ("2", 2), "the first drains");
+    bed.server.store().faults.push(quota(1));
+    bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9000}));
+    bed.rest();
+    assert_eq!((count(&bed, "SurgeImpossible"), selected(&bed).as_str(), serves(&bed)), (1, "3", true));
+    assert_eq!(pods(&bed).len(), 1, "the first does not outlive the second, in whose place the third came");
+    bed.writes_nothing_more();
+}
+
+#[test]
 fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
     let mut bed = running(spec("well"));
     let refused = ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "no"}));
