@@ -64,6 +64,14 @@ impl HttpDownload {
         Self::build(options, Client::builder())
     }
 
+    /// One that goes through no proxy, whatever the environment says: what it carries is for the service that it is sent to.
+    ///
+    /// # Errors
+    /// As of [`HttpDownload::new`].
+    pub fn direct(options: Options) -> Result<Self, PortError> {
+        Self::build(options, Client::builder().no_proxy())
+    }
+
     fn build(options: Options, client: ClientBuilder) -> Result<Self, PortError> {
         let client = client
             .tls_backend_preconfigured(tls::system_trust()?)

@@ -71,8 +71,9 @@ fn listen() -> io::Result<mpsc::UnboundedReceiver<Number>> {
     Ok(told)
 }
 
+/// Others may mean anything to a command, such as to read its settings again.
 fn ends(number: Number) -> bool {
-    matches!(number, Number::SIGTERM | Number::SIGINT | Number::SIGQUIT | Number::SIGHUP)
+    number == Number::SIGTERM
 }
 
 impl Child {

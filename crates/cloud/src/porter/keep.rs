@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
@@ -11,15 +12,14 @@ use orlop_core::porter::{Content, Keep, Kept, Report, RunOrder, SMALL_MAX, Shelf
 use orlop_core::ports::artifact::ArtifactStore as _;
 use tempfile::NamedTempFile;
 
+use super::patience::attempt_for;
 use super::{clear, making};
 use crate::artifact::{CasStore, Limits, Shelf};
 use crate::http::{HttpDownload, Options, Upload};
 use crate::output::{error_of, read_value};
-use crate::retry::attempt;
 
-/// Tries of one output, about six minutes with their delays: an operator may be replaced meanwhile, and of several of them only
-/// one keeps anything.
-const TRIES: u32 = 12;
+/// How long handing something in is tried: an operator may be replaced meanwhile, and of several of them only one keeps anything.
+const PATIENCE: Duration = Duration::from_secs(360);
 /// The longest message of a command that is looked at, in bytes.
 const MESSAGE_MAX: u64 = 4096;
 
@@ -67,7 +67,7 @@ pub(super) async fn fitting(order: &RunOrder, token: &str, report: Report) -> Re
     if content.size_bytes > SMALL_MAX {
         return report;
     }
-    let sent = match HttpDownload::new(Options::default()) {
+    let sent = match HttpDownload::direct(Options::default()) {
         Ok(upload) => send(&upload, (url, token), &content, whole.into_bytes()).await,
         Err(error) => Err(error),
     };
@@ -86,7 +86,7 @@ async fn send(
     bytes: Vec<u8>,
 ) -> Result<(), PortError> {
     let what = Upload { url: url.to_owned(), sha256: content.sha256.clone(), content: bytes };
-    attempt(TRIES, || upload.put(&what, token)).await.map_err(|error| match error.class {
+    attempt_for(PATIENCE, || upload.put(&what, token)).await.map_err(|error| match error.class {
         Class::Exists => error.with_reason("ResourceConflict"),
         _ => error,
     })
@@ -133,7 +133,7 @@ impl<'o> Hand<'o> {
         Ok(Self {
             shelf: Shelf::open(&scratch)?,
             store: CasStore::open(&scratch, limits)?,
-            upload: HttpDownload::new(options)?,
+            upload: HttpDownload::direct(options)?,
             token,
         })
     }

@@ -7,6 +7,7 @@
 mod command;
 mod fetch;
 mod keep;
+mod patience;
 #[cfg(test)]
 mod tests;
 
@@ -16,13 +17,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use orlop_core::error::{Class, PortError};
-use orlop_core::porter::{FetchOrder, ORDER, Report, RunOrder, TOKEN, VERSION};
+use orlop_core::porter::{FetchOrder, ORDER, Report, RunOrder, TOKEN, Trouble, VERSION};
 use serde::de::DeserializeOwned;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::command::{Command, Ended};
 
 /// Exit code where the program cannot do its own part.
 const BROKEN: u8 = 70;
+
+/// Exit code where it is told to end before it could: that of SIGTERM.
+const TOLD_TO_END: u8 = 128 + 15;
 
 /// Why the program could not do its part.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +98,12 @@ async fn dispatch(arguments: Vec<OsString>, environment: &Environment) -> Result
     match arguments.as_slice() {
         [verb] if verb == "fetch" => {
             let order = environment.order(|order: &FetchOrder| order.v)?;
-            let done = fetch::all(&order).await;
+            // The first process of a container has to say itself that a signal ends it.
+            let mut told_to_end = signal(SignalKind::terminate())?;
+            let done = tokio::select! {
+                done = fetch::all(&order) => done,
+                _ = told_to_end.recv() => return Ok(ExitCode::from(TOLD_TO_END)),
+            };
             if let Err(error) = &done {
                 let report = Report::of_trouble("ArtifactUnavailable", &error.chain());
                 leave(Path::new(&order.message), &report);
@@ -125,6 +135,10 @@ async fn run(order: &RunOrder, command: Command<'_>, environment: &Environment) 
     let keeping = async {
         let mut report = keep::all(order, token, !told_to_end && !environment.silent).await;
         report.message = keep::message(&message);
+        if told_to_end && !environment.silent && !order.artifacts.is_empty() {
+            let message = "the pod was told to end before its artifacts were stored".to_owned();
+            report.trouble.get_or_insert_with(|| Trouble { reason: "OutputMissing".to_owned(), message });
+        }
         if environment.silent { report } else { keep::fitting(order, token, report).await }
     };
     // A pod that has to go has no time to store what nobody will take.

@@ -63,8 +63,13 @@ fn stage<'a>(obs: &Observation, owned: &'a [Pod<'a>], now: Time) -> Stage<'a> {
         Stage { state: State::ServiceCleanup, actions: Vec::new(), until: None, drained: None, lost: Vec::new() };
     if let Some(service) = ours {
         // The first status says that nothing is ready any more, before the Service goes.
-        let told = obs.status.state.is_some_and(|state| state.phase() == State::Terminating.phase());
-        stage.state = if told { State::ServiceCleanup } else { State::Terminating };
+        let told = obs.status.state.filter(|state| state.phase() == State::Terminating.phase());
+        stage.state = match told {
+            // It has come back, for example by a request that took its time: it goes, and nothing else begins anew.
+            Some(State::PodCleanup) => State::PodCleanup,
+            Some(_) => State::ServiceCleanup,
+            None => State::Terminating,
+        };
         if !is_going(service) {
             stage.actions.push(delete(Kind::Service, service));
         }

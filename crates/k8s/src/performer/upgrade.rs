@@ -9,6 +9,7 @@ use orlop_core::time::Time;
 use super::CONTAINER;
 use super::decide::{Decision, asked_again, waits};
 use super::facts::Facts;
+use crate::api::Kind;
 use crate::hourglass::plan::{Notice, QUOTA};
 use crate::hourglass::spec::{Candidate, Incarnation, Strategy};
 
@@ -67,7 +68,8 @@ pub(super) fn make_room(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let owned = facts.pod(candidate.incarnation);
     let waits_for_room = waits(&decision.next, facts.now).is_some()
         && decision.next.retry.as_ref().is_some_and(|retry| retry.reason == QUOTA);
-    let refused = owned.is_none() && waits_for_room;
+    // What a revision or a template has no room for, the old pod's place does not give.
+    let refused = owned.is_none() && waits_for_room && facts.is_refused(Kind::Pod);
     let since = owned.and_then(|owned| owned.pod.unschedulable_since());
     let at = since.map(|since| since.plus(seconds(facts.upgrade().surge_wait_seconds)));
     if let Some(at) = at.filter(|at| *at > facts.now) {

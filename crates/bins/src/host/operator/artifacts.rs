@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::put;
 use orlop_cloud::http::DIGEST;
 use orlop_core::porter::SMALL_MAX;
+use orlop_core::rate::Rate;
 use orlop_k8s::api::Client;
 use orlop_k8s::shelf::{ArtifactShelf, Claim, KeepError};
 use orlop_k8s::shell::lease::Fenced;
@@ -29,6 +30,8 @@ use crate::listen::{Served, accept};
 const CONNECTIONS: usize = 256;
 /// Bodies in memory at once: each takes its size four times on its way into a ConfigMap.
 const BODIES: usize = 16;
+/// Requests to the API server for all of them.
+const PACE: Rate = Rate { per_second: 20, burst: 40 };
 /// How long a body may take.
 const READING: Duration = Duration::from_secs(30);
 /// How long a pod is told to wait before it comes again, in seconds.
@@ -66,7 +69,9 @@ impl Operator {
     pub fn take_artifacts(&self, socket: TcpListener) -> std::io::Result<SocketAddr> {
         let address = socket.local_addr()?;
         let client = self.asks(Some(Which::JobFlow));
-        let shelf = ArtifactShelf::new(self.hands(&client));
+        // At a pace of its own: whoever reaches the listener can ask, and controllers do not wait for that.
+        let hands = Fenced::new(Limited::new(Client::new(client), PACE), self.term.clone());
+        let shelf = ArtifactShelf::new(hands);
         let counter = Arc::new(Counter { shelf, bodies: Semaphore::new(BODIES) });
         let router =
             Router::new().route("/v1/artifacts/{namespace}/{job}/{artifact}", put(hand_in)).with_state(counter);
@@ -91,7 +96,12 @@ async fn hand_in(
             StatusCode::NO_CONTENT.into_response()
         }
         Err(Refused(code, why)) => {
-            tracing::warn!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
+            if code == StatusCode::FORBIDDEN {
+                // Whoever reaches the listener can cause this, as often as they like.
+                tracing::debug!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
+            } else {
+                tracing::warn!(artifact = subject, code = code.as_u16(), "an artifact is not kept: {why}");
+            }
             // Over another connection, it may come to the replica that leads.
             let again = [(RETRY_AFTER, AGAIN), (CONNECTION, "close")];
             let again = (code == StatusCode::SERVICE_UNAVAILABLE).then_some(again);

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use orlop_core::porter::{Fetch, FetchOrder, Keep, RunOrder, Shelf, Source, VERSION};
+use orlop_core::spec::artifact::HttpSource;
 use serde_json::{Value, json};
 
 /// The helper over a command in a folder; its report goes to `message` there.
@@ -79,6 +81,88 @@ fn r32_signals_reach_the_command() {
         assert_eq!(std::fs::read_to_string(dir.path().join("got")).unwrap().trim(), name);
         assert_eq!(report(dir.path())["v"], 1);
     }
+}
+
+/// The helper over a command whose file `out` is kept as `kept`.
+fn keeper(folder: &Path, script: &str) -> Command {
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let to = Shelf::File { path: at("kept") };
+    let artifacts = vec![Keep { name: "made".into(), path: at("out"), archive: None, to }];
+    let (scratch, message) = (at("scratch"), at("message"));
+    let order = RunOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, artifacts, ..RunOrder::default() };
+    let mut command = helper(folder, script);
+    command.env("ORLOP_PORTER", serde_json::to_string(&order).unwrap());
+    command
+}
+
+#[test]
+fn r32_only_the_order_to_end_keeps_artifacts_from_being_stored_and_that_is_said() {
+    for (signal, name, kept) in [(Signal::SIGHUP, "HUP", true), (Signal::SIGTERM, "TERM", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("trap 'echo x > out; exit 0' {name}; echo up > ready; while :; do sleep 0.05; done");
+        let mut child = Guard(keeper(dir.path(), &script).spawn().unwrap());
+        until("the command", || dir.path().join("ready").exists());
+        kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), signal).unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(0), "{name}");
+        let report = report(dir.path());
+        assert_eq!((dir.path().join("kept").exists(), report["artifacts"].is_array()), (kept, kept), "{report}");
+        assert_eq!(report["trouble"]["reason"].as_str(), (!kept).then_some("OutputMissing"), "{report}");
+    }
+}
+
+#[test]
+fn r32_what_is_handed_in_goes_through_no_proxy_of_the_command() {
+    use std::io::{Read as _, Write as _};
+    let dir = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let order = json!({"v": 1, "scratch": dir.path().join("scratch"), "maxBytes": 1 << 20, "message": dir.path().join("message"),
+        "overflow": format!("http://{address}/report"), "files": [{"name": "value", "path": dir.path().join("value")}]});
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        stream.write_all(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        (head, String::from_utf8(body).unwrap())
+    });
+    let mut command = helper(dir.path(), "head -c 5000 /dev/zero | tr '\\0' x > value");
+    command.env("ORLOP_PORTER", order.to_string());
+    for proxy in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        command.env(proxy, "http://127.0.0.1:1");
+    }
+    assert!(command.status().unwrap().success());
+    assert!(report(dir.path())["elsewhere"].is_object(), "{}", report(dir.path()));
+    let (head, body) = served.join().unwrap();
+    assert!(head.starts_with("put /report ") && head.contains("authorization: bearer planted"), "{head}");
+    assert!(body.contains(&"x".repeat(5000)));
+}
+
+#[test]
+fn r11_a_helper_that_fetches_ends_when_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    // It takes connections and answers none.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/input", silent.local_addr().unwrap());
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let from = Source::Http(HttpSource { url, ..HttpSource::default() });
+    let fetch = vec![Fetch { name: "given".into(), target: at("in"), unpack: false, from }];
+    let (scratch, message) = (at("scratch"), at("message"));
+    let order = FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, install: None, fetch };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-helper"));
+    command.arg("fetch").env("ORLOP_PORTER", serde_json::to_string(&order).unwrap());
+    for proxy in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        command.env_remove(proxy);
+    }
+    let mut child = Guard(command.spawn().unwrap());
+    let (_asked, _) = silent.accept().unwrap();
+    kill(Pid::from_raw(i32::try_from(child.0.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(143));
 }
 
 #[test]

@@ -68,6 +68,20 @@ fn s5_3_deletion_goes_from_the_service_over_the_pod_to_the_finalizer() {
 }
 
 #[test]
+fn s5_3_a_service_that_comes_back_while_pods_drain_goes_too() {
+    let mut bed = running(spec("well"));
+    let service = bed.server.get(Kind::Service, "performer-avs").unwrap();
+    bed.server.ask_to_go(Kind::Performer, "avs");
+    bed.rest();
+    assert_eq!(place(&bed), "Terminating/PodCleanup False/AsExpected");
+    // A request of an earlier leader that took its time.
+    bed.server.put(Kind::Service, service);
+    bed.wait(40);
+    assert!(bed.server.list(Kind::Service).is_empty() && pods(&bed).is_empty());
+    assert!(bed.server.list(Kind::Performer).is_empty());
+}
+
+#[test]
 fn s5_3_a_performer_without_children_goes_at_once() {
     let mut bed = Bed::new();
     bed.submit("avs", json!({"avsAddress": ADDRESS, "image": 5}));

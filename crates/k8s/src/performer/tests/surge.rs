@@ -63,6 +63,23 @@ fn s5_3_auto_without_quota_gives_way_where_the_new_pod_fits_in_the_old_ones_plac
 }
 
 #[test]
+fn s5_3_auto_gives_way_for_no_quota_but_that_of_pods() {
+    let mut bed = running(spec("well"));
+    let said =
+        json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: count/controllerrevisions.apps=1"});
+    let refused = Fault::Refuse("create", Kind::Revision, 3, ApiError::from_status(403, &said));
+    bed.server.store().faults.push(refused);
+    another(&bed, "Auto");
+    bed.rest();
+    assert_eq!(place(&bed), "Upgrading/PodRecreation True/QuotaExceeded");
+    while bed.status("avs")["phase"] != "Running" {
+        bed.wait(1);
+        assert!(serves(&bed), "the old pod's place would help nobody");
+    }
+    assert_eq!((selected(&bed).as_str(), count(&bed, "SurgeImpossible")), ("2", 0));
+}
+
+#[test]
 fn s5_3_auto_without_quota_keeps_what_serves_where_the_new_pod_does_not_fit_in_its_place() {
     let mut bed = Bed::new();
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
