@@ -346,7 +346,7 @@ fn charts_and_bases_can_be_rendered() {
     }
     let chart = path("helm/orlop-operator");
     drop(run("helm", &["lint", "--strict", &chart]));
-    let template = ["template", "orlop-operator", &chart, "--namespace", "orlop-system"];
+    let template = ["template", "orlop-operator", &chart, "--namespace", "orlop-system", "--kube-version", "1.29.0"];
     if let Some(rendered) = render("helm", &template) {
         assert!(
             kinds(&rendered).contains("Deployment") && !kinds(&rendered).contains("ValidatingWebhookConfiguration")

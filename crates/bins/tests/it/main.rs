@@ -10,6 +10,8 @@ mod conformance;
 #[cfg(all(feature = "fleet", feature = "kube"))]
 mod deploy;
 #[cfg(all(feature = "fleet", feature = "kube"))]
+mod deploy_chart;
+#[cfg(all(feature = "fleet", feature = "kube"))]
 mod deploy_kubernetes;
 #[cfg(all(feature = "fleet", feature = "kube", feature = "testing"))]
 mod deploy_webhook;

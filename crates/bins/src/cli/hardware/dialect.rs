@@ -1,5 +1,6 @@
 //! A need on every substrate: what it becomes there, or why it cannot. Owns the answer as a value.
 
+use orlop_cloud::openstack::hardware::{Candidate, SiteNode, survey};
 use orlop_core::hardware::fleet::{FleetNeed, demand};
 use orlop_core::hardware::merge::Merged;
 use orlop_core::hardware::placement::{LabelExpr, Note, Placement};
@@ -9,6 +10,7 @@ use orlop_k8s::hardware::{Node, claim_template, translate};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::hosts::Inventory;
 use super::nodes::Cluster;
 use super::request::{CONTAINER, Request};
 
@@ -52,10 +54,20 @@ pub(super) struct Pod {
     pub(super) notes: Vec<Note>,
 }
 
-/// What is looked for on a site's catalogue.
+/// What is looked for on a site's catalogue, and the filters of reservations where its hosts are known.
 #[derive(Debug, Serialize)]
 pub(super) struct Site {
     pub(super) placement: Placement,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) reserve: Vec<Candidate>,
+}
+
+/// Machines that a need is held against.
+#[derive(Debug, Default)]
+pub(super) struct Machines {
+    pub(super) cluster: Option<Cluster>,
+    pub(super) site: Option<Vec<SiteNode>>,
+    pub(super) docker: Option<Inventory>,
 }
 
 /// What a worker must be, and what of it a job can say.
@@ -65,7 +77,7 @@ pub(super) struct Fleet {
     pub(super) job: Told<FleetNeed>,
 }
 
-/// What is said of one node.
+/// What is said of one node, or of one host of a site.
 #[derive(Debug, Serialize)]
 pub(super) struct NodeTold {
     pub(super) name: String,
@@ -91,16 +103,25 @@ pub(super) struct Answer {
     pub(super) fleet: Told<Fleet>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nodes: Option<Vec<NodeTold>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hosts: Option<Vec<NodeTold>>,
 }
 
-/// Tells what a request becomes, and which nodes fit.
-pub(super) fn tell(request: &Request, tables: &Tables, cluster: Option<&Cluster>) -> Answer {
+impl Answer {
+    /// Those that were judged: nodes of a cluster, hosts of a site.
+    pub(super) fn judged(&self) -> impl Iterator<Item = &Vec<NodeTold>> {
+        self.nodes.iter().chain(&self.hosts)
+    }
+}
+
+/// Tells what a request becomes, and which machines fit.
+pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> Answer {
     let resolved = &request.resolved;
     let resources = plain(&request.pod);
     let words = |substrate| tables.vocabulary(substrate);
     let cluster_words = words(Substrate::Kubernetes);
     let translated = translate(&request.pod, CONTAINER, (resolved, &cluster_words), CLAIM);
-    let nodes = match (&translated, cluster) {
+    let nodes = match (&translated, &machines.cluster) {
         (_, None) => None,
         (Ok((_, merged)), Some(cluster)) => Some(judge(merged, cluster)),
         (Err(_), Some(_)) => Some(Vec::new()),
@@ -114,7 +135,18 @@ pub(super) fn tell(request: &Request, tables: &Tables, cluster: Option<&Cluster>
         Err(orlop_k8s::hardware::TranslateError::Hardware(error)) => Told::Refused(error.into()),
         Err(other) => Told::Refused(Refusal { error: other.to_string(), help: "correct the field".to_owned() }),
     };
-    let openstack = place(resolved, &resources, &words(Substrate::OpenStack)).map(|placement| Site { placement });
+    let placed = place(resolved, &resources, &words(Substrate::OpenStack));
+    let (openstack, hosts) = match (placed, &machines.site) {
+        (Ok(placement), None) => (Ok(Site { placement, reserve: Vec::new() }), None),
+        (Ok(placement), Some(site)) => match survey(resolved, &resources, tables, site) {
+            Ok(choice) => {
+                let hosts = site.iter().map(|host| judged(host, &choice.verdicts)).collect();
+                (Ok(Site { placement, reserve: choice.candidates }), Some(hosts))
+            }
+            Err(error) => (Err(error), Some(Vec::new())),
+        },
+        (Err(error), site) => (Err(error), site.as_ref().map(|_| Vec::new())),
+    };
     let fleet = place(resolved, &resources, &words(Substrate::Fleet))
         .map(|placement| Fleet { placement, job: demand(resolved, &resources).into() });
     Answer {
@@ -122,20 +154,21 @@ pub(super) fn tell(request: &Request, tables: &Tables, cluster: Option<&Cluster>
         resolved: resolved.clone(),
         kubernetes,
         openstack: openstack.into(),
-        docker: docker(resolved, &resources, tables),
+        docker: docker(resolved, &resources, tables, machines.docker.as_ref()),
         fleet: fleet.into(),
         nodes,
+        hosts,
     }
 }
 
 #[cfg(feature = "docker")]
-fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables) -> Told<Value> {
-    let config = orlop_cloud::runtime::docker::hardware::host_config(resolved, resources, tables, None);
+fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables, host: Option<&Inventory>) -> Told<Value> {
+    let config = orlop_cloud::runtime::docker::hardware::host_config(resolved, resources, tables, host);
     config.map(|config| serde_json::to_value(config).unwrap_or_default()).into()
 }
 
 #[cfg(not(feature = "docker"))]
-fn docker(_resolved: &Resolved, _resources: &Resources, _tables: &Tables) -> Told<Value> {
+fn docker(_resolved: &Resolved, _resources: &Resources, _tables: &Tables, _host: Option<&Inventory>) -> Told<Value> {
     let error = "this program was built without Docker".to_owned();
     Told::Refused(Refusal { error, help: "build it with the feature `docker`".to_owned() })
 }
@@ -162,8 +195,25 @@ fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
     cluster.nodes.iter().map(|node| told(node, under.as_ref())).collect()
 }
 
+fn reason(dimension: &str, message: String) -> ReasonTold {
+    ReasonTold { dimension: dimension.to_owned(), message }
+}
+
+fn failures(verdict: &Verdict) -> impl Iterator<Item = ReasonTold> {
+    verdict.failures.iter().map(|failure| reason(failure.dimension(), failure.to_string()))
+}
+
+/// What is said of a host, by the verdict on it.
+fn judged(host: &SiteNode, verdicts: &[Verdict]) -> NodeTold {
+    let verdict = verdicts.iter().find(|verdict| verdict.machine == host.uid);
+    let reasons: Vec<ReasonTold> = match verdict {
+        Some(verdict) => failures(verdict).collect(),
+        None => vec![reason("Reservable", "cannot be reserved".to_owned())],
+    };
+    NodeTold { name: host.uid.clone(), fits: reasons.is_empty(), reasons }
+}
+
 fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
-    let reason = |dimension: &str, message: String| ReasonTold { dimension: dimension.to_owned(), message };
     let mut reasons = Vec::new();
     if !node.ready {
         reasons.push(reason("Ready", "is not ready".to_owned()));
@@ -172,9 +222,7 @@ fn told(node: &Node, merged: Result<&Merged, &HardwareError>) -> NodeTold {
         reasons.push(reason("Schedulable", "is cordoned".to_owned()));
     }
     match merged.map(|merged| merged.check(&node.machine)) {
-        Ok(Verdict { failures, .. }) => {
-            reasons.extend(failures.iter().map(|failure| reason(failure.dimension(), failure.to_string())));
-        }
+        Ok(verdict) => reasons.extend(failures(&verdict)),
         Err(error) => reasons.push(reason("RuntimeClass", error.to_string())),
     }
     NodeTold { name: node.machine.name.clone(), fits: reasons.is_empty(), reasons }

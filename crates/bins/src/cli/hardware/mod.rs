@@ -1,7 +1,8 @@
-//! `orlop hardware`: what a need for hardware becomes on every substrate, and which nodes fit. Owns the verb, its options
+//! `orlop hardware`: what a need for hardware becomes on every substrate, and which machines fit. Owns the verb, its options
 //! and its exit codes; the translations are those of the libraries.
 
 mod dialect;
+mod hosts;
 mod nodes;
 mod request;
 mod show;
@@ -14,6 +15,8 @@ use clap::{Args, Subcommand};
 use orlop_core::hardware::Tables;
 use orlop_k8s::hourglass::tables;
 
+use self::dialect::{Machines, NodeTold};
+use self::nodes::Cluster;
 use super::failure::{Exit, Failure};
 use super::manifest::text;
 use super::output::{self, Format};
@@ -21,7 +24,7 @@ use super::output::{self, Format};
 /// Verbs about hardware.
 #[derive(Subcommand, Debug)]
 pub(super) enum Hardware {
-    /// Tell what a need becomes on every substrate, and which nodes fit
+    /// Tell what a need becomes on every substrate, and which machines fit
     Explain(ExplainArgs),
 }
 
@@ -32,6 +35,8 @@ pub(super) enum Hardware {
   orlop hardware explain -f performer.yaml --nodes nodes.json
   kubectl get nodes -o json | orlop hardware explain -f need.yaml --nodes -
   orlop hardware explain -f need.yaml --kubeconfig ~/.kube/config
+  orlop hardware explain -f need.yaml --catalog site.json    the hosts of a site, and by what they are reserved
+  orlop hardware explain -f need.yaml --inventory host.yaml  the devices that a container gets on a Docker host
   orlop hardware explain -f need.yaml -o json
 
 A file holds a Performer, or the fields of its hardwareRequirements:
@@ -39,8 +44,15 @@ A file holds a Performer, or the fields of its hardwareRequirements:
   gpuCount: 2
   nvlink: true
 
-Exit codes: 0 explained, 1 none of the nodes fits, 2 usage, 3 the file is refused, 4 no such file, 6 the cluster does not let
-its nodes be read, 7 it does not answer")]
+An inventory says what one host has that is free:
+  arch: amd64
+  free: {cpu: 8, memory: 32Gi, ephemeral-storage: 100Gi}
+  devices: [{id: GPU-8f6a, vendor: nvidia, name: A100-SXM4-40GB, nvlinkGroup: 0}]
+  deviceNodes: [/dev/sgx_enclave]
+  runtimes: [runc]
+
+Exit codes: 0 explained, 1 none of the nodes fits, or no host of the site, 2 usage, 3 the file is refused, 4 no such file, 6 the
+cluster does not let its nodes be read, 7 it does not answer")]
 pub(super) struct ExplainArgs {
     /// File with the need, YAML or JSON; `-` is standard input
     #[arg(short, long)]
@@ -55,6 +67,12 @@ pub(super) struct ExplainArgs {
     /// Context of that file, or of the one of KUBECONFIG
     #[arg(long, value_name = "NAME", conflicts_with = "nodes")]
     pub context: Option<String>,
+    /// File with the hosts of an OpenStack site, as the site's reference API writes node documents
+    #[arg(long, value_name = "FILE")]
+    pub catalog: Option<PathBuf>,
+    /// File that says what one Docker host has
+    #[arg(long, value_name = "FILE")]
+    pub inventory: Option<PathBuf>,
     /// File of tables that are laid over the built-in ones
     #[arg(long)]
     pub hardware_config: Option<PathBuf>,
@@ -74,31 +92,46 @@ pub(super) async fn run(verb: Hardware) -> Result<Exit, Failure> {
 }
 
 async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
-    let stdin = Path::new("-");
-    if args.file == stdin && args.nodes.as_deref() == Some(stdin) {
-        return Err(Failure::usage("both the need and the nodes are read from standard input; give a file for one"));
+    let files = [Some(&args.file), args.nodes.as_ref(), args.catalog.as_ref(), args.inventory.as_ref()];
+    if files.into_iter().flatten().filter(|file| *file == Path::new("-")).count() > 1 {
+        return Err(Failure::usage("only one file can be read from standard input; give the other by its name"));
     }
     let tables = overlaid(args.hardware_config.as_deref())?;
-    let request = request::read(&args.file.display().to_string(), &text(&args.file)?, &tables)?;
-    let nodes = match &args.nodes {
-        Some(file) => Some(nodes::read(&file.display().to_string(), &text(file)?, &tables)?),
-        None if args.kubeconfig.is_some() || args.context.is_some() => {
-            let (file, context) = (args.kubeconfig.clone(), args.context.clone());
-            Some(nodes::fetch(file, context, &tables).await?)
-        }
-        None => None,
+    let request = request::read(&name(&args.file), &text(&args.file)?, &tables)?;
+    let machines = Machines {
+        cluster: cluster(args, &tables).await?,
+        site: args.catalog.as_deref().map(|file| hosts::catalog(&name(file), &text(file)?, &tables)).transpose()?,
+        docker: args
+            .inventory
+            .as_deref()
+            .map(|file| hosts::inventory(&name(file), &text(file)?, &tables))
+            .transpose()?,
     };
-    let told = dialect::tell(&request, &tables, nodes.as_ref());
+    let told = dialect::tell(&request, &tables, &machines);
     let answer = match args.output {
         Format::Table => show::text(&told),
-        Format::Name => {
-            told.nodes.iter().flatten().filter(|node| node.fits).map(|node| node.name.clone() + "\n").collect()
-        }
+        Format::Name => told.judged().flatten().filter(|one| one.fits).map(|one| one.name.clone() + "\n").collect(),
         format => output::serialized(&told, format)?,
     };
     output::print(&answer)?;
-    let none_fits = told.nodes.as_ref().is_some_and(|nodes| !nodes.iter().any(|node| node.fits));
-    Ok(if none_fits { Exit::Failed } else { Exit::Done })
+    let none_fits = |judged: &Vec<NodeTold>| !judged.iter().any(|one| one.fits);
+    Ok(if told.judged().any(none_fits) { Exit::Failed } else { Exit::Done })
+}
+
+fn name(file: &Path) -> String {
+    file.display().to_string()
+}
+
+/// The nodes of a file or of a cluster, where they are asked for.
+async fn cluster(args: &ExplainArgs, tables: &Tables) -> Result<Option<Cluster>, Failure> {
+    Ok(match &args.nodes {
+        Some(file) => Some(nodes::read(&name(file), &text(file)?, tables)?),
+        None if args.kubeconfig.is_some() || args.context.is_some() => {
+            let (file, context) = (args.kubeconfig.clone(), args.context.clone());
+            Some(nodes::fetch(file, context, tables).await?)
+        }
+        None => None,
+    })
 }
 
 /// The built-in tables, with those of a file laid over them.

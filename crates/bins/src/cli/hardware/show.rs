@@ -4,28 +4,31 @@ use orlop_core::hardware::Resolved;
 use orlop_core::hardware::placement::Placement;
 use serde_json::Value;
 
-use super::dialect::{Answer, Fleet, Pod, Refusal, Told, conditions};
+use super::dialect::{Answer, Fleet, NodeTold, Pod, Refusal, Site, Told, conditions};
 
 /// The answer as a text.
 pub(super) fn text(answer: &Answer) -> String {
     let mut out = String::new();
     section(&mut out, "asked for", &asked(&answer.resolved));
     section(&mut out, "kubernetes", &told(&answer.kubernetes, kubernetes));
-    section(&mut out, "openstack", &told(&answer.openstack, |site| placement(&site.placement)));
+    section(&mut out, "openstack", &told(&answer.openstack, site));
     section(&mut out, "docker", &told(&answer.docker, members));
     section(&mut out, "fleet", &told(&answer.fleet, fleet));
-    if let Some(nodes) = &answer.nodes {
-        let fitting = nodes.iter().filter(|node| node.fits).count();
-        let lines: Vec<(String, String)> = nodes
-            .iter()
-            .map(|node| {
-                let why: Vec<&str> = node.reasons.iter().map(|reason| reason.message.as_str()).collect();
-                (node.name.clone(), if node.fits { "fits".to_owned() } else { why.join("; ") })
-            })
-            .collect();
-        section(&mut out, &format!("nodes: {fitting} of {} fit", nodes.len()), &lines);
+    for (what, judged) in [("nodes", &answer.nodes), ("hosts", &answer.hosts)] {
+        if let Some(judged) = judged {
+            let fitting = judged.iter().filter(|one| one.fits).count();
+            section(&mut out, &format!("{what}: {fitting} of {} fit", judged.len()), &verdicts(judged));
+        }
     }
     out
+}
+
+fn verdicts(judged: &[NodeTold]) -> Vec<(String, String)> {
+    let one = |told: &NodeTold| {
+        let why: Vec<&str> = told.reasons.iter().map(|reason| reason.message.as_str()).collect();
+        line(&told.name, if told.fits { "fits".to_owned() } else { why.join("; ") })
+    };
+    judged.iter().map(one).collect()
 }
 
 /// A heading and lines of names and values, the values in one column.
@@ -109,6 +112,12 @@ fn placement(placement: &Placement) -> Vec<(String, String)> {
         lines.push(line("resources", placement.resources.to_string()));
     }
     lines.extend(placement.notes.iter().map(|note| line("note", note.to_string())));
+    lines
+}
+
+fn site(site: &Site) -> Vec<(String, String)> {
+    let mut lines = placement(&site.placement);
+    lines.extend(site.reserve.iter().map(|candidate| line("reserve", candidate.filter.to_string())));
     lines
 }
 

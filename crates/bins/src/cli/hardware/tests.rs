@@ -2,7 +2,8 @@
 
 use orlop_core::hardware::Tables;
 
-use super::{dialect, nodes, request, show};
+use super::dialect::Machines;
+use super::{dialect, hosts, nodes, request, show};
 
 const NODES: &str = r#"{"kind": "List", "items": [
   {"kind": "Node", "metadata": {"name": "cpu", "labels": {"kubernetes.io/arch": "amd64"}},
@@ -17,7 +18,95 @@ fn told(file: &str, nodes: Option<&str>) -> Result<String, String> {
     let tables = Tables::default();
     let request = request::read("need.yaml", file, &tables).map_err(|failure| failure.message)?;
     let cluster = nodes.map(|text| nodes::read("nodes.json", text, &tables)).transpose().map_err(|f| f.message)?;
-    Ok(show::text(&dialect::tell(&request, &tables, cluster.as_ref())))
+    Ok(show::text(&dialect::tell(&request, &tables, &Machines { cluster, ..Machines::default() })))
+}
+
+const SITE: &str = r#"{"items": [
+  {"uid": "a", "node_type": "gpu_a100_nvlink", "architecture": {"platform_type": "x86_64", "smt_size": 64},
+   "gpu": {"gpu": true, "gpu_count": 4, "gpu_vendor": "NVIDIA", "gpu_model": "A100"}},
+  {"uid": "b", "node_type": "gpu_a100_nvlink", "disabled": true,
+   "gpu": {"gpu": true, "gpu_count": 4, "gpu_vendor": "NVIDIA", "gpu_model": "A100"}},
+  {"uid": "c", "node_type": "compute_skylake", "gpu": {"gpu": false}}
+]}"#;
+
+const HOST: &str = "
+arch: amd64
+free: {cpu: 8, memory: 32Gi}
+devices:
+- {id: GPU-0, vendor: nvidia, name: Tesla T4}
+- {id: GPU-1, vendor: nvidia, name: A100-SXM4-40GB, nvlinkGroup: 0}
+- {id: GPU-2, vendor: nvidia, name: A100-SXM4-40GB, nvlinkGroup: 0}
+";
+
+/// What is said of a site and of a Docker host.
+fn beside(file: &str) -> dialect::Answer {
+    let tables = Tables::default();
+    let request = request::read("need.yaml", file, &tables).unwrap();
+    let site = Some(hosts::catalog("site.json", SITE, &tables).unwrap());
+    let docker = Some(hosts::inventory("host.yaml", HOST, &tables).unwrap());
+    dialect::tell(&request, &tables, &Machines { cluster: None, site, docker })
+}
+
+#[test]
+fn s1_5_the_filter_of_a_reservation_and_the_request_for_devices_are_told() {
+    let answer = beside("gpuType: a100\ngpuCount: 2\nnvlink: true\n");
+    let text = show::text(&answer);
+    let parts: Vec<&str> = text.split("\n\n").filter(|part| !part.starts_with("kube")).collect();
+    insta::assert_snapshot!(parts.join("\n\n"), @r#"
+    asked for
+      gpu       2 × nvidia-a100-nvlink (whole)
+      products  A100-SXM4-40GB, A100-SXM4-80GB
+
+    openstack
+      devices  2 nvidia a100 GPUs, NVLink
+      reserve  ["=","$node_type","gpu_a100_nvlink"]
+
+    docker
+      DeviceRequests  [{"Driver":"nvidia","DeviceIDs":["GPU-1","GPU-2"],"Capabilities":[["gpu"]]}]
+
+    fleet
+      devices  2 nvidia a100 GPUs, NVLink
+      job      {"resources":{"cpu_m":1000,"memory_bytes":268435456,"gpus":{"count":2,"any_of":[{"vendor":"nvidia","model":"a100"}]}},"requires":{"labels":[{"key":"orlop/gpu-nvlink","op":"in","values":["true"]}]},"prefer":[]}
+
+    hosts: 1 of 3 fit
+      a  fits
+      b  cannot be reserved
+      c  needs 2 nvidia a100 GPUs, NVLink, has 0
+    "#);
+    let json = serde_json::to_value(&answer).unwrap();
+    assert_eq!(json["openstack"]["reserve"][0]["filter"], serde_json::json!(["=", "$node_type", "gpu_a100_nvlink"]));
+    let none = beside("gpuType: h100\n");
+    assert!(none.judged().all(|hosts| hosts.iter().all(|host| !host.fits)) && none.judged().count() == 1);
+    insta::assert_snapshot!(show::text(&none).split("\n\n").skip(2).collect::<Vec<_>>().join("\n\n"), @r#"
+    openstack
+      devices  1 nvidia h100 GPU
+
+    docker
+      refused  no machine fits; docker: needs 1 nvidia h100 GPU, has 0
+      help     wait for capacity, or ask for less
+
+    fleet
+      devices  1 nvidia h100 GPU
+      job      {"resources":{"cpu_m":1000,"memory_bytes":268435456,"gpus":{"count":1,"any_of":[{"vendor":"nvidia","model":"h100"}]}},"requires":{},"prefer":[]}
+
+    hosts: 0 of 3 fit
+      a  needs 1 nvidia h100 GPU, has 0
+      b  cannot be reserved
+      c  needs 1 nvidia h100 GPU, has 0
+    "#);
+}
+
+#[test]
+fn files_of_hosts_that_cannot_be_read_say_why() {
+    let tables = Tables::default();
+    let catalog = |text| hosts::catalog("site.json", text, &tables).unwrap_err().message;
+    let inventory = |text| hosts::inventory("host.yaml", text, &tables).unwrap_err().message;
+    insta::assert_snapshot!(catalog("[]"), @"site.json holds no host; give the node documents of the site's reference API");
+    insta::assert_snapshot!(catalog("[{node_type: x}]"), @"site.json: the node document has no `uid`");
+    insta::assert_snapshot!(inventory("free: {cpu: 8}"), @"host.yaml: the inventory of the host cannot be read: missing field `arch`");
+    insta::assert_snapshot!(inventory("arch: amd64\nfree: {cpu: lots}"), @"host.yaml: the inventory of the host cannot be read: free: resource cpu: quantity `lots` has no digits; write a number with an optional suffix, for example `500m` or `1.5Gi`");
+    insta::assert_snapshot!(inventory("arch: amd64\nfree: {}\ngpus: []"), @"host.yaml: the inventory of the host cannot be read: unknown field `gpus`, expected one of `arch`, `devices`, `deviceNodes`, `runtimes`, `labels`, `free`, `limitsDisk`");
+    insta::assert_snapshot!(inventory("a: 1\n---\nb: 2"), @"host.yaml must hold exactly one inventory");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct Choice {
     pub candidates: Vec<Candidate>,
     /// What the user should know.
     pub notes: BTreeSet<Note>,
-    /// What is said of each usable host.
+    /// What is said of each usable host, of its nearest entry of devices.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -44,6 +44,23 @@ pub struct Choice {
 /// # Errors
 /// The site has no words for the need, or no usable host fits.
 pub fn choose(
+    resolved: &Resolved,
+    resources: &Resources,
+    tables: &Tables,
+    nodes: &[SiteNode],
+) -> Result<Choice, HardwareError> {
+    let choice = survey(resolved, resources, tables, nodes)?;
+    if choice.candidates.is_empty() {
+        return Err(HardwareError::NoMatchingHardware { best: Verdict::nearest(choice.verdicts) });
+    }
+    Ok(choice)
+}
+
+/// What is said of every usable host of a site, for who explains it: no candidate where none fits.
+///
+/// # Errors
+/// The site has no words for the need.
+pub fn survey(
     resolved: &Resolved,
     resources: &Resources,
     tables: &Tables,
@@ -71,9 +88,6 @@ pub fn choose(
         } else {
             candidates.extend(fitting.iter().map(|node| candidate("$uid", &node.uid, spare(&placement, node))));
         }
-    }
-    if candidates.is_empty() {
-        return Err(HardwareError::NoMatchingHardware { best: Verdict::nearest(verdicts) });
     }
     candidates
         .sort_by(|a, b| (a.spare_gpu_gib, a.spare_threads, &a.name).cmp(&(b.spare_gpu_gib, b.spare_threads, &b.name)));

@@ -426,6 +426,18 @@ mod tests {
     }
 
     #[test]
+    fn s6_each_flag_is_a_variable_of_its_name_too() {
+        let command = <Flags as clap::CommandFactory>::command();
+        let flags: Vec<_> = command.get_arguments().filter(|flag| flag.get_long() != Some("print-config")).collect();
+        assert!(flags.len() >= 30, "{}", flags.len());
+        for flag in flags {
+            let name = flag.get_long().unwrap();
+            let wanted = format!("ORLOP_{}", name.to_uppercase().replace('-', "_"));
+            assert_eq!(flag.get_env().and_then(std::ffi::OsStr::to_str), Some(wanted.as_str()), "--{name}");
+        }
+    }
+
+    #[test]
     fn s5_3_flags_of_other_controllers_of_flows_are_taken() {
         let config = of(&[
             "--leader-election-mode=disabled",

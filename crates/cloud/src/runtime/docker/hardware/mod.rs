@@ -1,66 +1,22 @@
 //! Hardware needs of one container (Hourglass contract, section 1.5): what a host has, which of its devices are chosen, and
 //! the host configuration that asks for them. Owns that translation; never talks to an engine.
 
+mod inventory;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use bollard::models::{DeviceMapping, DeviceRequest, HostConfig};
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::hardware::placement::{DeviceClass, Placement};
-use orlop_core::hardware::vocabulary::{Vocabulary, tee_label};
-use orlop_core::hardware::{
-    Arch, Device, HardwareError, Machine, Resolved, Resources, Substrate, Tables, TeeKind, Verdict, place,
-};
-use orlop_core::resource::ResourceVector;
+use orlop_core::hardware::{HardwareError, Resolved, Resources, Substrate, Tables, TeeKind, Verdict, place};
+
+pub use inventory::{Inventory, InventoryError};
 
 const KFD: &str = "/dev/kfd";
 const ENCLAVE: &str = "/dev/sgx_enclave";
 const PROVISION: &str = "/dev/sgx_provision";
-
-/// What a host has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inventory {
-    /// Its CPU architecture.
-    pub arch: Arch,
-    /// Its devices in the order of their index. The id is the UUID of an NVIDIA device, of others the render node, such as
-    /// `renderD128`; ids of slices are their UUIDs.
-    pub devices: Vec<Device>,
-    /// Device nodes, such as `/dev/kfd`.
-    pub device_nodes: BTreeSet<String>,
-    /// Runtimes registered in the daemon.
-    pub runtimes: BTreeSet<String>,
-    /// Labels of the daemon.
-    pub labels: BTreeMap<String, String>,
-    /// CPU, memory and disk that are free.
-    pub free: ResourceVector,
-    /// Whether the daemon limits the size of a container's disk.
-    pub limits_disk: bool,
-}
-
-impl Inventory {
-    fn machine(&self, words: &Vocabulary) -> Machine {
-        let mut labels = self.labels.clone();
-        labels.insert(words.arch_label.clone(), self.arch.to_string());
-        for (kind, row) in &words.tees {
-            let given = match &row.runtime_class {
-                Some(runtime) => self.runtimes.contains(runtime.as_str()),
-                None => *kind == TeeKind::Sgx && self.device_nodes.contains(ENCLAVE),
-            };
-            if given {
-                labels.insert(tee_label(*kind), "true".to_owned());
-            }
-        }
-        Machine {
-            name: "docker".to_owned(),
-            labels,
-            taints: Vec::new(),
-            allocatable: self.free.clone(),
-            devices: self.devices.clone(),
-        }
-    }
-}
 
 /// The host configuration of a need. Without an inventory only plain resources and a bare count of NVIDIA devices can be
 /// asked for.
