@@ -106,21 +106,36 @@ mod tests {
 
     #[test]
     fn s1_1_names_are_read_in_any_usual_spelling() {
-        let cases = [
-            ("sgx", TeeKind::Sgx),
-            ("Intel SGX2", TeeKind::Sgx),
-            ("intel-tdx", TeeKind::Tdx),
-            ("AMD_SEV", TeeKind::Sev),
-            ("SEV-ES", TeeKind::SevEs),
-            ("snp", TeeKind::SevSnp),
-            ("amd sev-snp", TeeKind::SevSnp),
-            ("IBM Secure Execution", TeeKind::Se),
-            ("arm-cca", TeeKind::Cca),
+        let spellings = [
+            ("sgx sgx1 sgx2", TeeKind::Sgx),
+            ("tdx", TeeKind::Tdx),
+            ("sev", TeeKind::Sev),
+            ("seves sev-es SEV_ES sev--es", TeeKind::SevEs),
+            ("snp sevsnp sev-snp SEV_SNP", TeeKind::SevSnp),
+            ("se secureexecution secure-execution Secure_Execution", TeeKind::Se),
+            ("cca", TeeKind::Cca),
         ];
-        for (text, kind) in cases {
-            assert_eq!(parse_tee_type(text), Ok(kind), "{text}");
+        for (texts, kind) in spellings {
+            for text in texts.split(' ') {
+                assert_eq!(parse_tee_type(text), Ok(kind), "{text}");
+                assert_eq!(parse_tee_type(&text.to_uppercase().replace(['-', '_'], " ")), Ok(kind), "{text}");
+                for brand in ["intel", "AMD-", "ibm_", "Arm "] {
+                    assert_eq!(parse_tee_type(&format!("{brand}{text}")), Ok(kind), "{brand}{text}");
+                }
+            }
         }
-        for text in ["", "intel", "sgx3", "intel-intel-sgx", "séx", &"s".repeat(200)] {
+        for text in [
+            "",
+            "intel",
+            "sgx3",
+            "sgxintel",
+            "intel-intel-sgx",
+            "intel-amd-sgx",
+            "nvidia-tdx",
+            "tdx.",
+            "séx",
+            &"s".repeat(200),
+        ] {
             assert!(parse_tee_type(text).is_err(), "{text}");
         }
         let error = parse_tee_type("sev-snq").unwrap_err();

@@ -127,7 +127,7 @@ fn a_need_is_told_in_every_dialect_and_against_nodes() {
 
     docker
       refused  GPU `nvidia-a100-sxm4-40gb-nvlink` can only be chosen with an inventory of the host
-      help     give the host's inventory, or ask for a count alone
+      help     give the host's inventory, or ask for a count alone, for example `gpuCount: 1`
 
     fleet
       devices  2 nvidia a100 sxm4 GPUs, 40 GiB or more, NVLink
@@ -156,11 +156,11 @@ fn a_performer_brings_its_scheduling_and_resources() {
 
     openstack
       refused  tdx cannot be had on openstack
-      help     drop the need, or run on another substrate
+      help     drop the need, or run on another substrate: kubernetes, openstack, docker or fleet
 
     docker
       refused  tdx can only be chosen with an inventory of the host
-      help     give the host's inventory, or ask for a count alone
+      help     give the host's inventory, or ask for a count alone, for example `gpuCount: 1`
 
     fleet
       needs      orlop/arch = amd64

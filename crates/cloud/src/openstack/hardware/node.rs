@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use orlop_core::hardware::fleet::is_derived;
 use orlop_core::hardware::gpu::{Catalogue, MigProfile, Vendor, Wanted};
 use orlop_core::hardware::table::NodeType;
 use orlop_core::hardware::vocabulary::tee_label;
@@ -112,13 +113,16 @@ impl SiteNode {
         }
         let node_type = text("node_type");
         let mut labels = flatten(document).ok_or_else(|| NodeError::TooLarge { uid: uid.clone() })?;
+        // What the table says of a type no document can say itself.
+        labels.retain(|key, _| !is_derived(key));
         let row = tables.node_types.get(&node_type).cloned().unwrap_or_default();
         for kind in TeeKind::ALL.iter().filter(|asked| row.tees.iter().any(|has| has.serves(**asked))) {
             labels.insert(tee_label(*kind), "true".to_owned());
         }
         let gpu = document.get("gpu").unwrap_or(&Value::Null);
+        // A host without any device is judged as well, by one entry that has none.
         let entries: Vec<&Value> = match gpu {
-            Value::Array(entries) => entries.iter().collect(),
+            Value::Array(entries) if !entries.is_empty() => entries.iter().collect(),
             entry => vec![entry],
         };
         let threads = number(document.pointer("/architecture/smt_size")).unwrap_or(0);

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{check_labels, demand, judge};
-use crate::hardware::{HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, describe, place, resolve};
+use crate::hardware::{
+    HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, describe, parse_tee_type, place, resolve,
+};
 
 fn need(input: Value) -> Resolved {
     let (input, tables): (HardwareInput, _) = (serde_json::from_value(input).unwrap(), Tables::default());
@@ -65,6 +67,18 @@ fn s1_5_stronger_kinds_serve_weaker_ones() {
         assert_eq!(of(json!({"teeType": kind})), "machine fits", "{kind}");
     }
     insta::assert_snapshot!(of(json!({"teeType": "tdx"})), @"machine: needs orlop/tee-tdx = true");
+    let kinds = ["sgx", "tdx", "sev", "sev-es", "sev-snp", "se", "cca"];
+    for has in kinds {
+        let arch = parse_tee_type(has).unwrap().arch();
+        let facts = worker(json!({"tees": [has], "arch": arch}));
+        let serves = kinds.iter().filter(|asked| said(&facts, json!({"teeType": asked}), json!({})).ends_with("fits"));
+        let expected: &[&str] = match has {
+            "sev-snp" => &["sev", "sev-es", "sev-snp"],
+            "sev-es" => &["sev", "sev-es"],
+            only => &[only],
+        };
+        assert_eq!(serves.copied().collect::<Vec<_>>(), expected, "{has}");
+    }
     insta::assert_snapshot!(said(&worker(json!({"tees": ["sev"]})), json!({"teeType": "sev-es"}), json!({})), @"machine: needs orlop/tee-sev-es = true");
 }
 
@@ -87,6 +101,58 @@ fn s1_5_taints_of_devices_are_tolerated_by_those_who_need_them() {
     let facts = HardwareFacts { gpus: vec![serde_json::from_value(confidential).unwrap()], ..facts };
     assert_eq!(said(&facts, json!({"gpuCount": 1, "teeType": "sev-snp"}), json!({})), "machine fits");
     assert!(!said(&facts, json!({"gpuCount": 1}), json!({})).ends_with("fits"));
+}
+
+#[test]
+fn s1_5_every_taint_that_keeps_work_away_must_be_tolerated() {
+    let needs =
+        [json!({}), json!({"gpuCount": 1}), json!({"teeType": "sev"}), json!({"gpuCount": 1, "teeType": "sgx"})];
+    for effect in ["NoSchedule", "PreferNoSchedule", "NoExecute"] {
+        let on = |key: &str, input: &Value| {
+            let taint = json!([{"key": key, "value": "x", "effect": effect}]);
+            let facts = worker(json!({"taints": taint, "tees": ["sgx", "sev"]}));
+            said(&facts, input.clone(), json!({})) == "machine fits"
+        };
+        let harmless = effect == "PreferNoSchedule";
+        for (tolerates_gpu, tolerates_tee, input) in
+            [(false, false, &needs[0]), (true, false, &needs[1]), (false, true, &needs[2]), (true, true, &needs[3])]
+        {
+            assert_eq!(on("orlop/gpu", input), harmless || tolerates_gpu, "{effect} {input}");
+            assert_eq!(on("orlop/tee", input), harmless || tolerates_tee, "{effect} {input}");
+            assert_eq!(on("busy", input), harmless, "{effect} {input}");
+        }
+    }
+}
+
+#[test]
+fn s1_5_devices_that_others_use_or_that_are_set_aside_are_not_free() {
+    let gpu = |change: Value| {
+        let mut gpu = json!({"vendor": "intel", "model": "Flex_170", "memoryGib": 16});
+        gpu.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        gpu
+    };
+    let facts = worker(json!({"gpus": [gpu(json!({})), gpu(json!({"users": 2})), gpu(json!({"confidential": true}))]}));
+    assert_eq!(said(&facts, json!({"gpuType": "intel"}), json!({})), "machine fits");
+    insta::assert_snapshot!(said(&facts, json!({"gpuType": "intel", "gpuCount": 2}), json!({})), @"machine: needs 2 intel GPUs, has 1");
+    insta::assert_snapshot!(said(&facts, json!({"gpuType": "flex170", "gpuCount": 2}), json!({})), @"machine: needs 2 intel flex170 GPUs, has 1");
+    insta::assert_snapshot!(said(&facts, json!({"gpuCount": 1}), json!({})), @"machine: needs 1 nvidia GPU, has 0");
+}
+
+#[test]
+fn s1_5_labels_tell_what_all_devices_have_in_common() {
+    let derived = |gpus: Value| {
+        let labels = crate::hardware::derived(&worker(json!({"gpus": gpus, "tees": [], "arch": "arm64"})));
+        labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let gpu = |vendor: &str, model: &str, gib: u32, group: Value| json!({"vendor": vendor, "model": model, "memoryGib": gib, "nvlinkGroup": group});
+    let a100 = |group: Value| gpu("nvidia", "NVIDIA A100-SXM4-40GB", 40, group);
+    insta::assert_snapshot!(derived(json!([])), @"orlop/arch=arm64");
+    insta::assert_snapshot!(derived(json!([a100(json!(3)), a100(json!(3))])), @"orlop/arch=arm64 orlop/gpu-count=2 orlop/gpu-memory-gib=40 orlop/gpu-model=a100 orlop/gpu-nvlink=true orlop/gpu-vendor=nvidia");
+    insta::assert_snapshot!(derived(json!([a100(json!(0)), a100(json!(1))])), @"orlop/arch=arm64 orlop/gpu-count=2 orlop/gpu-memory-gib=40 orlop/gpu-model=a100 orlop/gpu-vendor=nvidia");
+    insta::assert_snapshot!(derived(json!([a100(Value::Null), gpu("nvidia", "Tesla T4", 16, Value::Null)])), @"orlop/arch=arm64 orlop/gpu-count=2 orlop/gpu-memory-gib=16 orlop/gpu-vendor=nvidia");
+    insta::assert_snapshot!(derived(json!([a100(json!(0)), gpu("amd", "of no table", 24, Value::Null)])), @"orlop/arch=arm64 orlop/gpu-count=2 orlop/gpu-memory-gib=24");
+    let kinds = crate::hardware::derived(&worker(json!({"gpus": [], "tees": ["sgx", "sev-es"]})));
+    insta::assert_snapshot!(kinds.into_keys().collect::<Vec<_>>().join(" "), @"orlop/arch orlop/tee-sev orlop/tee-sev-es orlop/tee-sgx");
 }
 
 #[test]

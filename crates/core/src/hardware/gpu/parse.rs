@@ -29,7 +29,7 @@ fn size_word(word: &str) -> Option<&str> {
 
 /// Step 1: lower case words, split at blanks and separators.
 pub(super) fn words(text: &str) -> Vec<String> {
-    let lower = text.trim().to_ascii_lowercase();
+    let lower = text.trim_ascii().to_ascii_lowercase();
     lower.split(['-', '_', ' ', '/', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
@@ -79,7 +79,10 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
     if text.len() > MAX {
         return Err(HardwareError::GpuTypeTooLong { len: text.len(), max: MAX });
     }
-    if let Some((ch, at)) = text.chars().zip(1..).find(|(ch, _)| !ch.is_ascii() || ch.is_ascii_control()) {
+    // Blanks around the text, of which a line's end is one, say nothing; within it no character but those of names may stand.
+    let blank = text.len() - text.trim_ascii_start().len();
+    let illegal = |(ch, _): &(char, usize)| !ch.is_ascii() || ch.is_ascii_control();
+    if let Some((ch, at)) = text.trim_ascii().chars().zip(blank + 1..).find(illegal) {
         return Err(HardwareError::IllegalCharacter { ch, at });
     }
     let words = words(text);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Catalogue, GpuNeed, GpuType, MigProfile, Vendor, parse_gpu_type};
+use super::{Catalogue, Form, GpuNeed, GpuType, MigProfile, Vendor, parse_gpu_type};
 use crate::hardware::HardwareError;
 use crate::named::Named;
 
@@ -27,7 +27,6 @@ fn s1_1_accepted_texts_become_canonical() {
         ("GH200 480GB", "nvidia-gh200-96gb"),
         ("AMD_Instinct_MI300X_OAM", "amd-mi300x-oam-192gb"),
         ("Intel Data Center GPU Max 1550", "intel-max1550-128gb"),
-        ("a6000", "nvidia-rtxa6000"),
         ("  A100 / 80GiB : nvlink ", "nvidia-a100-80gb-nvlink"),
         ("gpu", "gpu"),
         ("nvidia", "nvidia"),
@@ -40,6 +39,90 @@ fn s1_1_accepted_texts_become_canonical() {
 }
 
 #[test]
+fn s1_1_every_word_of_a_vendor_names_it_and_two_vendors_are_refused() {
+    let words = [("nvidia tesla quadro geforce", "nvidia"), ("amd radeon instinct", "amd"), ("intel arc", "intel")];
+    let words: Vec<(&str, &str)> =
+        words.iter().flat_map(|(all, made_by)| all.split(' ').map(move |word| (word, *made_by))).collect();
+    for (word, made_by) in &words {
+        assert_eq!(canonical(word), *made_by, "{word}");
+        for (second, other) in &words {
+            let said = parse_gpu_type(&format!("{word}/{second}"));
+            assert_eq!(said.is_ok(), made_by == other, "{word} {second}: {said:?}");
+            assert!(said.is_ok() || matches!(said, Err(HardwareError::MixedVendors { .. })), "{word} {second}");
+        }
+    }
+}
+
+#[test]
+fn s1_1_every_form_word_is_one_and_must_occur_in_the_products_name() {
+    let words = "sxm sxm2 sxm3 sxm4 sxm5 sxm6 pcie nvl oam hbm2 hbm2e hbm3 hbm3e";
+    for word in words.split(' ') {
+        let gpu = parse_gpu_type(&format!("A100_{}", word.to_uppercase())).unwrap();
+        assert_eq!(gpu.to_string(), format!("nvidia-a100-{word}"));
+        assert_eq!(gpu.form.iter().map(|form| form.as_str()).collect::<Vec<_>>(), [word]);
+    }
+    assert_eq!(Form::ALL.len(), words.split(' ').count());
+    let having = |words: &str| {
+        let form = parse_gpu_type(words).unwrap().form;
+        let all = Catalogue::built_in().models.iter().flat_map(|model| &model.products);
+        let names: Vec<&str> = all.filter(|one| one.has_form(&form)).map(|one| one.name.as_str()).collect();
+        names.join(", ")
+    };
+    insta::assert_snapshot!(having("sxm"), @"A100-SXM4-40GB, A100-SXM4-80GB, Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla V100-SXM3-32GB, Tesla P100-SXM2-16GB");
+    insta::assert_snapshot!(having("sxm2"), @"Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB, Tesla P100-SXM2-16GB");
+    insta::assert_snapshot!(having("pcie"), @"H100 PCIe, A100-PCIE-40GB, A100 80GB PCIe, Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB, Tesla P100-PCIE-16GB");
+    insta::assert_snapshot!(having("nvl"), @"H200 NVL, H100 NVL");
+    insta::assert_snapshot!(having("hbm3"), @"H100 80GB HBM3");
+    insta::assert_snapshot!(having("oam"), @"AMD Instinct MI325X OAM, AMD Instinct MI300X OAM");
+    assert_eq!(having("sxm-pcie"), "");
+}
+
+#[test]
+fn s1_1_words_that_say_nothing_are_dropped() {
+    for word in "gpu data center graphics accelerator tensor core generation series".split(' ') {
+        assert_eq!(canonical(word), "gpu", "{word}");
+        assert_eq!(canonical(&format!("{word} A100 {word}")), "nvidia-a100", "{word}");
+        // Dropped as a word only: a part of a word stays.
+        assert!(parse_gpu_type(&format!("a100{word}")).is_err(), "{word}");
+    }
+}
+
+#[test]
+fn s1_1_other_characters_are_refused_where_they_stand() {
+    let at = |text: &str| match parse_gpu_type(text) {
+        Err(HardwareError::IllegalCharacter { ch, at }) => Some((ch, at)),
+        _ => None,
+    };
+    for ch in ('\0'..' ').chain(['\u{7f}', '\u{80}', 'é', '×', '\u{a0}', '\u{2003}', '１', '🖥']) {
+        assert_eq!(at(&format!("a1{ch}00")), Some((ch, 3)), "{ch:?}");
+    }
+    assert_eq!(at(" ａ100"), Some(('ａ', 2)));
+    assert_eq!(at("a100\u{a0}"), Some(('\u{a0}', 5)));
+    assert_eq!(at("é\u{7}"), Some(('é', 1)));
+}
+
+#[test]
+fn s1_1_a_text_is_trimmed_and_has_128_bytes_at_most() {
+    assert_eq!(canonical("\t a100 \r\n"), "nvidia-a100");
+    assert_eq!(parse_gpu_type(" \n"), Err(HardwareError::EmptyGpuType));
+    assert_eq!(canonical(&format!("a100{}", "-".repeat(124))), "nvidia-a100");
+    let long = |text: &str| matches!(parse_gpu_type(text), Err(HardwareError::GpuTypeTooLong { max: 128, .. }));
+    assert!(long(&format!("a100{}", "-".repeat(125))));
+    // Bytes, not characters.
+    assert!(long(&"é".repeat(65)) && !long(&"é".repeat(64)));
+}
+
+#[test]
+fn s1_1_memory_is_1_to_4096_in_any_unit() {
+    for (text, gib) in [("1g", 1), ("a100-24GB", 24), ("40gib", 40), ("4096g", 4096)] {
+        assert_eq!(parse_gpu_type(text).unwrap().memory_gib, Some(gib), "{text}");
+    }
+    for text in ["0g", "4097gb", "99999999999gib"] {
+        assert_eq!(parse_gpu_type(text), Err(HardwareError::MemoryOutOfRange { given: text.to_owned() }));
+    }
+}
+
+#[test]
 fn s1_1_errors_say_what_is_wrong_and_what_to_write() {
     let error = |text: &str| {
         let error = parse_gpu_type(text).unwrap_err();
@@ -48,16 +131,16 @@ fn s1_1_errors_say_what_is_wrong_and_what_to_write() {
     insta::assert_snapshot!(error(" -_/ "), @"GPU type is empty; name a vendor, a model or both, for example `nvidia-a100` or `A100-SXM4-40GB`");
     insta::assert_snapshot!(error(&"a".repeat(129)), @"GPU type has 129 bytes, at most 128 are allowed; write the device's product name in printable ASCII, for example `Tesla T4`");
     insta::assert_snapshot!(error("a100\u{7}"), @r"GPU type has the character '\u{7}' at position 5; write the device's product name in printable ASCII, for example `Tesla T4`");
-    insta::assert_snapshot!(error("amd tesla"), @"GPU type names two vendors, amd and nvidia; ask for one vendor, or leave the vendor out");
+    insta::assert_snapshot!(error("amd tesla"), @"GPU type names two vendors, amd and nvidia; ask for one vendor, for example `nvidia-a100`, or leave the vendor out");
     insta::assert_snapshot!(error("a100-mig"), @"GPU type has no single MIG profile at `mig`; write one profile, for example `mig-1g.5gb` or `a100-mig-3g.20gb`");
     insta::assert_snapshot!(error("mig-a100"), @"GPU type has no single MIG profile at `a100`; write one profile, for example `mig-1g.5gb` or `a100-mig-3g.20gb`");
     insta::assert_snapshot!(error("1g.5gb-2g.10gb"), @"GPU type has no single MIG profile at `2g.10gb`; write one profile, for example `mig-1g.5gb` or `a100-mig-3g.20gb`");
-    insta::assert_snapshot!(error("mi300x-1g.5gb"), @"amd devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device");
+    insta::assert_snapshot!(error("mi300x-1g.5gb"), @"amd devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`");
     insta::assert_snapshot!(error("a100-40gb-80gb"), @"GPU type names two memory sizes, 40 GiB and 80 GiB; give the memory of one device once, for example `a100-80gb`");
     insta::assert_snapshot!(error("a100-5000gb"), @"GPU memory `5000gb` is out of range; give the memory of one device as 1gb to 4096gb");
     insta::assert_snapshot!(error("a1000"), @"unknown GPU model `a1000`, did you mean a100, h100, a10?; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`");
     insta::assert_snapshot!(error("voodoo-banshee"), @"unknown GPU model `voodoobanshee`; use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`");
-    insta::assert_snapshot!(error("amd-a100"), @"GPU model `a100` is made by nvidia, not by amd; leave the vendor out, or name a model it makes");
+    insta::assert_snapshot!(error("amd-a100"), @"GPU model `a100` is made by nvidia, not by amd; leave the vendor out, or name a model it makes, for example `amd-mi300x`");
 }
 
 #[test]
@@ -80,8 +163,18 @@ fn s1_3_every_product_is_read_as_itself_with_and_without_its_brand() {
         }
         assert_eq!(table.model(model.key.as_str()), Some(model));
     }
-    assert_eq!(table.model("4090").map(|model| model.key.as_str()), Some("rtx4090"));
     assert_eq!(table.model("A100"), None);
+}
+
+#[test]
+fn s1_3_an_alias_names_its_model_with_and_without_the_vendor() {
+    for (alias, key) in [("a6000", "rtxa6000"), ("4090", "rtx4090"), ("3090", "rtx3090")] {
+        assert_eq!(canonical(alias), format!("nvidia-{key}"));
+        assert_eq!(canonical(&format!("GeForce {alias} 24gb nvlink")), format!("nvidia-{key}-24gb-nvlink"));
+        assert!(matches!(parse_gpu_type(&format!("amd-{alias}")), Err(HardwareError::VendorMismatch { .. })));
+    }
+    let aliases = Catalogue::built_in().models.iter().filter(|model| model.alias.is_some()).count();
+    assert_eq!(aliases, 3);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proptest::sample::select;
 use super::users::user;
 use super::{input, node, resolved, tables};
 use crate::hardware::merge::{UserConstraints, is_gpu, merge};
-use crate::hardware::placement::{Placement, Taint, TaintEffect, Toleration, untolerated};
+use crate::hardware::placement::{DeviceSource, Placement, Taint, TaintEffect, Toleration, untolerated};
 use crate::hardware::{HardwareError, Machine, Resources, Substrate, describe, place};
 use crate::named::Named as _;
 use crate::resource::ResourceVector;
@@ -20,6 +20,12 @@ fn user_labels(user: &UserConstraints, machine: &Machine) -> bool {
 
 fn placement_labels(placement: &Placement, machine: &Machine) -> bool {
     placement.admits_labels(&machine.labels) && placement.arch.as_ref().is_none_or(|arch| arch.matches(&machine.labels))
+}
+
+/// Devices that are claimed are those a machine lists; of the others its labels and resources tell.
+fn placement_devices(placement: &Placement, machine: &Machine) -> bool {
+    let claimed = placement.device.as_ref().filter(|need| need.source == DeviceSource::Inventory);
+    claimed.is_none_or(|need| need.choose(&machine.devices).is_some())
 }
 
 /// What a user's requests and limits come to: a limit without a request is one, and extended resources have both alike.
@@ -64,6 +70,7 @@ proptest! {
             Ok(merged) => {
                 let fit = |asked: &ResourceVector| asked.saturating_add(&placement.overhead).fits(&machine.allocatable);
                 let both = labels
+                    && placement_devices(&placement, &machine)
                     && fit(&effective(&user)) && fit(&placement.resources)
                     && tolerated(&[user.tolerations.clone(), placement.tolerations.clone()].concat(), &machine);
                 prop_assert_eq!(merged.check(&machine).fits(), both, "{:#?} {:#?}", merged, machine);
@@ -84,11 +91,16 @@ proptest! {
         let Ok(placement) = place(&need, &Resources::default(), &words) else { return Ok(()) };
         let Ok(merged) = merge(&user, &placement) else { return Ok(()) };
         prop_assert_eq!(&merge(&merged.as_user(), &placement).unwrap(), &merged);
+        // What no user can ask for is that of the placement; of the rest nothing gets lost.
+        prop_assert_eq!((&merged.claims, &merged.overhead), (&placement.claims, &placement.overhead));
+        prop_assert!(placement.tolerations.iter().chain(&user.tolerations).all(|one| merged.tolerations.contains(one)));
+        prop_assert_eq!(merged.requests.larger_of(&placement.resources), merged.requests.clone());
         let amounts = |all: &ResourceVector| -> BTreeMap<String, u64> {
             all.iter().filter(|(name, _)| name.as_str().contains('/')).map(|(name, n)| (name.to_string(), n)).collect()
         };
         prop_assert_eq!(amounts(&merged.requests), amounts(&merged.limits));
-        prop_assert!(amounts(&merged.requests).keys().filter(|name| is_gpu(name)).count() <= 1);
+        let resources = amounts(&merged.requests).keys().filter(|name| is_gpu(name)).count();
+        prop_assert!(resources + merged.claims.len() <= 1, "{merged:#?}");
         let sizes = merged.required.len() <= crate::hardware::merge::TERMS_MAX;
         prop_assert!(sizes);
     }

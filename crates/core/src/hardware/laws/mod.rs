@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::facts::{GpuFacts, HardwareFacts};
-use super::gpu::{Catalogue, Product, Vendor};
+use super::gpu::{Allocation, Catalogue, Product, Vendor};
 use super::table::{LabelFamily, MigStrategy};
 use super::{Arch, HardwareError, HardwareInput, Resolved, Substrate, Tables, TeeKind, Vocabulary, resolve};
 use crate::named::Named;
@@ -78,17 +78,19 @@ pub(super) fn input() -> impl Strategy<Value = HardwareInput> {
         maybe(&[true, false], 0.2),
     );
     let tee = (maybe(&[true, false], 0.3), maybe(TEES, 0.3), maybe(Arch::ALL, 0.15));
-    (gpu, tee, labels()).prop_map(
-        |((kind, gpu_count, gpu_memory_gib, nvlink), (tee_required, tee, cpu_arch), labels)| HardwareInput {
-            gpu_type: kind.map(str::to_owned),
-            gpu_count,
-            gpu_memory_gib,
-            nvlink,
-            tee_required,
-            tee_type: tee.map(str::to_owned),
-            cpu_arch,
-            allocation: None,
-            custom_labels: labels,
+    (gpu, tee, labels(), maybe(Allocation::ALL, 0.6)).prop_map(
+        |((kind, gpu_count, gpu_memory_gib, nvlink), (tee_required, tee, cpu_arch), labels, allocation)| {
+            HardwareInput {
+                gpu_type: kind.map(str::to_owned),
+                gpu_count,
+                gpu_memory_gib,
+                nvlink,
+                tee_required,
+                tee_type: tee.map(str::to_owned),
+                cpu_arch,
+                allocation,
+                custom_labels: labels,
+            }
         },
     )
 }

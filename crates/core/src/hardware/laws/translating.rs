@@ -5,13 +5,13 @@ use proptest::sample::select;
 
 use super::{input, node, resolved, substrates, tables, worker};
 use crate::hardware::device::DeviceClass;
-use crate::hardware::gpu::{Allocation, Form};
+use crate::hardware::gpu::Form;
 use crate::hardware::placement::{Clause, Note, Placement};
 use crate::hardware::{
     HardwareFacts, HardwareInput, Resolved, Resources, Substrate, Tables, TeeKind, TeeLevel, TeeNeed, Vocabulary,
     describe, place, resolve, satisfies,
 };
-use crate::id::{label_key, label_value};
+use crate::id::{dns1123_subdomain, label_key, label_value};
 use crate::named::Named as _;
 
 fn fits(placement: &Placement, facts: &HardwareFacts, words: &Vocabulary) -> bool {
@@ -34,18 +34,13 @@ fn sound(
     words: &Vocabulary,
     tables: &Tables,
 ) -> Result<(), TestCaseError> {
-    let Ok(mut resolved) = resolved(input, tables) else { return Ok(()) };
-    for allocation in [Allocation::DevicePlugin, Allocation::Dra] {
-        if let Some(gpu) = &mut resolved.gpu {
-            gpu.allocation = allocation;
-        }
-        let Ok(placement) = place(&resolved, &Resources::default(), words) else { continue };
-        let (fits, satisfied) = (fits(&placement, facts, words), satisfies(facts, &resolved));
-        prop_assert!(!fits || satisfied, "{placement:#?} takes {:#?}", describe(facts, words));
-        let narrowed = placement.notes.contains(&Note::Narrowed);
-        if satisfied && !narrowed && is_exact(&resolved, facts, words, tables) {
-            prop_assert!(fits, "{}", placement.check(&describe(facts, words)));
-        }
+    let Ok(resolved) = resolved(input, tables) else { return Ok(()) };
+    let Ok(placement) = place(&resolved, &Resources::default(), words) else { return Ok(()) };
+    let (fits, satisfied) = (fits(&placement, facts, words), satisfies(facts, &resolved));
+    prop_assert!(!fits || satisfied, "{placement:#?} takes {:#?}", describe(facts, words));
+    let narrowed = placement.notes.contains(&Note::Narrowed);
+    if satisfied && !narrowed && is_exact(&resolved, facts, words, tables) {
+        prop_assert!(fits, "{}", placement.check(&describe(facts, words)));
     }
     Ok(())
 }
@@ -150,8 +145,11 @@ proptest! {
             for toleration in &placement.tolerations {
                 prop_assert_eq!(label_key(toleration.key.as_deref().unwrap()), Ok(()));
             }
+            for class in placement.claims.iter().map(|claim| &claim.class).chain(placement.runtime.as_ref().map(|need| &need.name)) {
+                prop_assert_eq!(dns1123_subdomain(class), Ok(()));
+            }
             let gpus = placement.resources.iter().filter(|(name, _)| crate::hardware::merge::is_gpu(name.as_str()));
-            prop_assert!(gpus.count() <= 1);
+            prop_assert!(gpus.count() + placement.claims.len() <= 1);
         }
     }
 

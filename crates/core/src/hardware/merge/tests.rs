@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{RuntimeClass, UserConstraints, merge};
+use super::{RuntimeClass, UserConstraints, is_gpu, merge};
 use crate::hardware::placement::{LabelExpr, Operator, Placement, RuntimeNeed, Toleration};
 use crate::hardware::{HardwareInput, Machine, Resources, Substrate, Tables, place, resolve};
 use crate::resource::{ResourceVector, Rounding};
@@ -34,6 +34,9 @@ fn s1_2_a_selector_outside_a_generated_set_is_a_conflict() {
 fn s1_2_affinities_that_nothing_can_meet() {
     let none = json!({"required": []});
     insta::assert_snapshot!(error(none, json!({})), @"the node affinity and the hardware contradict each other in every term; remove the affinity term that excludes the hardware");
+    let empty = json!({"required": [{}]});
+    assert_eq!(error(empty.clone(), json!({})), error(json!({"required": []}), json!({})));
+    assert_eq!(error(empty, json!({"gpuMemoryGiB": 24})), error(json!({"required": []}), json!({})));
     let expression = json!({"key": "nvidia.com/gpu.memory", "op": "Lt", "values": ["20000"]});
     let small = json!({"required": [{"expressions": [expression]}]});
     insta::assert_snapshot!(error(small, json!({"gpuMemoryGiB": 24})), @"the node affinity and the hardware contradict each other in every term; remove the affinity term that excludes the hardware");
@@ -52,6 +55,66 @@ fn s1_2_a_second_kind_of_devices_is_a_conflict() {
     }
     let two = json!({"limits": {"amd.com/gpu": 1, "nvidia.com/gpu": 1}});
     insta::assert_snapshot!(error(two, json!({})), @"resource nvidia.com/gpu is asked for, but the hardware asks for amd.com/gpu; remove the resource, hardwareRequirements asks for it");
+}
+
+#[test]
+fn s1_2_resources_that_stand_for_gpus() {
+    for name in "nvidia.com/gpu nvidia.com/pgpu nvidia.com/mig-1g.5gb amd.com/gpu gpu.intel.com/i915 gpu.intel.com/xe habana.ai/gaudi".split(' ') {
+        assert!(is_gpu(name), "{name}");
+        for (kind, own) in [("nvidia", "nvidia.com/gpu"), ("amd", "amd.com/gpu"), ("intel", "gpu.intel.com/i915")] {
+            let merged = merge(&user(json!({"requests": {name: 1}})), &placement(json!({"gpuType": kind})));
+            assert_eq!(merged.is_ok(), name == own, "{name} {kind}");
+        }
+    }
+    for name in "cpu memory nvidia.com/hostdev amd.com/fpga intel.com/gpu example.com/gpu sgx.intel.com/epc".split(' ')
+    {
+        assert!(!is_gpu(name), "{name}");
+    }
+}
+
+#[test]
+fn s1_2_of_each_resource_the_larger_and_extended_ones_alike() {
+    let merged = |said: Value, input: Value| {
+        let merged = merge(&user(said), &placement(input)).unwrap();
+        format!("{} | {}", merged.requests, merged.limits)
+    };
+    insta::assert_snapshot!(merged(json!({"requests": {"nvidia.com/gpu": 1}}), json!({"gpuCount": 3})), @"nvidia.com/gpu 3 | nvidia.com/gpu 3");
+    insta::assert_snapshot!(merged(json!({"limits": {"nvidia.com/gpu": 4}}), json!({"gpuCount": 3})), @"nvidia.com/gpu 4 | nvidia.com/gpu 4");
+    insta::assert_snapshot!(merged(json!({"requests": {"sgx.intel.com/epc": "32Mi"}, "limits": {"sgx.intel.com/epc": "1Gi"}}), json!({"teeType": "sgx"})), @"sgx.intel.com/enclave 1, sgx.intel.com/epc 1073741824 | sgx.intel.com/enclave 1, sgx.intel.com/epc 1073741824");
+    insta::assert_snapshot!(merged(json!({"requests": {"cpu": 2}, "limits": {"cpu": 1, "memory": 7}}), json!({})), @"cpu 2, memory 7 | cpu 2, memory 7");
+}
+
+#[test]
+fn s1_2_the_users_preferences_and_tolerations_come_first_and_none_twice() {
+    let zone = json!({"expressions": [{"key": "zone", "op": "Exists"}]});
+    let said = json!({"preferred": [[7, zone]], "tolerations": [{"key": "busy"}, {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]});
+    let merged =
+        merge(&user(said), &placement(json!({"gpuCount": 1, "teeType": "tdx", "teeRequired": false}))).unwrap();
+    insta::assert_snapshot!(serde_json::to_string(&(&merged.preferred, &merged.tolerations)).unwrap(), @r#"[[[7,{"expressions":[{"key":"zone","op":"Exists"}]}],[50,{"expressions":[{"key":"feature.node.kubernetes.io/cpu-security.tdx.enabled","op":"In","values":["true"]}]}],[50,{"expressions":[{"key":"intel.feature.node.kubernetes.io/tdx","op":"In","values":["true"]}]}]],[{"key":"busy"},{"key":"nvidia.com/gpu","effect":"NoSchedule"}]]"#);
+    assert_eq!((merged.runtime_class, merged.overhead.is_zero()), (None, true));
+}
+
+#[test]
+fn s1_2_a_class_of_the_accepted_ones_does_and_no_other() {
+    let classes = |input: Value, class: &str| {
+        merge(&user(json!({"runtimeClass": class})), &placement(input)).map(|merged| merged.notes.len())
+    };
+    for (kind, own, accepted) in [
+        ("tdx", "kata-qemu-tdx", "kata-tdx kata-cc"),
+        ("sev-snp", "kata-qemu-snp", "kata-snp kata-cc"),
+        ("sev", "kata-qemu-snp", "kata-snp kata-cc"),
+        ("se", "kata-qemu-se", ""),
+    ] {
+        assert_eq!(classes(json!({"teeType": kind}), own), Ok(usize::from(kind == "sev")), "{kind}");
+        for class in "kata-tdx kata-snp kata-cc kata-qemu gvisor".split(' ') {
+            let fits = accepted.split(' ').any(|one| one == class);
+            assert_eq!(classes(json!({"teeType": kind}), class).is_ok(), fits, "{kind} {class}");
+        }
+    }
+    insta::assert_snapshot!(error(json!({"runtimeClass": "kata-qemu-tdx"}), json!({"teeType": "tdx", "gpuCount": 1})), @"runtime class kata-qemu-tdx does not give what the hardware asks for, kata-qemu-nvidia-gpu-tdx would; remove runtimeClass, it follows from teeType");
+    // An enclave needs no class, so any will do, and the user hears of it.
+    assert_eq!(classes(json!({"teeType": "sgx"}), "gvisor"), Ok(1));
+    assert_eq!(classes(json!({"gpuCount": 1}), "gvisor"), Ok(0));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod claim;
 mod gpu;
 pub(super) mod label;
+#[cfg(test)]
+mod tests;
 
 pub use claim::device_class;
 

@@ -1,6 +1,11 @@
 //! Tests of expressions, clauses, taints and the neutral value's JSON. Owns no production code.
 
+use serde_json::json;
+
 use super::*;
+use crate::hardware::Device;
+use crate::hardware::gpu::{Catalogue, Vendor};
+use crate::resource::Rounding;
 
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -61,6 +66,41 @@ fn s1_5_every_noschedule_and_noexecute_taint_must_be_tolerated() {
     assert_eq!(any.untolerated(&taints).count(), 0);
     let other = Toleration { value: Some("y".to_owned()), ..Toleration::of_key("nvidia.com/gpu") };
     assert!(!other.tolerates(&taints[0]));
+}
+
+#[test]
+fn s1_2_check_lists_every_dimension_that_fails_and_counts_overhead() {
+    let amounts = |pairs: &[(&str, &str)]| ResourceVector::parse(pairs.iter().copied(), Rounding::Up).unwrap();
+    let need = serde_json::from_value(json!({"vendor": "nvidia", "class": "whole", "count": 2, "source": "inventory"}));
+    let mut placement = Placement {
+        arch: Some(LabelExpr::equal("arch", "amd64")),
+        required: vec![LabelExpr::equal("rack", "r7").into(), LabelExpr::equal("zone", "a").into()],
+        resources: amounts(&[("cpu", "2"), ("memory", "1Gi")]),
+        overhead: amounts(&[("cpu", "1")]),
+        device: Some(need.unwrap()),
+        ..Placement::default()
+    };
+    let mut machine = Machine {
+        name: "m".to_owned(),
+        labels: labels([("arch", "arm64"), ("zone", "b")]),
+        taints: vec![Taint { key: "busy".to_owned(), value: String::new(), effect: TaintEffect::NoSchedule }],
+        allocatable: amounts(&[("cpu", "2"), ("memory", "1Mi")]),
+        devices: vec![Device::named(Catalogue::built_in(), Vendor::Nvidia, "Tesla T4")],
+    };
+    let verdict = placement.check(&machine);
+    let dimensions: Vec<&str> = verdict.failures.iter().map(Failure::dimension).collect();
+    assert_eq!(dimensions, ["Arch", "Label", "Label", "Taint", "Resource", "Resource", "Device"]);
+    insta::assert_snapshot!(verdict, @"m: needs CPU architecture amd64, has arm64, needs rack = r7, needs zone = a, does not tolerate busy:NoSchedule, cpu: needs 3, has 2, memory: needs 1Gi, has 1Mi, needs 2 nvidia GPUs, has 1");
+    machine.labels = labels([("arch", "amd64"), ("rack", "r7"), ("zone", "a")]);
+    machine.taints[0].effect = TaintEffect::PreferNoSchedule;
+    machine.allocatable = amounts(&[("cpu", "3"), ("memory", "1Gi")]);
+    machine.devices.push(machine.devices[0].clone());
+    insta::assert_snapshot!(placement.check(&machine), @"m fits");
+    machine.devices[1].taken = true;
+    insta::assert_snapshot!(placement.check(&machine), @"m: needs 2 nvidia GPUs, has 1");
+    // Where labels vouch for devices, no list of them is looked at.
+    placement.device.iter_mut().for_each(|need| need.source = DeviceSource::Labels);
+    assert!(placement.check(&machine).fits());
 }
 
 #[test]

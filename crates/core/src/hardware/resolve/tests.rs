@@ -6,7 +6,12 @@ use super::{Resolved, resolve};
 use crate::hardware::{HardwareInput, Tables};
 
 fn of(input: Value) -> Result<Resolved, String> {
-    let (input, tables): (HardwareInput, _) = (serde_json::from_value(input).unwrap(), Tables::default());
+    with(input, json!({}))
+}
+
+fn with(input: Value, file: Value) -> Result<Resolved, String> {
+    let input: HardwareInput = serde_json::from_value(input).unwrap();
+    let tables = Tables::default().overlaid(serde_json::from_value(file).unwrap());
     let resolved = input.requirements(&tables).and_then(|needs| resolve(&needs, &tables));
     resolved.map_err(|error| format!("{error}; {}", error.help()))
 }
@@ -31,6 +36,13 @@ fn s1_2_count_and_type() {
     insta::assert_snapshot!(said(json!({"gpuCount": 3})), @"3 unit nvidia");
     insta::assert_snapshot!(said(json!({})), @"");
     insta::assert_snapshot!(said(json!({"gpuCount": 0})), @"");
+    insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 8, "gpuCount": 0})), @"gpuCount is 0, but gpuType is `gpu`; leave gpuCount out for one device, or leave both out for none");
+    insta::assert_snapshot!(said(json!({"nvlink": true, "gpuCount": 0})), @"gpuCount is 0, but gpuType is `gpu`; leave gpuCount out for one device, or leave both out for none");
+    insta::assert_snapshot!(said(json!({"nvlink": false})), @"");
+    insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 8})), @"1 whole nvidia-8gb");
+    insta::assert_snapshot!(said(json!({"gpuType": "t4", "gpuCount": 1024})), @"1024 whole nvidia-t4-16gb");
+    let amd = with(json!({"gpuCount": 3}), json!({"defaults": {"vendor": "amd"}})).unwrap().gpu.unwrap();
+    assert_eq!((amd.count, amd.kind.to_string().as_str()), (3, "amd"));
     insta::assert_snapshot!(said(json!({"gpuCount": 1025})), @"gpuCount is 1025, 0 to 1024 are allowed; ask for as many devices as one machine has, for example `gpuCount: 8`");
     insta::assert_snapshot!(said(json!({"gpuCount": -1})), @"gpuCount is -1, 0 to 1024 are allowed; ask for as many devices as one machine has, for example `gpuCount: 8`");
 }
@@ -39,7 +51,9 @@ fn s1_2_count_and_type() {
 fn s1_2_memory_in_text_and_field() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100-40gb", "gpuMemoryGiB": 80})), @"1 whole nvidia-a100-80gb");
     insta::assert_snapshot!(said(json!({"gpuType": "a100-80gb", "gpuMemoryGiB": 40})), @"1 whole nvidia-a100-80gb");
-    insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuMemoryGiB": 141})), @"no a100 has 141 GiB, the largest has 80 GiB; ask for less memory of one device, or for a model that has it");
+    insta::assert_snapshot!(said(json!({"gpuType": "a100", "gpuMemoryGiB": 141})), @"no a100 has 141 GiB, the largest has 80 GiB; ask for less memory of one device, or for a model that has it, for example `h200`");
+    insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 4096})), @"1 whole nvidia-4096gb");
+    insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 4097})), @"GPU memory `4097` is out of range; give the memory of one device as 1gb to 4096gb");
     insta::assert_snapshot!(said(json!({"gpuMemoryGiB": 0})), @"GPU memory `0` is out of range; give the memory of one device as 1gb to 4096gb");
     insta::assert_snapshot!(said(json!({"gpuType": "a100-oam"})), @"there is no a100 with oam; use a product name that exists, for example `A100-SXM4-80GB`");
     insta::assert_snapshot!(said(json!({"gpuType": "t4", "nvlink": true})), @"there is no t4 with nvlink; use a product name that exists, for example `A100-SXM4-80GB`");
@@ -48,10 +62,12 @@ fn s1_2_memory_in_text_and_field() {
 #[test]
 fn s1_2_partitions() {
     insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.5gb", "gpuCount": 2})), @"2 mig-1g.5gb nvidia-a100-mig-1g.5gb");
-    insta::assert_snapshot!(said(json!({"gpuType": "t4-mig-1g.5gb"})), @"t4 devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device");
+    insta::assert_snapshot!(said(json!({"gpuType": "t4-mig-1g.5gb"})), @"t4 devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`");
     insta::assert_snapshot!(said(json!({"gpuType": "a100-mig-1g.6gb"})), @"a100 devices have no MIG profile 1g.6gb, they have 1g.5gb, 1g.10gb, 1g.20gb, 2g.10gb, 2g.20gb, 3g.20gb, 3g.40gb, 4g.20gb, 4g.40gb, 7g.40gb, 7g.80gb; name a profile that the device has, or leave the model out");
-    insta::assert_snapshot!(said(json!({"gpuType": "amd-mig-1g.6gb"})), @"amd devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device");
-    insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.6gb", "gpuMemoryGiB": 8})), @"no slice 1g.6gb has 8 GiB, the largest has 6 GiB; ask for less memory of one device, or for a model that has it");
+    insta::assert_snapshot!(said(json!({"gpuType": "amd-mig-1g.6gb"})), @"amd devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`");
+    insta::assert_snapshot!(said(json!({"gpuType": "intel-mig-1g.6gb"})), @"intel devices have no MIG profiles; ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`");
+    insta::assert_snapshot!(said(json!({"gpuType": "h100-mig-1g.10gb+me"})), @"1 mig-1g.10gb+me nvidia-h100-mig-1g.10gb+me");
+    insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.6gb", "gpuMemoryGiB": 8})), @"no slice 1g.6gb has 8 GiB, the largest has 6 GiB; ask for less memory of one device, or for a model that has it, for example `h200`");
     insta::assert_snapshot!(said(json!({"gpuType": "mig-1g.6gb", "gpuMemoryGiB": 6})), @"1 mig-1g.6gb nvidia-6gb-mig-1g.6gb");
 }
 
@@ -63,16 +79,42 @@ fn s1_2_trusted_execution() {
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": true})), @"required tdx, amd64");
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false})), @"preferred tdx");
     insta::assert_snapshot!(said(json!({"teeType": "se", "cpuArch": "amd64"})), @"se exists on s390x, but amd64 is asked for; leave cpuArch out, it follows from teeType");
-    insta::assert_snapshot!(said(json!({"teeType": "cca", "cpuArch": "arm64"})), @"required cca, arm64");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false, "cpuArch": "arm64"})), @"tdx exists on amd64, but arm64 is asked for; leave cpuArch out, it follows from teeType");
+    let archs = ["amd64", "arm64", "ppc64le", "s390x", "riscv64"];
+    for (kind, implied) in [
+        ("sgx", "amd64"),
+        ("tdx", "amd64"),
+        ("sev", "amd64"),
+        ("sev-es", "amd64"),
+        ("sev-snp", "amd64"),
+        ("se", "s390x"),
+        ("cca", "arm64"),
+    ] {
+        assert_eq!(said(json!({"teeType": kind})), format!("required {kind}, {implied}"));
+        for arch in archs {
+            let asked = said(json!({"teeType": kind, "cpuArch": arch}));
+            let expected = if arch == implied {
+                format!("required {kind}, {arch}")
+            } else {
+                format!("{kind} exists on {implied}, but {arch} is asked for; ")
+            };
+            assert!(asked.starts_with(&expected), "{asked}");
+        }
+    }
 }
 
 #[test]
 fn s1_2_virtual_machines_with_gpus() {
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "h100"})), @"1 confidential nvidia-h100, required tdx, amd64");
-    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuCount": 2})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: 2 are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
-    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "amd"})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: amd devices are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
-    insta::assert_snapshot!(said(json!({"teeType": "snp", "gpuType": "mig-1g.5gb"})), @"sev-snp with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: slices 1g.5gb are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
-    insta::assert_snapshot!(said(json!({"teeType": "snp", "gpuCount": 1, "allocation": "dra"})), @"sev-snp with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: claims are asked for; ask for one whole NVIDIA device with tdx or sev-snp, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuCount": 2})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: 2 are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "tdx", "gpuType": "amd"})), @"tdx with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: amd devices are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "sev-es", "gpuType": "intel"})), @"sev-es with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: intel devices are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
+    let eight =
+        |count: u32| with(json!({"teeType": "tdx", "gpuCount": count}), json!({"confidentialGpu": {"maxDevices": 8}}));
+    assert!(eight(8).is_ok());
+    assert!(eight(9).unwrap_err().starts_with("tdx with GPUs takes whole NVIDIA devices, at most 8"));
+    insta::assert_snapshot!(said(json!({"teeType": "snp", "gpuType": "mig-1g.5gb"})), @"sev-snp with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: slices 1g.5gb are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
+    insta::assert_snapshot!(said(json!({"teeType": "snp", "gpuCount": 1, "allocation": "dra"})), @"sev-snp with GPUs takes whole NVIDIA devices, at most 1, by the device plugin: claims are asked for; ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need");
     insta::assert_snapshot!(said(json!({"teeType": "sgx", "gpuType": "amd", "gpuCount": 4})), @"4 unit amd, required sgx, amd64");
     insta::assert_snapshot!(said(json!({"teeType": "tdx", "teeRequired": false, "gpuCount": 4})), @"4 unit nvidia, preferred tdx");
 }

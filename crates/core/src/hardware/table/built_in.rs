@@ -166,6 +166,8 @@ pub(super) fn tables() -> Tables {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     #[test]
@@ -176,9 +178,84 @@ mod tests {
         for words in tables().vendors.values() {
             assert!(words.resource.is_some() && words.device_class != ClassName::default());
         }
-        let sgx = &tables().tees[&TeeKind::Sgx];
-        assert_eq!(sgx.resources.to_string(), "sgx.intel.com/enclave 1, sgx.intel.com/epc 67108864");
-        assert_eq!(tables().confidential.overhead.to_string(), "cpu 1, memory 96Gi");
-        assert_eq!(tables().node_types.len(), 11);
+    }
+
+    /// Each row as a line: labels by family, then what stands in the columns beside them.
+    #[test]
+    fn s1_4_the_whole_table_of_trusted_execution() {
+        let names = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(" ");
+        let mut all = String::new();
+        for (kind, words) in &tables().tees {
+            let TeeWords {
+                labels,
+                resources,
+                tolerations,
+                runtime_class,
+                accepted,
+                gpu_runtime_class,
+                overhead,
+                narrowed_to,
+            } = words;
+            let _ = writeln!(all, "{kind}");
+            for (family, keys) in labels {
+                let _ = writeln!(all, "  {family}: {}", names(&mut keys.iter().map(ToString::to_string)));
+            }
+            let classes = runtime_class.iter().map(|class| format!("class {class}"));
+            let others = accepted.iter().map(|class| format!("or {class}"));
+            let with_gpu = gpu_runtime_class.iter().map(|class| format!("with GPU {class}"));
+            let stronger = narrowed_to.iter().map(|kind| format!("narrowed to {kind}"));
+            let classes = names(&mut classes.chain(others).chain(with_gpu).chain(stronger));
+            let classes = if classes.is_empty() { "no class" } else { &classes };
+            let _ = writeln!(all, "  {classes}");
+            let tolerations = names(&mut tolerations.iter().map(ToString::to_string));
+            let _ = writeln!(all, "  tolerations [{tolerations}]; resources {resources}; overhead {overhead}");
+        }
+        insta::assert_snapshot!(all, @r"
+        sgx
+          rule: intel.feature.node.kubernetes.io/sgx sgx.intel.com/capable
+          nfd: feature.node.kubernetes.io/cpu-security.sgx.enabled
+          no class
+          tolerations [sgx]; resources sgx.intel.com/enclave 1, sgx.intel.com/epc 67108864; overhead nothing
+        tdx
+          rule: intel.feature.node.kubernetes.io/tdx
+          nfd: feature.node.kubernetes.io/cpu-security.tdx.enabled
+          class kata-qemu-tdx or kata-cc or kata-tdx with GPU kata-qemu-nvidia-gpu-tdx
+          tolerations [tdx]; resources nothing; overhead cpu 1, memory 2Gi
+        sev
+          narrowed to sev-snp
+          tolerations []; resources nothing; overhead nothing
+        sev-es
+          narrowed to sev-snp
+          tolerations []; resources nothing; overhead nothing
+        sev-snp
+          rule: amd.feature.node.kubernetes.io/snp
+          nfd: feature.node.kubernetes.io/cpu-security.sev.snp.enabled
+          class kata-qemu-snp or kata-cc or kata-snp with GPU kata-qemu-nvidia-gpu-snp
+          tolerations [sev-snp sev]; resources nothing; overhead cpu 1, memory 2Gi
+        se
+          rule: ibm.feature.node.kubernetes.io/se
+          nfd: feature.node.kubernetes.io/cpu-security.se.enabled
+          class kata-qemu-se
+          tolerations [se]; resources nothing; overhead cpu 1, memory 2Gi
+        cca
+          class kata-qemu-cca
+          tolerations [cca]; resources nothing; overhead cpu 1, memory 2Gi
+        ");
+    }
+
+    #[test]
+    fn s1_4_the_whole_tables_of_vendors_and_of_confidential_devices() {
+        let of = |value: serde_json::Result<String>| value.unwrap();
+        let vendors: Vec<String> = tables().vendors.values().map(|words| of(serde_json::to_string(words))).collect();
+        insta::assert_snapshot!(vendors.join("\n"), @r#"
+        {"resource":"nvidia.com/gpu","present":"nvidia.com/gpu.present","product":"nvidia.com/gpu.product","runtimeClass":null,"deviceClass":"gpu.nvidia.com","sliceClass":"mig.nvidia.com","productAttribute":"productName","wholeType":"gpu"}
+        {"resource":"amd.com/gpu","present":"feature.node.kubernetes.io/amd-gpu","product":"amd.com/gpu.product-name","runtimeClass":null,"deviceClass":"gpu.amd.com","sliceClass":null,"productAttribute":"productName","wholeType":"full"}
+        {"resource":"gpu.intel.com/i915","present":"intel.feature.node.kubernetes.io/gpu","product":"gpu.intel.com/product","runtimeClass":null,"deviceClass":"gpu.intel.com","sliceClass":null,"productAttribute":"productName","wholeType":null}
+        "#);
+        insta::assert_snapshot!(of(serde_json::to_string(&tables().confidential)), @r#"{"maxDevices":1,"ready":"nvidia.com/cc.ready.state","resource":"nvidia.com/pgpu","resourceByModel":{},"overhead":{"cpu":"1","memory":"96Gi"}}"#);
+        insta::assert_snapshot!(of(serde_json::to_string(&tables().docker)), @r#"{"cdi":false,"runtimes":{"tdx":"io.containerd.kata-qemu-tdx.v2","sev-snp":"io.containerd.kata-qemu-snp.v2","se":"io.containerd.kata-qemu-se.v2"},"sgxProvision":false}"#);
+        let Families { gpu, tee, mig_strategy } = tables().families;
+        insta::assert_snapshot!(format!("{gpu:?} {tee:?} {mig_strategy}"), @"{Native} {Rule, Nfd} mixed");
+        assert_eq!((tables().default_vendor, tables().node_types.len()), (Vendor::Nvidia, 11));
     }
 }

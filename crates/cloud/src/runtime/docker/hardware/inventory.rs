@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_core::hardware::fleet::is_derived;
 use orlop_core::hardware::gpu::{Catalogue, MigProfile, Vendor};
+use orlop_core::hardware::table::DockerWords;
 use orlop_core::hardware::vocabulary::{Vocabulary, tee_label};
 use orlop_core::hardware::{Arch, Device, Machine, TeeKind};
 use orlop_core::resource::{ResourceError, ResourceVector, Rounding};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ENCLAVE;
+use super::{KFD, enclave_nodes, render_node};
 
 /// The most devices of one host.
 const DEVICES: usize = 1024;
@@ -22,7 +24,7 @@ pub struct Inventory {
     /// Its devices in the order of their index. The id is the UUID of an NVIDIA device, of others the render node, such as
     /// `renderD128`; ids of slices are their UUIDs.
     pub devices: Vec<Device>,
-    /// Device nodes, such as `/dev/kfd`.
+    /// Device nodes, such as `/dev/kfd` and `/dev/dri/renderD128`; a device without its nodes is not given away.
     pub device_nodes: BTreeSet<String>,
     /// Runtimes registered in the daemon.
     pub runtimes: BTreeSet<String>,
@@ -144,13 +146,15 @@ impl Inventory {
         })
     }
 
-    pub(super) fn machine(&self, words: &Vocabulary) -> Machine {
+    /// The host as placements see it: what its device nodes and runtimes give, whatever labels of the daemon say of that.
+    pub(super) fn machine(&self, words: &Vocabulary, docker: &DockerWords) -> Machine {
         let mut labels = self.labels.clone();
+        labels.retain(|key, _| !is_derived(key));
         labels.insert(words.arch_label.clone(), self.arch.to_string());
         for (kind, row) in &words.tees {
             let given = match &row.runtime_class {
                 Some(runtime) => self.runtimes.contains(runtime.as_str()),
-                None => *kind == TeeKind::Sgx && self.device_nodes.contains(ENCLAVE),
+                None => *kind == TeeKind::Sgx && enclave_nodes(docker).all(|node| self.device_nodes.contains(node)),
             };
             if given {
                 labels.insert(tee_label(*kind), "true".to_owned());
@@ -161,7 +165,17 @@ impl Inventory {
             labels,
             taints: Vec::new(),
             allocatable: self.free.clone(),
-            devices: self.devices.clone(),
+            devices: self.devices.iter().filter(|device| self.can_open(device)).cloned().collect(),
+        }
+    }
+
+    /// Whether the host has the nodes by which a device is given; NVIDIA's runtime brings those of its own.
+    fn can_open(&self, device: &Device) -> bool {
+        let node = |path: &str| self.device_nodes.contains(path);
+        match device.vendor {
+            Vendor::Nvidia => true,
+            Vendor::Amd => node(KFD) && node(&render_node(&device.id)),
+            Vendor::Intel => node(&render_node(&device.id)),
         }
     }
 }

@@ -10,13 +10,23 @@ use std::collections::HashMap;
 use bollard::models::{DeviceMapping, DeviceRequest, HostConfig};
 use orlop_core::hardware::gpu::Vendor;
 use orlop_core::hardware::placement::{DeviceClass, Placement};
-use orlop_core::hardware::{HardwareError, Resolved, Resources, Substrate, Tables, TeeKind, Verdict, place};
+use orlop_core::hardware::table::DockerWords;
+use orlop_core::hardware::{Device, HardwareError, Resolved, Resources, Substrate, Tables, TeeKind, Verdict, place};
 
 pub use inventory::{Inventory, InventoryError};
 
 const KFD: &str = "/dev/kfd";
 const ENCLAVE: &str = "/dev/sgx_enclave";
 const PROVISION: &str = "/dev/sgx_provision";
+
+fn render_node(id: &str) -> String {
+    format!("/dev/dri/{id}")
+}
+
+/// The nodes that an enclave needs.
+fn enclave_nodes(docker: &DockerWords) -> impl Iterator<Item = &'static str> {
+    std::iter::once(ENCLAVE).chain(docker.sgx_provision.then_some(PROVISION))
+}
 
 /// The host configuration of a need. Without an inventory only plain resources and a bare count of NVIDIA devices can be
 /// asked for.
@@ -43,7 +53,7 @@ pub fn host_config(
         }
         config.runtime = Some(runtime.name.clone());
     }
-    let machine = inventory.machine(&words);
+    let machine = inventory.machine(&words, &tables.docker);
     let verdict = placement.check(&machine);
     if !verdict.fits() {
         return Err(HardwareError::NoMatchingHardware { best: Verdict::nearest([verdict]) });
@@ -52,10 +62,9 @@ pub fn host_config(
         config.storage_opt = Some(HashMap::from([("size".to_owned(), resources.disk_bytes.0.to_string())]));
     }
     if placement.tee == Some(TeeKind::Sgx) {
-        let provision = tables.docker.sgx_provision.then_some(PROVISION);
-        add(&mut config, std::iter::once(ENCLAVE).chain(provision), &[]);
+        add(&mut config, enclave_nodes(&tables.docker), &[]);
     }
-    devices(&mut config, &placement, inventory, tables.docker.cdi);
+    devices(&mut config, &placement, &machine.devices, tables.docker.cdi);
     Ok(config)
 }
 
@@ -107,10 +116,10 @@ fn without_inventory(resolved: &Resolved) -> Result<Option<Vec<DeviceRequest>>, 
 }
 
 /// The devices that were chosen, in the way of their maker.
-fn devices(config: &mut HostConfig, placement: &Placement, inventory: &Inventory, cdi: bool) {
+fn devices(config: &mut HostConfig, placement: &Placement, has: &[Device], cdi: bool) {
     let Some(need) = &placement.device else { return };
-    let ids = need.choose(&inventory.devices).unwrap_or_default();
-    let render: Vec<String> = ids.iter().map(|id| format!("/dev/dri/{id}")).collect();
+    let ids = need.choose(has).unwrap_or_default();
+    let render: Vec<String> = ids.iter().map(|id| render_node(id)).collect();
     match need.vendor {
         Vendor::Nvidia if cdi => {
             config.device_requests = Some(vec![DeviceRequest {

@@ -276,36 +276,49 @@ impl HardwareError {
             Self::GpuTypeTooLong { .. } | Self::IllegalCharacter { .. } => {
                 "write the device's product name in printable ASCII, for example `Tesla T4`"
             }
-            Self::MixedVendors { .. } => "ask for one vendor, or leave the vendor out",
+            Self::MixedVendors { .. } => "ask for one vendor, for example `nvidia-a100`, or leave the vendor out",
             Self::BadMigProfile { .. } => "write one profile, for example `mig-1g.5gb` or `a100-mig-3g.20gb`",
-            Self::MigNotSupported { .. } => "ask for whole devices, or for slices of an NVIDIA device",
+            Self::MigNotSupported { .. } => {
+                "ask for whole devices, or for slices of an NVIDIA device, for example `a100-mig-1g.5gb`"
+            }
             Self::AmbiguousMemory { .. } => "give the memory of one device once, for example `a100-80gb`",
             Self::MemoryOutOfRange { .. } => "give the memory of one device as 1gb to 4096gb",
             Self::UnknownGpuModel { .. } => "use a known model, for example `h100`, `a100`, `l4`, `t4`, `mi300x`",
-            Self::VendorMismatch { .. } => "leave the vendor out, or name a model it makes",
+            Self::VendorMismatch { .. } => "leave the vendor out, or name a model it makes, for example `amd-mi300x`",
             Self::UnknownTee { .. } | Self::TeeTypeMissing => "use one of sgx, tdx, sev, sev-es, sev-snp, se, cca",
             Self::NoSuchMigProfile { .. } => "name a profile that the device has, or leave the model out",
             Self::CountZeroWithType { .. } => "leave gpuCount out for one device, or leave both out for none",
             Self::CountOutOfRange { .. } => "ask for as many devices as one machine has, for example `gpuCount: 8`",
-            Self::NoVariantWithMemory { .. } => "ask for less memory of one device, or for a model that has it",
+            Self::NoVariantWithMemory { .. } => {
+                "ask for less memory of one device, or for a model that has it, for example `h200`"
+            }
             Self::NoSuchVariant { .. } => "use a product name that exists, for example `A100-SXM4-80GB`",
             Self::ArchContradiction { .. } => "leave cpuArch out, it follows from teeType",
             Self::UnsupportedCombination { .. } => {
-                "ask for one whole NVIDIA device with tdx or sev-snp, or drop one need"
+                "ask for one whole NVIDIA device with tdx or sev-snp, for example `gpuType: h100`, or drop one need"
             }
             Self::IllegalLabelKey(_) => "write `name` or `prefix/name`, for example `example.com/rack`",
             Self::IllegalLabelValue { .. } => {
                 "write at most 63 letters, digits, `-`, `_` and `.`, for example `rack-7`"
             }
-            Self::ReservedLabel { .. } => "use a label outside `orlop/`",
-            Self::UnsupportedOnSubstrate { .. } => "drop the need, or run on another substrate",
+            Self::ReservedLabel { .. } => "use a label outside `orlop/`, for example `example.com/rack`",
+            Self::UnsupportedOnSubstrate { .. } => {
+                "drop the need, or run on another substrate: kubernetes, openstack, docker or fleet"
+            }
             Self::LabelConflict { .. } => "remove the selector, or make it one of the values the hardware asks for",
-            Self::TooManyTerms { .. } => "write fewer nodeSelectorTerms, or use one label family",
+            Self::TooManyTerms { .. } => {
+                "write fewer nodeSelectorTerms, or use one label family, for example `labelFamilies: [native]`"
+            }
             Self::UnsatisfiableAffinity => "remove the affinity term that excludes the hardware",
             Self::ResourceConflict { .. } => "remove the resource, hardwareRequirements asks for it",
             Self::RuntimeClassConflict { .. } => "remove runtimeClass, it follows from teeType",
-            Self::InventoryRequired { .. } => "give the host's inventory, or ask for a count alone",
+            Self::InventoryRequired { .. } => {
+                "give the host's inventory, or ask for a count alone, for example `gpuCount: 1`"
+            }
             Self::NoMatchingHardware { .. } => "wait for capacity, or ask for less",
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

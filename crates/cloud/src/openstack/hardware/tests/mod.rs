@@ -1,9 +1,11 @@
 //! Tests of the choice on a catalogue, row by row. Owns no production code.
 
-use orlop_core::hardware::{HardwareError, HardwareInput, Resolved, Resources, Tables, resolve};
+use orlop_core::hardware::{Device, HardwareError, HardwareInput, Resolved, Resources, Tables, resolve};
 use serde_json::{Value, json};
 
 use super::{SiteNode, choose};
+
+mod laws;
 
 fn tables() -> Tables {
     let file =
@@ -55,7 +57,11 @@ fn need(input: Value) -> Resolved {
 }
 
 fn chosen(input: Value, resources: &Resources) -> String {
-    let nodes: Vec<SiteNode> = site().iter().map(|document| SiteNode::read(document, &tables()).unwrap()).collect();
+    chosen_of(&site(), input, resources)
+}
+
+fn chosen_of(site: &[Value], input: Value, resources: &Resources) -> String {
+    let nodes: Vec<SiteNode> = site.iter().map(|document| SiteNode::read(document, &tables()).unwrap()).collect();
     match choose(&need(input), resources, &tables(), &nodes) {
         Ok(choice) => {
             let all: Vec<String> = choice.candidates.iter().map(|candidate| candidate.filter.to_string()).collect();
@@ -77,6 +83,120 @@ fn s1_5_gpus_by_vendor_model_count_and_memory_of_the_type() {
     insta::assert_snapshot!(of(json!({"gpuType": "a100", "gpuCount": 4, "gpuMemoryGiB": 80})), @r#"["=","$node_type","gpu_a100_nvlink"] ["=","$node_type","gpu_a100_pcie"]"#);
     insta::assert_snapshot!(of(json!({"gpuType": "quadro-rtx-6000"})), @r#"["=","$node_type","gpu_rtx_6000"]"#);
     insta::assert_snapshot!(of(json!({"gpuMemoryGiB": 80})), @r#"["=","$uid","giga2"] ["=","$node_type","gpu_a100_nvlink"] ["=","$node_type","gpu_a100_pcie"]"#);
+}
+
+#[test]
+fn s1_5_each_type_says_what_its_documents_leave_out() {
+    let told = |node_type: &str, gpu: Value| {
+        let node = SiteNode::read(&host("u", node_type, gpu), &tables()).unwrap();
+        let of =
+            |device: &Device| format!("{} {:?} {}", device.vendor, device.memory_gib, device.nvlink_group.is_some());
+        node.entries.iter().flatten().map(of).collect::<Vec<_>>().join(", ")
+    };
+    for (node_type, vendor, expected) in [
+        ("gpu_rtx_6000", "NVIDIA", "nvidia Some(24) false"),
+        ("gpu_a100_pcie", "NVIDIA", "nvidia Some(80) false"),
+        ("gpu_a100_nvlink", "NVIDIA", "nvidia Some(80) true"),
+        ("gpu_v100", "NVIDIA", "nvidia Some(16) false"),
+        ("gpu_v100_nvlink", "NVIDIA", "nvidia Some(16) true"),
+        ("gpu_p100", "NVIDIA", "nvidia Some(16) false"),
+        ("gpu_p100_nvlink", "NVIDIA", "nvidia Some(16) true"),
+        ("gpu_k80", "NVIDIA", "nvidia Some(12) false"),
+        ("gpu_m40", "NVIDIA", "nvidia Some(12) false"),
+        ("gpu_mi100", "AMD", "amd Some(32) false"),
+        ("compute_gigaio", "NVIDIA", "nvidia Some(80) false"),
+        ("compute_of_no_row", "NVIDIA", "nvidia None false"),
+    ] {
+        let mut silent = json!({"gpu": true, "gpu_count": 1, "gpu_vendor": vendor});
+        assert_eq!(told(node_type, silent.clone()), expected, "{node_type}");
+        // What the document says itself counts, whatever the table says.
+        silent["gpu_memory"] = json!(7_u64 << 30);
+        silent["gpu_nvlink"] = json!(true);
+        assert_eq!(told(node_type, silent.clone()), format!("{} Some(7) true", vendor.to_lowercase()), "{node_type}");
+        silent["gpu_nvlink"] = json!("False");
+        assert!(told(node_type, silent.clone()).ends_with("false"), "{node_type}");
+        silent["gpu"] = json!(false);
+        assert_eq!(told(node_type, silent), "", "{node_type}");
+    }
+    let named = |model: &str| told("gpu_k80", json!({"gpu": "True", "gpu_count": "2", "gpu_model": model}));
+    assert_eq!(named("Tesla K80"), "nvidia Some(12) false, nvidia Some(12) false");
+    assert_eq!(named("Tesla M40 24GB"), "nvidia Some(24) false, nvidia Some(24) false");
+    // Nobody says who makes it.
+    assert_eq!(named("voodoo"), "");
+}
+
+#[test]
+fn s1_5_hosts_that_cannot_be_reserved_do_not_count() {
+    let on = |change: Value| {
+        let mut document = host("u", "gpu_mi100", gpus(json!(2), "AMD", "MI100"));
+        document.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        chosen_of(&[document], json!({"gpuType": "amd"}), &Resources::default())
+    };
+    for usable in
+        [json!({}), json!({"reservable": true, "disabled": false}), json!({"reservable": "True", "disabled": null})]
+    {
+        assert_eq!(on(usable.clone()), r#"["=","$node_type","gpu_mi100"]"#, "{usable}");
+    }
+    for unusable in [
+        json!({"reservable": false}),
+        json!({"reservable": "False"}),
+        json!({"disabled": true}),
+        json!({"disabled": "true"}),
+        json!({"reservable": true, "disabled": true}),
+    ] {
+        assert_eq!(on(unusable.clone()), "no machine fits", "{unusable}");
+    }
+}
+
+#[test]
+fn s1_5_the_tightest_host_comes_first_by_gpu_memory_then_threads_then_name() {
+    let of = |uid: &str, count: u32, model: &str, threads: u32| {
+        let mut document = host(uid, &format!("type_{uid}"), gpus(json!(count), "NVIDIA", model));
+        document["architecture"]["smt_size"] = json!(threads);
+        document
+    };
+    let site = [
+        of("a", 8, "Tesla T4", 8),
+        of("b", 2, "A100-SXM4-80GB", 16),
+        of("c", 1, "A30", 64),
+        of("d", 2, "Tesla T4", 16),
+        of("e", 2, "Tesla T4", 16),
+        of("f", 1, "Quadro RTX 5000", 128),
+        of("g", 1, "Quadro RTX 5000", 96),
+    ];
+    let resources: Resources = serde_json::from_value(json!({"cpuMilli": 7001})).unwrap();
+    let order =
+        |input| chosen_of(&site, input, &resources).replace(r#"["=","$node_type","type_"#, "").replace("\"]", "");
+    assert_eq!(order(json!({"gpuCount": 1})), "g f c d e a b");
+    assert_eq!(order(json!({"gpuMemoryGiB": 24})), "c b");
+    // A part of the type takes part alone, by its own name.
+    let mut some = site.to_vec();
+    some[1]["node_type"] = json!("type_c");
+    let filters = chosen_of(&some, json!({"gpuType": "a30"}), &resources);
+    assert_eq!(filters, r#"["=","$uid","c"]"#);
+    some[1]["reservable"] = json!(false);
+    assert_eq!(chosen_of(&some, json!({"gpuType": "a30"}), &resources), r#"["=","$node_type","type_c"]"#);
+    some[2]["node_type"] = json!("");
+    assert_eq!(chosen_of(&some, json!({"gpuType": "a30"}), &resources), filters);
+}
+
+#[test]
+fn s1_5_a_host_without_devices_serves_what_needs_none() {
+    for gpu in [json!([]), json!({}), Value::Null] {
+        let filters =
+            chosen_of(&[host("u", "compute", gpu.clone())], json!({"cpuArch": "amd64"}), &Resources::default());
+        assert_eq!(filters, r#"["=","$node_type","compute"]"#, "{gpu}");
+    }
+}
+
+#[test]
+fn s1_5_documents_say_nothing_of_what_only_the_table_says() {
+    let mut document = host("u", "compute", Value::Null);
+    document["orlop/tee-sgx"] = json!(true);
+    assert_eq!(
+        chosen_of(&[document], json!({"teeType": "sgx"}), &Resources::default()),
+        "no machine fits; u: needs orlop/tee-sgx = true"
+    );
 }
 
 #[test]
