@@ -222,3 +222,6 @@ pub fn executor() -> Value {
         status: structural::<ExecutorStatus>(),
     })
 }
+
+#[cfg(test)]
+mod tests;

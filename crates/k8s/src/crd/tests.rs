@@ -34,8 +34,31 @@ fn at(path: &str) -> Value {
     })
 }
 
+/// Keywords of structural schemas that every definition of ours may use.
+pub(super) const KEYWORDS: [&str; 19] = [
+    "type",
+    "description",
+    "properties",
+    "required",
+    "items",
+    "additionalProperties",
+    "enum",
+    "format",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "default",
+    "x-kubernetes-validations",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+];
+
 /// Every node of a schema with its path.
-fn nodes(schema: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+pub(super) fn nodes(schema: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     found.push((path.to_owned(), schema.clone()));
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         nodes(member, &format!("{path}.{name}"), found);
@@ -92,32 +115,11 @@ fn the_api_reads_all_of_the_definition() {
 /// required.
 #[test]
 fn the_schema_is_structural() {
-    let known = [
-        "type",
-        "description",
-        "properties",
-        "required",
-        "items",
-        "additionalProperties",
-        "enum",
-        "format",
-        "minimum",
-        "maximum",
-        "minItems",
-        "maxItems",
-        "minLength",
-        "maxLength",
-        "default",
-        "x-kubernetes-validations",
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-list-type",
-        "x-kubernetes-list-map-keys",
-    ];
     for (path, node) in all_nodes() {
         let open = node["x-kubernetes-preserve-unknown-fields"] == true;
         assert!(open || node["type"].is_string(), "{path} has no type");
         assert!(node["properties"].is_null() || node["additionalProperties"].is_null(), "{path}");
-        let words = node.as_object().unwrap().keys().filter(|word| !known.contains(&word.as_str()));
+        let words = node.as_object().unwrap().keys().filter(|word| !KEYWORDS.contains(&word.as_str()));
         assert_eq!(words.collect::<Vec<_>>(), Vec::<&String>::new(), "{path}");
         for key in node["x-kubernetes-list-map-keys"].as_array().into_iter().flatten() {
             assert!(node["items"]["required"].as_array().unwrap().contains(key), "{path}: {key}");

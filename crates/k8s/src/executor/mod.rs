@@ -25,7 +25,7 @@ pub use plan::plan;
 pub use render::Rendered;
 
 use crate::api::{Api, ApiError, Kind};
-use crate::hourglass::children::Meta;
+use crate::hourglass::children::{Meta, is_going};
 use crate::hourglass::condition::Said;
 use crate::hourglass::controller::{Look, Reconciler};
 use crate::hourglass::plan::{Plan, Trouble};
@@ -79,7 +79,7 @@ impl Reconciler for Executors {
             Said::no("Progressing", "BackOff", "it is tried again"),
         ];
         // Pods that serve go on serving, and what ends goes on ending.
-        let ends = word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();
+        let ends = is_going(object) && word(object, "/status/phase") == ExecutorPhase::Terminating.as_str();
         let serve = object.pointer("/status/readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0);
         let failed = (ExecutorState::Failed, ExecutorPhase::Failed.as_str());
         Report { machine: &MACHINE, failed, goes_on: ends || serve, missing }.plan(object, trouble, now)

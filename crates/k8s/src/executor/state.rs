@@ -82,7 +82,9 @@ pub(super) fn is_complete(facts: &Facts<'_>) -> bool {
 
 /// Whether nothing has been said of it yet and nothing is made: that it begins is written down first.
 pub(super) fn begins(facts: &Facts<'_>) -> bool {
-    !facts.configured && matches!(facts.obs.state(), None | Some(State::Pending))
+    let phase = facts.obs.state().and_then(State::phase);
+    // Nobody deletes it, whatever is said.
+    !facts.configured && matches!(phase, None | Some(Phase::Pending | Phase::Terminating))
 }
 
 /// Where an executor is.

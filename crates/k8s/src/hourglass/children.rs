@@ -125,18 +125,21 @@ pub fn is_going(child: &Value) -> bool {
     !word(child, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// The way through a lifecycle between two statuses; none where its table has none, which is a broken invariant.
+/// The way through a lifecycle between two statuses. What was not seen before is born first; and so is what is said to be
+/// where no way leads on from, such as at its end although nobody deletes it: somebody else has written that. None where even
+/// birth does not lead there, which is a broken invariant.
 #[must_use]
 pub fn way<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>, from: Option<S>, to: Option<S>) -> Option<Vec<Step>> {
     let Some(to) = to else { return Some(Vec::new()) };
-    // What was not seen before is born first.
-    let birth = machine.successors(None).into_iter().next();
-    let Some(first) = from.or(birth) else { return Some(Vec::new()) };
+    let Some(birth) = machine.successors(None).into_iter().next() else { return Some(Vec::new()) };
     let mut steps = Vec::new();
-    if from.is_none() {
-        steps.push(Step { from: None, to: first.as_str() });
-    }
-    let states = machine.path(first, to)?;
+    let states = match from.and_then(|from| machine.path(from, to)) {
+        Some(states) => states,
+        None => {
+            steps.push(Step { from: None, to: birth.as_str() });
+            machine.path(birth, to)?
+        }
+    };
     let pairs = states.iter().zip(states.iter().skip(1));
     steps.extend(pairs.map(|(from, to)| Step { from: Some(from.as_str()), to: to.as_str() }));
     Some(steps)

@@ -101,6 +101,8 @@ mod tests {
         assert_eq!((second[0].last_transition_time, second[0].observed_generation), (Some(at(1_000)), Some(2)));
         let third = conditions(&second, vec![Said::yes("Available", "PodReady", "x".repeat(2000))], 2, at(9_000));
         assert_eq!((third[0].last_transition_time, third[0].message.len()), (Some(at(9_000)), 1024));
+        let wide = conditions(&[], vec![Said::unknown("Available", "x", "Ä".repeat(2000))], 2, at(0));
+        assert_eq!(wide[0].message, "Ä".repeat(1024), "characters, not bytes");
         assert_eq!(since(&third, "Available", "False", at(10_000)), at(10_000));
     }
 }

@@ -9,21 +9,12 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use super::controller::{Controller, Reconciler, Told};
+use super::world::KINDS;
 use crate::api::{Api, Kind};
 use crate::shell::Key;
 pub use crate::shell::RunOptions;
 use crate::shell::run::{self, Pass, Passes, Source, Watched, Watches};
 use crate::shell::watch::objects;
-
-/// Kinds that are there once for the whole cluster.
-const CLUSTER: [Kind; 6] = [
-    Kind::Node,
-    Kind::RuntimeClass,
-    Kind::DeviceClass,
-    Kind::BetaDeviceClass,
-    Kind::ResourceSlice,
-    Kind::BetaResourceSlice,
-];
 
 /// All kinds a controller watches, its own first.
 fn kinds<R: Reconciler>() -> Vec<Kind> {
@@ -43,14 +34,14 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let places = options.places().len();
         let watched = |kind: &Kind| Watched {
             resource: kind.plural(),
-            places: if CLUSTER.contains(kind) { 1 } else { places },
-            optional: CLUSTER.contains(kind) || *kind != R::KIND && R::OTHERS.contains(kind),
+            places: if KINDS.contains(kind) { 1 } else { places },
+            optional: KINDS.contains(kind) || *kind != R::KIND && R::OTHERS.contains(kind),
         };
         let watched: Vec<Watched> = all.iter().map(watched).collect();
         let watches = || -> Watches {
             let mut streams = SelectAll::new();
             for (of, kind) in all.iter().enumerate() {
-                let places = if CLUSTER.contains(kind) { vec![None] } else { options.places() };
+                let places = if KINDS.contains(kind) { vec![None] } else { options.places() };
                 for (place, namespace) in places.into_iter().enumerate() {
                     let news = objects(client.clone(), *kind, namespace, labels::<R>(*kind));
                     streams.push(news.map(move |news| (Source { of, place }, news)).boxed());

@@ -13,6 +13,16 @@ use crate::api::Kind;
 use crate::hardware::{DeviceFacts, Node, node, runtime_class, slices};
 use crate::value::{item, text, time, word};
 
+/// Kinds of which the world is made: each is there once for the whole cluster.
+pub const KINDS: [Kind; 6] = [
+    Kind::Node,
+    Kind::RuntimeClass,
+    Kind::DeviceClass,
+    Kind::BetaDeviceClass,
+    Kind::ResourceSlice,
+    Kind::BetaResourceSlice,
+];
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {

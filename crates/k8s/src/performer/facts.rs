@@ -120,8 +120,13 @@ impl<'a> Facts<'a> {
 
     /// What is wanted: what is asked for, or the last good spec where that is invalid or has failed.
     pub(super) fn wanted(&self) -> Option<Rendered> {
+        self.wanted_unless(self.known.failed_spec_hash.as_ref())
+    }
+
+    /// The same where the spec of this hash has failed.
+    pub(super) fn wanted_unless(&self, failed: Option<&String>) -> Option<Rendered> {
         match &self.asked {
-            Ok(asked) if self.known.failed_spec_hash.as_ref() != Some(&asked.hash) => Some(asked.clone()),
+            Ok(asked) if failed != Some(&asked.hash) => Some(asked.clone()),
             _ => self.good(),
         }
     }
@@ -185,6 +190,8 @@ fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
     if known.failed_spec_hash.is_none() {
         known.failed_retry = None;
     }
+    // Nobody deletes it: whoever does lets its pods drain from then on.
+    known.drain_until = None;
     if let Some(asked) = asked {
         known.allocation = asked.allocation.map(|allocation| allocation.to_string());
     }

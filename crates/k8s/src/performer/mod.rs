@@ -28,12 +28,12 @@ pub use render::{Invalid, Rendered};
 pub(crate) use review::review;
 
 use crate::api::{Api, ApiError, Kind};
-use crate::hourglass::children::Meta;
+use crate::hourglass::children::{Meta, is_going};
 use crate::hourglass::condition::Said;
 use crate::hourglass::controller::{Look, Reconciler};
 use crate::hourglass::plan::{Plan, Trouble};
 use crate::hourglass::report::Report;
-use crate::hourglass::{Config, controller};
+use crate::hourglass::{Config, controller, world};
 use crate::value::word;
 
 /// What holds a performer until its pods are gone.
@@ -69,15 +69,10 @@ impl Reconciler for Performers {
     const LABEL: &'static str = PERFORMER;
     const LABELS: &'static str = "app=hourglass-performer";
     const CHILDREN: &'static [Kind] = &[Kind::Pod, Kind::Service];
-    const OTHERS: &'static [Kind] = &[
-        Kind::Executor,
-        Kind::Node,
-        Kind::RuntimeClass,
-        Kind::DeviceClass,
-        Kind::BetaDeviceClass,
-        Kind::ResourceSlice,
-        Kind::BetaResourceSlice,
-    ];
+    const OTHERS: &'static [Kind] = &{
+        let [node, class, device, beta_device, slice, beta_slice] = world::KINDS;
+        [Kind::Executor, node, class, device, beta_device, slice, beta_slice]
+    };
     type Observation = Observation;
 
     async fn observe<A: Api>(look: Look<'_, A>) -> Result<Option<Observation>, ApiError> {
@@ -102,9 +97,11 @@ impl Reconciler for Performers {
             Said::no("Progressing", "BackOff", "it is tried again"),
             Said::unknown("HardwareAvailable", "NodesNotReadable", "nobody has looked yet"),
         ];
-        // A pod that serves goes on serving, and what ends goes on ending.
-        let ends = word(object, "/status/phase") == PerformerPhase::Terminating.as_str();
-        let goes_on = ends || object.pointer("/status/active").is_some_and(Value::is_object);
+        // A pod that serves goes on serving, one that takes the place of another goes on coming, and what ends goes on ending.
+        let is = |phase: PerformerPhase| word(object, "/status/phase") == phase.as_str();
+        let ends = is_going(object) && is(PerformerPhase::Terminating);
+        let goes_on =
+            ends || is(PerformerPhase::Upgrading) || object.pointer("/status/active").is_some_and(Value::is_object);
         let failed = (PerformerState::Failed, PerformerPhase::Failed.as_str());
         Report { machine: &MACHINE, failed, goes_on, missing }.plan(object, trouble, now)
     }

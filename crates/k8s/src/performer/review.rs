@@ -25,6 +25,10 @@ pub(crate) fn review(object: &Value, config: &Config) -> Result<Vec<String>, Inv
     let way = |kept: Allocation| -> Result<Rendered, Invalid> {
         render(NormalSpec::of(&spec, None), &meta, (config, &world), Some(kept))
     };
-    let asked = way(Allocation::DevicePlugin).or_else(|error| way(Allocation::Dra).map_err(|_| error))?;
+    let open = spec.hardware_requirements.as_ref().is_some_and(|asked| asked.allocation == Some(Allocation::Auto));
+    let asked = match way(Allocation::DevicePlugin) {
+        Err(error) if open => way(Allocation::Dra).map_err(|_| error)?,
+        answer => answer?,
+    };
     Ok(remarks(&asked).map(|(reason, message)| format!("{reason}: {message}")).collect())
 }

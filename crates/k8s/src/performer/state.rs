@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orlop_core::machine::performer::PerformerState as State;
+use orlop_core::machine::performer::{PerformerPhase, PerformerState as State};
 use orlop_core::time::Time;
 
 use super::CONTAINER;
@@ -12,6 +12,7 @@ use super::facts::{Facts, Owned};
 use super::upgrade::deadline;
 use crate::hourglass::condition::{Said, of};
 use crate::hourglass::plan::{FORBIDDEN, QUOTA};
+use crate::hourglass::spec::Retry;
 
 /// How long a pod may find no node although there is hardware for it.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
@@ -51,16 +52,22 @@ pub(super) fn standing(facts: &Facts<'_>, decision: &Decision, (hardware, since)
         Some(active) => serving(facts, decision, facts.pod(active.incarnation), (hardware, since)),
         None => coming(facts, decision, (hardware, since)),
     };
-    let held = decision.next.retry.as_ref().filter(|retry| matches!(retry.reason.as_str(), QUOTA | FORBIDDEN));
+    let held = decision.next.retry.as_ref().filter(|retry| is_refusal(retry));
     let held = held.filter(|_| waits(&decision.next, facts.now).is_some());
     let reason = facts.trouble().map(|trouble| trouble.reason).or(held.map(|retry| retry.reason.as_str()));
     if let (Some(reason), None) = (reason, &standing.wrong) {
         standing.wrong = Some(said(facts, reason, "it is tried again"));
-        if decision.next.active.is_none() {
+        // An upgrade goes on once it is over, where it was.
+        if decision.next.active.is_none() && standing.state.phase() != Some(PerformerPhase::Upgrading) {
             standing.state = State::Failed;
         }
     }
     standing
+}
+
+/// Whether the server has refused something, which is no matter of the pod.
+fn is_refusal(retry: &Retry) -> bool {
+    matches!(retry.reason.as_str(), QUOTA | FORBIDDEN)
 }
 
 /// What is wrong, in the words in which it is known: those of the last answers, or those that are stored since another
@@ -91,7 +98,7 @@ fn serving(facts: &Facts<'_>, decision: &Decision, active: Option<&Owned<'_>>, h
         return Standing::failed("ContainerStartFailed", "the container crashes again and again; see its log");
     }
     let failed = next.failed_spec_hash.is_some();
-    let wanted = facts.wanted().map(|wanted| wanted.hash);
+    let wanted = facts.wanted_unless(next.failed_spec_hash.as_ref()).map(|wanted| wanted.hash);
     let serves = next.active.as_ref().map(|active| &active.spec_hash) == wanted.as_ref();
     let mut standing = Standing::well(if serves || wanted.is_none() { State::Running } else { State::Upgrading });
     if failed {
@@ -119,7 +126,11 @@ fn coming(facts: &Facts<'_>, decision: &Decision, hardware: (&Said, Time)) -> St
     let Some(owned) = facts.pod(candidate.incarnation) else {
         return match (decision.deferred, &next.retry) {
             (Some(Deferred::NoRuntimeClass), _) => Standing::failed("HardwareUnavailable", hardware.0.message.clone()),
-            (_, Some(retry)) if just.is_some() || waits(next, facts.now).is_some() => failed(&retry.reason),
+            (_, Some(retry))
+                if (just.is_some() || waits(next, facts.now).is_some()) && !(upgrades && is_refusal(retry)) =>
+            {
+                failed(&retry.reason)
+            }
             _ if upgrades => Standing::well(State::PodRecreation),
             _ => Standing::well(State::PodCreation),
         };

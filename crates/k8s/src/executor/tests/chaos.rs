@@ -5,11 +5,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Bed, bed, checksums, spec};
-use crate::api::{ApiError, Kind};
+use crate::api::Kind;
 use crate::hourglass::tests::laws::histories;
+use crate::hourglass::tests::quota;
 use crate::shell::Clock as _;
-use crate::shell::small::{Fault, refused};
-use crate::value::{time, word};
+use crate::shell::small::refused;
+use crate::value::{item, time, word};
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -108,19 +109,15 @@ fn happens(bed: &mut Bed, event: &Event) {
         Event::Squat(comes) => squat(bed, comes),
         Event::LoseStatus => bed.server.edit(Kind::Executor, "exec", |executor| executor["status"] = json!({})),
         Event::Quota(kind, times) => {
-            let said = json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: objects=1"});
-            bed.server.store().faults.push(Fault::Refuse("create", kind, times, ApiError::from_status(403, &said)));
+            bed.refuse("create", kind, times, quota());
         }
         Event::Fails(kind, times) => {
-            bed.server.store().faults.push(Fault::Refuse("patch", kind, times, refused(500, "InternalError")));
+            bed.refuse("patch", kind, times, refused(500, "InternalError"));
         }
         Event::Steps(steps) => bed.few_steps(steps),
         Event::Wait(seconds) => bed.wait(seconds),
         Event::Restart => bed.restart(),
-        Event::Crash(writes) => {
-            let at = bed.writes().len() + writes;
-            bed.server.store().faults.push(Fault::DieAfter(at));
-        }
+        Event::Crash(writes) => bed.dies_after(writes),
     }
 }
 
@@ -134,10 +131,21 @@ fn squat(bed: &Bed, comes: bool) {
     }
 }
 
-/// What was asked for, and until when a refusal asks for patience.
-fn patience(bed: &Bed) -> (usize, Option<orlop_core::time::Time>) {
-    let asked = bed.writes().iter().filter(|write| write.starts_with("create ") && !write.contains(" events ")).count();
-    (asked, time(&bed.status("exec"), "/retry/nextRetryTime"))
+/// A refusal that asks for patience: the kind it is about, and until when. What stands before that kind may be made all the
+/// same.
+fn patience(bed: &Bed) -> Option<(Kind, orlop_core::time::Time)> {
+    let status = bed.status("exec");
+    let until = time(&status, "/retry/nextRetryTime")?;
+    let said =
+        item(&status, "/conditions", "type", "Degraded").filter(|said| said["reason"] == status["retry"]["reason"]);
+    let said = word(said?, "/message");
+    let (kind, _) = CHILDREN.into_iter().find(|(kind, name)| said.starts_with(&format!("{} `{name}`", kind.name())))?;
+    Some((kind, until))
+}
+
+/// How often a child of a kind was to be made.
+fn made(bed: &Bed, kind: Kind) -> usize {
+    bed.writes().iter().filter(|write| write.starts_with(&format!("create {} ", kind.plural()))).count()
 }
 
 fn is_another_spec(event: &Event) -> bool {
@@ -155,13 +163,14 @@ proptest! {
         bed.images.insert("crash".into(), "CrashLoopBackOff");
         bed.submit("exec", spec());
         for event in &events {
-            let (asked, until) = patience(&bed);
+            let patience = patience(&bed).map(|(kind, until)| (kind, until, made(&bed, kind)));
             let generation = bed.object("exec")["metadata"]["generation"].clone();
             let same = bed.status("exec")["observedGeneration"] == generation;
             happens(&mut bed, event);
             bed.settles()?;
             bed.laws()?;
-            let early = until.is_some_and(|until| bed.clock.now() < until) && patience(&bed).0 > asked;
+            let early = |(kind, until, before)| bed.clock.now() < until && made(&bed, kind) > before;
+            let early = patience.is_some_and(early);
             prop_assert!(!early || !same || is_another_spec(event), "K8: {event:?} {}", bed.status("exec"));
         }
         // Quiet: everything is as it should be, and stays so.

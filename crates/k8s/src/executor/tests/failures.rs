@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Bed, bed, place, running, spec};
-use crate::api::{ApiError, Kind};
-use crate::hourglass::tests::host;
+use crate::api::Kind;
+use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
 
-fn with(fault: Fault) -> Bed {
+fn refused_by(fault: Fault) -> Bed {
     let mut bed = Bed::with_faults(vec![fault]);
     bed.show(Kind::Node, host("node-1", json!({}), json!({})));
     bed.submit("exec", spec());
@@ -16,11 +16,7 @@ fn with(fault: Fault) -> Bed {
 
 #[test]
 fn k8_a_refusal_is_kept_in_the_status_and_waited_for_by_another_controller() {
-    let quota = ApiError::from_status(
-        403,
-        &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: secrets=1"}),
-    );
-    let mut bed = with(Fault::Refuse("create", Kind::Secret, 6, quota));
+    let mut bed = refused_by(Fault::Refuse("create", Kind::Secret, 6, quota()));
     while bed.status("exec")["retry"]["count"] != 6 {
         bed.wait(1);
     }
@@ -43,7 +39,7 @@ fn k8_a_refusal_is_kept_in_the_status_and_waited_for_by_another_controller() {
 
 #[test]
 fn k8_another_spec_is_tried_at_once() {
-    let mut bed = with(Fault::Refuse("create", Kind::Deployment, 1, refused(403, "Forbidden")));
+    let mut bed = refused_by(Fault::Refuse("create", Kind::Deployment, 1, refused(403, "Forbidden")));
     bed.rest();
     assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
     bed.restart();
@@ -57,14 +53,14 @@ fn k8_another_spec_is_tried_at_once() {
 #[test]
 fn s3_2_what_may_not_be_read_is_said_and_what_serves_goes_on() {
     let mut bed = bed();
-    bed.server.store().faults.push(Fault::Refuse("get", Kind::Deployment, 1, refused(403, "Forbidden")));
+    bed.refuse("get", Kind::Deployment, 1, refused(403, "Forbidden"));
     bed.submit("exec", spec());
     bed.rest();
     assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
     bed.wait(301);
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
     let mut bed = running(spec());
-    bed.server.store().faults.push(Fault::Refuse("get", Kind::Deployment, 1, refused(403, "Forbidden")));
+    bed.refuse("get", Kind::Deployment, 1, refused(403, "Forbidden"));
     bed.wait(302);
     assert_eq!(place(&bed), "Running/Running True/Forbidden");
     assert!(bed.events().contains(&"Forbidden".to_owned()));

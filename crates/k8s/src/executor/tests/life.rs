@@ -1,9 +1,11 @@
 //! From the first pass to the last: children, updates, scale, failures, the end.
 
+use orlop_core::machine::executor::MACHINE;
 use serde_json::{Value, json};
 
 use super::{Bed, checksums, place, running, spec};
 use crate::api::Kind;
+use crate::hourglass::tests::steps::table;
 use crate::hourglass::tests::{every_fault, host};
 
 #[test]
@@ -185,4 +187,33 @@ fn s3_1_a_crash_at_every_write_changes_nothing() {
     every_fault(gone, |bed| {
         format!("{:?}", [Kind::Executor, Kind::Deployment, Kind::Secret].map(|kind| bed.server.list(kind).len()))
     });
+}
+
+#[test]
+fn s3_1_an_end_that_nobody_has_asked_for_is_not_believed() {
+    for state in ["Terminating", "Cleanup", "Gone"] {
+        for lost in [false, true] {
+            let mut bed = running(spec());
+            let made = bed.created().len();
+            let ended = |bed: &Bed| {
+                bed.server.edit(Kind::Executor, "exec", |executor| {
+                    executor["status"]["phase"] = json!("Terminating");
+                    executor["status"]["state"] = json!(state);
+                });
+            };
+            ended(&bed);
+            if lost {
+                bed.server.remove(Kind::ConfigMap, "exec-config");
+            }
+            bed.wait(301);
+            assert_eq!(place(&bed), "Running/Running False/AsExpected", "{state}");
+            assert_eq!((bed.failures(), bed.created().len() - made), (Vec::new(), usize::from(lost)), "{state}");
+            let strange: Vec<_> = bed.steps().difference(&table(&MACHINE)).copied().collect();
+            assert_eq!(strange, [], "{state}");
+            bed.server.ask_to_go(Kind::Executor, "exec");
+            ended(&bed);
+            bed.wait(400);
+            assert!(bed.server.list(Kind::Executor).is_empty() && bed.failures().is_empty(), "{state}");
+        }
+    }
 }

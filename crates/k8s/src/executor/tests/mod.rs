@@ -1,6 +1,7 @@
 //! The controller of executors against a small API server and a cluster that takes one step at a time.
 
 mod chaos;
+mod children;
 mod failures;
 mod file;
 mod foreign;
@@ -31,6 +32,13 @@ fn spec() -> Value {
     })
 }
 
+/// With members of its own.
+fn with(members: Value) -> Value {
+    let mut spec = spec();
+    members.as_object().unwrap().iter().for_each(|(name, value)| spec[name] = value.clone());
+    spec
+}
+
 fn bed() -> Bed {
     let mut bed = Bed::new();
     bed.show(Kind::Node, host("node-1", json!({}), json!({})));
@@ -47,9 +55,7 @@ fn running(spec: Value) -> Bed {
 
 /// Where it is: phase, state, and what is wrong.
 fn place(bed: &Bed) -> String {
-    let status = bed.status("exec");
-    let word = |name: &str| status[name].as_str().unwrap_or("-").to_owned();
-    format!("{}/{} {}", word("phase"), word("state"), bed.condition("exec", "Degraded"))
+    bed.place("exec")
 }
 
 /// Checksums of the pods.

@@ -1,39 +1,13 @@
 //! Every reason of the tables of sections 2.3 and 6 is said once somewhere, and no other: conditions and events of executors.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use super::{Bed, bed, running, spec};
-use crate::api::{ApiError, Kind};
-use crate::hourglass::tests::host;
+use crate::api::Kind;
+use crate::hourglass::tests::said::{Said, rows};
+use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
-use crate::value::{items, word};
-
-/// Everything that was said so far: conditions as type, status and reason; events as type and reason.
-#[derive(Default)]
-struct Said {
-    conditions: BTreeSet<String>,
-    events: BTreeSet<String>,
-}
-
-impl Said {
-    fn hear(&mut self, bed: &Bed) {
-        for change in bed.server.store().log.iter().filter(|change| change.kind == Kind::Executor) {
-            for said in items(&change.object, "/status/conditions") {
-                let part = |name: &str| said[name].as_str().unwrap_or("-").to_owned();
-                self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
-            }
-        }
-        for event in bed.server.list(Kind::Event) {
-            self.events.insert(format!("{} {}", word(&event, "/type"), word(&event, "/reason")));
-        }
-    }
-}
-
-fn quota() -> ApiError {
-    ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: secrets=1"}))
-}
+use crate::value::word;
 
 /// What goes wrong before its pods serve.
 fn beginnings(said: &mut Said) {
@@ -126,23 +100,15 @@ fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
     let mut said = Said::default();
     beginnings(&mut said);
     middles(&mut said);
-    let rows =
-        |kind: &str, reasons: &str| reasons.split(' ').map(|reason| format!("{kind} {reason}")).collect::<Vec<_>>();
-    let conditions: BTreeSet<String> = [
+    let conditions = [
         rows("Available True", "DeploymentAvailable"),
         rows("Available False", "ReplicasUnavailable"),
         rows("Progressing True", STATES),
         rows("Progressing False", "UpToDate BackOff WaitingForChange"),
         rows("Degraded True", DEGRADED),
         rows("Degraded False", "AsExpected"),
-    ]
-    .concat()
-    .into_iter()
-    .collect();
-    assert_eq!(said.conditions.symmetric_difference(&conditions).collect::<Vec<_>>(), [] as [&String; 0]);
-    let events = [rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"), rows("Warning", DEGRADED)];
-    let events: BTreeSet<String> = events.concat().into_iter().collect();
-    assert_eq!(said.events.symmetric_difference(&events).collect::<Vec<_>>(), [] as [&String; 0]);
+    ];
+    said.is(&conditions, &[rows("Normal", "Created Ready ConfigUpdated Scaled Deleting"), rows("Warning", DEGRADED)]);
 }
 
 /// States of what comes up, changes and goes.

@@ -1,8 +1,10 @@
 //! What a failure of a pass leads to (section 3.2): again at once, later, or not before something has changed, and what people
 //! are told of it. Owns these choices and the waits between tries.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use orlop_core::backoff::{Backoff, fraction};
 use orlop_core::error::Class;
 
@@ -44,8 +46,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             return Round::Again;
         }
         if at.is_none() && matches!(effect, Effect::WriteStatus(_)) {
-            // Who may not write what has happened cannot say so.
-            return Round::Over(self.put_off(key, &error));
+            return Round::Over(self.unsaid(key, &error));
         }
         let trouble = match self.judge(key, &error, |reason| sentence(reason, at.as_ref(), &error)) {
             Ok(trouble) => trouble,
@@ -54,18 +55,23 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         if at.is_none() {
             return self.report(key, &trouble).await;
         }
-        if trouble.until.is_none() {
-            // Without the server's words: they may quote the child, and that may be a Secret.
-            let code = error.code;
-            tracing::warn!(object = %key, controller = R::NAME, code, "the server refuses a child for good");
-        }
         self.trouble(key, meta, Trouble { at, ..trouble })
+    }
+
+    /// Who may not write what has happened cannot say so: what is denied, or refused for good, waits for the resync.
+    fn unsaid(&self, key: &Key, error: &ApiError) -> Next {
+        if !matches!(class(error), Class::Denied | Class::Invalid) {
+            return self.put_off(key, error);
+        }
+        let why = error.unquoted();
+        tracing::warn!(object = %key, controller = R::NAME, why, "what has happened cannot be written into its status");
+        let until = later(self.now(), self.resync);
+        self.known().streaks.entry(key.clone()).or_default().closed = Some(until);
+        Next { again_at: Some(until), failed: true }
     }
 
     /// What a plan is made of could not be read.
     pub(super) async fn unread(&self, key: &Key, error: &ApiError) -> Round {
-        let why = error.unquoted();
-        tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
         self.note(class(error));
         let code = error.code.map_or_else(String::new, |code| format!(" ({code})"));
         let said = |reason| match reason {
@@ -73,13 +79,12 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             _ => format!("what belongs to the object cannot be read{code}; tried again"),
         };
         match self.judge(key, error, said) {
-            Ok(trouble) => {
-                if trouble.reason == FORBIDDEN {
-                    self.known().streaks.entry(key.clone()).or_default().closed = trouble.until;
-                }
-                self.report(key, &trouble).await
+            Ok(trouble) => self.report(key, &trouble).await,
+            Err(next) => {
+                let why = error.unquoted();
+                tracing::warn!(object = %key, controller = R::NAME, why, "the object cannot be read now");
+                Round::Over(next)
             }
-            Err(next) => Round::Over(next),
         }
     }
 
@@ -104,14 +109,29 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
 
     /// Notes what is wrong, so that the next round says so; once it is said, it is waited for.
     fn trouble(&self, key: &Key, meta: &Meta, trouble: Trouble) -> Round {
-        self.known().streaks.entry(key.clone()).or_default().trouble = Some((meta.generation, trouble));
+        let asked = (meta.uid.clone(), meta.generation);
+        self.known().streaks.entry(key.clone()).or_default().trouble = Some((asked, trouble));
         Round::Failed
+    }
+
+    /// Leaves an object alone: until a time where only that removes what is wrong, or until its spec is another where nothing
+    /// else does.
+    fn leave(&self, key: &Key, trouble: &Trouble) {
+        let mut known = self.known();
+        let asked = known.objects.get(key).and_then(super::asked);
+        let streak = known.streaks.entry(key.clone()).or_default();
+        if trouble.reason == FORBIDDEN {
+            streak.closed = trouble.until;
+        }
+        if trouble.until.is_none() {
+            streak.stopped = asked;
+        }
     }
 
     /// Says in the status what is wrong, where no plan can.
     async fn report(&self, key: &Key, trouble: &Trouble) -> Round {
-        let again_at = trouble.until.or_else(|| Some(self.now().plus(self.resync)));
-        let over = Round::Over(Next { again_at, failed: true });
+        self.leave(key, trouble);
+        let over = Round::Over(Next { again_at: trouble.until, failed: true });
         // One that cannot be read itself says nothing.
         let Ok(object) = self.api.send(&Request::get(R::KIND, &key.namespace, &key.name)).await else { return over };
         let meta = Meta::of(&object);
@@ -119,10 +139,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let hand = self.hand(&meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
-                Ok(()) if matches!(effect, Effect::WriteStatus(_)) => {
-                    plan.path.iter().for_each(|step| self.monitor.told(Told::Stepped { key, step }));
-                }
-                Ok(()) => {}
+                Ok(()) => self.done(key, &plan, effect),
                 Err(failure) => tracing::debug!(object = %key, ?failure, "what is wrong is not said"),
             }
         }
@@ -133,23 +150,21 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
     pub(super) async fn stop(&self, key: &Key) -> Next {
         tracing::error!(object = %key, controller = R::NAME, "an invariant is broken; the object is left alone");
         self.note(Class::Fatal);
-        {
-            let mut known = self.known();
-            let generation = known.objects.get(key).and_then(super::generation);
-            known.streaks.entry(key.clone()).or_default().stopped = generation;
-        }
         let message = "the operator met a state it holds for impossible and leaves the object alone; see its log, then \
                        change the spec or restart the operator";
         let trouble = Trouble { reason: BROKEN, message: message.to_owned(), at: None, until: None };
-        self.report(key, &trouble).await;
+        // Saying so may be what is broken.
+        if AssertUnwindSafe(self.report(key, &trouble)).catch_unwind().await.is_err() {
+            tracing::error!(object = %key, controller = R::NAME, "that an invariant is broken cannot be said either");
+        }
         Next { again_at: None, failed: true }
     }
 
     /// Whether an object was stopped and its spec is the same still.
     pub(super) fn is_stopped(&self, key: &Key) -> bool {
         let known = self.known();
-        let stopped = known.streaks.get(key).and_then(|streak| streak.stopped);
-        stopped.is_some() && known.objects.get(key).and_then(super::generation) == stopped
+        let stopped = known.streaks.get(key).and_then(|streak| streak.stopped.as_ref());
+        stopped.is_some_and(|stopped| known.objects.get(key).and_then(super::asked).as_ref() == Some(stopped))
     }
 
     /// Something has happened around these objects: what was tried too often is tried again.

@@ -18,7 +18,7 @@ use super::Config;
 use super::children::{Meta, parent, shown};
 use super::effect::Hand;
 pub use super::monitor::{Monitor, Told};
-use super::plan::{Effect, Plan, Requeue, Trouble};
+use super::plan::{Effect, Notice, Plan, Requeue, Trouble};
 use super::world::World;
 use crate::api::{Api, ApiError, Kind};
 use crate::shell::{Clock, Key};
@@ -107,14 +107,17 @@ struct Known {
     streaks: BTreeMap<Key, Streak>,
 }
 
+/// Which spec: uid of the object, for another may come under its name, and how often its spec has changed.
+type Asked = (String, i64);
+
 /// Failures of an object one after another.
 #[derive(Clone, Debug, Default)]
 struct Streak {
     failures: u32,
     conflicts: u32,
-    trouble: Option<(i64, Trouble)>,
-    /// The spec for which an invariant was broken: nothing is done until there is another.
-    stopped: Option<i64>,
+    trouble: Option<(Asked, Trouble)>,
+    /// The spec for which nothing is done until there is another: an invariant is broken, or the server refuses it for good.
+    stopped: Option<Asked>,
     /// Until when nothing is asked: it is not allowed, or the server has asked for patience.
     closed: Option<Time>,
 }
@@ -248,13 +251,13 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
                 return Round::Over(Next { again_at: Some(at), failed: false });
             }
             let trouble = known.streaks.get_mut(key).and_then(|streak| {
-                let due = |(_, trouble): &mut (i64, Trouble)| trouble.until.is_some_and(|until| until <= now);
+                let due = |(_, trouble): &mut (Asked, Trouble)| trouble.until.is_some_and(|until| until <= now);
                 streak.trouble.take_if(due);
                 streak.trouble.clone()
             });
             (Arc::clone(&known.world), trouble)
         };
-        let generation = trouble.as_ref().map(|(generation, _)| *generation);
+        let about = trouble.as_ref().map(|(asked, _)| asked.clone());
         let look = Look { api: &self.api, key, world, trouble: trouble.map(|(_, trouble)| trouble), now };
         let observation = match R::observe(look).await {
             Ok(Some(observation)) => observation,
@@ -265,7 +268,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
             Err(error) => return self.unread(key, &error).await,
         };
         let meta = R::meta(&observation);
-        if generation.is_some_and(|generation| generation != meta.generation) {
+        if about.is_some_and(|about| about != (meta.uid.clone(), meta.generation)) {
             // The spec that was in trouble is another now.
             self.known().streaks.remove(key);
             return Round::Again;
@@ -287,12 +290,7 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         let hand = self.hand(meta);
         for effect in &plan.effects {
             match hand.carry(effect).await {
-                Ok(()) => {
-                    // What is gone has no status that could say so.
-                    if matches!(effect, Effect::WriteStatus(_) | Effect::RemoveFinalizer) {
-                        plan.path.iter().for_each(|step| self.monitor.told(Told::Stepped { key, step }));
-                    }
-                }
+                Ok(()) => self.done(key, plan, effect),
                 Err(failure) if matches!(effect, Effect::RecordEvent(_)) => {
                     // What people are told may get lost; what is done may not wait for it.
                     tracing::debug!(object = %key, ?failure, "an event is not recorded");
@@ -328,6 +326,20 @@ impl<A: Api, R: Reconciler> Controller<A, R> {
         Round::Over(Next { again_at, failed: false })
     }
 
+    /// Tells whoever measures and reads logs what is written down now.
+    fn done(&self, key: &Key, plan: &Plan, effect: &Effect) {
+        // What is gone has no status that could say so.
+        if !matches!(effect, Effect::WriteStatus(_) | Effect::RemoveFinalizer) {
+            return;
+        }
+        plan.path.iter().for_each(|step| self.monitor.told(Told::Stepped { key, step }));
+        for effect in &plan.effects {
+            if let Effect::RecordEvent(Notice { warning: true, reason, message, .. }) = effect {
+                tracing::warn!(object = %key, controller = R::NAME, reason, message);
+            }
+        }
+    }
+
     fn forget(&self, key: &Key) {
         let mut known = self.known();
         known.streaks.remove(key);
@@ -349,8 +361,8 @@ enum Round {
 }
 
 /// Which spec an object had when it was seen.
-fn generation(shown: &Value) -> Option<i64> {
-    shown.get("generation")?.as_i64()
+fn asked(shown: &Value) -> Option<Asked> {
+    Some((word(shown, "/uid").to_owned(), shown.get("generation")?.as_i64()?))
 }
 
 fn in_namespace(known: &Known, object: &Value) -> Vec<Key> {

@@ -46,13 +46,16 @@ impl Reconciler for Breaking {
 
     fn plan(observation: &Observation, config: &Config, now: Time) -> Plan {
         match observation.spec.as_ref().map(|spec| spec.image.as_str()) {
-            Ok("panics") => std::panic::panic_any(()),
+            Ok("panics" | "unspeakable") => std::panic::panic_any(()),
             Ok("impossible") => Plan { broken: true, ..Performers::plan(observation, config, now) },
             _ => Performers::plan(observation, config, now),
         }
     }
 
     fn report(object: &Value, trouble: &Trouble, now: Time) -> Plan {
+        if object["spec"]["image"] == "unspeakable" {
+            std::panic::panic_any(());
+        }
         Performers::report(object, trouble, now)
     }
 }
@@ -82,6 +85,63 @@ fn s3_2_a_broken_invariant_stops_one_object_and_no_other() {
         bed.change("bad", |spec| spec["image"] = json!("well"));
         bed.rest();
         assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()), "{image}");
+    }
+}
+
+#[test]
+fn s3_2_what_cannot_even_say_what_is_broken_stops_no_other() {
+    let mut bed = Bed::<Breaking>::new();
+    bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
+    let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
+    bed.submit("bad", spec("unspeakable"));
+    bed.submit("good", spec("well"));
+    bed.wait(RESYNC.as_secs() * 2);
+    assert_eq!(degraded(&bed, "bad"), ("-".to_owned(), "-/-".to_owned()));
+    assert_eq!(degraded(&bed, "good"), ("Running".to_owned(), "False/AsExpected".to_owned()));
+    assert_eq!(bed.failures(), [Class::Fatal], "once");
+    bed.change("bad", |spec| spec["image"] = json!("well"));
+    bed.rest();
+    assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()));
+}
+
+#[test]
+fn s3_2_another_object_of_the_name_of_a_stopped_one_is_worked_on() {
+    let mut bed = Bed::<Breaking>::new();
+    bed.show(Kind::Node, super::host("node-1", json!({}), json!({})));
+    let spec = |image: &str| json!({"avsAddress": "0x1234567890abcdef1234567890abcdef12345678", "image": image});
+    bed.submit("bad", spec("panics"));
+    bed.rest();
+    // Before anybody has looked whether the first one is gone.
+    bed.server.remove(Kind::Performer, "bad");
+    bed.submit("bad", spec("well"));
+    bed.rest();
+    assert_eq!(degraded(&bed, "bad"), ("Running".to_owned(), "False/AsExpected".to_owned()));
+}
+
+#[test]
+fn s3_1_what_starts_a_pass_is_everything_of_an_object_but_its_status() {
+    let clock = Arc::new(TestClock::new());
+    let server = Server::new(Arc::clone(&clock));
+    let controller: Controller<Server, Performers> =
+        Controller::new(server.clone(), Arc::clone(&clock) as Arc<dyn Clock>, Arc::default(), RESYNC);
+    let mut object = server.put(Kind::Performer, json!({"kind": "Performer", "metadata": {"name": "avs"}, "spec": {}}));
+    let starts = |object: &Value| !controller.seen(Kind::Performer, object).is_empty();
+    assert!(starts(&object), "it is new");
+    object["status"] = json!({"phase": "Creating", "observedGeneration": 1});
+    object["metadata"]["resourceVersion"] = json!("99");
+    object["metadata"]["managedFields"] = json!([{"manager": "orlop-operator-status", "subresource": "status"}]);
+    assert!(!starts(&object), "its status alone");
+    for (path, value) in [
+        ("generation", json!(2)),
+        ("annotations", json!({"a": "b"})),
+        ("labels", json!({"a": "b"})),
+        ("finalizers", json!(["f"])),
+        ("deletionTimestamp", json!("2026-11-21T10:00:00Z")),
+        ("uid", json!("another")),
+    ] {
+        object["metadata"][path] = value;
+        assert!(starts(&object), "{path}");
+        assert!(!starts(&object), "{path}: seen already");
     }
 }
 

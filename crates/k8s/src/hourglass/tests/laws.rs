@@ -1,6 +1,6 @@
 //! Laws of section 3.2 that hold for every kind, read off what the server has seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::test_runner::{Config, RngSeed, TestCaseError};
 use proptest::{prop_assert, prop_assert_eq};
@@ -10,7 +10,7 @@ use super::Bed;
 use crate::api::Kind;
 use crate::hourglass::children::controller;
 use crate::hourglass::controller::Reconciler;
-use crate::value::{text, word};
+use crate::value::{item, items, text, word};
 
 /// Passes after which a controller must have come to rest where nothing else happens.
 const PASSES: usize = 64;
@@ -34,7 +34,8 @@ impl<R: Reconciler> Bed<R> {
         Ok(())
     }
 
-    /// K1: what was written to was ours, or the object itself. K4: the finalizer has gone after the children.
+    /// K1: what was written to was ours, or the object itself. K4: the finalizer has gone after the children. And what is
+    /// said in conditions.
     pub(crate) fn laws(&self) -> Result<(), TestCaseError> {
         let store = self.server.store();
         let mine: BTreeSet<String> = store
@@ -55,6 +56,35 @@ impl<R: Reconciler> Bed<R> {
         let left: Vec<String> =
             store.left.iter().filter(counts).map(|(kind, child)| format!("{kind:?} {child}")).collect();
         prop_assert_eq!(left, [] as [String; 0], "K4");
+        drop(store);
+        self.conditions()
+    }
+
+    /// Section 2.3 of every status that was written: all conditions of the kind are there, short, and the time of one moves
+    /// with its status only.
+    fn conditions(&self) -> Result<(), TestCaseError> {
+        let kinds = ["Available", "Progressing", "Degraded", "HardwareAvailable"];
+        let kinds = if R::KIND == Kind::Performer { &kinds[..] } else { &kinds[..3] };
+        let store = self.server.store();
+        let mut before: BTreeMap<String, Value> = BTreeMap::new();
+        for change in store.log.iter().filter(|change| change.kind == R::KIND && !change.gone) {
+            let said = items(&change.object, "/status/conditions");
+            prop_assert!(
+                said.is_empty() || said.iter().map(|one| word(one, "/type")).eq(kinds.iter().copied()),
+                "{said:?}"
+            );
+            let earlier = before.insert(text(&change.object, "/metadata/uid"), change.object["status"].clone());
+            for one in said {
+                prop_assert!(
+                    one["observedGeneration"].is_i64() && word(one, "/message").chars().count() <= 1024,
+                    "{one}"
+                );
+                let same = earlier.as_ref().and_then(|status| item(status, "/conditions", "type", word(one, "/type")));
+                let same = same.filter(|known| known["status"] == one["status"]);
+                let moved = same.is_some_and(|known| known["lastTransitionTime"] != one["lastTransitionTime"]);
+                prop_assert!(one["lastTransitionTime"].is_string() && !moved, "{one} after {earlier:?}");
+            }
+        }
         Ok(())
     }
 

@@ -2,8 +2,12 @@
 //! which takes one step at a time. Owns the order in which things happen: always the same.
 
 mod cluster;
+mod effects;
 mod failures;
 pub(crate) mod laws;
+pub(crate) mod log;
+pub(crate) mod said;
+pub(crate) mod steps;
 
 pub(crate) use cluster::host;
 
@@ -18,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::controller::{Controller, Monitor, Reconciler, Told};
 use super::{API_VERSION, Config};
-use crate::api::Kind;
+use crate::api::{ApiError, Kind};
 use crate::shell::small::{Fault, Server, TestClock};
 use crate::shell::{Clock, Key};
 
@@ -197,6 +201,29 @@ impl<R: Reconciler> Bed<R> {
         format!("{}/{}", condition["status"].as_str().unwrap_or("-"), condition["reason"].as_str().unwrap_or("-"))
     }
 
+    /// Where it is: phase, state, and what is wrong.
+    pub(crate) fn place(&self, name: &str) -> String {
+        let status = self.status(name);
+        let word = |name: &str| status[name].as_str().unwrap_or("-").to_owned();
+        format!("{}/{} {}", word("phase"), word("state"), self.condition(name, "Degraded"))
+    }
+
+    /// How often people were told something.
+    pub(crate) fn told(&self, reason: &str) -> usize {
+        self.events().iter().filter(|event| *event == reason).count()
+    }
+
+    /// The controller dies after so many more writes.
+    pub(crate) fn dies_after(&self, writes: usize) {
+        let at = self.writes().len() + writes;
+        self.server.store().faults.push(Fault::DieAfter(at));
+    }
+
+    /// Requests of a verb and kind are refused so many times.
+    pub(crate) fn refuse(&self, verb: &'static str, kind: Kind, times: u32, error: ApiError) {
+        self.server.store().faults.push(Fault::Refuse(verb, kind, times, error));
+    }
+
     /// Writes so far.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.server.store().writes.clone()
@@ -217,7 +244,7 @@ impl<R: Reconciler> Bed<R> {
     }
 
     /// States that were passed, each step once.
-    pub(crate) fn steps(&self) -> BTreeSet<(Option<&'static str>, &'static str)> {
+    pub(crate) fn steps(&self) -> steps::Steps {
         self.steps.taken.lock().unwrap().iter().copied().collect()
     }
 
@@ -235,6 +262,12 @@ impl<R: Reconciler> Bed<R> {
         self.wait(RESYNC.as_secs() + 1);
         assert_eq!(self.writes()[before.len()..], [] as [String; 0]);
     }
+}
+
+/// What a server says that has no room for a pod.
+pub(crate) fn quota() -> ApiError {
+    let said = json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1, used: pods=1"});
+    ApiError::from_status(403, &said)
 }
 
 fn controller<R: Reconciler>(

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::super::RETRY;
 use super::{Bed, INCARNATION, pods, spec};
-use crate::api::{ApiError, Kind};
-use crate::hourglass::tests::host;
+use crate::api::Kind;
 use crate::hourglass::tests::laws::histories;
+use crate::hourglass::tests::{host, quota};
 use crate::shell::Clock as _;
-use crate::shell::small::{Fault, refused};
+use crate::shell::small::refused;
 use crate::value::{item, texts, time, word};
 
 #[derive(Clone, Debug)]
@@ -108,29 +108,21 @@ fn happens(bed: &mut Bed, event: Event) {
             }
         }
         Event::Quota(times) => {
-            let said = json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"});
-            refuse(bed, Kind::Pod, times, ApiError::from_status(403, &said));
+            bed.refuse("create", Kind::Pod, times, quota());
         }
-        Event::Fails(times) => refuse(bed, Kind::Revision, times, refused(500, "InternalError")),
+        Event::Fails(times) => bed.refuse("create", Kind::Revision, times, refused(500, "InternalError")),
         Event::Again(value) => bed.server.edit(Kind::Performer, "avs", |performer| {
             performer["metadata"]["annotations"][RETRY] = json!(value.to_string());
         }),
         Event::Steps(steps) => bed.few_steps(steps),
         Event::Wait(seconds) => bed.wait(seconds),
         Event::Restart => bed.restart(),
-        Event::Crash(writes) => {
-            let at = bed.writes().len() + writes;
-            bed.server.store().faults.push(Fault::DieAfter(at));
-        }
+        Event::Crash(writes) => bed.dies_after(writes),
     }
 }
 
 fn mine(bed: &Bed) -> Vec<String> {
     pods(bed).into_iter().filter(|name| name != THEIRS).collect()
-}
-
-fn refuse(bed: &Bed, kind: Kind, times: u32, error: ApiError) {
-    bed.server.store().faults.push(Fault::Refuse("create", kind, times, error));
 }
 
 fn is_live(pod: &Value) -> bool {

@@ -2,15 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, place, pods, running, selected, serves, spec};
+use super::{Bed, another, place, pods, running, selected, serves, spec};
 use crate::api::Kind;
 
 fn upgrade(bed: &mut Bed, habit: &'static str) {
     bed.images.insert("bad".into(), habit);
-    bed.change("avs", |spec| {
-        spec["image"] = json!("bad");
-        spec["upgrade"] = json!({"progressDeadlineSeconds": 30});
-    });
+    another(bed, "bad", json!({"progressDeadlineSeconds": 30}));
     bed.rest();
 }
 

@@ -1,19 +1,18 @@
 //! Servers that do not let things be read, that conflict, that ask for patience; backoff that outlives the controller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::error::Class;
 use serde_json::{Value, json};
 
-use super::{Bed, bed, place, pods, running, serves, spec};
+use super::{Bed, another, bed, place, pods, running, serves, spec};
 use crate::api::{ApiError, Kind};
-use crate::hourglass::tests::host;
+use crate::hourglass::Config;
+use crate::hourglass::tables::overlaid;
+use crate::hourglass::tests::{host, log, quota};
 use crate::shell::Clock as _;
 use crate::shell::small::{Fault, refused};
-
-fn quota() -> ApiError {
-    ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"}))
-}
 
 fn with(fault: Fault) -> Bed {
     let mut bed = Bed::with_faults(vec![fault]);
@@ -42,7 +41,7 @@ fn s3_2_what_may_not_be_read_is_said_and_asked_for_again_at_the_resync_only() {
 #[test]
 fn s3_2_reads_that_fail_too_often_are_said_and_what_serves_goes_on() {
     let mut bed = running(spec("well"));
-    bed.server.store().faults.push(Fault::Refuse("list", Kind::Pod, 9, refused(500, "InternalError")));
+    bed.refuse("list", Kind::Pod, 9, refused(500, "InternalError"));
     bed.server.edit(Kind::Performer, "avs", |performer| performer["metadata"]["labels"] = json!({"a": "b"}));
     bed.wait(100);
     assert_eq!(place(&bed), "Running/Running False/AsExpected", "so far it is only tried again");
@@ -75,7 +74,7 @@ fn s3_2_conflicts_are_tried_at_once_five_times_and_then_as_errors_are() {
     assert_eq!(place(&bed), "Running/Running False/AsExpected", "without any wait");
     assert_eq!(bed.failures(), vec![Class::Conflict; 5]);
     let mut bed = running(spec("well"));
-    bed.server.store().faults.push(Fault::Refuse("patch", Kind::Service, u32::MAX, refused(409, "Conflict")));
+    bed.refuse("patch", Kind::Service, u32::MAX, refused(409, "Conflict"));
     bed.server.edit(Kind::Service, "performer-avs", |service| service["spec"]["ports"][0]["port"] = json!(1));
     bed.settle();
     assert_eq!(bed.failures(), vec![Class::Conflict; 6], "the sixth waits");
@@ -100,7 +99,9 @@ fn s3_2_no_less_is_waited_than_the_server_asks_for() {
 fn s3_2_who_may_not_hold_the_object_says_so() {
     let mut bed = with(Fault::Refuse("patch", Kind::Performer, 1, refused(403, "Forbidden")));
     bed.wait(20);
-    assert_eq!(place(&bed), "Failed/Failed True/Forbidden");
+    bed.show(Kind::Node, host("node-2", json!({}), json!({})));
+    bed.wait(20);
+    assert_eq!(place(&bed), "Failed/Failed True/Forbidden", "at the resync only, whatever happens");
     assert!(bed.created().iter().all(|made| made.starts_with("performers ")), "no child before the finalizer");
     bed.wait(301);
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
@@ -178,4 +179,136 @@ fn s3_2_whom_the_server_does_not_know_is_denied_like_one_without_rights() {
         bed.wait(60);
         assert_eq!(place(&bed), "Running/Running False/AsExpected", "{verb}");
     }
+}
+
+#[test]
+fn s3_2_who_may_not_write_the_status_waits_for_the_resync_whatever_happens() {
+    for (code, class) in [(401, Class::Denied), (403, Class::Denied), (422, Class::Invalid)] {
+        let mut bed = running(spec("well"));
+        bed.refuse("patch", Kind::Performer, 2, refused(code, "No"));
+        bed.change("avs", |spec| spec["version"] = json!("2"));
+        for second in 0..29 {
+            bed.wait(10);
+            bed.server.edit(Kind::Pod, "performer-avs", |pod| pod["metadata"]["labels"]["at"] = json!(second));
+        }
+        assert_eq!(bed.failures(), [class], "{code}");
+        bed.wait(20);
+        assert_eq!(bed.failures(), [class; 2], "{code}: at the resync");
+        bed.wait(301);
+        assert_eq!(bed.status("avs")["version"], "2", "{code}");
+        bed.writes_nothing_more();
+    }
+}
+
+#[test]
+fn s3_2_a_read_that_the_server_calls_invalid_waits_for_another_spec() {
+    for code in [400, 422] {
+        let mut bed = with(Fault::Refuse("list", Kind::Pod, 1, refused(code, "Invalid")));
+        bed.wait(2000);
+        bed.show(Kind::Node, host("node-2", json!({}), json!({})));
+        bed.rest();
+        assert_eq!((place(&bed).as_str(), bed.failures()), ("Failed/Failed True/InvalidSpec", vec![Class::Invalid]));
+        bed.change("avs", |spec| spec["version"] = json!("2"));
+        bed.rest();
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{code}");
+    }
+}
+
+#[test]
+fn s3_2_another_object_of_the_name_does_not_inherit_what_was_wrong() {
+    for (verb, kind) in [("create", Kind::Pod), ("list", Kind::Pod), ("patch", Kind::Performer)] {
+        let mut bed = with(Fault::Refuse(verb, kind, 1, refused(422, "Invalid")));
+        bed.rest();
+        assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec", "{verb}");
+        bed.server.remove(Kind::Performer, "avs");
+        bed.submit("avs", spec("well"));
+        bed.rest();
+        assert_eq!(place(&bed), "Running/Running False/AsExpected", "{verb}");
+    }
+}
+
+#[test]
+fn s3_2_a_failure_during_an_upgrade_in_place_comes_back_to_where_it_was() {
+    for (verb, kind) in [("list", Kind::Pod), ("get", Kind::Service), ("create", Kind::Pod)] {
+        for (times, error, reason) in
+            [(1, refused(403, "Forbidden"), "Forbidden"), (9, refused(500, "InternalError"), "RetriesExhausted")]
+        {
+            let mut bed = running(spec("well"));
+            bed.images.insert("slow".into(), "pulls");
+            if verb == "create" {
+                bed.refuse(verb, kind, times, error.clone());
+            }
+            another(&bed, "slow", json!({"strategy": "Recreate"}));
+            bed.rest();
+            if verb != "create" {
+                assert_eq!(place(&bed), "Upgrading/PodRecreation False/AsExpected");
+                bed.refuse(verb, kind, times, error);
+                bed.show(Kind::Node, host("node-2", json!({}), json!({})));
+            }
+            while place(&bed) == "Upgrading/PodRecreation False/AsExpected" {
+                bed.wait(5);
+            }
+            assert_eq!(place(&bed), format!("Upgrading/PodRecreation True/{reason}"), "{verb} {kind:?}");
+            bed.wait(301);
+            assert_eq!(place(&bed), "Upgrading/PodRecreation False/AsExpected", "{verb} {kind:?} {reason}");
+            assert_eq!(bed.status("avs")["candidate"]["incarnation"], 2);
+        }
+    }
+}
+
+#[test]
+fn s3_2_what_is_invalid_is_logged_once() {
+    let wrong = json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours"}});
+    for (fault, wrong) in [
+        (None, wrong),
+        (Some(Fault::Refuse("create", Kind::Pod, 9, refused(422, "Invalid"))), spec("well")),
+        (Some(Fault::Refuse("list", Kind::Pod, 9, refused(400, "BadRequest"))), spec("well")),
+    ] {
+        let mut bed = Bed::with_faults(fault.into_iter().collect());
+        bed.submit("avs", wrong);
+        let logged = |bed: &mut Bed| {
+            log::lines(|| {
+                bed.wait(2000);
+                bed.show(Kind::Node, host(&format!("node-{}", bed.passes), json!({}), json!({})));
+                bed.wait(400);
+            })
+        };
+        let first = logged(&mut bed);
+        assert_eq!(first.len(), 1, "{first:?}");
+        assert!(["avs", "performer", "InvalidSpec"].iter().all(|word| first[0].contains(word)), "{first:?}");
+        assert_eq!(logged(&mut bed), [] as [String; 0]);
+    }
+}
+
+#[test]
+fn s3_2_what_no_table_knows_is_tried_again_with_another_table() {
+    let mut bed = Bed::new();
+    bed.show(Kind::Node, super::gpu_host("gpu-1", 1));
+    bed.submit("avs", json!({"avsAddress": super::ADDRESS, "image": "i", "hardwareRequirements": {"gpuType": "ours"}}));
+    bed.wait(700);
+    assert_eq!(place(&bed), "Failed/Failed True/InvalidSpec");
+    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8}]}\n";
+    bed.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
+    bed.restart();
+    bed.rest();
+    assert_ne!(bed.condition("avs", "Degraded"), "True/InvalidSpec", "{}", bed.status("avs"));
+}
+
+#[test]
+fn s3_2_tries_are_twice_as_far_apart_each_time_a_fifth_more_or_less_and_eight_at_most() {
+    let mut bed = with(Fault::Refuse("create", Kind::Pod, u32::MAX, refused(503, "ServiceUnavailable")));
+    let (mut tried, mut second) = (Vec::new(), 0.0);
+    while second < 1000.0 {
+        bed.wait(1);
+        second += 1.0;
+        tried.resize(bed.failures().len(), second);
+    }
+    let gaps: Vec<f64> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    for (number, gap) in gaps.iter().take(8).enumerate() {
+        let wanted = f64::from(1 << number);
+        // Time goes by in seconds here.
+        assert!((wanted * 0.8 - 1.0..=wanted * 1.2 + 1.0).contains(gap), "{number}: {gaps:?}");
+    }
+    assert_eq!(place(&bed), "Failed/Failed True/RetriesExhausted");
+    assert!(gaps[8..].iter().all(|gap| (299.0..=301.0).contains(gap)), "then at the resync: {gaps:?}");
 }

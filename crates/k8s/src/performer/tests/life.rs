@@ -1,10 +1,12 @@
 //! From the first pass to the last: what is made, what is said of it, in which order it goes.
 
+use orlop_core::machine::performer::MACHINE;
 use serde_json::json;
 
 use super::{ADDRESS, Bed, bed, place, pods, running, spec};
 use crate::api::Kind;
 use crate::hourglass::tests::host;
+use crate::hourglass::tests::steps::table;
 
 #[test]
 fn s5_2_a_performer_comes_up_serves_and_is_left_alone() {
@@ -182,4 +184,49 @@ fn s5_2_a_node_that_appears_lets_a_waiting_pod_start() {
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Running/Running False/AsExpected", 1));
     assert_eq!(bed.condition("avs", "HardwareAvailable"), "True/NodesMatch");
     assert_eq!(bed.created().iter().filter(|name| name.starts_with("pods")).count(), 1);
+}
+
+/// Somebody writes that it is at an end nobody has asked for.
+fn ended(bed: &Bed, state: &str) {
+    bed.server.edit(Kind::Performer, "avs", |performer| {
+        performer["status"]["phase"] = json!("Terminating");
+        performer["status"]["state"] = json!(state);
+        performer["status"]["drainUntil"] = json!("2026-11-21T09:00:00Z");
+    });
+}
+
+#[test]
+fn s3_1_an_end_that_nobody_has_asked_for_is_not_believed() {
+    for state in ["Terminating", "ServiceCleanup", "PodCleanup", "Gone"] {
+        let mut bed = running(spec("well"));
+        ended(&bed, state);
+        bed.wait(301);
+        assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Running/Running False/AsExpected", 1), "{state}");
+        assert_eq!((bed.failures(), bed.created().len()), (Vec::new(), 4), "{state}: {:?}", bed.created());
+        let strange: Vec<_> = bed.steps().difference(&table(&MACHINE)).copied().collect();
+        assert_eq!(strange, [], "{state}");
+        bed.server.ask_to_go(Kind::Performer, "avs");
+        bed.rest();
+        assert_eq!(pods(&bed).len(), 1, "{state}: connections are drained");
+        // Nor is one that has been reached before it could be.
+        ended(&bed, "Gone");
+        bed.wait(400);
+        assert!(bed.server.list(Kind::Performer).is_empty() && bed.failures().is_empty(), "{state}");
+    }
+}
+
+#[test]
+fn s5_3_r4_a_number_is_reserved_before_its_pod_is_made_and_the_service_comes_after_it() {
+    let mut bed = bed();
+    bed.submit("avs", spec("well"));
+    bed.settle();
+    let writes: Vec<String> = bed.writes().into_iter().filter(|write| !write.contains(" events ")).collect();
+    insta::assert_snapshot!(writes.join("\n"), @"
+    patch performers default/avs
+    patch performers/status default/avs
+    create controllerrevisions default/performer-avs-3def4ca93d
+    create pods default/performer-avs
+    create services default/performer-avs
+    patch performers/status default/avs
+    ");
 }

@@ -7,6 +7,7 @@ mod crash;
 mod deadlines;
 mod failures;
 mod foreign;
+mod kept;
 mod life;
 mod pods;
 mod rows;
@@ -57,13 +58,19 @@ fn running(spec: Value) -> Bed {
 
 /// Where it is: phase, state, and what is wrong.
 fn place(bed: &Bed) -> String {
-    let status = bed.status("avs");
-    let word = |name: &str| status[name].as_str().unwrap_or("-").to_owned();
-    format!("{}/{} {}", word("phase"), word("state"), bed.condition("avs", "Degraded"))
+    bed.place("avs")
 }
 
 fn pods(bed: &Bed) -> Vec<String> {
     bed.server.list(Kind::Pod).iter().map(|pod| word(pod, "/metadata/name").to_owned()).collect()
+}
+
+/// Somebody wants another image, upgraded to in a way of its own.
+fn another(bed: &Bed, image: &str, upgrade: Value) {
+    bed.change("avs", |spec| {
+        spec["image"] = json!(image);
+        spec["upgrade"] = upgrade;
+    });
 }
 
 /// Number of the pod that the Service selects.

@@ -2,31 +2,16 @@
 
 use serde_json::json;
 
-use super::{Bed, bed, gpu, gpu_host, place, pods, running, selected, serves, spec};
+use super::{Bed, another, bed, gpu, gpu_host, place, pods, running, selected, serves, spec};
 use crate::api::{ApiError, Kind};
-use crate::shell::small::Fault;
-
-fn quota(times: u32) -> Fault {
-    let said = json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1, used: pods=1"});
-    Fault::Refuse("create", Kind::Pod, times, ApiError::from_status(403, &said))
-}
-
-fn count(bed: &Bed, reason: &str) -> usize {
-    bed.events().iter().filter(|event| *event == reason).count()
-}
-
-fn another(bed: &Bed, strategy: &str) {
-    bed.change("avs", |spec| {
-        spec["image"] = json!("other");
-        spec["upgrade"] = json!({"strategy": strategy});
-    });
-}
+use crate::hourglass::tests::quota;
+use crate::shell::small::refused;
 
 #[test]
 fn s5_3_surge_without_quota_waits_says_so_and_keeps_what_serves() {
     let mut bed = running(spec("well"));
-    bed.server.store().faults.push(quota(4));
-    another(&bed, "Surge");
+    bed.refuse("create", Kind::Pod, 4, quota());
+    another(&bed, "other", json!({"strategy": "Surge"}));
     bed.rest();
     assert_eq!(place(&bed), "Upgrading/PodRecreation True/QuotaExceeded");
     assert_eq!(bed.condition("avs", "Progressing"), "True/UpgradeInProgress");
@@ -38,7 +23,7 @@ fn s5_3_surge_without_quota_waits_says_so_and_keeps_what_serves() {
         assert!(serves(&bed), "somebody serves all the time");
     }
     assert_eq!((place(&bed).as_str(), selected(&bed).as_str()), ("Running/Running False/AsExpected", "2"));
-    assert_eq!(count(&bed, "SurgeImpossible"), 0, "Surge never gives way");
+    assert_eq!(bed.told("SurgeImpossible"), 0, "Surge never gives way");
     bed.wait(60);
     bed.writes_nothing_more();
 }
@@ -46,13 +31,13 @@ fn s5_3_surge_without_quota_waits_says_so_and_keeps_what_serves() {
 #[test]
 fn s5_3_auto_without_quota_gives_way_where_the_new_pod_fits_in_the_old_ones_place() {
     let mut bed = running(spec("well"));
-    bed.server.store().faults.push(quota(1));
-    another(&bed, "Auto");
+    bed.refuse("create", Kind::Pod, 1, quota());
+    another(&bed, "other", json!({"strategy": "Auto"}));
     bed.rest();
     // Without waiting: what is refused for quota is no matter of surgeWaitSeconds.
     assert_eq!((place(&bed).as_str(), serves(&bed)), ("Running/Running False/AsExpected", true));
     assert_eq!((bed.status("avs")["image"].clone(), pods(&bed).len()), (json!("other"), 1));
-    assert_eq!((count(&bed, "SurgeImpossible"), bed.status("avs")["retry"].clone()), (1, json!(null)));
+    assert_eq!((bed.told("SurgeImpossible"), bed.status("avs")["retry"].clone()), (1, json!(null)));
     let order: Vec<String> = bed.writes().into_iter().filter(|write| write.contains(" pods ")).collect();
     insta::assert_snapshot!(order.join("\n"), @"
     create pods default/performer-avs
@@ -67,16 +52,15 @@ fn s5_3_auto_gives_way_for_no_quota_but_that_of_pods() {
     let mut bed = running(spec("well"));
     let said =
         json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: count/controllerrevisions.apps=1"});
-    let refused = Fault::Refuse("create", Kind::Revision, 3, ApiError::from_status(403, &said));
-    bed.server.store().faults.push(refused);
-    another(&bed, "Auto");
+    bed.refuse("create", Kind::Revision, 3, ApiError::from_status(403, &said));
+    another(&bed, "other", json!({"strategy": "Auto"}));
     bed.rest();
     assert_eq!(place(&bed), "Upgrading/PodRecreation True/QuotaExceeded");
     while bed.status("avs")["phase"] != "Running" {
         bed.wait(1);
         assert!(serves(&bed), "the old pod's place would help nobody");
     }
-    assert_eq!((selected(&bed).as_str(), count(&bed, "SurgeImpossible")), ("2", 0));
+    assert_eq!((selected(&bed).as_str(), bed.told("SurgeImpossible")), ("2", 0));
 }
 
 #[test]
@@ -85,26 +69,20 @@ fn s5_3_auto_without_quota_keeps_what_serves_where_the_new_pod_does_not_fit_in_i
     bed.show(Kind::Node, gpu_host("gpu-1", 1));
     bed.submit("avs", gpu("well"));
     bed.rest();
-    bed.server.store().faults.push(quota(u32::MAX));
+    bed.refuse("create", Kind::Pod, u32::MAX, quota());
     bed.change("avs", |spec| spec["hardwareRequirements"]["gpuCount"] = json!(2));
     for _ in 0..50 {
         bed.wait(11);
         assert!(serves(&bed) && selected(&bed) == "1", "{}", place(&bed));
     }
-    assert_eq!(
-        (place(&bed).as_str(), count(&bed, "SurgeImpossible")),
-        ("Upgrading/PodRecreation True/QuotaExceeded", 0)
-    );
+    assert_eq!((place(&bed).as_str(), bed.told("SurgeImpossible")), ("Upgrading/PodRecreation True/QuotaExceeded", 0));
 }
 
 #[test]
 fn s5_3_r8_a_former_pod_goes_at_once_where_the_service_still_selects_it() {
     let mut bed = running(spec("well"));
     bed.images.insert("slow".into(), "pulls");
-    bed.change("avs", |spec| {
-        spec["image"] = json!("slow");
-        spec["upgrade"] = json!({"strategy": "Recreate", "drainSeconds": 3600});
-    });
+    another(&bed, "slow", json!({"strategy": "Recreate", "drainSeconds": 3600}));
     bed.rest();
     assert_eq!((pods(&bed).len(), bed.status("avs")["candidate"]["incarnation"].clone()), (1, json!(2)));
     assert!(!pods(&bed).contains(&"performer-avs".to_owned()), "nothing is drained that still takes connections");
@@ -140,10 +118,10 @@ fn s5_3_r8_a_former_pod_goes_at_once_when_the_next_one_makes_room() {
     bed.change("avs", |spec| spec["image"] = json!("other"));
     bed.wait(6);
     assert_eq!((selected(&bed).as_str(), pods(&bed).len()), ("2", 2), "the first drains");
-    bed.server.store().faults.push(quota(1));
+    bed.refuse("create", Kind::Pod, 1, quota());
     bed.change("avs", |spec| spec["config"] = json!({"grpcPort": 9000}));
     bed.rest();
-    assert_eq!((count(&bed, "SurgeImpossible"), selected(&bed).as_str(), serves(&bed)), (1, "3", true));
+    assert_eq!((bed.told("SurgeImpossible"), selected(&bed).as_str(), serves(&bed)), (1, "3", true));
     assert_eq!(pods(&bed).len(), 1, "the first does not outlive the second, in whose place the third came");
     bed.writes_nothing_more();
 }
@@ -151,15 +129,14 @@ fn s5_3_r8_a_former_pod_goes_at_once_when_the_next_one_makes_room() {
 #[test]
 fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
     let mut bed = running(spec("well"));
-    let refused = ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "no"}));
-    bed.server.store().faults.push(Fault::Refuse("patch", Kind::Service, 1, refused));
-    another(&bed, "Auto");
+    bed.refuse("patch", Kind::Service, 1, refused(403, "Forbidden"));
+    another(&bed, "other", json!({"strategy": "Auto"}));
     bed.wait(20);
     assert_eq!(place(&bed), "Upgrading/PodRecreation True/Forbidden");
     let status = bed.status("avs");
     assert_eq!((&status["active"]["incarnation"], &status["image"]), (&json!(1), &json!("well")));
     assert_eq!((selected(&bed).as_str(), serves(&bed), pods(&bed).len()), ("1", true, 2));
-    assert_eq!((count(&bed, "Switched"), count(&bed, "UpgradeCompleted")), (0, 0));
+    assert_eq!((bed.told("Switched"), bed.told("UpgradeCompleted")), (0, 0));
     bed.wait(320);
     assert_eq!((selected(&bed).as_str(), bed.status("avs")["image"].clone()), ("2", json!("other")));
     bed.wait(60);
@@ -169,8 +146,7 @@ fn s5_3_r7_nothing_counts_as_switched_before_the_service_says_so() {
 #[test]
 fn s5_2_without_its_service_a_pod_does_not_serve() {
     let mut bed = bed();
-    let refused = ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "no"}));
-    bed.server.store().faults.push(Fault::Refuse("create", Kind::Service, 1, refused));
+    bed.refuse("create", Kind::Service, 1, refused(403, "Forbidden"));
     bed.submit("avs", spec("well"));
     bed.rest();
     let status = bed.status("avs");

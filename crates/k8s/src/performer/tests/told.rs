@@ -1,44 +1,17 @@
 //! Every reason of the tables of sections 2.3 and 6 is said once somewhere, and no other: conditions and events of performers.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use super::{Bed, bed, gpu, gpu_host, place, pods, running, serves, spec};
-use crate::api::{ApiError, Kind};
-use crate::hourglass::tests::host;
+use crate::api::Kind;
+use crate::hourglass::tests::said::{Said, rows};
+use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
-use crate::value::{items, word};
-
-/// Everything that was said so far: conditions as type, status and reason; events as type and reason.
-#[derive(Default)]
-struct Said {
-    conditions: BTreeSet<String>,
-    events: BTreeSet<String>,
-}
-
-impl Said {
-    fn hear(&mut self, bed: &Bed) {
-        for change in bed.server.store().log.iter().filter(|change| change.kind == Kind::Performer) {
-            for said in items(&change.object, "/status/conditions") {
-                let part = |name: &str| said[name].as_str().unwrap_or("-").to_owned();
-                self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
-            }
-        }
-        for event in bed.server.list(Kind::Event) {
-            self.events.insert(format!("{} {}", word(&event, "/type"), word(&event, "/reason")));
-        }
-    }
-}
 
 fn asks(members: Value) -> Value {
     let mut spec = spec("well");
     members.as_object().unwrap().iter().for_each(|(name, value)| spec[name] = value.clone());
     spec
-}
-
-fn quota() -> ApiError {
-    ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"}))
 }
 
 /// A performer of this spec with these nodes, some time later.
@@ -170,7 +143,7 @@ fn unready() -> Bed {
 /// The Service goes, and may not be made again.
 fn without_a_service() -> Bed {
     let mut bed = running(spec("well"));
-    bed.server.store().faults.push(Fault::Refuse("create", Kind::Service, 1, refused(403, "Forbidden")));
+    bed.refuse("create", Kind::Service, 1, refused(403, "Forbidden"));
     bed.server.remove(Kind::Service, "performer-avs");
     bed.rest();
     bed
@@ -233,30 +206,19 @@ fn s2_3_and_s6_every_reason_of_the_tables_is_said_and_no_other() {
     let mut said = Said::default();
     beginnings(&mut said);
     middles(&mut said);
-    let rows = |kind: &str, status: &str, reasons: &str| {
-        reasons.split(' ').map(|reason| format!("{kind} {status} {reason}")).collect::<Vec<_>>()
-    };
-    let conditions: BTreeSet<String> = [
-        rows("Available", "True", "PodReady"),
-        rows("Available", "False", "NoReadyPod NotReady ServiceMissing Terminating"),
-        rows("Progressing", "True", STATES),
-        rows("Progressing", "True", "UpgradeInProgress"),
-        rows("Progressing", "False", "UpToDate BackOff WaitingForChange"),
-        rows("Degraded", "True", DEGRADED),
-        rows("Degraded", "False", "AsExpected"),
-        rows("HardwareAvailable", "True", "NotRequired NodesMatch"),
-        rows("HardwareAvailable", "False", HARDWARE),
-        rows("HardwareAvailable", "Unknown", "NodesNotReadable"),
-    ]
-    .concat()
-    .into_iter()
-    .collect();
-    assert_eq!(said.conditions.symmetric_difference(&conditions).collect::<Vec<_>>(), [] as [&String; 0]);
-    let event =
-        |kind: &str, reasons: &str| reasons.split(' ').map(|reason| format!("{kind} {reason}")).collect::<Vec<_>>();
-    let events: BTreeSet<String> =
-        [event("Normal", NORMAL), event("Warning", DEGRADED), event("Warning", WARNING)].concat().into_iter().collect();
-    assert_eq!(said.events.symmetric_difference(&events).collect::<Vec<_>>(), [] as [&String; 0]);
+    let conditions = [
+        rows("Available True", "PodReady"),
+        rows("Available False", "NoReadyPod NotReady ServiceMissing Terminating"),
+        rows("Progressing True", STATES),
+        rows("Progressing True", "UpgradeInProgress"),
+        rows("Progressing False", "UpToDate BackOff WaitingForChange"),
+        rows("Degraded True", DEGRADED),
+        rows("Degraded False", "AsExpected"),
+        rows("HardwareAvailable True", "NotRequired NodesMatch"),
+        rows("HardwareAvailable False", HARDWARE),
+        rows("HardwareAvailable Unknown", "NodesNotReadable"),
+    ];
+    said.is(&conditions, &[rows("Normal", NORMAL), rows("Warning", DEGRADED), rows("Warning", WARNING)]);
 }
 
 /// States of a pod that comes up and of a performer that goes.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Bed, bed, place, pods, running, serves, spec};
 use crate::api::{ApiError, Kind};
-use crate::hourglass::tests::host;
+use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
 
 fn failing(habit: &'static str) -> Bed {
@@ -155,9 +155,7 @@ fn refusing(error: ApiError) -> Bed {
 
 #[test]
 fn s3_2_refusals_are_said_and_tried_again_in_their_time() {
-    let quota =
-        ApiError::from_status(403, &json!({"reason": "Forbidden", "message": "exceeded quota: q, requested: pods=1"}));
-    let mut bed = refusing(quota);
+    let mut bed = refusing(quota());
     assert_eq!(place(&bed), "Failed/Failed True/QuotaExceeded");
     bed.wait(30);
     assert_eq!(place(&bed), "Running/Running False/AsExpected");
@@ -259,7 +257,7 @@ fn k2_a_pod_that_stops_being_ready_after_the_switch_is_stood_in_for_by_the_one_t
 #[test]
 fn k2_a_candidate_that_cannot_be_made_does_not_keep_the_service_from_what_serves() {
     let mut bed = running(spec("well"));
-    bed.server.store().faults.push(Fault::Refuse("create", Kind::Revision, 3, refused(500, "InternalError")));
+    bed.refuse("create", Kind::Revision, 3, refused(500, "InternalError"));
     bed.change("avs", |spec| spec["image"] = json!("other"));
     bed.settle();
     bed.server

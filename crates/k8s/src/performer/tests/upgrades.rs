@@ -2,12 +2,8 @@
 
 use serde_json::json;
 
-use super::{Bed, bed, gpu, gpu_host, place, pods, running, selected, serves, spec};
+use super::{Bed, another, bed, gpu, gpu_host, place, pods, running, selected, serves, spec};
 use crate::api::Kind;
-
-fn reason_count(bed: &Bed, reason: &str) -> usize {
-    bed.events().iter().filter(|event| *event == reason).count()
-}
 
 #[test]
 fn s5_3_under_surge_somebody_serves_all_the_time() {
@@ -46,10 +42,7 @@ fn s5_3_what_never_becomes_ready_is_taken_back_and_not_tried_again() {
     }
     assert_eq!(place(&bed), "Running/Running True/UpgradeFailed");
     assert_eq!((selected(&bed).as_str(), pods(&bed).as_slice()), ("1", ["performer-avs".to_owned()].as_slice()));
-    assert_eq!(
-        (reason_count(&bed, "RolledBack"), bed.condition("avs", "Progressing").as_str()),
-        (1, "False/WaitingForChange")
-    );
+    assert_eq!((bed.told("RolledBack"), bed.condition("avs", "Progressing").as_str()), (1, "False/WaitingForChange"));
     bed.writes_nothing_more();
     // Another value of the annotation tries again.
     bed.images.insert("bad".into(), "well");
@@ -65,10 +58,7 @@ fn s5_3_what_never_becomes_ready_is_taken_back_and_not_tried_again() {
 fn s5_3_without_auto_rollback_the_candidate_stays() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
-    bed.change("avs", |spec| {
-        spec["image"] = json!("bad");
-        spec["upgrade"] = json!({"autoRollback": false, "progressDeadlineSeconds": 30});
-    });
+    another(&bed, "bad", json!({"autoRollback": false, "progressDeadlineSeconds": 30}));
     bed.wait(100);
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Upgrading/PodRecreation True/UpgradeFailed", 2));
     assert!(serves(&bed) && selected(&bed) == "1");
@@ -77,10 +67,7 @@ fn s5_3_without_auto_rollback_the_candidate_stays() {
 #[test]
 fn s5_3_recreate_waits_until_the_old_pod_is_gone() {
     let mut bed = running(spec("well"));
-    bed.change("avs", |spec| {
-        spec["image"] = json!("other");
-        spec["upgrade"] = json!({"strategy": "Recreate"});
-    });
+    another(&bed, "other", json!({"strategy": "Recreate"}));
     bed.wait(60);
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Running/Running False/AsExpected", 1));
     let order: Vec<String> = bed.writes().into_iter().filter(|write| write.contains(" pods ")).collect();
@@ -124,10 +111,7 @@ fn s5_3_a_new_spec_for_a_pod_that_crashes_waits_until_that_pod_is_gone() {
 fn s5_3_recreate_that_fails_brings_the_last_good_spec_back_from_its_revision() {
     let mut bed = running(spec("well"));
     bed.images.insert("bad".into(), "never");
-    bed.change("avs", |spec| {
-        spec["image"] = json!("bad");
-        spec["upgrade"] = json!({"strategy": "Recreate", "progressDeadlineSeconds": 30});
-    });
+    another(&bed, "bad", json!({"strategy": "Recreate", "progressDeadlineSeconds": 30}));
     bed.wait(120);
     assert_eq!(place(&bed), "Running/Running True/UpgradeFailed");
     assert_eq!((bed.status("avs")["image"].clone(), pods(&bed).len(), serves(&bed)), (json!("well"), 1, true));
@@ -155,7 +139,7 @@ fn s5_3_where_there_is_no_room_beside_the_old_pod_gives_way() {
     }
     bed.wait(30);
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Running/Running False/AsExpected", 1));
-    assert_eq!((bed.status("avs")["image"].clone(), reason_count(&bed, "SurgeImpossible")), (json!("other"), 1));
+    assert_eq!((bed.status("avs")["image"].clone(), bed.told("SurgeImpossible")), (json!("other"), 1));
 }
 
 #[test]
@@ -223,4 +207,20 @@ fn s3_1_an_invalid_spec_from_the_start_makes_nothing() {
     assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/InvalidSpec", 0));
     insta::assert_snapshot!(bed.status("avs")["conditions"][2]["message"].as_str().unwrap(), @"gpuCount is 0, but gpuType is `h100`; leave gpuCount out for one device, or leave both out for none");
     bed.writes_nothing_more();
+}
+
+#[test]
+fn s5_2_a_rollback_leads_from_the_upgrade_to_what_runs_and_nowhere_else() {
+    let mut bed = running(spec("well"));
+    bed.images.insert("bad".into(), "never");
+    another(&bed, "bad", json!({"progressDeadlineSeconds": 30}));
+    bed.wait(100);
+    assert_eq!(place(&bed), "Running/Running True/UpgradeFailed");
+    let stored = |change: &crate::shell::small::Change| change.object["status"]["state"].as_str().map(str::to_owned);
+    let store = bed.server.store();
+    let performers = store.log.iter().filter(|change| change.kind == Kind::Performer);
+    let mut states: Vec<String> = performers.filter_map(stored).collect();
+    states.dedup();
+    let last = &states[states.len() - 3..];
+    assert_eq!(last, ["Running", "PodRecreation", "Running"], "{states:?}");
 }

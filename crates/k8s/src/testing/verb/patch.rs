@@ -89,7 +89,12 @@ fn apply(
         let stored = create::store_new(state, table, kind, call, new)?;
         return Ok(Answer::object(201, &stored, call.metadata_only).warning(warnings));
     };
+    // What is applied to a subresource touches nothing of the metadata, and is held to its version all the same.
+    let version = meta(&applied, "resourceVersion").to_owned();
     let new = managed::merge(kind, call, &old.object, applied)?;
+    if !version.is_empty() && version != meta(&old.object, "resourceVersion") {
+        return Err(Refusal::stale(kind, meta(&old.object, "name")));
+    }
     let stored = super::replace::replace(state, table, kind, call, &old, new)?;
     Ok(Answer::object(200, &stored, call.metadata_only).warning(warnings))
 }

@@ -450,6 +450,10 @@ fn apply() -> Vec<Step> {
             "w /a/status?fieldManager=s",
             json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "a"}, "status": {"phase": "x"}}),
         ),
+        apply(
+            "w /a/status?fieldManager=s",
+            json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "a", "resourceVersion": "1"}, "status": {"phase": "late"}}),
+        ),
         merge("w /a?fieldManager=three", json!({"spec": {"size": 2}})),
         apply("w /a?fieldManager=one", widget("a", json!({"size": 3}))),
         apply("job /j?fieldManager=one", job("j", json!({"backoffLimit": 1}))),

@@ -72,3 +72,21 @@ async fn lists_with_keys_merge_by_them() {
         .expect("applied");
     assert_eq!(bare.data["spec"]["parts"], json!([{"name": "p", "count": 1}]));
 }
+
+#[tokio::test]
+async fn an_apply_to_an_older_version_is_refused_also_on_the_status() {
+    let widgets = widgets(with_widgets().client());
+    let first = widgets.patch("a", &PatchParams::apply("one"), &Patch::Apply(widget("a", json!({"size": 1})))).await;
+    let first = first.expect("created").metadata.resource_version.expect("a version");
+    let at = |version: &str| {
+        let mut status = widget("a", json!({}));
+        status.metadata.resource_version = Some(version.to_owned());
+        status.data = json!({"status": {"phase": "x"}});
+        Patch::Apply(status)
+    };
+    let params = PatchParams::apply("status");
+    let second = widgets.patch_status("a", &params, &at(&first)).await.expect("applied").metadata.resource_version;
+    let (code, reason, _) = refusal(widgets.patch_status("a", &params, &at(&first)).await);
+    assert_eq!((code, reason.as_str()), (409, "Conflict"));
+    widgets.patch_status("a", &params, &at(&second.expect("a version"))).await.expect("applied");
+}

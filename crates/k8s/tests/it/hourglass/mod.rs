@@ -1,6 +1,7 @@
 //! Performers and executors on the API server double: schemas and rules, examples, the controllers over real requests.
 
 mod bed;
+mod bounds;
 mod examples;
 mod life;
 mod real;

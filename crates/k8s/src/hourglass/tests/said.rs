@@ -1,0 +1,42 @@
+//! What was said of objects so far: conditions and events, each once.
+
+use std::collections::BTreeSet;
+
+use super::Bed;
+use crate::api::Kind;
+use crate::hourglass::controller::Reconciler;
+use crate::value::{items, word};
+
+/// Everything that was said so far: conditions as type, status and reason; events as type and reason.
+#[derive(Default)]
+pub(crate) struct Said {
+    conditions: BTreeSet<String>,
+    events: BTreeSet<String>,
+}
+
+impl Said {
+    pub(crate) fn hear<R: Reconciler>(&mut self, bed: &Bed<R>) {
+        for change in bed.server.store().log.iter().filter(|change| change.kind == R::KIND) {
+            for said in items(&change.object, "/status/conditions") {
+                let part = |name: &str| said[name].as_str().unwrap_or("-").to_owned();
+                self.conditions.insert(format!("{} {} {}", part("type"), part("status"), part("reason")));
+            }
+        }
+        for event in bed.server.list(Kind::Event) {
+            self.events.insert(format!("{} {}", word(&event, "/type"), word(&event, "/reason")));
+        }
+    }
+
+    /// Nothing else was said, and all of that.
+    pub(crate) fn is(&self, conditions: &[Vec<String>], events: &[Vec<String>]) {
+        for (said, wanted) in [(&self.conditions, conditions), (&self.events, events)] {
+            let wanted: BTreeSet<String> = wanted.concat().into_iter().collect();
+            assert_eq!(said.symmetric_difference(&wanted).collect::<Vec<_>>(), [] as [&String; 0]);
+        }
+    }
+}
+
+/// Rows of a table: a kind with each of its reasons.
+pub(crate) fn rows(kind: &str, reasons: &str) -> Vec<String> {
+    reasons.split(' ').map(|reason| format!("{kind} {reason}")).collect()
+}

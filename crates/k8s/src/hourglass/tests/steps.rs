@@ -1,0 +1,62 @@
+//! Steps of a lifecycle that were written, and those of its table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orlop_core::machine::{Machine, Named, NoGuard};
+use serde_json::Value;
+
+use super::Bed;
+use crate::hourglass::controller::Reconciler;
+use crate::value::{text, word};
+
+/// From which state, none before the first, to which.
+pub(crate) type Steps = BTreeSet<(Option<&'static str>, &'static str)>;
+
+/// Steps of some scenes.
+#[derive(Default)]
+pub(crate) struct Ways {
+    /// All that were told, also those between two states that were stored.
+    pub(crate) taken: Steps,
+    /// Those that lead from a stored state to the next one.
+    pub(crate) stored: Steps,
+}
+
+impl Ways {
+    /// Those of a scene.
+    pub(crate) fn of<S: Named, R: Reconciler>(bed: &Bed<R>) -> Self {
+        let store = bed.server.store();
+        let mut before: BTreeMap<String, (&'static str, Value)> = BTreeMap::new();
+        let mut stored = Steps::new();
+        for change in store.log.iter().filter(|change| change.kind == R::KIND && !change.gone) {
+            let Some(state) = S::from_name(word(&change.object, "/status/state")).map(Named::as_str) else { continue };
+            // The same state of another spec is another one.
+            let now = (state, change.object["status"]["observedGeneration"].clone());
+            let earlier = before.insert(text(&change.object, "/metadata/uid"), now.clone());
+            let changed = earlier.as_ref() != Some(&now);
+            stored.extend(changed.then_some((earlier.map(|(state, _)| state), state)));
+        }
+        Self { taken: bed.steps(), stored }
+    }
+
+    /// Those of another scene as well.
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.taken.extend(more.taken);
+        self.stored.extend(more.stored);
+    }
+}
+
+/// All steps of a table.
+pub(crate) fn table<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>) -> Steps {
+    let mut table = Steps::new();
+    for from in std::iter::once(None).chain(S::ALL.iter().copied().map(Some)) {
+        for event in E::ALL {
+            table.extend(machine.transitions(from, *event).map(|row| (from.map(Named::as_str), row.to.as_str())));
+        }
+    }
+    table
+}
+
+/// Steps for people.
+pub(crate) fn told<'s>(steps: impl IntoIterator<Item = &'s (Option<&'static str>, &'static str)>) -> Vec<String> {
+    steps.into_iter().map(|(from, to)| format!("{} {to}", from.unwrap_or("-"))).collect()
+}
