@@ -197,6 +197,7 @@ proptest! {
         prop_assert!(bed.server.list(Kind::Executor).is_empty());
         prop_assert!(CHILDREN.iter().all(|(kind, _)| bed.server.list(*kind).is_empty()), "nothing is left");
         bed.laws()?;
+        bed.conditions()?;
         let shown = bed.shown(&[Kind::Secret]);
         for secret in SECRETS {
             prop_assert!(!shown.contains(secret), "K6: {secret}");

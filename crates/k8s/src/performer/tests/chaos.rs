@@ -221,5 +221,6 @@ proptest! {
         prop_assert!(bed.server.list(Kind::Performer).is_empty() && bed.server.get(Kind::Pod, THEIRS) == theirs);
         prop_assert_eq!(pods(&bed).len(), 1);
         bed.laws()?;
+        bed.conditions()?;
     }
 }
