@@ -1,16 +1,23 @@
-//! How the controller of flows does at the sizes of its contract, on the API server double: flows that fan out to 100, 1,000 and
-//! 10,000 Jobs, with the cost of a Job and how it grows; and 1,000 flows of 20 steps, with the time from step to step, memory
-//! and writes. Passes are timed with what the double takes for their requests, which a real server does elsewhere.
+//! How the controller of flows does at the sizes of its contract, on the API server double and on a real API server: flows that
+//! fan out to 100, 1,000 and 10,000 Jobs, with the cost of a Job and how it grows; and 1,000 flows of 20 steps, with the time
+//! from step to step, memory and writes. Passes are timed with what the server takes for their requests. Nobody paces the
+//! controller, and Jobs end as soon as they are there.
 //!
 //! ```text
 //! cargo bench -p orlop-k8s --features testing --bench flows               everything
 //! cargo bench -p orlop-k8s --features testing --bench flows -- 0.1        a tenth of the sizes
+//! cargo bench -p orlop-k8s --features testing --bench flows -- real 0.1   the same on a real server alone; or double
 //! ```
+//!
+//! The real API server is that of `ORLOP_TEST_KUBECONFIG`; `scripts/with-kubernetes cargo bench …` starts one.
 
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../../tests/it/flows/load.rs"]
 mod load;
+mod real;
+
+use std::process::ExitCode;
 
 use load::{Figures, chain, fan_out, run};
 use orlop_k8s::flow::Options;
@@ -18,8 +25,49 @@ use orlop_k8s::flow::Options;
 /// What an object may have at most by the contract, in bytes.
 const OBJECT: usize = 1 << 20;
 
-fn main() {
-    let scale = std::env::args().skip(1).find_map(|word| word.parse::<f64>().ok()).unwrap_or(1.0);
+/// Where flows run.
+enum Place {
+    Double,
+    Real(real::Real),
+}
+
+impl Place {
+    async fn run(&mut self, specs: Vec<serde_json::Value>) -> Figures {
+        match self {
+            Self::Double => run(specs, Options::default()).await,
+            Self::Real(real) => real.run(specs, Options::default()).await,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let scale = words.iter().find_map(|word| word.parse::<f64>().ok()).unwrap_or(1.0);
+    let asked = |place: &str| words.iter().any(|word| word == place);
+    let both = !asked("double") && !asked("real");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    if both || asked("double") {
+        println!("on the API server double");
+        runtime.block_on(measure(Place::Double, scale));
+    }
+    if both || asked("real") {
+        match runtime.block_on(real::Real::find()) {
+            Some(found) => {
+                println!("on a real API server");
+                runtime.block_on(measure(Place::Real(found), scale));
+            }
+            None => {
+                println!("skipped: no Kubernetes API server (ORLOP_TEST_KUBECONFIG is not set)");
+                // Who asks for nothing else is told by the code too.
+                return if both { ExitCode::SUCCESS } else { ExitCode::from(2) };
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+async fn measure(mut place: Place, scale: f64) {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -27,12 +75,10 @@ fn main() {
         reason = "small counts"
     )]
     let part = |all: usize| ((all as f64 * scale).round() as usize).max(2);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     println!("fan-out: one flow, all its Jobs; microseconds of passes a Job, growth against the smallest");
     let mut first = None;
     for jobs in [100, 1_000, 10_000].map(part) {
-        let figures = runtime.block_on(run(vec![fan_out(jobs)], Options::default()));
+        let figures = place.run(vec![fan_out(jobs)]).await;
         let cost = figures.busy * 1e6 / count(jobs);
         let smallest = *first.get_or_insert(cost);
         println!(
@@ -46,15 +92,18 @@ fn main() {
         );
         ended(&figures, 1);
     }
-    let (flows, steps) = (part(1_000), 20);
-    let figures = runtime.block_on(run(vec![chain(steps); flows], Options::default()));
+    chains(&mut place, part(1_000), 20).await;
+}
+
+async fn chains(place: &mut Place, flows: usize, steps: usize) {
+    let figures = place.run(vec![chain(steps); flows]).await;
     ended(&figures, flows);
     let mut gaps = figures.gaps.clone();
     gaps.sort_by(f64::total_cmp);
     let all = count(flows * steps);
     println!("{flows} flows of {steps} steps: {:.1} s, {:.0} steps a second", figures.seconds, all / figures.seconds);
     println!(
-        "  step to step: p50 {:.1} ms, p99 {:.1} ms; {:.2} writes a step; most memory {} MiB, with the double's",
+        "  step to step: p50 {:.1} ms, p99 {:.1} ms; {:.2} writes a step; most memory of this process {} MiB",
         quantile(&gaps, 0.5),
         quantile(&gaps, 0.99),
         count(figures.all_writes()) / all,

@@ -52,7 +52,7 @@ pub(super) fn cases() -> Vec<Case> {
             .gives("b", "p", "1"),
         Case::new("unresolved-parameter", "R27 1.4")
             .step("a", "true", json!({}))
-            .reading("b", "true", with_input(json!({"name": "v", "valueFrom": {"jsonPath": "a:$.outputs.nothing"}})))
+            .reading("b", "true", with_input(json!({"name": "v", "valueFrom": {"jsonPath": "a:$.nothing"}})))
             .play(When::step("b"), Play::success())
             .ends(&[("b", "Failed/ParameterUnresolved")])
             .fails("FlowFailed"),

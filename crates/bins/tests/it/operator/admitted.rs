@@ -16,7 +16,7 @@ fn performer(name: &str, hardware: &Value) -> Value {
 }
 
 /// The configurations of the overlay for one namespace, and for a program of this machine.
-fn configurations(namespace: &str, address: &str, authority: &str) -> Vec<Value> {
+pub(super) fn configurations(namespace: &str, address: &str, authority: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(deploy("kustomize/webhook/configurations.yaml")).unwrap();
     let port = address.rsplit(':').next().unwrap();
     let mut all: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();

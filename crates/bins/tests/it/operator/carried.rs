@@ -1,32 +1,21 @@
 //! Artifacts and outputs on Kubernetes, whole: the operator renders pods, a kubelet runs them as processes of the real helper,
 //! which hands artifacts in at the operator, and the next step has them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use orlop::core::time::Time;
 use orlop::host::operator::{Operator, Plan, Stop};
 use orlop::k8s::render::porter::{Porter, Tokens};
-use orlop::k8s::shell::Clock;
 use orlop::k8s::testing::ApiServer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::double::plain_server;
+use super::double::{ServerClock, plain_server};
 use super::flow;
 use super::pods::Pods;
 
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 const TOKEN: &str = "planted-token";
-
-struct ServerClock(ApiServer);
-
-impl Clock for ServerClock {
-    fn now(&self) -> Time {
-        Time::from_millis(self.0.clock().now())
-    }
-}
 
 /// A step whose containers are run by a kubelet of the test.
 fn step(name: &str, script: &str) -> Value {
@@ -50,7 +39,7 @@ async fn outcome(store: Option<&str>, spec: impl FnOnce(&str) -> Value) -> (ApiS
     let operator = Operator::new(plan, server.client_named("operator"), Arc::new(ServerClock(server.clone())));
     operator.take_artifacts(socket).unwrap();
     let (tell, stop) = Stop::new();
-    let _pods = Pods::run(server.clone());
+    let _pods = Pods::run(server.client());
     let test = async {
         let object = flow("etl", &spec(&url));
         server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
@@ -72,31 +61,27 @@ async fn outcome(store: Option<&str>, spec: impl FnOnce(&str) -> Value) -> (ApiS
 }
 
 /// Two steps: the second takes a number and a tree of the first, and says what it has got.
-fn handed_on(out: &Path) -> Value {
-    let out = out.to_str().unwrap();
-    let make = format!(
-        "mkdir -p {out}/tree/deep; printf 'a b' > {out}/tree/deep/file; ln -s deep/file {out}/tree/link; echo 42 > {out}/count; \
-         echo one > {out}/more; printf words > /dev/termination-log; test -z \"${{ORLOP_PORTER_TOKEN:-}}${{ORLOP_PORTER:-}}\""
-    );
-    let mut make = step("make", &make);
+fn handed_on() -> Value {
+    let make =
+        "mkdir -p /tmp/tree/deep; printf 'a b' > /tmp/tree/deep/file; ln -s deep/file /tmp/tree/link; echo 42 > /tmp/count; \
+         echo one > /tmp/more; printf words > /dev/termination-log; test -z \"${ORLOP_PORTER_TOKEN:-}${ORLOP_PORTER:-}\"";
+    let mut make = step("make", make);
     make["outputs"] = json!({
         "parameters": [
-            {"name": "count", "valueFrom": {"path": format!("{out}/count")}},
-            {"name": "more", "valueFrom": {"path": format!("{out}/more")}},
+            {"name": "count", "valueFrom": {"path": "/tmp/count"}},
+            {"name": "more", "valueFrom": {"path": "/tmp/more"}},
             {"name": "said", "valueFrom": {"jsonPath": "$.termination.message"}},
         ],
-        "artifacts": [{"name": "tree", "path": format!("{out}/tree")}, {"name": "none", "path": format!("{out}/none"), "optional": true}],
+        "artifacts": [{"name": "tree", "path": "/tmp/tree"}, {"name": "none", "path": "/tmp/none", "optional": true}],
     });
-    // The path stands where the player of pods looks for it.
-    let take =
-        format!("printf '%s/%s/%s' {{{{.parameters.count}}}} \"$(cat /in/tree/link)\" \"$(ls /in/tree)\" > {out}/seen");
-    let mut take = step("take", &take);
+    let take = "printf '%s/%s/%s' {{.parameters.count}} \"$(cat /in/tree/link)\" \"$(ls /in/tree)\" > /tmp/seen";
+    let mut take = step("take", take);
     take["dependencies"] = json!(["make"]);
     take["inputs"] = json!({
         "parameters": [{"name": "count", "valueFrom": {"jsonPath": "make:$.outputs.count"}}],
         "artifacts": [{"name": "tree", "from": "make/tree", "path": "/in/tree"}],
     });
-    take["outputs"] = json!({"parameters": [{"name": "seen", "valueFrom": {"path": format!("{out}/seen")}}]});
+    take["outputs"] = json!({"parameters": [{"name": "seen", "valueFrom": {"path": "/tmp/seen"}}]});
     json!({"steps": [make, take]})
 }
 
@@ -107,8 +92,7 @@ fn outputs(status: &Value, step: usize) -> Vec<(&str, &str)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r32_parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
-    let out = tempfile::tempdir().unwrap();
-    let (server, status) = outcome(None, |_| handed_on(out.path())).await;
+    let (server, status) = outcome(None, |_| handed_on()).await;
     assert_eq!(status["phase"], "Succeeded", "{status}");
     assert_eq!(outputs(&status, 0), [("count", "42"), ("more", "one"), ("said", "words")]);
     assert_eq!(outputs(&status, 1), [("seen", "42/a b/deep\nlink")]);
@@ -127,8 +111,7 @@ async fn r32_parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r32_they_go_over_a_claim_too() {
-    let out = tempfile::tempdir().unwrap();
-    let (server, status) = outcome(Some("shelf"), |_| handed_on(out.path())).await;
+    let (server, status) = outcome(Some("shelf"), |_| handed_on()).await;
     assert_eq!(status["phase"], "Succeeded", "{status}");
     assert_eq!(outputs(&status, 1), [("seen", "42/a b/deep\nlink")]);
     let uid = server.look(FLOWS, "default", "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
@@ -139,11 +122,9 @@ async fn r32_they_go_over_a_claim_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r30_outputs_larger_than_a_termination_message_arrive_whole() {
-    let out = tempfile::tempdir().unwrap();
-    let out = out.path().to_str().unwrap();
     let (server, status) = outcome(None, |_| {
-        let mut step = step("make", &format!("head -c 20000 /dev/zero | tr '\\0' x > {out}/big; echo 1 > {out}/one"));
-        let file = |name: &str| json!({"name": name, "valueFrom": {"path": format!("{out}/{name}")}});
+        let mut step = step("make", "head -c 20000 /dev/zero | tr '\\0' x > /tmp/big; echo 1 > /tmp/one");
+        let file = |name: &str| json!({"name": name, "valueFrom": {"path": format!("/tmp/{name}")}});
         step["outputs"] = json!({"parameters": [file("big"), file("one")]});
         json!({"steps": [step]})
     })

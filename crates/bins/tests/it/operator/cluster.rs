@@ -128,6 +128,11 @@ impl Cluster {
         self.fed(&["-n", namespace, "create", "-f", "-"], object)
     }
 
+    /// Sends an object to where it is no kind of its own.
+    pub(super) fn post(&self, path: &str, object: &Value) {
+        self.feed(&["create", "--raw", path, "-f", "-"], object);
+    }
+
     fn feed(&self, arguments: &[&str], object: &Value) {
         self.fed(arguments, object).unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"));
     }

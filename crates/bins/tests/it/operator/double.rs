@@ -17,7 +17,8 @@ use super::{flow, step};
 const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 const LEASES: &str = "leases.coordination.k8s.io";
 
-struct ServerClock(ApiServer);
+/// The clock of a server.
+pub(super) struct ServerClock(pub(super) ApiServer);
 
 impl Clock for ServerClock {
     fn now(&self) -> Time {

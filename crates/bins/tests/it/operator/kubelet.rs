@@ -97,12 +97,12 @@ async fn play(kubeconfig: PathBuf, stop: &AtomicBool, known: &Mutex<Vec<Value>>)
     }
 }
 
-fn stamp() -> String {
+pub(super) fn stamp() -> String {
     use orlop::host::flow::Clock as _;
     orlop::host::flow::SystemClock.now().whole_seconds().to_string()
 }
 
-fn ready(node: &Value) -> Value {
+pub(super) fn ready(node: &Value) -> Value {
     let mut status = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastHeartbeatTime": stamp(), "lastTransitionTime": stamp()}]});
     if node["status"]["allocatable"].is_object() {
         status["allocatable"] = node["status"]["allocatable"].clone();

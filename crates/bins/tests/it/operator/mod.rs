@@ -14,6 +14,7 @@ mod pods;
 mod program;
 mod real;
 mod reviewed;
+mod suite;
 mod webhook;
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Many steps and many flows: the whole loop of a controller on the double, counted and timed. Owns the run and its figures;
-//! what they may be is said by the test and by the benchmark that use it.
+//! Many steps and many flows: the whole loop of a controller, on the double or wherever else, counted and timed. Owns the run
+//! and its figures; what they may be is said by the test and by the benchmark that use it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,13 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
-use orlop_k8s::api::Client;
+use orlop_k8s::api::{Api, Client, Kind, Request};
 use orlop_k8s::flow::{Clock, Controller, Monitor, Note, Options, RunOptions};
 use orlop_k8s::testing::ApiServer;
 use serde_json::{Value, json};
 
 /// Who works, in records.
 const OPERATOR: &str = "operator";
-const FLOWS: &str = "jobflows.workflow.kube-zen.io";
 
 /// What the controller tells of its work.
 #[derive(Default)]
@@ -74,7 +73,7 @@ pub(crate) struct Figures {
     pub(crate) events: u64,
     /// Passes of the controller.
     pub(crate) passes: u64,
-    /// Seconds of all passes together, with what the double took for their requests.
+    /// Seconds of all passes together, with what the server took for their requests.
     pub(crate) busy: f64,
     /// Requests of the controller that change something, by verb and resource.
     pub(crate) writes: BTreeMap<String, usize>,
@@ -154,7 +153,19 @@ impl Seen {
     }
 }
 
-/// Runs flows to their ends, all at once, on a cluster where pods end as soon as they run.
+/// Where flows run.
+pub(crate) struct Ground<A> {
+    /// Who submits flows and looks at them.
+    pub(crate) user: kube::Client,
+    /// Who watches for the controller.
+    pub(crate) operator: kube::Client,
+    /// What the controller asks through.
+    pub(crate) api: A,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) namespace: String,
+}
+
+/// Runs flows to their ends, all at once, on a double where pods end as soon as they run.
 ///
 /// # Panics
 /// When they do not end within an hour of the runtime's clock.
@@ -164,29 +175,67 @@ pub(crate) async fn run(specs: Vec<Value>, options: Options) -> Figures {
     server.clock().follow_tokio();
     let cluster = server.jobs();
     let cluster = tokio::spawn(async move { cluster.run().await });
+    let operator = server.client_named(OPERATOR);
+    let ground = Ground {
+        user: server.client_named("user"),
+        api: Client::new(operator.clone()),
+        operator,
+        clock: Arc::new(ServerClock(server.clone())),
+        namespace: "default".to_owned(),
+    };
+    let mut figures = drive(ground, specs, options).await;
+    cluster.abort();
+    for write in server.writes().into_iter().filter(|write| write.client == OPERATOR) {
+        let sub = if write.subresource.is_empty() { String::new() } else { format!("/{}", write.subresource) };
+        *figures.writes.entry(format!("{} {}{sub}", write.verb.as_str(), write.resource)).or_default() += 1;
+    }
+    let reads = server
+        .requests()
+        .into_iter()
+        .filter(|asked| asked.client == OPERATOR && matches!(asked.verb.as_str(), "get" | "list"));
+    figures.reads = reads.map(|asked| asked.count).sum();
+    figures
+}
+
+/// Runs flows to their ends, all at once, where somebody ends their Jobs. What the controller asked is not counted.
+///
+/// # Panics
+/// When they do not end within an hour of the runtime's clock.
+pub(crate) async fn drive<A: Api>(ground: Ground<A>, specs: Vec<Value>, options: Options) -> Figures {
+    let Ground { user, operator, api, clock, namespace } = ground;
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let watching = tokio::spawn(watch(server.client_named("watcher"), Arc::clone(&seen)));
+    let watching = tokio::spawn(watch(user.clone(), namespace.clone(), Arc::clone(&seen)));
     let meter = Arc::new(Meter { begun: Instant::now(), counts: Counts::default() });
-    let client = server.client_named(OPERATOR);
-    let clock = Arc::new(ServerClock(server.clone()));
-    let controller = Controller::new(Client::new(client.clone()), clock, options).measured(Arc::<Meter>::clone(&meter));
+    let controller = Controller::new(api, clock, options).measured(Arc::<Meter>::clone(&meter));
+    let user = Client::new(user);
     let begun = Instant::now();
     for (number, spec) in specs.iter().enumerate() {
         let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow",
-            "metadata": {"name": format!("f{number:05}")}, "spec": spec});
-        server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
+            "metadata": {"name": name(number), "namespace": namespace}, "spec": spec});
+        user.send(&Request::create(Kind::JobFlow, object)).await.expect("the server takes the flow");
     }
-    let run = RunOptions::default();
-    controller.run(client, &run, over(&server, specs.len())).await;
+    let mut run = RunOptions::default();
+    run.namespaces = vec![namespace.clone()];
+    controller.run(operator, &run, over(&user, &namespace, specs.len())).await;
     let seconds = begun.elapsed().as_secs_f64();
-    cluster.abort();
     watching.abort();
     let gaps = seen.lock().unwrap_or_else(PoisonError::into_inner).gaps();
-    figures(&server, &meter.counts, (gaps, seconds))
+    let mut figures = figures(&meter.counts, (gaps, seconds));
+    for number in 0..specs.len() {
+        let flow = user.send(&Request::get(Kind::JobFlow, &namespace, &name(number))).await.expect("the flow");
+        let phase = flow["status"]["phase"].as_str().unwrap_or("-").to_owned();
+        *figures.phases.entry(phase).or_default() += 1;
+        figures.final_object = figures.final_object.max(flow.to_string().len());
+    }
+    figures
 }
 
-async fn watch(client: kube::Client, seen: Arc<Mutex<Seen>>) {
-    let jobs: kube::Api<Job> = kube::Api::all(client);
+fn name(number: usize) -> String {
+    format!("f{number:05}")
+}
+
+async fn watch(client: kube::Client, namespace: String, seen: Arc<Mutex<Seen>>) {
+    let jobs: kube::Api<Job> = kube::Api::namespaced(client, &namespace);
     let mut news = watcher(jobs, watcher::Config::default()).applied_objects().boxed();
     while let Some(job) = news.next().await {
         let Ok(job) = job else { continue };
@@ -195,12 +244,13 @@ async fn watch(client: kube::Client, seen: Arc<Mutex<Seen>>) {
 }
 
 /// Comes when all flows are over.
-async fn over(server: &ApiServer, flows: usize) {
+async fn over(user: &Client, namespace: &str, flows: usize) {
     let mut ended = 0;
     for _ in 0..36_000 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         while ended < flows {
-            let flow = server.look(FLOWS, "default", &format!("f{ended:05}")).unwrap_or_default();
+            // A server that does not answer is asked again.
+            let flow = user.send(&Request::get(Kind::JobFlow, namespace, &name(ended))).await.unwrap_or_default();
             if flow["status"]["completionTime"].is_null() {
                 break;
             }
@@ -213,8 +263,8 @@ async fn over(server: &ApiServer, flows: usize) {
     panic!("{flows} flows do not end");
 }
 
-fn figures(server: &ApiServer, counts: &Counts, (gaps, seconds): (Vec<f64>, f64)) -> Figures {
-    let mut figures = Figures {
+fn figures(counts: &Counts, (gaps, seconds): (Vec<f64>, f64)) -> Figures {
+    Figures {
         events: counts.events.load(Ordering::Relaxed),
         passes: counts.passes.load(Ordering::Relaxed),
         busy: Duration::from_nanos(counts.nanos.load(Ordering::Relaxed)).as_secs_f64(),
@@ -222,20 +272,5 @@ fn figures(server: &ApiServer, counts: &Counts, (gaps, seconds): (Vec<f64>, f64)
         gaps,
         seconds,
         ..Figures::default()
-    };
-    for flow in server.look_all(FLOWS) {
-        let phase = flow["status"]["phase"].as_str().unwrap_or("-").to_owned();
-        *figures.phases.entry(phase).or_default() += 1;
-        figures.final_object = figures.final_object.max(flow.to_string().len());
     }
-    for write in server.writes().into_iter().filter(|write| write.client == OPERATOR) {
-        let sub = if write.subresource.is_empty() { String::new() } else { format!("/{}", write.subresource) };
-        *figures.writes.entry(format!("{} {}{sub}", write.verb.as_str(), write.resource)).or_default() += 1;
-    }
-    let reads = server
-        .requests()
-        .into_iter()
-        .filter(|asked| asked.client == OPERATOR && matches!(asked.verb.as_str(), "get" | "list"));
-    figures.reads = reads.map(|asked| asked.count).sum();
-    figures
 }

@@ -1,6 +1,9 @@
 //! The program on a real control plane, under its own service account with the rights that ship: flows run to their end, a
 //! killed operator is replaced, of two one leads, and people can read what they see.
 
+mod suite;
+mod trouble;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -17,6 +20,12 @@ pub(super) const HOME: &str = "orlop-system";
 
 pub(super) fn deploy(part: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(part).to_str().unwrap().to_owned()
+}
+
+/// What ships, without the program.
+fn install(cluster: &Cluster) {
+    cluster.kubectl(&["apply", "-k", &deploy("kustomize/base")]);
+    cluster.kubectl(&["wait", "--for=condition=Established", "crd/jobflows.workflow.kube-zen.io", "--timeout=30s"]);
 }
 
 /// A step on the node of the test.
@@ -66,8 +75,7 @@ fn flows_run_on_a_real_control_plane() {
     let Some(cluster) = Cluster::find("flows_run_on_a_real_control_plane") else { return };
     let dir = tempfile::tempdir().unwrap();
     without_definition(&cluster, dir.path());
-    cluster.kubectl(&["apply", "-k", &deploy("kustomize/base")]);
-    cluster.kubectl(&["wait", "--for=condition=Established", "crd/jobflows.workflow.kube-zen.io", "--timeout=30s"]);
+    install(&cluster);
     let _kubelet = Kubelet::start(cluster.kubeconfig.clone());
     let account = cluster.account(dir.path(), HOME, "orlop-operator");
     people_see_what_happens(&cluster, dir.path(), &account);
