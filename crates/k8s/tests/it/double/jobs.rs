@@ -115,6 +115,33 @@ async fn jobs_end_as_their_pods_do() {
 }
 
 #[tokio::test]
+async fn pods_that_a_job_takes_down_itself_are_no_failures() {
+    for (more, change, after) in [
+        (json!({}), json!({"suspend": true}), "Suspended=JobSuspended active 0 succeeded 0 failed 0"),
+        (json!({"parallelism": 2, "completions": 2}), json!({"parallelism": 1}), " active 1 succeeded 0 failed 0"),
+    ] {
+        let server = ApiServer::new();
+        let jobs = jobs(server.client());
+        let mut more = more.clone();
+        more["backoffLimit"] = json!(0);
+        let plays = json!({"fake/run-seconds": "30", "fake/term-seconds": "5"});
+        jobs.create(&PostParams::default(), &job("j", plays, more.clone())).await.expect("created");
+        server.jobs().run_for(Duration::from_secs(10));
+        let patch = |spec: &Value| Patch::Merge(json!({ "spec": spec }));
+        jobs.patch("j", &PatchParams::default(), &patch(&change)).await.expect("changed");
+        server.jobs().settle();
+        let terminating = || server.look("jobs.batch", "default", "j").expect("the Job")["status"]["terminating"].clone();
+        assert_eq!((end(&server, "j").as_str(), terminating()), (after, json!(1)), "{change}");
+        server.jobs().run_for(Duration::from_secs(6));
+        assert_eq!((end(&server, "j").as_str(), terminating()), (after, json!(0)), "{change}");
+        let back = json!({"suspend": false, "parallelism": more.get("parallelism").unwrap_or(&json!(1))});
+        jobs.patch("j", &PatchParams::default(), &patch(&back)).await.expect("changed");
+        server.jobs().run_for(Duration::from_secs(120));
+        assert!(end(&server, "j").contains(" Complete=CompletionsReached active 0 "), "{change}: {}", end(&server, "j"));
+    }
+}
+
+#[tokio::test]
 async fn failures_wait_longer_each_time() {
     let server = ApiServer::new();
     let failing = job("j", json!({"fake/exit-code": "1"}), json!({"backoffLimit": 3}));

@@ -177,6 +177,20 @@ async fn pods_that_are_evicted_and_nodes_that_are_lost_are_the_jobs_own_matter()
 }
 
 #[tokio::test]
+async fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed() {
+    let mut bed = running(json!({"steps": [slow("a")]})).await;
+    let first = pods(&bed);
+    bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": true, "suspendMode": "Suspend"}})).await.expect("held");
+    bed.settle().await;
+    assert_eq!((&bed.status("etl")["phase"], pods(&bed).len()), (&json!("Suspended"), 0));
+    bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": false}})).await.expect("resumed");
+    bed.run().await;
+    let status = bed.status("etl");
+    assert_eq!((&status["phase"], &status["steps"][0]["attempt"]), (&json!("Succeeded"), &json!(1)), "{status}");
+    assert!(bed.jobs().len() == 1 && pods(&bed).len() == 1 && pods(&bed) != first, "one Job, another pod");
+}
+
+#[tokio::test]
 async fn r23_an_edited_spec_is_refused_and_where_nobody_refuses_it_the_flow_is_held() {
     let edit = json!({"spec": {"executionPolicy": {"backoffLimit": 99}}});
     let bed = running(json!({"steps": [slow("a")]})).await;

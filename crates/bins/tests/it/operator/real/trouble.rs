@@ -175,6 +175,21 @@ fn a_full_quota_delays_a_step_until_there_is_room(bed: &Bed) {
     assert!(bed.told(&namespace, "QuotaExceeded") > 0);
 }
 
+fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed(bed: &Bed) {
+    let namespace = bed.namespace("held");
+    bed.cluster.create(&namespace, &flow("etl", &json!({"steps": [slow("a", &[], "6")]})));
+    let first = bed.running_pod(&namespace)["metadata"]["uid"].clone();
+    bed.patch(&namespace, "etl", &json!({"spec": {"suspend": true, "suspendMode": "Suspend"}}));
+    bed.comes(&namespace, "etl", "Suspended");
+    until("the end of its pod", || bed.list(&namespace, "pods").is_empty().then_some(()));
+    bed.patch(&namespace, "etl", &json!({"spec": {"suspend": false}}));
+    let status = bed.comes(&namespace, "etl", "Succeeded");
+    assert_eq!((&status["steps"][0]["attempt"], &status["retries"]), (&json!(1), &Value::Null), "{status}");
+    let (jobs, pods) = (bed.list(&namespace, "jobs"), bed.list(&namespace, "pods"));
+    assert_eq!((jobs.len(), pods.len(), &jobs[0]["status"]["failed"]), (1, 1, &Value::Null), "{jobs:?}");
+    assert_ne!(pods[0]["metadata"]["uid"], first);
+}
+
 fn r23_a_flow_whose_spec_is_edited_is_held_until_it_is_restored(bed: &Bed) {
     let namespace = bed.namespace("edited");
     let first = json!({"backoffLimit": 6, "concurrencyPolicy": "Forbid", "ttlSecondsAfterFinished": 86_400});
@@ -262,12 +277,13 @@ fn troubles_of_a_real_cluster_have_the_outcomes_of_the_contract() {
     let account = cluster.account(dir.path(), HOME, "orlop-operator");
     let operator = Program::start(dir.path(), "trouble", &account, &["--leader-elect=false"]);
     let mut bed = Bed { cluster, kubelet, operator };
-    let rows: [fn(&Bed); 8] = [
+    let rows: [fn(&Bed); 9] = [
         a_node_that_is_lost_is_the_jobs_own_matter,
         a_job_that_somebody_deletes_is_missing_and_its_step_is_tried_again_where_it_may,
         a_foreign_job_of_our_name_is_left_alone_and_fails_the_step,
         a_pod_that_is_evicted_is_the_jobs_own_matter,
         a_full_quota_delays_a_step_until_there_is_room,
+        r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed,
         r23_a_flow_whose_spec_is_edited_is_held_until_it_is_restored,
         a_namespace_that_goes_takes_its_flows_with_it,
         without_the_webhook_nothing_new_begins_and_what_has_begun_goes_on,

@@ -83,7 +83,7 @@ impl Controllers {
         } else {
             let suspended = at(job, &["spec", "suspend"]) == Some(&Value::Bool(true));
             let changes = if suspended {
-                pods::delete(state, tables, &tally.active)
+                pods::withdraw(state, tables, &tally.active)
             } else if deleting(job) {
                 0
             } else {
@@ -158,7 +158,7 @@ impl Controllers {
         if active > wanted {
             let surplus = usize::try_from(active - wanted).unwrap_or_default();
             let last = tally.active.iter().rev().take(surplus).cloned().collect::<Vec<_>>();
-            return pods::delete(state, tables, &last);
+            return pods::withdraw(state, tables, &last);
         }
         let waiting = if text(job, &["spec", "podReplacementPolicy"]) == "Failed" { tally.terminating } else { 0 };
         let missing = wanted - active - waiting;

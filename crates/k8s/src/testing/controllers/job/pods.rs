@@ -18,7 +18,16 @@ use super::{INDEX, TRACKING};
 /// The annotation that tells how often the index of a pod failed before.
 pub(super) const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
-/// Deletes pods; returns by how much the active ones change.
+/// Takes down pods that a Job has no use for, held or too many: without the finalizer, so that nobody counts them as failures.
+/// Returns by how much the active ones change.
+pub(super) fn withdraw(state: &mut State, tables: Tables, pods: &[Arc<Stored>]) -> i64 {
+    release(state, tables, pods);
+    let key = |stored: &Arc<Stored>| super::super::super::store::key_of(&stored.object);
+    let released: Vec<_> = pods.iter().filter_map(|stored| state.get(tables.pods, &key(stored)).cloned()).collect();
+    delete(state, tables, &released)
+}
+
+/// Deletes pods, which are counted still; returns by how much the active ones change.
 pub(super) fn delete(state: &mut State, tables: Tables, pods: &[Arc<Stored>]) -> i64 {
     let Ok(kind) = state.kind(tables.pods) else { return 0 };
     let mut change = 0;
