@@ -109,8 +109,10 @@ async fn end_jobs(kube: kube::Client, namespace: String) {
             return;
         }
         let now = Machine.now().whole_seconds().to_string();
-        let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "CompletionsReached", "message": "",
-            "lastTransitionTime": now, "lastProbeTime": now});
+        let condition = |kind: &str| {
+            json!({"type": kind, "status": "True", "reason": "CompletionsReached", "message": "",
+            "lastTransitionTime": now, "lastProbeTime": now})
+        };
         let status = json!({"startTime": now, "completionTime": now, "succeeded": 1,
             "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]});
         let patch = Patch::Merge(json!({ "status": status }));

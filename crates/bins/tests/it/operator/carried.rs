@@ -62,8 +62,7 @@ async fn outcome(store: Option<&str>, spec: impl FnOnce(&str) -> Value) -> (ApiS
 
 /// Two steps: the second takes a number and a tree of the first, and says what it has got.
 fn handed_on() -> Value {
-    let make =
-        "mkdir -p /tmp/tree/deep; printf 'a b' > /tmp/tree/deep/file; ln -s deep/file /tmp/tree/link; echo 42 > /tmp/count; \
+    let make = "mkdir -p /tmp/tree/deep; printf 'a b' > /tmp/tree/deep/file; ln -s deep/file /tmp/tree/link; echo 42 > /tmp/count; \
          echo one > /tmp/more; printf words > /dev/termination-log; test -z \"${ORLOP_PORTER_TOKEN:-}${ORLOP_PORTER:-}\"";
     let mut make = step("make", make);
     make["outputs"] = json!({

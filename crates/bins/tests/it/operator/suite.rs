@@ -84,8 +84,7 @@ impl Harness for Operated {
     }
 
     async fn run(&self, case: &Case) -> Result<FlowStatus, String> {
-        let new =
-            NewFlow { flow: self.flow(case)?, parameters: case.parameters.clone(), key: case.name.to_owned() };
+        let new = NewFlow { flow: self.flow(case)?, parameters: case.parameters.clone(), key: case.name.to_owned() };
         self.0.create(new).await.map_err(|error| error.to_string())?;
         for (trigger, control) in &case.controls {
             let holds = |status: &FlowStatus| match trigger {

@@ -130,14 +130,19 @@ async fn pods_that_a_job_takes_down_itself_are_no_failures() {
         let patch = |spec: &Value| Patch::Merge(json!({ "spec": spec }));
         jobs.patch("j", &PatchParams::default(), &patch(&change)).await.expect("changed");
         server.jobs().settle();
-        let terminating = || server.look("jobs.batch", "default", "j").expect("the Job")["status"]["terminating"].clone();
+        let terminating =
+            || server.look("jobs.batch", "default", "j").expect("the Job")["status"]["terminating"].clone();
         assert_eq!((end(&server, "j").as_str(), terminating()), (after, json!(1)), "{change}");
         server.jobs().run_for(Duration::from_secs(6));
         assert_eq!((end(&server, "j").as_str(), terminating()), (after, json!(0)), "{change}");
         let back = json!({"suspend": false, "parallelism": more.get("parallelism").unwrap_or(&json!(1))});
         jobs.patch("j", &PatchParams::default(), &patch(&back)).await.expect("changed");
         server.jobs().run_for(Duration::from_secs(120));
-        assert!(end(&server, "j").contains(" Complete=CompletionsReached active 0 "), "{change}: {}", end(&server, "j"));
+        assert!(
+            end(&server, "j").contains(" Complete=CompletionsReached active 0 "),
+            "{change}: {}",
+            end(&server, "j")
+        );
     }
 }
 

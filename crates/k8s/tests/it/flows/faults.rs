@@ -180,7 +180,9 @@ async fn pods_that_are_evicted_and_nodes_that_are_lost_are_the_jobs_own_matter()
 async fn r21_a_job_that_is_suspended_has_another_pod_when_it_is_resumed() {
     let mut bed = running(json!({"steps": [slow("a")]})).await;
     let first = pods(&bed);
-    bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": true, "suspendMode": "Suspend"}})).await.expect("held");
+    bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": true, "suspendMode": "Suspend"}}))
+        .await
+        .expect("held");
     bed.settle().await;
     assert_eq!((&bed.status("etl")["phase"], pods(&bed).len()), (&json!("Suspended"), 0));
     bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": false}})).await.expect("resumed");

@@ -59,8 +59,7 @@ impl Pods {
     pub(super) async fn end(self) {
         self.task.abort();
         if let Some(node) = &self.node {
-            let nodes: Api<DynamicObject> =
-                Api::all_with(self.client.clone(), &resource("", "v1", "Node", "nodes"));
+            let nodes: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource("", "v1", "Node", "nodes"));
             drop(nodes.delete(node, &DeleteParams::default()).await);
         }
     }
@@ -110,11 +109,8 @@ async fn live(client: kube::Client, root: std::path::PathBuf, pod: Value, mut to
     if matches!(word(&pod, "/status/phase"), "Succeeded" | "Failed") {
         return;
     }
-    let pods: Api<DynamicObject> = Api::namespaced_with(
-        client.clone(),
-        word(&pod, "/metadata/namespace"),
-        &resource("", "v1", "Pod", "pods"),
-    );
+    let pods: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), word(&pod, "/metadata/namespace"), &resource("", "v1", "Pod", "pods"));
     let name = word(&pod, "/metadata/name");
     let tell = async |status: Value| {
         // A pod may be gone by now, and nobody waits for its status then.

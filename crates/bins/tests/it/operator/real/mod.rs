@@ -1,6 +1,7 @@
 //! The program on a real control plane, under its own service account with the rights that ship: flows run to their end, a
 //! killed operator is replaced, of two one leads, and people can read what they see.
 
+mod jobs;
 mod suite;
 mod trouble;
 

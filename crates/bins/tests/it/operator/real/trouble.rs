@@ -11,20 +11,21 @@ use super::super::https::issue;
 use super::super::kubelet::Kubelet;
 use super::super::program::Program;
 use super::super::{flow, step};
+use super::jobs::jobs_end_as_those_of_the_double_do;
 use super::{HOME, chain, install, jobs, on_node};
 
 /// The label of nodes that may be lost.
 const FRAGILE: &str = "orlop-test/fragile";
 
 /// A cluster with nodes and an operator, which several troubles share: most of their time is waiting.
-struct Bed {
-    cluster: Cluster,
+pub(super) struct Bed {
+    pub(super) cluster: Cluster,
     kubelet: Kubelet,
     operator: Program,
 }
 
 impl Bed {
-    fn namespace(&self, name: &str) -> String {
+    pub(super) fn namespace(&self, name: &str) -> String {
         let name = format!("trouble-{name}-{}", std::process::id());
         self.cluster.create("", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         name
@@ -127,7 +128,8 @@ fn a_pod_that_is_evicted_is_the_jobs_own_matter(bed: &Bed) {
     let namespace = bed.namespace("evicted");
     bed.cluster.create(&namespace, &flow("etl", &hardy(slow("a", &[], "8"))));
     let pod = bed.running_pod(&namespace)["metadata"]["name"].as_str().unwrap().to_owned();
-    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}});
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}});
     bed.cluster.post(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction"), &eviction);
     one_job_another_pod(bed, &namespace);
 }
@@ -168,8 +170,7 @@ fn a_full_quota_delays_a_step_until_there_is_room(bed: &Bed) {
         (!quota["status"]["used"].is_null()).then_some(())
     });
     let steps = json!([slow("a", &[], "1"), slow("b", &[], "1")]);
-    bed.cluster
-        .create(&namespace, &flow("etl", &json!({"steps": steps, "executionPolicy": {"jobRetention": "None"}})));
+    bed.cluster.create(&namespace, &flow("etl", &json!({"steps": steps, "executionPolicy": {"jobRetention": "None"}})));
     let status = bed.comes(&namespace, "etl", "Succeeded");
     assert_eq!(status["retries"], Value::Null, "{status}");
     assert!(bed.told(&namespace, "QuotaExceeded") > 0);
@@ -250,7 +251,9 @@ fn without_the_webhook_nothing_new_begins_and_what_has_begun_goes_on(bed: &Bed) 
 /// Comes last: nothing else goes on meanwhile.
 fn an_api_server_that_is_ended_delays_flows_and_nothing_else(bed: &Bed) {
     let Some(file) = std::env::var_os("ORLOP_TEST_API_SERVER") else {
-        println!("skipped: an_api_server_that_is_ended_delays_flows_and_nothing_else: nobody starts it again (scripts/with-kubernetes does)");
+        println!(
+            "skipped: an_api_server_that_is_ended_delays_flows_and_nothing_else: nobody starts it again (scripts/with-kubernetes does)"
+        );
         return;
     };
     let namespace = bed.namespace("down");
@@ -277,7 +280,8 @@ fn troubles_of_a_real_cluster_have_the_outcomes_of_the_contract() {
     let account = cluster.account(dir.path(), HOME, "orlop-operator");
     let operator = Program::start(dir.path(), "trouble", &account, &["--leader-elect=false"]);
     let mut bed = Bed { cluster, kubelet, operator };
-    let rows: [fn(&Bed); 9] = [
+    let rows: [fn(&Bed); 10] = [
+        jobs_end_as_those_of_the_double_do,
         a_node_that_is_lost_is_the_jobs_own_matter,
         a_job_that_somebody_deletes_is_missing_and_its_step_is_tried_again_where_it_may,
         a_foreign_job_of_our_name_is_left_alone_and_fails_the_step,
