@@ -57,6 +57,9 @@ pub(super) struct Memory {
     pub(super) urgent: bool,
     /// Whether a Job was adopted that has ended: it is to be looked at without waiting for a watch.
     pub(super) adopted_an_end: bool,
+    /// Whether a newer object was read after this pass began: its orders are to be taken without waiting for a watch, which tells
+    /// only of what is newer still.
+    pub(super) read_newer: bool,
     /// Whether the flow begins in this pass: nothing is created before its first status.
     pub(super) is_new: bool,
     /// Whether something this pass needed had no success.
@@ -161,6 +164,7 @@ impl Memory {
             dirty: is_new,
             urgent: is_new,
             adopted_an_end: false,
+            read_newer: false,
             is_new,
             failed: false,
             monitor,

@@ -142,8 +142,8 @@ impl<A: Api> Controller<A> {
             next.again_at = Some(self.now());
             return next;
         }
-        let ended = std::mem::take(&mut memory.adopted_an_end);
-        let at_once = ended || !memory.is_new && (was_new || !memory.queue.is_empty());
+        let unread = std::mem::take(&mut memory.adopted_an_end) | std::mem::take(&mut memory.read_newer);
+        let at_once = unread || !memory.is_new && (was_new || !memory.queue.is_empty());
         wake.extend(self.called());
         again = earlier(again, at_once.then(|| self.now()));
         again = earlier(again, memory.notices.next_due());

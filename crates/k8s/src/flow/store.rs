@@ -180,7 +180,7 @@ impl<A: Api> Controller<A> {
         if text(&object, "/metadata/uid") != memory.owner.uid {
             return Ok(None);
         }
-        self.flow_seen(&object);
+        memory.read_newer |= !self.flow_seen(&object).is_empty();
         if memory.stored.is_still(&object) {
             return Ok(Some(Some(memory.stored.version.clone())));
         }

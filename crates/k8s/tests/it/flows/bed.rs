@@ -79,7 +79,7 @@ impl Bed {
     }
 
     /// What watches tell: what is new, what changed, what is gone.
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         let all = |resource: &str| -> BTreeMap<String, Value> {
             let objects = self.server.look_all(resource).into_iter();
             objects.map(|object| (object["metadata"]["name"].as_str().expect("a name").to_owned(), object)).collect()
@@ -113,7 +113,8 @@ impl Bed {
         self.queue.extend(self.controller.prime());
     }
 
-    async fn pass(&mut self) -> bool {
+    /// One pass over the next flow, if there is one to look at.
+    pub(super) async fn pass(&mut self) -> bool {
         let Some(key) = self.queue.pop_first() else { return false };
         let next = self.controller.reconcile(&key).await;
         self.queue.extend(next.wake);

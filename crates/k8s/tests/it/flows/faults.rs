@@ -239,3 +239,26 @@ async fn a_namespace_that_goes_takes_its_flows_with_it() {
     bed.settle().await;
     assert_eq!(bed.writes().len(), before, "nothing is asked for what is gone");
 }
+
+#[tokio::test]
+async fn r20_an_approval_counts_of_which_only_a_conflict_tells() {
+    let mut bed = Bed::new();
+    let gate = json!({"name": "gate", "type": "Manual"});
+    bed.submit("etl", json!({"steps": [gate, step("b", &["gate"], json!({}))]}));
+    bed.run().await;
+    assert_eq!(bed.status("etl")["phase"], "Paused");
+    bed.ask_of_flows("PATCH", "etl", &json!({"spec": {"suspend": true}})).await.expect("held");
+    bed.deliver();
+    // While the controller writes that the flow is held, before any watch has shown it.
+    let approve = json!({"metadata": {"annotations": {"approved.workflow.kube-zen.io/gate": "true"}}});
+    bed.ask_of_flows("PATCH", "etl", &approve).await.expect("decided");
+    assert!(bed.pass().await);
+    assert!(bed.server.requests().iter().any(|asked| asked.client == "admin" && asked.code == 409), "a conflict");
+    bed.settle().await;
+    let status = bed.status("etl");
+    assert_eq!(
+        (&status["phase"], &status["steps"][0]["phase"]),
+        (&json!("Suspended"), &json!("Succeeded")),
+        "{status}"
+    );
+}
