@@ -35,8 +35,8 @@ pub(super) enum Hardware {
   orlop hardware explain -f performer.yaml --nodes nodes.json
   kubectl get nodes -o json | orlop hardware explain -f need.yaml --nodes -
   orlop hardware explain -f need.yaml --kubeconfig ~/.kube/config
-  orlop hardware explain -f need.yaml --catalog site.json    the hosts of a site, and by what they are reserved
-  orlop hardware explain -f need.yaml --inventory host.yaml  the devices that a container gets on a Docker host
+  orlop hardware explain -f need.yaml --catalog site.json    hosts of a site, and what reserves them
+  orlop hardware explain -f need.yaml --inventory host.yaml  devices of a container on that host
   orlop hardware explain -f need.yaml -o json
 
 A file holds a Performer, or the fields of its hardwareRequirements:
@@ -51,8 +51,8 @@ An inventory says what one host has that is free:
   deviceNodes: [/dev/sgx_enclave]
   runtimes: [runc]
 
-Exit codes: 0 explained, 1 none of the nodes fits, or no host of the site, 2 usage, 3 the file is refused, 4 no such file, 6 the
-cluster does not let its nodes be read, 7 it does not answer")]
+Exit codes: 0 explained, 1 none of the nodes or hosts fits, 2 usage, 3 a file is refused,
+4 no such file, 6 the cluster does not let its nodes be read, 7 it does not answer")]
 pub(super) struct ExplainArgs {
     /// File with the need, YAML or JSON; `-` is standard input
     #[arg(short, long)]
