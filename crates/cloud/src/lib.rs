@@ -23,7 +23,7 @@ pub mod logs;
 pub mod openstack;
 #[cfg(any(feature = "local", feature = "artifact"))]
 mod output;
-#[cfg(all(feature = "artifact", feature = "http"))]
+#[cfg(all(feature = "artifact", feature = "s3"))]
 pub mod porter;
 mod private_url;
 pub mod provision;
@@ -32,6 +32,8 @@ pub mod repository;
 mod retry;
 #[cfg(feature = "local")]
 pub mod runtime;
+#[cfg(all(feature = "artifact", feature = "s3"))]
+mod s3;
 pub mod scrub;
 #[cfg(feature = "fleet")]
 pub mod secret;

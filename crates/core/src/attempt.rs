@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::name;
-use crate::spec::artifact::{Archive, HttpSource};
+use crate::spec::artifact::{Archive, HttpSource, S3Object};
 use crate::spec::status::{ArtifactLocation, ArtifactRecord};
 use crate::time::Time;
 
@@ -140,6 +140,9 @@ pub struct ArtifactCollection {
     pub optional: bool,
     /// How it is packed.
     pub archive: Option<Archive>,
+    /// A store of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3Object>,
 }
 
 /// How an attempt ended.

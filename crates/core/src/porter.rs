@@ -14,6 +14,8 @@ pub const VERSION: u32 = 1;
 pub const ORDER: &str = "ORLOP_PORTER";
 /// Variable of a container that holds the token of its attempt. Never part of an order, so that orders may be shown.
 pub const TOKEN: &str = "ORLOP_PORTER_TOKEN";
+/// How the variables of a container begin that hold keys to stores. Never part of an order, and never handed on to a command.
+pub const KEYS: &str = "ORLOP_PORTER_KEY_";
 /// The longest order, in bytes: a variable may have 128 KiB.
 pub const ORDER_MAX: usize = 100 * 1024;
 /// The longest report, in bytes: at 4,096 a kubelet cuts a termination message.
@@ -44,6 +46,32 @@ pub struct FetchOrder {
     /// What is to be fetched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fetch: Vec<Fetch>,
+    /// Permissions of what is made.
+    #[serde(default, skip_serializing_if = "Modes::are_usual")]
+    pub modes: Modes,
+}
+
+/// Permissions of folders that the program makes, and of files that have none of their own: downloads, and what it stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Modes {
+    /// Of folders.
+    pub dir: u32,
+    /// Of files.
+    pub file: u32,
+}
+
+impl Default for Modes {
+    /// `rwxr-xr-x` and `rw-r--r--`.
+    fn default() -> Self {
+        Self { dir: 0o755, file: 0o644 }
+    }
+}
+
+impl Modes {
+    fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// An artifact that is to be fetched.
@@ -56,6 +84,9 @@ pub struct Fetch {
     pub target: String,
     /// Whether an archive is delivered as the original file or tree.
     pub unpack: bool,
+    /// Whether the target is the root of a volume, which cannot be replaced: what is in it is, by the entries of a tree.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub into: bool,
     /// Where it comes from.
     pub from: Source,
 }
@@ -73,6 +104,38 @@ pub enum Source {
     },
     /// A download.
     Http(HttpSource),
+    /// An object of an S3 store.
+    S3 {
+        /// Which one.
+        object: S3Place,
+        /// What it must be.
+        content: Content,
+    },
+}
+
+/// An object of an S3 store, and where the keys to it are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct S3Place {
+    /// URL of the store. Where its host does not name the region, a query `region=…` does.
+    pub endpoint: String,
+    /// Bucket.
+    pub bucket: String,
+    /// Key of the object.
+    pub key: String,
+    /// Variables of the container with the keys; none for a store that asks for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<KeyVariables>,
+}
+
+/// Names of variables that hold keys. Both begin with [`KEYS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyVariables {
+    /// That of the access key id.
+    pub id: String,
+    /// That of the secret access key.
+    pub secret: String,
 }
 
 /// Stored bytes: what they are, whatever holds them.
@@ -109,6 +172,26 @@ pub struct RunOrder {
     /// Artifacts to be kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Keep>,
+    /// Whether the Job is an Indexed one, of whose pods the first speaks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub indexed: bool,
+    /// The most bytes of an artifact that goes through the operator; absent: [`SMALL_MAX`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub small_max: Option<u64>,
+    /// Media type of objects in stores that keep one; absent: that of plain bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Permissions of what is made.
+    #[serde(default, skip_serializing_if = "Modes::are_usual")]
+    pub modes: Modes,
+}
+
+impl RunOrder {
+    /// The most bytes of an artifact that goes through the operator.
+    #[must_use]
+    pub fn small_max(&self) -> u64 {
+        self.small_max.unwrap_or(SMALL_MAX).min(SMALL_MAX)
+    }
 }
 
 /// An artifact that is to be kept.
@@ -140,6 +223,10 @@ pub enum Shelf {
         /// Where it is to be.
         path: String,
     },
+    /// An object of an S3 store.
+    S3(S3Place),
+    /// Nowhere: it is on a volume that whoever takes it mounts as well.
+    InPlace,
 }
 
 /// What the program leaves as termination message.

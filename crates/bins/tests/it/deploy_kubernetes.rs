@@ -331,15 +331,13 @@ fn charts_and_bases_can_be_rendered() {
         {
             assert!(kinds(&rendered).contains(kind), "the base has a {kind}");
         }
+        let services = rendered.iter().filter(|document| document["kind"] == "Service");
+        assert_eq!(services.count(), 2, "of metrics and of artifacts");
     }
     if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/webhook")]) {
         for kind in ["Certificate", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
             assert!(kinds(&rendered).contains(kind), "the overlay has a {kind}");
         }
-    }
-    if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/artifacts")]) {
-        let services = rendered.iter().filter(|document| document["kind"] == "Service");
-        assert_eq!(services.count(), 2, "of metrics and of artifacts");
     }
     if let Some(rendered) = render("kubectl", &["kustomize", &path("kustomize/namespaced")]) {
         assert!(!kinds(&rendered).contains("ClusterRole"), "{:?}", kinds(&rendered));

@@ -28,7 +28,7 @@ pub(super) fn shown(url: &Url) -> String {
 }
 
 /// An answer other than 200.
-pub(super) fn refused(url: &Url, response: &Response) -> PortError {
+pub(crate) fn refused(url: &Url, response: &Response) -> PortError {
     let status = response.status();
     let class = match status.as_u16() {
         404 | 410 => Class::NotFound,

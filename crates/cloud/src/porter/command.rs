@@ -8,16 +8,19 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal as Number, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use orlop_core::porter::{ORDER, TOKEN};
+use orlop_core::porter::{KEYS, ORDER, TOKEN};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Signals that are handed on.
-const HANDED_ON: [Number; 7] = [
+const HANDED_ON: [Number; 10] = [
+    Number::SIGALRM,
+    Number::SIGCONT,
     Number::SIGHUP,
     Number::SIGINT,
     Number::SIGQUIT,
     Number::SIGTERM,
+    Number::SIGTSTP,
     Number::SIGUSR1,
     Number::SIGUSR2,
     Number::SIGWINCH,
@@ -52,11 +55,12 @@ impl Command<'_> {
         // Whoever is told something must be heard from the first moment on.
         let ended = signal(SignalKind::child())?;
         let signals = listen()?;
-        let child = std::process::Command::new(self.program)
-            .args(self.arguments)
-            .env_remove(ORDER)
-            .env_remove(TOKEN)
-            .spawn()?;
+        let mut child = std::process::Command::new(self.program);
+        child.args(self.arguments).env_remove(ORDER).env_remove(TOKEN);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(KEYS.as_bytes())) {
+            child.env_remove(name);
+        }
+        let child = child.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         Ok(Child { pid: Pid::from_raw(pid), ended, signals })
     }

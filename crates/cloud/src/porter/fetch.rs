@@ -2,20 +2,21 @@
 //! of that and what is said of one that cannot be had.
 
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use orlop_core::error::{Class, PortError};
-use orlop_core::porter::{Content, Fetch, FetchOrder, Source};
+use orlop_core::porter::{Content, Fetch, FetchOrder, Modes, Source};
 use orlop_core::ports::artifact::ArtifactStore as _;
 use orlop_core::spec::status::ArtifactLocation;
 
-use super::{clear, making};
+use super::{Keys, clear, making};
 use crate::artifact::{CasStore, Limits, Shelf};
 use crate::download::Download as _;
 use crate::http::{HttpDownload, Options};
 use crate::retry::attempt;
+use crate::s3::Object;
 
 /// Tries of one input, about a minute with their delays.
 const TRIES: u32 = 6;
@@ -23,7 +24,7 @@ const TRIES: u32 = 6;
 const KIND: &str = "cas";
 
 /// Fetches everything.
-pub(super) async fn all(order: &FetchOrder) -> Result<(), PortError> {
+pub(super) async fn all(order: &FetchOrder, keys: &Keys) -> Result<(), PortError> {
     if let Some(place) = &order.install {
         install(Path::new(place))?;
     }
@@ -32,9 +33,11 @@ pub(super) async fn all(order: &FetchOrder) -> Result<(), PortError> {
     }
     let scratch = PathBuf::from(&order.scratch);
     clear(&scratch)?;
-    making(&scratch)?;
+    making(&scratch, Modes::default())?;
     let limits = Limits { max_bytes: order.max_bytes, ..Limits::default() };
     let hand = Hand {
+        keys,
+        modes: order.modes,
         shelf: Shelf::open(&scratch)?,
         store: CasStore::open(&scratch, limits)?,
         download: HttpDownload::new(Options { max_bytes: order.max_bytes, ..Options::default() })?,
@@ -55,7 +58,7 @@ fn install(place: &Path) -> Result<(), PortError> {
         PortError::new(Class::Denied, format!("the helper cannot be put at {}", place.display())).because(error)
     };
     if let Some(folder) = place.parent() {
-        making(folder)?;
+        making(folder, Modes::default())?;
     }
     clear(place)?;
     let program = std::env::current_exe().map_err(failed)?;
@@ -63,35 +66,89 @@ fn install(place: &Path) -> Result<(), PortError> {
     fs::set_permissions(place, Permissions::from_mode(0o755)).map_err(failed)
 }
 
+/// Where a tree is that goes into the root of a volume, until it is whole.
+const HALF: &str = ".orlop-half";
+
+/// Removes what is in a folder, which stays.
+fn empty(folder: &Path) -> Result<(), PortError> {
+    let failed = |error: io::Error| {
+        PortError::new(Class::Denied, format!("{} cannot be emptied", folder.display())).because(error)
+    };
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        clear(&entry.map_err(failed)?.path())?;
+    }
+    Ok(())
+}
+
+/// Lets the entries of a tree appear in a folder.
+fn spread(half: &Path, folder: &Path) -> Result<(), PortError> {
+    if !fs::symlink_metadata(half)?.is_dir() {
+        let message = format!("it is one file, and a volume is mounted at {}; choose a path below", folder.display());
+        clear(half)?;
+        return Err(PortError::new(Class::Invalid, message));
+    }
+    for entry in fs::read_dir(half)? {
+        let entry = entry?;
+        fs::rename(entry.path(), folder.join(entry.file_name()))?;
+    }
+    Ok(fs::remove_dir(half)?)
+}
+
 /// What fetches.
-struct Hand {
+struct Hand<'k> {
+    keys: &'k Keys,
+    modes: Modes,
     shelf: Shelf,
     store: CasStore,
     download: HttpDownload,
     limits: Limits,
 }
 
-impl Hand {
+impl Hand<'_> {
     async fn one(&self, fetch: &Fetch) -> Result<(), PortError> {
         // Without a trailing slash, behind which a link would be followed.
         let target: PathBuf = Path::new(&fetch.target).components().collect();
-        clear(&target)?;
-        if let Some(folder) = target.parent() {
-            making(folder)?;
+        if !fetch.into {
+            clear(&target)?;
+            if let Some(folder) = target.parent() {
+                making(folder, self.modes)?;
+            }
+            return self.bring(fetch, &target).await;
         }
+        empty(&target)?;
+        let half = target.join(HALF);
+        self.bring(fetch, &half).await?;
+        spread(&half, &target)
+    }
+
+    async fn bring(&self, fetch: &Fetch, target: &Path) -> Result<(), PortError> {
         match &fetch.from {
-            Source::Http(source) => self.download.fetch(source, &target).await,
+            Source::Http(source) => {
+                self.download.fetch(source, target).await?;
+                Ok(fs::set_permissions(target, Permissions::from_mode(self.modes.file))?)
+            }
             Source::File { path, content } => {
                 self.take_in(Path::new(path), content)?;
-                let location = ArtifactLocation {
-                    kind: KIND.to_owned(),
-                    reference: format!("sha256/{}{}", content.sha256, content.packing),
-                    size_bytes: content.size_bytes,
-                    sha256: content.sha256.clone(),
-                };
-                self.store.get(&location, None, fetch.unpack, &target).await
+                self.deliver(content, fetch.unpack, target).await
+            }
+            Source::S3 { object, content } => {
+                let copy = self.shelf.unfinished()?;
+                Object::new(object, self.keys.of(object)?)?.fetch(&self.download, &copy).await?;
+                self.shelf.adopt(copy, &content.sha256)?;
+                self.deliver(content, fetch.unpack, target).await
             }
         }
+    }
+
+    /// Delivers what was taken in.
+    async fn deliver(&self, content: &Content, unpack: bool, target: &Path) -> Result<(), PortError> {
+        let location = ArtifactLocation {
+            kind: KIND.to_owned(),
+            reference: format!("sha256/{}{}", content.sha256, content.packing),
+            size_bytes: content.size_bytes,
+            sha256: content.sha256.clone(),
+        };
+        self.store.get(&location, None, unpack, target).await
     }
 
     /// Takes a mounted file in, if it is what it should be.
@@ -102,13 +159,13 @@ impl Hand {
             }
             _ => PortError::new(Class::Denied, format!("{} cannot be read", path.display())).because(error),
         })?;
-        let bytes = file.metadata()?.len();
-        if bytes > self.limits.max_bytes {
-            let message = format!("it has {bytes} bytes; raise --artifact-max-bytes");
+        // One that grows meanwhile has an end too.
+        let most = self.limits.max_bytes;
+        let mut copy = self.shelf.unfinished()?;
+        if io::copy(&mut Read::take(&mut file, most.saturating_add(1)), &mut copy)? > most {
+            let message = format!("it has more than {most} bytes; raise --artifact-max-bytes");
             return Err(PortError::new(Class::Invalid, message));
         }
-        let mut copy = self.shelf.unfinished()?;
-        io::copy(&mut file, &mut copy)?;
         self.shelf.adopt(copy, &content.sha256)
     }
 }

@@ -8,23 +8,28 @@ use std::time::Duration;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
-use orlop_core::porter::{Content, Keep, Kept, Report, RunOrder, SMALL_MAX, Shelf as Place, Trouble, VERSION};
+use orlop_core::porter::{
+    Content, Keep, Kept, Modes, Report, RunOrder, S3Place, SMALL_MAX, Shelf as Place, Trouble, VERSION,
+};
 use orlop_core::ports::artifact::ArtifactStore as _;
 use tempfile::NamedTempFile;
 
 use super::patience::attempt_for;
-use super::{clear, making};
+use super::{Secrets, clear, making};
 use crate::artifact::{CasStore, Limits, Shelf};
 use crate::http::{HttpDownload, Options, Upload};
 use crate::output::{error_of, read_value};
+use crate::s3::Object;
 
 /// How long handing something in is tried: an operator may be replaced meanwhile, and of several of them only one keeps anything.
 const PATIENCE: Duration = Duration::from_secs(360);
+/// Media type of plain bytes.
+const PLAIN: &str = "application/octet-stream";
 /// The longest message of a command that is looked at, in bytes.
 const MESSAGE_MAX: u64 = 4096;
 
 /// Takes everything; artifacts only where there is time.
-pub(super) async fn all(order: &RunOrder, token: &str, artifacts: bool) -> Report {
+pub(super) async fn all(order: &RunOrder, secrets: Secrets<'_>, artifacts: bool) -> Report {
     let mut report = Report { v: VERSION, ..Report::default() };
     let mut trouble = None;
     for file in &order.files {
@@ -36,7 +41,7 @@ pub(super) async fn all(order: &RunOrder, token: &str, artifacts: bool) -> Repor
         }
     }
     if artifacts && !order.artifacts.is_empty() {
-        match Hand::new(order, token) {
+        match Hand::new(order, secrets) {
             Ok(hand) => {
                 for keep in &order.artifacts {
                     match hand.one(keep).await {
@@ -64,7 +69,7 @@ pub(super) async fn fitting(order: &RunOrder, token: &str, report: Report) -> Re
     let (Some(whole), Some(url)) = (report.overflow(), &order.overflow) else { return report };
     let content =
         Content { size_bytes: whole.len() as u64, sha256: sha256_hex(whole.as_bytes(), 64), packing: String::new() };
-    if content.size_bytes > SMALL_MAX {
+    if content.size_bytes > order.small_max() {
         return report;
     }
     let sent = match HttpDownload::direct(Options::default()) {
@@ -119,27 +124,37 @@ fn value(path: &Path) -> io::Result<Option<Result<String, orlop_core::attempt::F
 struct Hand<'o> {
     shelf: Shelf,
     store: CasStore,
+    /// To the operator.
     upload: HttpDownload,
-    token: &'o str,
+    /// To stores, which may be behind a proxy.
+    outside: HttpDownload,
+    secrets: Secrets<'o>,
+    order: &'o RunOrder,
 }
 
 impl<'o> Hand<'o> {
-    fn new(order: &RunOrder, token: &'o str) -> Result<Self, PortError> {
+    fn new(order: &'o RunOrder, secrets: Secrets<'o>) -> Result<Self, PortError> {
         let scratch = PathBuf::from(&order.scratch);
         clear(&scratch)?;
-        making(&scratch)?;
+        making(&scratch, Modes::default())?;
         let limits = Limits { max_bytes: order.max_bytes, ..Limits::default() };
         let options = Options { max_bytes: order.max_bytes, ..Options::default() };
         Ok(Self {
             shelf: Shelf::open(&scratch)?,
             store: CasStore::open(&scratch, limits)?,
             upload: HttpDownload::direct(options)?,
-            token,
+            outside: HttpDownload::new(options)?,
+            secrets,
+            order,
         })
     }
 
     async fn one(&self, keep: &Keep) -> Result<Option<Kept>, PortError> {
         let Some(path) = real(Path::new(&keep.path))? else { return Ok(None) };
+        if keep.to == Place::InPlace {
+            // It is not read: whoever takes it sees what is there.
+            return Ok(Some(Kept { name: keep.name.clone(), stored: true, ..Kept::default() }));
+        }
         let location = match self.store.put(&path, keep.archive).await {
             Err(error) if error.class == Class::NotFound => return Ok(None),
             location => location?,
@@ -148,9 +163,11 @@ impl<'o> Hand<'o> {
         let packing = location.reference.get(7 + 64..).unwrap_or_default().to_owned();
         let content = Content { size_bytes: location.size_bytes, sha256: location.sha256, packing };
         let stored = match &keep.to {
-            Place::Desk { .. } if content.size_bytes > SMALL_MAX => false,
+            Place::Desk { .. } if content.size_bytes > self.order.small_max() => false,
             Place::Desk { url } => self.hand_in(url, &content).await.map(|()| true)?,
             Place::File { path } => self.put_down(Path::new(path), &content).map(|()| true)?,
+            Place::S3(place) => self.send_away(place, &content).await.map(|()| true)?,
+            Place::InPlace => true,
         };
         Ok(Some(Kept { name: keep.name.clone(), content, stored }))
     }
@@ -164,7 +181,17 @@ impl<'o> Hand<'o> {
     async fn hand_in(&self, url: &str, content: &Content) -> Result<(), PortError> {
         let mut bytes = Vec::new();
         self.stored(content)?.take(SMALL_MAX).read_to_end(&mut bytes)?;
-        send(&self.upload, (url, self.token), content, bytes).await
+        send(&self.upload, (url, self.secrets.token), content, bytes).await
+    }
+
+    /// Stores an artifact as an object.
+    async fn send_away(&self, place: &S3Place, content: &Content) -> Result<(), PortError> {
+        let object = Object::new(place, self.secrets.keys.of(place)?)?;
+        // A copy under a name of its own: the shelf says where things are to nobody.
+        let mut copy = self.shelf.unfinished()?;
+        io::copy(&mut self.stored(content)?, &mut copy)?;
+        let kind = self.order.content_type.as_deref().unwrap_or(PLAIN);
+        object.store(&self.outside, (copy.path(), content.size_bytes), kind).await
     }
 
     /// Puts an artifact down in a mounted folder: whole, or not at all.
@@ -175,12 +202,12 @@ impl<'o> Hand<'o> {
             PortError::new(class, format!("{} cannot be written; look at the rights of its volume", place.display()))
                 .because(error)
         };
-        making(folder)?;
+        making(folder, self.order.modes)?;
         let mut half = NamedTempFile::new_in(folder).map_err(failed)?;
         io::copy(&mut self.stored(content)?, &mut half).map_err(failed)?;
         half.as_file().sync_all().map_err(failed)?;
         // Whoever takes it may be another user.
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        let open = std::os::unix::fs::PermissionsExt::from_mode(self.order.modes.file);
         half.as_file().set_permissions(open).map_err(failed)?;
         half.persist(place).map_err(|error| failed(error.error))?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)

@@ -7,21 +7,26 @@
 mod command;
 mod fetch;
 mod keep;
+mod keys;
 mod patience;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use nix::sys::prctl::set_dumpable;
 use orlop_core::error::{Class, PortError};
-use orlop_core::porter::{FetchOrder, ORDER, Report, RunOrder, TOKEN, Trouble, VERSION};
+use orlop_core::porter::{FetchOrder, Modes, ORDER, Report, RunOrder, TOKEN, Trouble, VERSION};
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::command::{Command, Ended};
+pub use self::keys::Keys;
+use self::keys::Secrets;
 
 /// Exit code where the program cannot do its own part.
 const BROKEN: u8 = 70;
@@ -45,14 +50,16 @@ enum Failure {
 }
 
 /// What a process is told by its environment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     /// The order.
     pub order: Option<String>,
     /// The token of the attempt.
     pub token: Option<String>,
-    /// Whether this pod speaks for its Job: of an Indexed one, only the first does.
-    pub silent: bool,
+    /// Keys to stores.
+    pub keys: Keys,
+    /// Whether this is not the first pod of an Indexed Job, if it is one of such a Job at all.
+    pub later: bool,
 }
 
 impl Environment {
@@ -60,8 +67,11 @@ impl Environment {
     #[must_use]
     pub fn of_process() -> Self {
         let text = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
-        let silent = text("JOB_COMPLETION_INDEX").is_some_and(|index| index != "0");
-        Self { order: text(ORDER), token: text(TOKEN), silent }
+        let later = text("JOB_COMPLETION_INDEX").is_some_and(|index| index != "0");
+        // One that is no text holds no key.
+        let texts =
+            std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
+        Self { order: text(ORDER), token: text(TOKEN), keys: texts.collect(), later }
     }
 
     fn order<O: DeserializeOwned>(&self, version: impl FnOnce(&O) -> u32) -> Result<O, Failure> {
@@ -101,7 +111,7 @@ async fn dispatch(arguments: Vec<OsString>, environment: &Environment) -> Result
             // The first process of a container has to say itself that a signal ends it.
             let mut told_to_end = signal(SignalKind::terminate())?;
             let done = tokio::select! {
-                done = fetch::all(&order) => done,
+                done = fetch::all(&order, &environment.keys) => done,
                 _ = told_to_end.recv() => return Ok(ExitCode::from(TOLD_TO_END)),
             };
             if let Err(error) = &done {
@@ -122,6 +132,11 @@ async fn dispatch(arguments: Vec<OsString>, environment: &Environment) -> Result
 /// Runs the command, then keeps what it gave.
 async fn run(order: &RunOrder, command: Command<'_>, environment: &Environment) -> Result<ExitCode, Failure> {
     let token = environment.token.as_deref().unwrap_or_default();
+    // Of an Indexed Job, the first pod speaks.
+    let silent = order.indexed && environment.later;
+    let secrets = Secrets { token, keys: &environment.keys };
+    // What is in this process's variables is not for the command, which may be the same user.
+    set_dumpable(false).map_err(io::Error::from)?;
     let mut child = match command.start() {
         Ok(child) => child,
         Err(error) => {
@@ -133,13 +148,13 @@ async fn run(order: &RunOrder, command: Command<'_>, environment: &Environment) 
     let Ended { code, told_to_end } = child.end().await?;
     let message = PathBuf::from(&order.message);
     let keeping = async {
-        let mut report = keep::all(order, token, !told_to_end && !environment.silent).await;
+        let mut report = keep::all(order, secrets, !told_to_end && !silent).await;
         report.message = keep::message(&message);
-        if told_to_end && !environment.silent && !order.artifacts.is_empty() {
+        if told_to_end && !silent && !order.artifacts.is_empty() {
             let message = "the pod was told to end before its artifacts were stored".to_owned();
             report.trouble.get_or_insert_with(|| Trouble { reason: "OutputMissing".to_owned(), message });
         }
-        if environment.silent { report } else { keep::fitting(order, token, report).await }
+        if silent { report } else { keep::fitting(order, token, report).await }
     };
     // A pod that has to go has no time to store what nobody will take.
     let report = tokio::select! {
@@ -181,8 +196,9 @@ fn clear(path: &Path) -> Result<(), PortError> {
     }
 }
 
-fn making(path: &Path) -> Result<(), PortError> {
-    std::fs::create_dir_all(path).map_err(|error| {
+fn making(path: &Path, modes: Modes) -> Result<(), PortError> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(modes.dir).create(path);
+    made.map_err(|error| {
         let class = PortError::from(io::Error::from(error.kind())).class;
         let class = if class == Class::Transient { Class::Invalid } else { class };
         PortError::new(class, format!("the folder {} cannot be made", path.display())).because(error)

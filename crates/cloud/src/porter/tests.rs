@@ -15,6 +15,12 @@ struct Pod {
     dir: TempDir,
 }
 
+/// Nothing is handed in, and no store asks for keys.
+fn secrets() -> Secrets<'static> {
+    static NONE: std::sync::LazyLock<Keys> = std::sync::LazyLock::new(Keys::default);
+    Secrets { token: "", keys: &NONE }
+}
+
 impl Pod {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -37,16 +43,20 @@ impl Pod {
     }
 
     async fn kept(&self, keeps: Vec<Keep>) -> Report {
-        keep::all(&RunOrder { artifacts: keeps, ..self.order() }, "", true).await
+        keep::all(&RunOrder { artifacts: keeps, ..self.order() }, secrets(), true).await
     }
 
     /// The same artifact in another pod.
     async fn fetched(&self, kept: &Kept, target: &str, unpack: bool) -> Result<(), PortError> {
         let path = self.at(&format!("store/u1/make/1/{}", kept.name));
         let from = Source::File { path, content: kept.content.clone() };
-        let fetch = vec![Fetch { name: kept.name.clone(), target: self.at(target), unpack, from }];
+        let fetch = vec![Fetch { name: kept.name.clone(), target: self.at(target), unpack, into: false, from }];
         let (scratch, message) = (self.at("fetching"), self.at("message"));
-        fetch::all(&FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, install: None, fetch }).await
+        fetch::all(
+            &FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, fetch, ..FetchOrder::default() },
+            secrets().keys,
+        )
+        .await
     }
 }
 
@@ -96,7 +106,7 @@ async fn r30_values_of_files_are_taken_and_what_is_none_is_said() {
     fs::write(pod.at("out/blob"), b"\xff").unwrap();
     let file = |name: &str| OutputFile { name: name.into(), path: pod.at(&format!("out/{name}")) };
     let order = RunOrder { files: vec![file("one"), file("blob"), file("none")], ..pod.order() };
-    let report = keep::all(&order, "", false).await;
+    let report = keep::all(&order, secrets(), false).await;
     assert_eq!(report.parameters.into_iter().collect::<Vec<_>>(), [("one".to_owned(), "1".to_owned())]);
     assert_eq!(report.unfit.into_iter().collect::<Vec<_>>(), [("blob".to_owned(), FileTrouble::NotText)]);
     assert_eq!(report.trouble, None);
@@ -112,7 +122,7 @@ async fn r31_what_is_missing_is_left_out_and_r32_what_is_too_large_for_its_store
     let large = Keep { to, ..pod.keep("large", "out/large", None) };
     let order =
         RunOrder { max_bytes: 10 << 20, artifacts: vec![pod.keep("none", "out/none", None), large], ..pod.order() };
-    let report = keep::all(&order, "", true).await;
+    let report = keep::all(&order, secrets(), true).await;
     let kept: Vec<_> = report.artifacts.iter().map(|kept| (kept.name.as_str(), kept.stored)).collect();
     assert_eq!((kept, report.trouble), (vec![("large", false)], None));
 }

@@ -1,4 +1,5 @@
 //! Doubles of this crate's ports, and the suites that doubles and adapters both pass.
 
 pub mod openstack;
+pub mod s3;
 pub mod time;

@@ -25,6 +25,14 @@ pub enum ArtifactError {
         /// How the step came out.
         phase: String,
     },
+    /// A placeholder of the store of an output cannot be substituted.
+    #[error("artifact `{output}`: {fault}")]
+    Store {
+        /// Name of the output.
+        output: String,
+        /// What is wrong.
+        fault: Fault,
+    },
     /// A placeholder of its URL or headers cannot be substituted.
     #[error("artifact `{input}`: {fault}")]
     Parameter {
@@ -152,6 +160,22 @@ pub fn collections(step: &Step) -> (Vec<OutputFile>, Vec<ArtifactCollection>) {
         path: output.path.clone(),
         optional: output.optional == Some(true),
         archive: output.archive,
+        s3: output.s3.clone(),
     });
     (files.collect(), artifacts.collect())
+}
+
+/// Substitutes the placeholders in stores of artifacts (rule R27).
+///
+/// # Errors
+/// The first artifact with a placeholder that cannot be substituted.
+pub(super) fn fill_stores(artifacts: &mut [ArtifactCollection], scope: &Scope) -> Result<(), ArtifactError> {
+    for artifact in artifacts {
+        let Some(object) = &mut artifact.s3 else { continue };
+        for text in [&mut object.bucket, &mut object.key] {
+            let filled = scope.fill(text).map(std::borrow::Cow::into_owned);
+            *text = filled.map_err(|fault| ArtifactError::Store { output: artifact.name.clone(), fault })?;
+        }
+    }
+    Ok(())
 }

@@ -49,7 +49,9 @@ impl From<ArtifactError> for Refusal {
     fn from(error: ArtifactError) -> Self {
         match &error {
             ArtifactError::Unavailable { .. } => Self::new("ArtifactUnavailable", error.to_string(), true),
-            ArtifactError::Parameter { fault, .. } => Self::new(fault_reason(fault), error.to_string(), false),
+            ArtifactError::Parameter { fault, .. } | ArtifactError::Store { fault, .. } => {
+                Self::new(fault_reason(fault), error.to_string(), false)
+            }
         }
     }
 }
@@ -86,6 +88,7 @@ pub fn start_spec(subject: Subject<'_>, state: &State, scope: &Scope) -> Result<
     let mut spec = assemble(subject, built);
     if let Some(step) = subject.step() {
         spec.inputs = artifacts::deliveries(subject.plan, state, step, scope)?;
+        artifacts::fill_stores(&mut spec.output_artifacts, scope)?;
     }
     Ok(spec)
 }

@@ -1,7 +1,9 @@
 //! What a flow does that does not say it: settings of the operator in the place of the usual values (flow contract,
 //! section 5.3). Owns where they go. They are never written into an object, so its hash stays that of what is stored.
 
+use orlop_core::spec::artifact::{ArchiveFormat, Compression};
 use orlop_core::spec::flow::FlowSpec;
+use orlop_core::spec::meta::KeyRef;
 use orlop_core::spec::policy::{BackoffSpec, ConcurrencyPolicy, RetryPolicy};
 use orlop_core::time::GoDuration;
 
@@ -23,6 +25,12 @@ pub struct Defaults {
     pub backoff_factor: Option<f64>,
     /// The container whose exit code counts where a rule names none.
     pub container: Option<String>,
+    /// The key of a ConfigMap where a reference names none, which admission refuses.
+    pub config_map_key: Option<String>,
+    /// Format of archives that name none.
+    pub archive_format: Option<ArchiveFormat>,
+    /// Compression of archives that name none.
+    pub compression: Option<Compression>,
 }
 
 impl Defaults {
@@ -41,8 +49,29 @@ impl Defaults {
                 codes.container_name.clone_from(&self.container);
             }
         }
-        for retry in spec.steps.iter_mut().chain(&mut spec.finally).filter_map(|step| step.retry_policy.as_mut()) {
-            self.retries(retry);
+        for parameter in &mut spec.parameters {
+            self.key(parameter.value_from.as_mut().and_then(|from| from.config_map_key_ref.as_mut()));
+        }
+        for step in spec.steps.iter_mut().chain(&mut spec.finally) {
+            if let Some(retry) = &mut step.retry_policy {
+                self.retries(retry);
+            }
+            for parameter in step.inputs.iter_mut().flat_map(|inputs| &mut inputs.parameters) {
+                self.key(parameter.value_from.as_mut().and_then(|from| from.config_map_key_ref.as_mut()));
+            }
+            let outputs = step.outputs.iter_mut().flat_map(|outputs| &mut outputs.artifacts);
+            for archive in outputs.filter_map(|output| output.archive.as_mut()) {
+                archive.format = archive.format.or(self.archive_format);
+                archive.compression = archive.compression.or(self.compression);
+            }
+        }
+    }
+
+    fn key(&self, reference: Option<&mut KeyRef>) {
+        if let (Some(reference), Some(key)) =
+            (reference.filter(|reference| reference.key.is_empty()), &self.config_map_key)
+        {
+            reference.key.clone_from(key);
         }
     }
 
@@ -87,6 +116,9 @@ mod tests {
             backoff_base: Some("500ms".parse().unwrap()),
             backoff_factor: Some(1.5),
             container: Some("work".to_owned()),
+            config_map_key: Some("value".to_owned()),
+            archive_format: Some(ArchiveFormat::Zip),
+            compression: Some(Compression::Gzip),
         }
     }
 
@@ -160,6 +192,26 @@ mod tests {
             .map(|p| p.formula().base.as_millis())
             .collect();
         assert_eq!(delays, [500, 3000]);
+    }
+
+    #[test]
+    fn s5_3_settings_fill_in_archives_and_keys_of_config_maps() {
+        let reference = |key: &str| json!([{"name": "p", "valueFrom": {"configMapKeyRef": {"name": "m", "key": key}}}]);
+        let archive = |archive: serde_json::Value| json!({"name": "a", "path": "/a", "archive": archive});
+        let mut filled: FlowSpec = serde_json::from_value(json!({
+            "parameters": reference(""),
+            "steps": [{"name": "s", "inputs": {"parameters": reference("own")}, "outputs": {"artifacts": [
+                archive(json!({})), archive(json!({"format": "tar", "compression": "none"})), {"name": "b", "path": "/b"}]}}],
+        }))
+        .unwrap();
+        all().fill(&mut filled);
+        let filled = serde_json::to_value(&filled).unwrap();
+        let step = &filled["steps"][0];
+        let key = |parameters: &serde_json::Value| parameters[0]["valueFrom"]["configMapKeyRef"]["key"].clone();
+        assert_eq!((key(&filled["parameters"]), key(&step["inputs"]["parameters"])), (json!("value"), json!("own")));
+        let archives: Vec<_> = (0..3).map(|n| step["outputs"]["artifacts"][n]["archive"].clone()).collect();
+        let zip = json!({"format": "zip", "compression": "gzip"});
+        assert_eq!(archives, [zip, json!({"format": "tar", "compression": "none"}), serde_json::Value::Null]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Owns how effects are sorted into what is done now, later and after the status was written; carries nothing out.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use orlop_core::attempt::Address;
@@ -20,6 +20,7 @@ use super::notices::Notices;
 use super::start::Start;
 use super::{Key, Monitor, Note, text};
 use crate::convert::spec_hash;
+use crate::render::porter::Shared;
 use crate::status::Level;
 
 /// An attempt of a step or instance.
@@ -64,6 +65,8 @@ pub(super) struct Memory {
     pub(super) is_new: bool,
     /// Whether something this pass needed had no success.
     pub(super) failed: bool,
+    /// Artifacts that stay where they are, once somebody has asked.
+    shared: OnceLock<Shared>,
     monitor: Arc<dyn Monitor>,
 }
 
@@ -167,8 +170,14 @@ impl Memory {
             read_newer: false,
             is_new,
             failed: false,
+            shared: OnceLock::new(),
             monitor,
         }
+    }
+
+    /// Artifacts that stay where they are (rule R32).
+    pub(super) fn shared(&self) -> &Shared {
+        self.shared.get_or_init(|| Shared::of(self.plan.spec()))
     }
 
     /// Its key among all flows.

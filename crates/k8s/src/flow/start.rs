@@ -84,8 +84,7 @@ impl<A: Api> Controller<A> {
             Err(refusal) => return start.refused(refusal),
         };
         let store = memory.plan.spec().artifact_store.as_ref();
-        let step = memory.plan.step(start.at.step);
-        let carriage = render::Carriage { porter: self.options.porter.as_ref(), store, step };
+        let carriage = render::Carriage { porter: self.options.porter.as_ref(), store, shared: Some(memory.shared()) };
         match render::job(&spec, &memory.owner, carriage) {
             Ok(job) => self.create(memory, start, job).await,
             Err(error) => {

@@ -5,10 +5,9 @@ use orlop_core::attempt::AttemptSpec;
 use orlop_core::porter::TooLong;
 use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::artifact::ArtifactStore;
-use orlop_core::spec::step::Step;
 use serde_json::{Map, Value, json};
 
-use super::porter::{self, Porter};
+use super::porter::{self, Porter, Shared};
 use super::{key, object, own};
 
 /// Annotation of a Job of a fan-out instance and of its pods: the name of the instance, from which its address follows.
@@ -55,10 +54,8 @@ pub enum RenderError {
         location: String,
     },
     /// The store cannot be used.
-    #[error(
-        "{0} cannot be used as artifact store by this operator; use a persistentVolumeClaim, or leave it out for ConfigMaps"
-    )]
-    NoStore(&'static str),
+    #[error("{0} cannot be used as artifact store: {1}")]
+    NoStore(&'static str, &'static str),
     /// What the helper must be told does not fit.
     #[error(transparent)]
     TooLong(TooLong),
@@ -82,8 +79,8 @@ pub struct Carriage<'a> {
     pub porter: Option<&'a Porter>,
     /// The store.
     pub store: Option<&'a ArtifactStore>,
-    /// The step, as it is written.
-    pub step: Option<&'a Step>,
+    /// Artifacts of the flow that stay where they are.
+    pub shared: Option<&'a Shared>,
 }
 
 /// The Job that is created for an attempt.

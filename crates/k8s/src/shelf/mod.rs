@@ -10,7 +10,7 @@ use orlop_core::error::Class;
 use orlop_core::name::sha256_hex;
 use orlop_core::porter::{REPORT, SMALL_MAX};
 use orlop_core::ports::substrate::FlowOwner;
-use orlop_core::spec::flow::KIND;
+use orlop_core::spec::flow::{GROUP, KIND};
 use serde_json::{Value, json};
 
 use crate::api::{Api, ApiError, Kind, Request};
@@ -50,8 +50,8 @@ pub enum KeepError {
     #[error("no attempt that runs keeps this artifact here under this token")]
     Unknown,
     /// It is larger than what is kept here.
-    #[error("the artifacts in one ConfigMap have {0} bytes, and {SMALL_MAX} fit; use a store for large artifacts")]
-    TooLarge(u64),
+    #[error("the artifacts in one ConfigMap have {0} bytes, and {1} fit; use a store for large artifacts")]
+    TooLarge(u64, u64),
     /// It is not what was announced.
     #[error("the SHA-256 of what arrived is {0}; send it again")]
     Digest(String),
@@ -77,12 +77,19 @@ impl KeepError {
 #[derive(Clone, Debug)]
 pub struct ArtifactShelf<A> {
     api: A,
+    most: u64,
 }
 
 impl<A: Api> ArtifactShelf<A> {
     /// One that keeps them on this server.
     pub const fn new(api: A) -> Self {
-        Self { api }
+        Self { api, most: SMALL_MAX }
+    }
+
+    /// The same for artifacts of at most so many bytes; 1 MiB is the most there is.
+    #[must_use]
+    pub fn of_at_most(self, bytes: u64) -> Self {
+        Self { most: bytes.min(SMALL_MAX), ..self }
     }
 
     /// Whether an artifact may be handed in. Whoever asks learns nothing of what exists.
@@ -115,7 +122,7 @@ impl<A: Api> ArtifactShelf<A> {
         if found != sha256 {
             return Err(KeepError::Digest(found));
         }
-        fits(content.len() as u64)?;
+        fits(content.len() as u64, self.most)?;
         let Permit { owner: flow, map, key } = permit;
         let Some(object) = artifact(map, (key, content), flow) else { return Err(KeepError::Unknown) };
         let create = Request::create(Kind::ConfigMap, object);
@@ -143,12 +150,17 @@ impl<A: Api> ArtifactShelf<A> {
 fn flow_of(job: &Value, namespace: &str) -> Option<FlowOwner> {
     let owners = items(job, "/metadata/ownerReferences");
     let is_controller = |owner: &&Value| owner.get("controller") == Some(&Value::Bool(true));
-    let owner = owners.iter().find(is_controller).filter(|owner| text(owner, "/kind") == KIND)?;
+    let owner = owners.iter().find(is_controller).filter(|owner| is_flow(owner))?;
     Some(FlowOwner { uid: text(owner, "/uid"), name: text(owner, "/name"), namespace: namespace.to_owned() })
 }
 
-fn fits(bytes: u64) -> Result<(), KeepError> {
-    if bytes > SMALL_MAX { Err(KeepError::TooLarge(bytes)) } else { Ok(()) }
+fn is_flow(owner: &Value) -> bool {
+    let version = text(owner, "/apiVersion");
+    text(owner, "/kind") == KIND && version.split_once('/').is_some_and(|(group, _)| group == GROUP)
+}
+
+fn fits(bytes: u64, most: u64) -> Result<(), KeepError> {
+    if bytes > most { Err(KeepError::TooLarge(bytes, most)) } else { Ok(()) }
 }
 
 /// A ConfigMap that exists, with the artifact in it beside what is there: the names of two artifacts of one flow may come to
@@ -167,6 +179,6 @@ fn beside(mut map: Value, permit: &Permit, content: &[u8]) -> Result<Option<Valu
     data.insert(permit.key.clone(), json!(encoded));
     // Three bytes take four characters, the last ones maybe less.
     let bytes = |text: &str| text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count();
-    fits(data.values().filter_map(Value::as_str).map(|text| bytes(text) as u64).sum())?;
+    fits(data.values().filter_map(Value::as_str).map(|text| bytes(text) as u64).sum(), SMALL_MAX)?;
     Ok(Some(map))
 }

@@ -15,8 +15,13 @@ const TOKEN: &str = "token-1";
 /// A server with the Job of an attempt that keeps `model`.
 fn server() -> Server {
     let server = Server::new(Arc::new(TestClock::new()));
-    let output =
-        |name: &str| ArtifactCollection { name: name.into(), path: "/out".into(), optional: false, archive: None };
+    let output = |name: &str| ArtifactCollection {
+        name: name.into(),
+        path: "/out".into(),
+        optional: false,
+        archive: None,
+        s3: None,
+    };
     let spec = AttemptSpec {
         key: AttemptKey { flow: "u1".into(), step: "work".into(), item: None, attempt: 1 },
         flow_name: "etl".into(),
@@ -90,7 +95,8 @@ fn r32_only_a_running_attempt_under_its_own_token_hands_in_what_it_keeps() {
 
 #[test]
 fn r24_a_config_map_of_somebody_else_is_left_alone() {
-    let ours = json!([{"uid": "u1", "controller": true, "kind": "JobFlow", "name": "etl"}]);
+    let ours = json!([{"uid": "u1", "controller": true, "apiVersion": orlop_core::spec::flow::API_VERSION,
+        "kind": "JobFlow", "name": "etl"}]);
     for metadata in [
         json!({"name": "etl-work-model"}),
         json!({"name": "etl-work-model", "labels": {"workflow.kube-zen.io/keeps": "artifacts"}}),
@@ -111,10 +117,10 @@ fn r32_more_than_a_mebibyte_is_not_kept() {
     let whole = vec![7; 1 << 20];
     hand_in(&server, CLAIM, &whole).unwrap();
     let more = vec![7; (1 << 20) + 1];
-    assert_eq!(hand_in(&server, CLAIM, &more), Err(KeepError::TooLarge((1 << 20) + 1)));
+    assert_eq!(hand_in(&server, CLAIM, &more), Err(KeepError::TooLarge((1 << 20) + 1, 1 << 20)));
     // Another key in the same ConfigMap counts with it.
     server.edit(Kind::ConfigMap, "etl-work-model", |map| map["binaryData"]["beside"] = json!(STANDARD.encode("xy")));
-    assert_eq!(hand_in(&server, CLAIM, &whole[1..]), Err(KeepError::TooLarge((1 << 20) + 1)));
+    assert_eq!(hand_in(&server, CLAIM, &whole[1..]), Err(KeepError::TooLarge((1 << 20) + 1, 1 << 20)));
 }
 
 #[test]

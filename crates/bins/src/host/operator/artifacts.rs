@@ -12,6 +12,7 @@ use axum::http::header::{AUTHORIZATION, CONNECTION, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::put;
+use http_body_util::LengthLimitError;
 use orlop_cloud::http::DIGEST;
 use orlop_core::porter::SMALL_MAX;
 use orlop_core::rate::Rate;
@@ -41,6 +42,7 @@ const AGAIN: &str = "3";
 struct Counter {
     shelf: ArtifactShelf<Fenced<Limited<Client>>>,
     bodies: Semaphore,
+    most: u64,
 }
 
 /// An answer that is not that the artifact is kept.
@@ -51,7 +53,7 @@ impl From<KeepError> for Refused {
         let code = match &error {
             error if error.passes() => StatusCode::SERVICE_UNAVAILABLE,
             KeepError::Unknown => StatusCode::FORBIDDEN,
-            KeepError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            KeepError::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
             KeepError::Digest(_) => StatusCode::UNPROCESSABLE_ENTITY,
             KeepError::Taken(_) => StatusCode::CONFLICT,
             // What the server says may quote what it was sent.
@@ -62,17 +64,19 @@ impl From<KeepError> for Refused {
 }
 
 impl Operator {
-    /// Takes artifacts of pods in on this listener for as long as the process lives. Gives where.
+    /// Takes artifacts of pods in on this listener for as long as the process lives, of at most so many bytes (1 MiB where nothing
+    /// is said). Gives where.
     ///
     /// # Errors
     /// The listener has no address.
-    pub fn take_artifacts(&self, socket: TcpListener) -> std::io::Result<SocketAddr> {
+    pub fn take_artifacts(&self, socket: TcpListener, most: Option<u64>) -> std::io::Result<SocketAddr> {
         let address = socket.local_addr()?;
         let client = self.asks(Some(Which::JobFlow));
         // At a pace of its own: whoever reaches the listener can ask, and controllers do not wait for that.
         let hands = Fenced::new(Limited::new(Client::new(client), PACE), self.term.clone());
-        let shelf = ArtifactShelf::new(hands);
-        let counter = Arc::new(Counter { shelf, bodies: Semaphore::new(BODIES) });
+        let most = most.unwrap_or(SMALL_MAX).min(SMALL_MAX);
+        let shelf = ArtifactShelf::new(hands).of_at_most(most);
+        let counter = Arc::new(Counter { shelf, bodies: Semaphore::new(BODIES), most });
         let router =
             Router::new().route("/v1/artifacts/{namespace}/{job}/{artifact}", put(hand_in)).with_state(counter);
         tokio::spawn(async move {
@@ -122,14 +126,17 @@ impl Counter {
         let permit = self.shelf.admit(Claim { namespace, job, artifact, token }).await?;
         let closed = |_| Refused(StatusCode::SERVICE_UNAVAILABLE, "this process is about to end".to_owned());
         let _room = self.bodies.acquire().await.map_err(closed)?;
-        let most = usize::try_from(SMALL_MAX).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         let read = timeout(READING, to_bytes(body, most)).await.map_err(|_| {
             let why = format!("the artifact did not arrive within {} s", READING.as_secs());
             Refused(StatusCode::REQUEST_TIMEOUT, why)
         })?;
-        let content = read.map_err(|_| {
-            let why = format!("the artifact broke off, or has more than {SMALL_MAX} bytes");
-            Refused(StatusCode::PAYLOAD_TOO_LARGE, why)
+        let content = read.map_err(|error| {
+            if error.into_inner().is::<LengthLimitError>() {
+                Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("the artifact has more than {most} bytes"))
+            } else {
+                Refused(StatusCode::BAD_REQUEST, "the artifact broke off; send it again".to_owned())
+            }
         })?;
         self.shelf.keep(&permit, word(&parts.headers, DIGEST), &content).await?;
         Ok(content.len())

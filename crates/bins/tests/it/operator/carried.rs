@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orlop::cloud::testing::s3::{Keys, Store};
 use orlop::host::operator::{Operator, Plan, Stop};
 use orlop::k8s::render::porter::{Porter, Tokens};
 use orlop::k8s::testing::ApiServer;
@@ -25,22 +26,22 @@ fn step(name: &str, script: &str) -> Value {
 }
 
 /// What a flow comes to where the operator places the helper; `spec` is given the address where artifacts are handed in.
-async fn outcome(store: Option<&str>, spec: impl FnOnce(&str) -> Value) -> (ApiServer, Value) {
+async fn outcome(store: Option<Value>, spec: impl FnOnce(&str) -> Value) -> (ApiServer, Value) {
     let server = plain_server(true);
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
     let mut porter = Porter::new("orlop-helper", &url, Tokens::new(|| TOKEN.to_owned()));
-    porter.store = store.map(|claim| orlop::core::spec::artifact::ClaimStore {
-        claim_name: claim.to_owned(),
-        sub_path: Some("artifacts".to_owned()),
-    });
+    porter.store = store.map(|store| serde_json::from_value(store).unwrap());
     let mut plan = Plan::default();
     plan.flows.porter = Some(porter);
     let operator = Operator::new(plan, server.client_named("operator"), Arc::new(ServerClock(server.clone())));
-    operator.take_artifacts(socket).unwrap();
+    operator.take_artifacts(socket, None).unwrap();
     let (tell, stop) = Stop::new();
     let _pods = Pods::run(server.client());
     let test = async {
+        let keys = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "lake-keys"},
+            "stringData": {"id": "AKID", "secret": "planted-key"}});
+        server.create("", "secrets", "default", &keys).expect("the server takes the keys");
         let object = flow("etl", &spec(&url));
         server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
         let began = Instant::now();
@@ -110,13 +111,48 @@ async fn r32_parameters_and_a_tree_go_from_step_to_step_through_the_operator() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r32_they_go_over_a_claim_too() {
-    let (server, status) = outcome(Some("shelf"), |_| handed_on()).await;
+    let claim = json!({"persistentVolumeClaim": {"claimName": "shelf", "subPath": "artifacts"}});
+    let (server, status) = outcome(Some(claim), |_| handed_on()).await;
     assert_eq!(status["phase"], "Succeeded", "{status}");
     assert_eq!(outputs(&status, 1), [("seen", "42/a b/deep\nlink")]);
     let uid = server.look(FLOWS, "default", "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
     let location = &status["steps"][0]["outputs"]["artifacts"][0]["location"];
     assert_eq!(location["ref"], format!("shelf/artifacts/{uid}/make/1/tree#.tar"));
     assert!(server.look("configmaps", "default", "etl-make-tree").is_none());
+}
+
+/// A bucket, and the Secret with the keys to it.
+fn bucket() -> (Store, Value) {
+    let store = Store::start("lake", "eu-north-1", Some(Keys { id: "AKID", secret: "planted-key" })).unwrap();
+    let key = |key: &str| json!({"name": "lake-keys", "key": key});
+    let store_of_flows = json!({
+        "endpoint": store.endpoint(), "bucket": "lake", "prefix": "flows",
+        "accessKeyIDSecretRef": key("id"), "secretAccessKeySecretRef": key("secret"),
+    });
+    (store, json!({"s3": store_of_flows}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r32_they_go_over_a_bucket_and_no_command_sees_its_keys() {
+    let (bucket, store) = bucket();
+    let spec = |_: &str| {
+        let mut spec = handed_on();
+        spec["artifactStore"] = store;
+        let script = &mut spec["steps"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["command"][2];
+        *script = json!(format!("{}; env > /tmp/env; ! grep -q planted /tmp/env", script.as_str().unwrap()));
+        spec
+    };
+    let (server, status) = outcome(None, spec).await;
+    assert_eq!(status["phase"], "Succeeded", "{status}");
+    assert_eq!(outputs(&status, 1), [("seen", "42/a b/deep\nlink")]);
+    let uid = server.look(FLOWS, "default", "etl").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(bucket.keys(), [format!("flows/{uid}/make/1/tree")]);
+    let location = &status["steps"][0]["outputs"]["artifacts"][0]["location"];
+    assert_eq!(location["kind"], "s3", "{location}");
+    assert!(server.look("configmaps", "default", "etl-make-tree").is_none());
+    for kind in [FLOWS, "jobs.batch", "pods", "configmaps", "events.events.k8s.io"] {
+        assert!(!server.look_all(kind).iter().any(|object| object.to_string().contains("planted-key")), "{kind}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -51,6 +51,24 @@ fn r32_the_command_sees_neither_order_nor_token_and_its_own_message_is_kept() {
     assert_eq!(report(dir.path()), json!({"v": 1, "message": "own words"}));
 }
 
+#[test]
+fn r32_the_command_cannot_read_what_the_helper_was_given_as_the_same_user() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    if !nix::unistd::Uid::effective().is_root() {
+        println!("skipped: reading variables of the helper: root could be another user");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mut helper = helper(dir.path(), "cat /proc/$PPID/environ > seen; cat /proc/$$/environ > own");
+    let nobody = 65534;
+    assert!(helper.uid(nobody).gid(nobody).stderr(Stdio::null()).status().is_ok());
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(!read("own").is_empty(), "its own ones can be read");
+    assert_eq!(read("seen"), "");
+}
+
 /// A child that is killed where a test fails.
 struct Guard(Child);
 
@@ -151,9 +169,10 @@ fn r11_a_helper_that_fetches_ends_when_it_is_told_to() {
     let url = format!("http://{}/input", silent.local_addr().unwrap());
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let from = Source::Http(HttpSource { url, ..HttpSource::default() });
-    let fetch = vec![Fetch { name: "given".into(), target: at("in"), unpack: false, from }];
+    let fetch = vec![Fetch { name: "given".into(), target: at("in"), unpack: false, into: false, from }];
     let (scratch, message) = (at("scratch"), at("message"));
-    let order = FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, install: None, fetch };
+    let order =
+        FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, install: None, fetch, ..FetchOrder::default() };
     let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-helper"));
     command.arg("fetch").env("ORLOP_PORTER", serde_json::to_string(&order).unwrap());
     for proxy in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {

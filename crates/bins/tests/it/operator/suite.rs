@@ -123,7 +123,7 @@ pub(super) async fn run_all(
     let tokens = Tokens::new(|| uuid::Uuid::new_v4().to_string());
     plan.flows.porter = Some(Porter::new("orlop-helper", &url, tokens));
     let operator = Operator::new(plan, operator, clock);
-    operator.take_artifacts(socket).unwrap();
+    operator.take_artifacts(socket, None).unwrap();
     let (tell, stop) = Stop::new();
     let pods = Pods::on(user.clone(), NODE);
     let cases = async {

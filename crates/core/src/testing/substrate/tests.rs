@@ -35,6 +35,7 @@ fn spec(key: &AttemptKey) -> AttemptSpec {
             path: "/out/model".to_owned(),
             optional: false,
             archive: None,
+            s3: None,
         }],
     }
 }

@@ -7,8 +7,9 @@ use orlop_core::attempt::{ArtifactDelivery, ArtifactSource};
 use orlop_core::porter::{Fetch, Source};
 use serde_json::{Value, json};
 
-use super::place::{CLAIM, MAP, stored};
-use super::{DIRECTORY, Helper, VOLUME, path_of};
+use super::place::{BUCKET, CLAIM, IN_PLACE, MAP, stored};
+use super::shared::spot;
+use super::{DIRECTORY, Helper, VOLUME, below, bucket, path_of};
 use crate::render::job::RenderError;
 
 /// The volume with all ConfigMaps that inputs are in, and where it is mounted.
@@ -25,10 +26,13 @@ pub(super) fn fetch(helper: &mut Helper, inputs: &[ArtifactDelivery]) -> Result<
     let mut fetches = Vec::new();
     let (mut maps, mut claims) = (Vec::new(), BTreeMap::new());
     for group in inputs.chunk_by(|one, other| one.name == other.name) {
-        let targets = targets(helper, group)?;
+        if is_in_place(helper, group)? {
+            continue;
+        }
+        let (targets, into) = targets(helper, group)?;
         for (input, target) in group.iter().zip(targets) {
             let from = source(helper, input, (&mut maps, &mut claims))?;
-            fetches.push(Fetch { name: input.name.clone(), target, unpack: input.unpack, from });
+            fetches.push(Fetch { name: input.name.clone(), target, unpack: input.unpack, into, from });
         }
     }
     if !maps.is_empty() {
@@ -38,32 +42,51 @@ pub(super) fn fetch(helper: &mut Helper, inputs: &[ArtifactDelivery]) -> Result<
     Ok(fetches)
 }
 
-/// Where the deliveries of one input go, as the init container sees it.
-fn targets(helper: &mut Helper, group: &[ArtifactDelivery]) -> Result<Vec<String>, RenderError> {
-    let Some(first) = group.first() else { return Ok(Vec::new()) };
+/// Whether an input is where its step wrote it, and the command sees it there.
+fn is_in_place(helper: &Helper, group: &[ArtifactDelivery]) -> Result<bool, RenderError> {
+    let [ArtifactDelivery { name, path, unpack, source: ArtifactSource::Stored { location, .. } }] = group else {
+        return Ok(false);
+    };
+    if location.kind != IN_PLACE {
+        return Ok(false);
+    }
+    let main = Value::Object(helper.main.clone());
+    let here = spot(&main, &helper.volumes, path).is_some_and(|spot| spot.key() == location.reference);
+    if here && *unpack {
+        return Ok(true);
+    }
+    // A flow that took it over, or another one, mounts something else.
+    Err(RenderError::Unavailable {
+        input: name.clone(),
+        location: format!("{} `{}`", location.kind, location.reference),
+    })
+}
+
+/// Where the deliveries of one input go, as the init container sees it, and whether that is the root of a volume.
+fn targets(helper: &mut Helper, group: &[ArtifactDelivery]) -> Result<(Vec<String>, bool), RenderError> {
+    let Some(first) = group.first() else { return Ok((Vec::new(), false)) };
     // Those of a fan-out are entries of one directory.
     let parent = |path: &str| path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
     let root = if group.len() > 1 { parent(&first.path) } else { first.path.clone() };
-    let below = root_for(helper, first, &root)?;
+    let (below, at_mount) = root_for(helper, first, &root)?;
     let rest = |path: &str| path.strip_prefix(&root).unwrap_or_default().to_owned();
-    Ok(group.iter().map(|input| format!("{below}{}", rest(&input.path))).collect())
+    // Those of a fan-out are below the mount.
+    let into = at_mount && group.len() == 1;
+    Ok((group.iter().map(|input| format!("{below}{}", rest(&input.path))).collect(), into))
 }
 
-/// The path under which the init container reaches a path of the command.
-fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result<String, RenderError> {
+/// The path under which the init container reaches a path of the command, and whether a volume is mounted right there.
+fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result<(String, bool), RenderError> {
     let no = |why: String| RenderError::NoPlace { input: input.name.clone(), path: input.path.clone(), why };
     let mounts = helper.main.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
     let covers = |mount: &&Value| below(path, path_of(mount)).is_some();
     let Some(mount) = mounts.filter(covers).max_by_key(|mount| path_of(mount).len()).cloned() else {
         let part = format!("in/{}", input.name);
         helper.add_to_main("volumeMounts", json!({"name": VOLUME, "mountPath": path, "subPath": part}));
-        return Ok(format!("{DIRECTORY}/{part}"));
+        return Ok((format!("{DIRECTORY}/{part}"), false));
     };
     let name = mount.get("name").and_then(Value::as_str).unwrap_or_default();
     let rest = below(path, path_of(&mount)).unwrap_or_default();
-    if rest.is_empty() {
-        return Err(no(format!("the volume `{name}` is mounted right there; choose a path below")));
-    }
     let volume = helper.volumes.iter().find(|volume| volume.get("name").and_then(Value::as_str) == Some(name));
     let fixed = volume.is_none_or(|volume| {
         let read_only = volume.pointer("/persistentVolumeClaim/readOnly") == Some(&Value::Bool(true));
@@ -81,13 +104,7 @@ fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result
         members.insert("subPath".to_owned(), sub.clone());
     }
     helper.mounts.push(own);
-    Ok(format!("{at}/{rest}"))
-}
-
-/// What of a path is below a mount; none when it is elsewhere.
-fn below<'p>(path: &'p str, mount: &str) -> Option<&'p str> {
-    let rest = path.trim_end_matches('/').strip_prefix(mount)?;
-    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    Ok(if rest.is_empty() { (at, true) } else { (format!("{at}/{rest}"), false) })
 }
 
 /// Where the bytes of an input are, as the init container sees it.
@@ -104,6 +121,9 @@ fn source(
         input: input.name.clone(),
         location: format!("{} `{}`", location.kind, location.reference),
     };
+    if location.kind == BUCKET {
+        return bucket::take(helper, location).ok_or_else(unavailable);
+    }
     let found = stored(location).ok_or_else(unavailable)?;
     let path = match found.kind {
         MAP => {

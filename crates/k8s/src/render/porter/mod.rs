@@ -4,9 +4,11 @@
 //! What was asked of it stands in an annotation of the Job, so that whoever sees its end knows where each artifact must be: a
 //! report cannot name places of its own.
 
+mod bucket;
 mod inputs;
 mod outputs;
 mod place;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -15,14 +17,16 @@ use std::sync::Arc;
 
 use orlop_core::attempt::AttemptSpec;
 use orlop_core::name::sha256_hex;
-use orlop_core::porter::{ORDER, RunOrder, VERSION, order_text};
-use orlop_core::spec::artifact::ClaimStore;
+use orlop_core::porter::{Modes, ORDER, RunOrder, VERSION, order_text};
+use orlop_core::spec::artifact::ArtifactStore;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use self::bucket::KeysOf;
 use super::job::{Carriage, RenderError};
 use super::object;
 pub use place::{Places, artifact_map};
+pub use shared::Shared;
 
 /// The volume of the helper, in the pod.
 const VOLUME: &str = "orlop";
@@ -46,7 +50,13 @@ pub struct Porter {
     /// Most bytes of an artifact.
     pub max_bytes: u64,
     /// Where artifacts of flows go that say nothing about it; ConfigMaps where there is none.
-    pub store: Option<ClaimStore>,
+    pub store: Option<ArtifactStore>,
+    /// Most bytes of an artifact that is kept in a ConfigMap; at most 1 MiB, which it is where nothing is said.
+    pub small_max: Option<u64>,
+    /// Media type of objects in stores that keep one; that of plain bytes where nothing is said.
+    pub content_type: Option<String>,
+    /// Permissions of folders and files that the helper makes.
+    pub modes: Modes,
     /// What gives the token of an attempt: a text that nobody guesses, another one each time.
     pub tokens: Tokens,
 }
@@ -55,7 +65,16 @@ impl Porter {
     /// One that keeps artifacts of at most 100 GiB.
     #[must_use]
     pub fn new(image: impl Into<String>, url: impl Into<String>, tokens: Tokens) -> Self {
-        Self { image: image.into(), url: url.into(), max_bytes: 100 << 30, store: None, tokens }
+        Self {
+            image: image.into(),
+            url: url.into(),
+            max_bytes: 100 << 30,
+            store: None,
+            small_max: None,
+            content_type: None,
+            modes: Modes::default(),
+            tokens,
+        }
     }
 }
 
@@ -103,6 +122,7 @@ pub(super) fn place(
     spec: &AttemptSpec,
     (porter, carriage): (&Porter, Carriage<'_>),
 ) -> Result<(), RenderError> {
+    let indexed = job.pointer("/spec/completionMode").and_then(Value::as_str) == Some("Indexed");
     let pod = job.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     let mut helper = Helper::new(pod)?;
     let reports = !spec.output_files.is_empty() || !spec.output_artifacts.is_empty();
@@ -114,11 +134,13 @@ pub(super) fn place(
         message: MESSAGE.to_owned(),
         install: reports.then(|| PROGRAM.to_owned()),
         fetch,
+        modes: porter.modes,
     };
     helper.fetcher(&porter.image, &order)?;
     if reports {
         let token = (porter.tokens.0)();
-        let keep = outputs::keep(&mut helper, spec, (porter, carriage), &mut places)?;
+        let mut keep = outputs::keep(&mut helper, spec, (porter, carriage), &mut places)?;
+        keep.indexed = indexed;
         places.token = fingerprint(&token);
         helper.wrap(&keep, &token)?;
     }
@@ -139,6 +161,9 @@ struct Helper {
     added_volumes: Vec<Value>,
     /// Mounts of the init container.
     mounts: Vec<Value>,
+    /// Keys to stores, for the init container and for that of the command.
+    init_keys: KeysOf,
+    main_keys: KeysOf,
     init: Option<Value>,
 }
 
@@ -164,7 +189,9 @@ impl Helper {
         let security = pod.get("securityContext").cloned().unwrap_or_default();
         let own = json!({"name": VOLUME, "emptyDir": {}});
         let mounts = vec![json!({"name": VOLUME, "mountPath": DIRECTORY})];
-        Ok(Self { main, volumes, security, added_volumes: vec![own], mounts, init: None })
+        let added_volumes = vec![own];
+        let (init_keys, main_keys) = Default::default();
+        Ok(Self { main, volumes, security, added_volumes, mounts, init_keys, main_keys, init: None })
     }
 
     /// Adds to a list of the main container.
@@ -177,15 +204,14 @@ impl Helper {
 
     fn fetcher<O: Serialize>(&mut self, image: &str, order: &O) -> Result<(), RenderError> {
         let order = order_text(order).map_err(RenderError::TooLong)?;
+        let env: Vec<Value> =
+            std::iter::once(json!({"name": ORDER, "value": order})).chain(self.init_keys.env()).collect();
         self.init = Some(json!({
             "name": FETCHER,
             "image": image,
             "args": ["fetch"],
-            "env": [{"name": ORDER, "value": order}],
-            "resources": {
-                "requests": {"cpu": "50m", "memory": "32Mi"},
-                "limits": {"cpu": "1", "memory": "256Mi"},
-            },
+            "env": env,
+            "resources": self.resources_of_init(),
             "securityContext": self.security_of_init(),
             "terminationMessagePolicy": "File",
             "volumeMounts": std::mem::take(&mut self.mounts),
@@ -209,11 +235,25 @@ impl Helper {
             for name in ["runAsUser", "runAsGroup"] {
                 members.extend(of(name).map(|value| (name.to_owned(), value)));
             }
-            if user != Some(json!(0)) {
-                members.insert("runAsNonRoot".to_owned(), json!(true));
-            }
+            // Said for user 0 too: the pod may ask for another one.
+            members.insert("runAsNonRoot".to_owned(), json!(user != Some(json!(0))));
         }
         security
+    }
+
+    /// The resources of the init container: those of the command's, which has none yet while it runs, so that neither the place
+    /// that a pod needs nor its class of service changes.
+    fn resources_of_init(&self) -> Value {
+        let of = |list: &str| {
+            let all = self.main.get("resources").and_then(|own| own.get(list)).and_then(Value::as_object);
+            let basic = all.into_iter().flatten().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
+            basic.map(|(name, amount)| (name.clone(), amount.clone())).collect::<Map<_, _>>()
+        };
+        let (requests, limits) = (of("requests"), of("limits"));
+        if requests.is_empty() && limits.is_empty() {
+            return json!({"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}});
+        }
+        json!({"requests": requests, "limits": limits})
     }
 
     /// Has the command run under the helper.
@@ -226,6 +266,9 @@ impl Helper {
         let order = order_text(order).map_err(RenderError::TooLong)?;
         self.add_to_main("env", json!({"name": ORDER, "value": order}));
         self.add_to_main("env", json!({"name": orlop_core::porter::TOKEN, "value": token}));
+        for key in std::mem::take(&mut self.main_keys).env() {
+            self.add_to_main("env", key);
+        }
         self.add_to_main("volumeMounts", json!({"name": VOLUME, "mountPath": DIRECTORY}));
         self.main.insert("terminationMessagePolicy".to_owned(), json!("File"));
         Ok(())
@@ -249,6 +292,12 @@ impl Helper {
 
 fn name_of(item: &Value) -> String {
     item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What of a path is below a mount; none when it is elsewhere.
+fn below<'p>(path: &'p str, mount: &str) -> Option<&'p str> {
+    let rest = path.trim_end_matches('/').strip_prefix(mount)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
 fn path_of(mount: &Value) -> &str {

@@ -1,18 +1,27 @@
 //! Outputs of a pod: what the helper collects when the command has ended, and where each artifact goes. Owns the order of
 //! stores (rule R32).
 
-use orlop_core::attempt::AttemptSpec;
+use orlop_core::attempt::{ArtifactCollection, AttemptSpec};
 use orlop_core::porter::{Keep, REPORT, RunOrder, Shelf, VERSION};
-use orlop_core::spec::artifact::ClaimStore;
-use orlop_core::spec::step::Step;
+use orlop_core::spec::artifact::{ArtifactStore, S3Store};
 use serde_json::{Value, json};
 
-use super::place::{CLAIM, MAP, Place, Places, artifact_map};
-use super::{DIRECTORY, Helper, MESSAGE, Porter};
+use super::place::{CLAIM, IN_PLACE, MAP, Place, Places, artifact_map};
+use super::shared::spot;
+use super::{DIRECTORY, Helper, MESSAGE, Porter, bucket};
 use crate::render::job::{Carriage, RenderError};
 
 /// The claim that outputs are kept on, in the pod, and where the command's container has it.
 const STORE: (&str, &str) = ("orlop-store", "/orlop-store");
+
+/// Where the artifacts of an attempt go that name no store of their own.
+enum Store<'a> {
+    Maps,
+    /// A claim, and the folder of the attempt on it.
+    Claim(&'a str, String),
+    /// A bucket, and what all keys of the attempt begin with.
+    Bucket(&'a S3Store, String),
+}
 
 /// What is collected of an attempt.
 pub(super) fn keep(
@@ -21,27 +30,35 @@ pub(super) fn keep(
     (porter, carriage): (&Porter, Carriage<'_>),
     places: &mut Places,
 ) -> Result<RunOrder, RenderError> {
-    let folder = match store(porter, carriage)?.filter(|_| !spec.output_artifacts.is_empty()) {
-        Some(claim) => Some((claim.claim_name.as_str(), mount(helper, claim, spec)?)),
-        None => None,
-    };
+    let store = store(helper, spec, carriage.store.or(porter.store.as_ref()))?;
     let instance = spec.key.instance();
     let mut artifacts = Vec::new();
     for output in &spec.output_artifacts {
-        let (place, to) = match &folder {
-            Some((claim, folder)) => {
-                let key = format!("{claim}/{folder}/{}", output.name);
-                (Place { kind: CLAIM.to_owned(), key }, Shelf::File { path: format!("{}/{}", STORE.1, output.name) })
+        let name = &output.name;
+        if let Some(key) = in_place(helper, spec, carriage, output) {
+            places.artifacts.insert(name.clone(), Place { kind: IN_PLACE.to_owned(), key });
+            let (name, path) = (name.clone(), output.path.clone());
+            artifacts.push(Keep { name, path, archive: None, to: Shelf::InPlace });
+            continue;
+        }
+        let (place, to) = match (&output.s3, &store) {
+            (Some(object), _) => bucket::put(helper, ("`s3` of an artifact", object.clone()))?,
+            (None, Store::Bucket(store, folder)) => {
+                let object = bucket::object(store, format!("{folder}/{name}"));
+                bucket::put(helper, ("`artifactStore.s3`", object))?
             }
-            None => {
-                let map = artifact_map(&spec.flow_name, &instance, &output.name);
-                let url = desk(porter, spec, &output.name);
-                (Place { kind: MAP.to_owned(), key: format!("{map}/{}", output.name) }, Shelf::Desk { url })
+            (None, Store::Claim(claim, folder)) => {
+                let key = format!("{claim}/{folder}/{name}");
+                (Place { kind: CLAIM.to_owned(), key }, Shelf::File { path: format!("{}/{name}", STORE.1) })
+            }
+            (None, Store::Maps) => {
+                let map = artifact_map(&spec.flow_name, &instance, name);
+                let url = desk(porter, spec, name);
+                (Place { kind: MAP.to_owned(), key: format!("{map}/{name}") }, Shelf::Desk { url })
             }
         };
-        places.artifacts.insert(output.name.clone(), place);
-        let (name, path) = (output.name.clone(), output.path.clone());
-        artifacts.push(Keep { name, path, archive: output.archive, to });
+        places.artifacts.insert(name.clone(), place);
+        artifacts.push(Keep { name: name.clone(), path: output.path.clone(), archive: output.archive, to });
     }
     let map = artifact_map(&spec.flow_name, &instance, "orlop-report");
     let key = format!("{map}/{REPORT}");
@@ -55,7 +72,25 @@ pub(super) fn keep(
         overflow: Some(desk(porter, spec, REPORT)),
         files: spec.output_files.clone(),
         artifacts,
+        small_max: porter.small_max,
+        content_type: porter.content_type.clone(),
+        modes: porter.modes,
+        ..RunOrder::default()
     })
+}
+
+/// Where an artifact stays that nobody needs in a store.
+fn in_place(
+    helper: &Helper,
+    spec: &AttemptSpec,
+    carriage: Carriage<'_>,
+    output: &ArtifactCollection,
+) -> Option<String> {
+    let shared = carriage.shared.filter(|_| spec.key.item.is_none())?;
+    if !shared.holds(&spec.key.step, &output.name) {
+        return None;
+    }
+    Some(spot(&Value::Object(helper.main.clone()), &helper.volumes, &output.path)?.key())
 }
 
 /// Where something of an attempt is handed in.
@@ -63,28 +98,39 @@ fn desk(porter: &Porter, spec: &AttemptSpec, name: &str) -> String {
     format!("{}/v1/artifacts/{}/{}/{name}", porter.url, spec.namespace, spec.job_name)
 }
 
-/// The claim that artifacts are kept on: the flow's own before the operator's; none for ConfigMaps.
-fn store<'a>(porter: &'a Porter, carriage: Carriage<'a>) -> Result<Option<&'a ClaimStore>, RenderError> {
-    let outputs = carriage.step.map(Step::output_artifacts).unwrap_or_default();
-    if outputs.iter().any(|output| output.s3.is_some()) {
-        return Err(RenderError::NoStore("`s3` of an artifact"));
-    }
-    match carriage.store {
-        Some(store) if store.s3.is_some() => Err(RenderError::NoStore("`artifactStore.s3`")),
-        Some(store) => Ok(store.persistent_volume_claim.as_ref()),
-        None => Ok(porter.store.as_ref()),
+/// Prepares the store that artifacts go to: the flow's own before the operator's, ConfigMaps where there is none (rule R32).
+fn store<'a>(
+    helper: &mut Helper,
+    spec: &AttemptSpec,
+    store: Option<&'a ArtifactStore>,
+) -> Result<Store<'a>, RenderError> {
+    let needed = spec.output_artifacts.iter().any(|output| output.s3.is_none());
+    let Some(store) = store.filter(|_| needed) else { return Ok(Store::Maps) };
+    let own = format!("{}/{}/{}", spec.key.flow, spec.key.instance(), spec.key.attempt);
+    let below = |prefix: Option<&str>| match prefix.unwrap_or_default().trim_matches('/') {
+        "" => own.clone(),
+        prefix => format!("{prefix}/{own}"),
+    };
+    match (&store.persistent_volume_claim, &store.s3) {
+        (Some(claim), _) => {
+            let folder = below(claim.sub_path.as_deref());
+            mount(helper, &claim.claim_name, &folder)?;
+            Ok(Store::Claim(&claim.claim_name, folder))
+        }
+        (None, Some(bucket)) => Ok(Store::Bucket(bucket, below(bucket.prefix.as_deref()))),
+        (None, None) => Ok(Store::Maps),
     }
 }
 
-/// Mounts the folder of an attempt on a claim: its own and no other. Gives where that is on the claim.
-fn mount(helper: &mut Helper, store: &ClaimStore, spec: &AttemptSpec) -> Result<String, RenderError> {
-    let own = format!("{}/{}/{}", spec.key.flow, spec.key.instance(), spec.key.attempt);
-    let prefix = store.sub_path.as_deref().unwrap_or_default().trim_matches('/');
-    let folder = if prefix.is_empty() { own } else { format!("{prefix}/{own}") };
+/// Mounts the folder of an attempt on a claim: its own and no other.
+fn mount(helper: &mut Helper, claim: &str, folder: &str) -> Result<(), RenderError> {
     if folder.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(RenderError::NoStore("`persistentVolumeClaim` with such a `subPath`"));
+        return Err(RenderError::NoStore(
+            "`persistentVolumeClaim`",
+            "its `subPath` is no folder below the claim's root",
+        ));
     }
-    helper.added_volumes.push(json!({"name": STORE.0, "persistentVolumeClaim": {"claimName": store.claim_name}}));
+    helper.added_volumes.push(json!({"name": STORE.0, "persistentVolumeClaim": {"claimName": claim}}));
     helper.add_to_main("volumeMounts", json!({"name": STORE.0, "mountPath": STORE.1, "subPath": folder}));
-    Ok(folder)
+    Ok(())
 }

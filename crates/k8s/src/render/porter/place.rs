@@ -59,7 +59,8 @@ impl Places {
     pub fn location(&self, artifact: &str, content: Content) -> Option<ArtifactLocation> {
         let Place { kind, key } = self.artifacts.get(artifact)?.clone();
         let Content { size_bytes, sha256, packing } = content;
-        let reference = if packing.is_empty() { key } else { format!("{key}#{packing}") };
+        let bare = packing.is_empty() && kind != BUCKET;
+        let reference = if bare { key } else { format!("{key}#{packing}") };
         Some(ArtifactLocation { kind, reference, size_bytes, sha256 })
     }
 
@@ -73,6 +74,10 @@ impl Places {
 
 /// The kind of locations in ConfigMaps.
 pub(super) const MAP: &str = "configmap";
+/// The kind of locations on a volume of the flow's own: claim and path.
+pub(super) const IN_PLACE: &str = "volume";
+/// The kind of locations in S3 stores: the object as JSON, then `#` and how it is packed.
+pub(super) const BUCKET: &str = "s3";
 /// The kind of locations on claims.
 pub(super) const CLAIM: &str = "pvc";
 

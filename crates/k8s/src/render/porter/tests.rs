@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use orlop_core::attempt::{ArtifactCollection, ArtifactDelivery, ArtifactSource, AttemptKey, OutputFile};
-use orlop_core::porter::{FetchOrder, ORDER, ORDER_MAX};
+use orlop_core::porter::{Content, FetchOrder, ORDER, ORDER_MAX, Shelf, Source};
 use orlop_core::ports::substrate::FlowOwner;
-use orlop_core::spec::artifact::{ArtifactStore, HttpSource};
+use orlop_core::spec::artifact::{ArtifactStore, ClaimStore, HttpSource};
 use orlop_core::spec::status::ArtifactLocation;
 
 use super::super::{Carriage, job};
@@ -27,7 +27,7 @@ fn input(name: &str, path: &str, location: (&str, &str)) -> ArtifactDelivery {
 }
 
 fn output(name: &str, path: &str) -> ArtifactCollection {
-    ArtifactCollection { name: name.into(), path: path.into(), optional: false, archive: None }
+    ArtifactCollection { name: name.into(), path: path.into(), optional: false, archive: None, s3: None }
 }
 
 fn spec(pod: Value) -> AttemptSpec {
@@ -61,7 +61,7 @@ fn pod() -> Value {
 }
 
 fn rendered(spec: &AttemptSpec, store: Option<&ArtifactStore>) -> Result<Value, RenderError> {
-    job(spec, &owner(), Carriage { porter: Some(&porter()), store, step: None })
+    job(spec, &owner(), Carriage { porter: Some(&porter()), store, shared: None })
 }
 
 fn full() -> AttemptSpec {
@@ -132,9 +132,76 @@ fn r30_one_output_file_alone_needs_no_helper() {
 }
 
 #[test]
+fn r31_a_tree_may_go_into_the_root_of_a_volume_and_a_fan_out_below_it() {
+    let mut spec = spec(pod());
+    spec.inputs = vec![input("rows", "/data/", ("configmap", "etl-make-rows/rows#.tar"))];
+    let fetch = |spec: &AttemptSpec| {
+        let job = rendered(spec, None).unwrap();
+        let init = &job["spec"]["template"]["spec"]["initContainers"][0];
+        let order: FetchOrder = serde_json::from_str(&order_of(init)).unwrap();
+        let mount = init["volumeMounts"][1].clone();
+        (order.fetch.into_iter().map(|fetch| (fetch.target, fetch.into)).collect::<Vec<_>>(), mount)
+    };
+    let mount = json!({"name": "work", "mountPath": "/orlop-to/1", "subPath": "w"});
+    assert_eq!(fetch(&spec), (vec![("/orlop-to/1".to_owned(), true)], mount.clone()));
+    spec.inputs = (0..2).map(|k| input("rows", &format!("/data/{k}"), ("configmap", "etl-make-rows/rows"))).collect();
+    let below = ["/orlop-to/1/0", "/orlop-to/1/1"].map(|target| (target.to_owned(), false));
+    assert_eq!(fetch(&spec), (below.to_vec(), mount));
+}
+
+#[test]
+fn r32_what_stays_on_a_shared_claim_is_neither_stored_nor_fetched() {
+    let mut pod = pod();
+    pod["volumes"][0] = json!({"name": "work", "persistentVolumeClaim": {"claimName": "etl-work"}});
+    let mut flow = json!({"steps": [
+        {"name": "data", "outputs": {"artifacts": [{"name": "model", "path": "/data/model"}]}},
+        {"name": "use", "inputs": {"artifacts": [{"name": "in", "from": "data/model", "path": "/data/model"}]}}]});
+    for step in flow["steps"].as_array_mut().unwrap() {
+        step["template"] = json!({"spec": {"template": {"spec": pod.clone()}}});
+    }
+    let shared = Shared::of(&serde_json::from_value(flow).unwrap());
+    let carried = |spec: &AttemptSpec| {
+        super::super::job(spec, &owner(), Carriage { porter: Some(&porter()), store: None, shared: Some(&shared) })
+    };
+    let mut producer = spec(pod.clone());
+    producer.output_artifacts = vec![output("model", "/data/model")];
+    let job = carried(&producer).unwrap();
+    let location = Places::of(&job).unwrap().location("model", Content::default()).unwrap();
+    assert_eq!((location.kind.as_str(), location.reference.as_str()), ("volume", "etl-work/w/model"));
+    let order: RunOrder = serde_json::from_str(&order_of(&job["spec"]["template"]["spec"]["containers"][0])).unwrap();
+    assert_eq!(order.artifacts[0].to, Shelf::InPlace);
+    let mut consumer = spec(pod);
+    let source = ArtifactSource::Stored { location, archive: None };
+    consumer.inputs = vec![ArtifactDelivery { source, ..input("in", "/data/model", ("", "")) }];
+    let job = carried(&consumer).unwrap();
+    let order = order_of(&job["spec"]["template"]["spec"]["initContainers"][0]);
+    assert_eq!(serde_json::from_str::<FetchOrder>(&order).unwrap().fetch, []);
+    // A flow that took it over has claims of its own.
+    consumer.inputs[0].path = "/data/other".into();
+    let refused = carried(&consumer).unwrap_err();
+    assert_eq!(refused.reason(), "ArtifactUnavailable");
+    insta::assert_snapshot!(refused, @"input artifact in is stored in volume `etl-work/w/model`, which pods of this cluster do not reach; let its step run again");
+}
+
+#[test]
+fn the_helper_takes_no_more_room_than_the_command() {
+    let mut spec = spec(pod());
+    spec.inputs = vec![input("rows", "/rows", ("configmap", "etl-make-rows/rows"))];
+    let of = |spec: &AttemptSpec| {
+        rendered(spec, None).unwrap()["spec"]["template"]["spec"]["initContainers"][0]["resources"].clone()
+    };
+    assert_eq!(of(&spec)["limits"], json!({"cpu": "1", "memory": "256Mi"}));
+    let own = json!({"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"});
+    let pod = &mut Arc::make_mut(&mut spec.template)["spec"]["template"]["spec"];
+    pod["containers"][0]["resources"] = json!({"requests": own, "limits": own});
+    let basic = json!({"cpu": "2", "memory": "1Gi"});
+    assert_eq!(of(&spec), json!({"requests": basic, "limits": basic}));
+}
+
+#[test]
 fn the_user_of_the_command_fetches_its_inputs() {
     for (user, of_pod, want) in [
-        (json!(0), json!(1), json!([0, null])),
+        (json!(0), json!(1), json!([0, false])),
         (json!(null), json!(7), json!([7, true])),
         (json!(null), json!(null), json!([null, true])),
     ] {
@@ -169,7 +236,6 @@ fn what_cannot_be_moved_is_refused_in_words() {
         with_pod(|pod| pod["containers"][0]["volumeMounts"][0]["mountPath"] = json!("/orlop/x")),
         with_pod(|pod| pod["containers"][0]["command"] = json!(null)),
         refused(|spec| spec.inputs[0].path = "/etc/app/rows".into()),
-        refused(|spec| spec.inputs[0].path = "/data/".into()),
         with_pod(|pod| pod["containers"][0]["volumeMounts"][0]["subPathExpr"] = json!("$(X)")),
         refused(|spec| spec.inputs[0] = input("rows", "/r", ("cas", "sha256/ab"))),
         refused(|spec| spec.inputs[0] = input("rows", "/r", ("pvc", "shelf/../x"))),
@@ -184,19 +250,111 @@ fn what_cannot_be_moved_is_refused_in_words() {
     insta::assert_snapshot!(error, @"artifacts are moved by a program inside the pod, which this operator does not place: start it with --helper-image and --artifact-url, or use one output `path` or a `jsonPath`");
 }
 
+fn s3(store: Value) -> ArtifactStore {
+    serde_json::from_value(json!({"s3": store})).unwrap()
+}
+
+fn keys() -> Value {
+    json!({
+        "endpoint": "https://s3.example", "bucket": "lake", "prefix": "/flows/",
+        "accessKeyIDSecretRef": {"name": "keys", "key": "id"},
+        "secretAccessKeySecretRef": {"name": "keys", "key": "secret"},
+    })
+}
+
+/// The variables of a container that are for the helper alone.
+fn variables(container: &Value) -> Vec<(String, Value)> {
+    let all = container["env"].as_array().unwrap();
+    let ours = all.iter().filter(|variable| variable["name"].as_str().unwrap().starts_with(orlop_core::porter::KEYS));
+    ours.map(|variable| (variable["name"].as_str().unwrap().to_owned(), variable["valueFrom"].clone())).collect()
+}
+
+fn order_of(container: &Value) -> String {
+    let variable = container["env"].as_array().unwrap().iter().find(|variable| variable["name"] == ORDER);
+    variable.unwrap()["value"].as_str().unwrap().to_owned()
+}
+
 #[test]
-fn r32_stores_that_are_not_carried_are_refused() {
+fn r32_an_object_of_the_flows_bucket_bears_flow_step_and_attempt_and_its_keys_come_from_secrets() {
+    let mut spec = spec(pod());
+    spec.output_artifacts = vec![output("model", "/data/model"), output("report", "/data/report")];
+    let job = rendered(&spec, Some(&s3(keys()))).unwrap();
+    let main = &job["spec"]["template"]["spec"]["containers"][0];
+    let run: RunOrder = serde_json::from_str(&order_of(main)).unwrap();
+    let places: Vec<_> = run.artifacts.iter().map(|keep| &keep.to).collect();
+    insta::assert_json_snapshot!(places);
+    let secret = |key: &str| json!({"secretKeyRef": {"name": "keys", "key": key}});
+    let want = [("ORLOP_PORTER_KEY_0", "id"), ("ORLOP_PORTER_KEY_1", "secret")];
+    assert_eq!(variables(main), want.map(|(name, key)| (name.to_owned(), secret(key))));
+    // The init container stores nothing, so it has no keys.
+    assert_eq!(variables(&job["spec"]["template"]["spec"]["initContainers"][0]), []);
+    assert_eq!(Places::of(&job).unwrap().config_map("model"), None);
+}
+
+#[test]
+fn r32_what_was_stored_as_an_object_is_fetched_by_another_pod_with_the_same_keys() {
+    let mut producer = spec(pod());
+    producer.output_artifacts = vec![output("model", "/data/model")];
+    let job = rendered(&producer, Some(&s3(keys()))).unwrap();
+    for packing in ["", ".tar"] {
+        let content = Content { size_bytes: 7, sha256: "ab".into(), packing: packing.into() };
+        let location = Places::of(&job).unwrap().location("model", content.clone()).unwrap();
+        assert_eq!(location.kind, "s3");
+        let mut consumer = spec(pod());
+        let source = ArtifactSource::Stored { location, archive: None };
+        consumer.inputs = vec![ArtifactDelivery { source, ..input("model", "/in/model", ("", "")) }];
+        // Whatever its own flow says about stores.
+        let job = rendered(&consumer, None).unwrap();
+        let fetcher = &job["spec"]["template"]["spec"]["initContainers"][0];
+        let order: FetchOrder = serde_json::from_str(&order_of(fetcher)).unwrap();
+        let Source::S3 { object, content: found } = &order.fetch[0].from else { panic!("{order:?}") };
+        assert_eq!((object.key.as_str(), found), ("flows/u1/data/2/model", &content));
+        let keys = object.keys.clone().unwrap();
+        let names: Vec<String> = variables(fetcher).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [keys.id, keys.secret]);
+        assert!(job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap().len() == 1);
+    }
+}
+
+#[test]
+fn r32_an_artifacts_own_bucket_comes_before_the_flows_and_that_before_the_operators() {
+    let mut spec = spec(pod());
+    let own = json!({"endpoint": "http://own", "bucket": "b", "key": "a/#1 {x}"});
+    let own = ArtifactCollection { s3: serde_json::from_value(own).unwrap(), ..output("own", "/data/own") };
+    spec.output_artifacts = vec![own, output("model", "/data/model")];
+    let claim = json!({"persistentVolumeClaim": {"claimName": "flows"}});
+    let claim: ArtifactStore = serde_json::from_value(claim).unwrap();
+    let kind = |job: Value, name: &str| Places::of(&job).unwrap().location(name, Content::default()).unwrap();
+    let job = rendered(&spec, Some(&claim)).unwrap();
+    let of_own = kind(job.clone(), "own");
+    assert_eq!((of_own.kind.as_str(), kind(job, "model").kind.as_str()), ("s3", "pvc"));
+    let (object, packing) = of_own.reference.rsplit_once('#').unwrap();
+    assert_eq!((serde_json::from_str::<Value>(object).unwrap()["key"].clone(), packing), (json!("a/#1 {x}"), ""));
+    let mut porter = porter();
+    porter.store = Some(s3(json!({"endpoint": "http://all", "bucket": "all"})));
+    let carried =
+        |store| super::super::job(&spec, &owner(), Carriage { porter: Some(&porter), store, shared: None }).unwrap();
+    let model = kind(carried(None), "model");
+    assert!(model.reference.contains("http://all") && model.reference.contains("u1/data/2/model"), "{model:?}");
+    assert_eq!(kind(carried(Some(&claim)), "model").kind, "pvc");
+}
+
+#[test]
+fn r32_stores_that_are_none_are_refused() {
     let mut spec = spec(pod());
     spec.output_artifacts = vec![output("model", "/data/model")];
-    let s3 = json!({"endpoint": "https://s", "bucket": "b"});
-    let store: ArtifactStore = serde_json::from_value(json!({"s3": s3})).unwrap();
-    let refused = rendered(&spec, Some(&store)).unwrap_err();
-    insta::assert_snapshot!(refused, @"`artifactStore.s3` cannot be used as artifact store by this operator; use a persistentVolumeClaim, or leave it out for ConfigMaps");
-    let step = json!({"name": "work", "outputs": {"artifacts": [{"name": "model", "path": "/data/model",
-        "s3": {"endpoint": "https://s", "bucket": "b", "key": "k"}}]}});
-    let step = serde_json::from_value(step).unwrap();
-    let carriage = Carriage { porter: Some(&porter()), store: None, step: Some(&step) };
-    insta::assert_snapshot!(job(&spec, &owner(), carriage).unwrap_err(), @"`s3` of an artifact cannot be used as artifact store by this operator; use a persistentVolumeClaim, or leave it out for ConfigMaps");
+    let with = |name: &str, value: Value| {
+        let mut store = keys();
+        store[name] = value;
+        rendered(&spec, Some(&s3(store))).unwrap_err().to_string()
+    };
+    let told = [
+        with("endpoint", json!("s3.example")),
+        with("bucket", json!("a/b")),
+        with("prefix", json!("a/../b")),
+        with("secretAccessKeySecretRef", Value::Null),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
 }
 
 #[test]
@@ -204,9 +362,10 @@ fn r32_the_store_of_the_operator_is_used_where_the_flow_names_none() {
     let mut spec = spec(pod());
     spec.output_artifacts = vec![output("model", "/data/model")];
     let mut porter = porter();
-    porter.store = Some(ClaimStore { claim_name: "all".into(), sub_path: None });
+    let all = ClaimStore { claim_name: "all".into(), sub_path: None };
+    porter.store = Some(ArtifactStore { persistent_volume_claim: Some(all), s3: None });
     let kept = |store| {
-        let job = job(&spec, &owner(), Carriage { porter: Some(&porter), store, step: None }).unwrap();
+        let job = job(&spec, &owner(), Carriage { porter: Some(&porter), store, shared: None }).unwrap();
         Places::of(&job).unwrap().location("model", orlop_core::porter::Content::default()).unwrap().reference
     };
     let own = ClaimStore { claim_name: "own".into(), sub_path: None };
@@ -218,13 +377,9 @@ fn r32_the_store_of_the_operator_is_used_where_the_flow_names_none() {
 fn orders_are_read_as_they_were_written() {
     let job = rendered(&full(), None).unwrap();
     let pod = &job["spec"]["template"]["spec"];
-    let order = |container: &Value| {
-        let variable = container["env"].as_array().unwrap().iter().find(|variable| variable["name"] == ORDER);
-        variable.unwrap()["value"].as_str().unwrap().to_owned()
-    };
-    let fetch: FetchOrder = serde_json::from_str(&order(&pod["initContainers"][0])).unwrap();
+    let fetch: FetchOrder = serde_json::from_str(&order_of(&pod["initContainers"][0])).unwrap();
     let targets: Vec<&str> = fetch.fetch.iter().map(|fetch| fetch.target.as_str()).collect();
     assert_eq!(targets, ["/orlop-to/1/in/rows", "/orlop/in/parts/0", "/orlop/in/parts/1", "/orlop/in/web"]);
-    let run: RunOrder = serde_json::from_str(&order(&pod["containers"][0])).unwrap();
+    let run: RunOrder = serde_json::from_str(&order_of(&pod["containers"][0])).unwrap();
     assert_eq!((run.message.as_str(), run.files.len(), run.artifacts.len()), ("/dev/termination-log", 1, 1));
 }

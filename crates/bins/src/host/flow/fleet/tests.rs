@@ -193,8 +193,13 @@ async fn r32_artifacts_come_and_go_by_way_of_the_server() {
     };
     let old = orlop_core::spec::status::ArtifactLocation { sha256: String::new(), ..location.clone() };
     spec.inputs = vec![delivery("a", location), delivery("b", old)];
-    spec.output_artifacts =
-        vec![ArtifactCollection { name: "out".to_owned(), path: "/out".to_owned(), optional: false, archive: None }];
+    spec.output_artifacts = vec![ArtifactCollection {
+        name: "out".to_owned(),
+        path: "/out".to_owned(),
+        optional: false,
+        archive: None,
+        s3: None,
+    }];
     substrate.start(spec).await.unwrap();
     let asked = fleet.asked.lock().unwrap()[0].clone();
     assert_eq!(asked.artifacts_in.len(), 1, "each content once");

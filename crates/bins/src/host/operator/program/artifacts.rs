@@ -1,31 +1,50 @@
 //! The part of the configuration that is about files of steps. Owns its flags, in the words of the flow contract, and the way
 //! to what places the helper in pods; without an image of it there is none.
 
+use std::str::FromStr;
+
 use clap::Args;
 use orlop_core::id::dns1123_subdomain;
-use orlop_core::spec::artifact::ClaimStore;
+use orlop_core::porter::{Modes, SMALL_MAX};
+use orlop_core::spec::artifact::{ArtifactStore, ClaimStore, S3Store};
+use orlop_core::spec::meta::KeyRef;
 use orlop_k8s::render::porter::{Porter, Tokens};
 use serde::Serialize;
 
-use super::config::ConfigError;
+use super::config::{ConfigError, variable};
+use super::flows::Variables;
 use super::listen::{Listen, NoAddress};
 
 /// Where it listens where nothing else is said.
 const PORT: u16 = 9444;
 /// 100 GiB.
 const MAX_BYTES: u64 = 100 << 30;
+/// The helper of this version.
+const HELPER: &str = concat!("orlop-helper:", env!("CARGO_PKG_VERSION"));
 /// What `--artifact-store` may say besides `configmap`.
 const CLAIM: &str = "persistentVolumeClaim/";
+/// The same for S3.
+const BUCKET: &str = "s3://";
+/// Keys of the Secret with keys to a store.
+const KEY_NAMES: (&str, &str) = ("accessKeyId", "secretAccessKey");
 
 /// Flags about files of steps.
 #[derive(Args, Debug)]
 pub(super) struct ArtifactFlags {
-    /// Image of orlop-helper, which moves files of steps in their pods; default: none, and steps with artifacts are refused
-    #[arg(long, env = "ORLOP_HELPER_IMAGE", value_name = "IMAGE")]
-    helper_image: Option<String>,
-    /// Where artifacts are kept: `configmap` (at most 1 MiB each), or `persistentVolumeClaim/CLAIM[/FOLDER]` of each namespace
+    /// Image of orlop-helper, which moves files of steps in their pods; empty, or without --artifact-url: none, and steps with
+    /// artifacts are refused
+    #[arg(long, env = "ORLOP_HELPER_IMAGE", default_value = HELPER, hide_default_value = true, value_name = "IMAGE")]
+    helper_image: String,
+    /// Where artifacts are kept: `configmap` (at most 1 MiB each), `persistentVolumeClaim/CLAIM[/FOLDER]` of each namespace, or
+    /// `s3://BUCKET[/PREFIX]`
     #[arg(long, env = "ORLOP_ARTIFACT_STORE", default_value = "configmap", value_name = "STORE")]
     artifact_store: String,
+    /// URL of the S3 store, with `?region=REGION` where its host does not name that
+    #[arg(long, env = "ORLOP_ARTIFACT_S3_ENDPOINT", default_value = "https://s3.amazonaws.com", value_name = "URL")]
+    artifact_s3_endpoint: String,
+    /// Secret of each namespace with `accessKeyId` and `secretAccessKey` of the S3 store; default: none, and it is asked without
+    #[arg(long, env = "ORLOP_ARTIFACT_S3_SECRET", value_name = "NAME")]
+    artifact_s3_secret: Option<String>,
     /// Address where pods hand in artifacts for ConfigMaps, or `off`; default: :9444 in a pod, else 127.0.0.1:9444
     #[arg(long, env = "ORLOP_ARTIFACT_ADDR", value_name = "HOST:PORT")]
     artifact_addr: Option<String>,
@@ -42,16 +61,34 @@ pub(super) struct ArtifactFlags {
 pub(super) struct ArtifactConfig {
     helper_image: Option<String>,
     artifact_store: String,
+    artifact_s3_endpoint: String,
+    artifact_s3_secret: Option<String>,
     pub(super) artifact_addr: Option<Listen>,
     artifact_url: Option<String>,
     artifact_max_bytes: u64,
+    default_content_type: Option<String>,
+    default_dir_perm: Option<Mode>,
+    default_file_perm: Option<Mode>,
+    pub(super) configmap_size_limit: Option<u64>,
     #[serde(skip)]
-    claim: Option<ClaimStore>,
+    store: Option<ArtifactStore>,
 }
 
 impl ArtifactFlags {
+    /// With the variables of this process.
     pub(super) fn config(self, default: impl FnOnce(u16) -> Listen) -> Result<ArtifactConfig, ConfigError> {
-        let image = self.helper_image.map(|image| image.trim().to_owned()).filter(|image| !image.is_empty());
+        self.with(default, &Variables(&variable))
+    }
+
+    fn with(
+        self,
+        default: impl FnOnce(u16) -> Listen,
+        variables: &Variables<'_>,
+    ) -> Result<ArtifactConfig, ConfigError> {
+        let url = self.artifact_url.map(|url| url.trim().trim_end_matches('/').to_owned());
+        let image = Some(self.helper_image.trim().to_owned()).filter(|image| !image.is_empty());
+        // That of this version is no word of whoever starts the program.
+        let image = image.filter(|image| url.is_some() || image != HELPER);
         let address = match self.artifact_addr.as_deref().map(str::trim) {
             _ if image.is_none() => None,
             None => Some(default(PORT)),
@@ -61,8 +98,9 @@ impl ArtifactFlags {
         if self.artifact_max_bytes == 0 {
             return Err(wrong("artifact-max-bytes", "must be at least 1".to_owned()));
         }
-        let claim = store(self.artifact_store.trim())?;
-        let url = self.artifact_url.map(|url| url.trim().trim_end_matches('/').to_owned());
+        let secret = self.artifact_s3_secret.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let endpoint = self.artifact_s3_endpoint.trim();
+        let store = store(self.artifact_store.trim(), endpoint, secret.as_deref())?;
         if let Some(url) = &url
             && !url.starts_with("http://")
             && !url.starts_with("https://")
@@ -76,34 +114,118 @@ impl ArtifactFlags {
         }
         Ok(ArtifactConfig {
             helper_image: image,
+            artifact_s3_endpoint: endpoint.to_owned(),
+            artifact_s3_secret: secret,
             artifact_store: self.artifact_store,
             artifact_addr: address,
             artifact_url: url,
             artifact_max_bytes: self.artifact_max_bytes,
-            claim,
+            default_content_type: variables.read(
+                "ZEN_FLOW_DEFAULT_CONTENT_TYPE",
+                "a media type like application/octet-stream",
+                |kind: &String| is_media_type(kind),
+            )?,
+            default_dir_perm: variables
+                .read("ZEN_FLOW_DEFAULT_DIR_PERM", Mode::WANTED, |mode: &Mode| mode.0 & 0o700 == 0o700)?,
+            default_file_perm: variables
+                .read("ZEN_FLOW_DEFAULT_FILE_PERM", Mode::WANTED, |mode: &Mode| mode.0 & 0o600 == 0o600)?,
+            configmap_size_limit: variables.read(
+                "ZEN_FLOW_CONFIGMAP_SIZE_LIMIT",
+                "a number of bytes from 1 to 1048576",
+                |limit: &u64| (1..=SMALL_MAX).contains(limit),
+            )?,
+            store,
         })
     }
+}
+
+/// Permissions, in octal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mode(u32);
+
+impl Mode {
+    const WANTED: &str = "octal digits like 0755, with all rights that their owner needs";
+}
+
+impl FromStr for Mode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let digits = text.strip_prefix("0o").unwrap_or(text);
+        let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777 && digits.len() <= 4);
+        mode.map(Self).ok_or(())
+    }
+}
+
+impl Serialize for Mode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{:04o}", self.0))
+    }
+}
+
+fn is_media_type(text: &str) -> bool {
+    let token = |part: &str| {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+        !part.is_empty() && part.chars().all(legal)
+    };
+    text.len() <= 127 && text.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub))
 }
 
 fn wrong(name: &'static str, why: String) -> ConfigError {
     ConfigError::Value(name, why)
 }
 
-/// The claim that a store names; none for ConfigMaps.
-fn store(text: &str) -> Result<Option<ClaimStore>, ConfigError> {
+/// The store that a text names; none for ConfigMaps.
+fn store(text: &str, endpoint: &str, secret: Option<&str>) -> Result<Option<ArtifactStore>, ConfigError> {
     if text == "configmap" {
         return Ok(None);
     }
+    if let Some(place) = text.strip_prefix(BUCKET) {
+        let s3 = Some(bucket(place, endpoint, secret)?);
+        return Ok(Some(ArtifactStore { s3, ..ArtifactStore::default() }));
+    }
     let Some(place) = text.strip_prefix(CLAIM) else {
-        let why = format!("`{text}` is not carried by this version; use configmap, or {CLAIM}CLAIM[/FOLDER]");
+        let why = format!("`{text}` is no store; use configmap, {CLAIM}CLAIM[/FOLDER] or {BUCKET}BUCKET[/PREFIX]");
         return Err(wrong("artifact-store", why));
     };
-    let (claim, folder) = place.split_once('/').map_or((place, None), |(claim, folder)| (claim, Some(folder)));
+    let (claim, folder) = parts(place);
     dns1123_subdomain(claim).map_err(|error| wrong("artifact-store", error.to_string()))?;
-    if folder.is_some_and(|folder| folder.split('/').any(|part| matches!(part, "" | "." | ".."))) {
+    if folder.is_some_and(leads_away) {
         return Err(wrong("artifact-store", format!("`{place}` has no folder of a claim in it; write CLAIM/FOLDER")));
     }
-    Ok(Some(ClaimStore { claim_name: claim.to_owned(), sub_path: folder.map(str::to_owned) }))
+    let claim = ClaimStore { claim_name: claim.to_owned(), sub_path: folder.map(str::to_owned) };
+    Ok(Some(ArtifactStore { persistent_volume_claim: Some(claim), ..ArtifactStore::default() }))
+}
+
+fn parts(place: &str) -> (&str, Option<&str>) {
+    place.split_once('/').map_or((place, None), |(name, folder)| (name, Some(folder)))
+}
+
+fn leads_away(folder: &str) -> bool {
+    folder.split('/').any(|part| matches!(part, "" | "." | ".."))
+}
+
+fn bucket(place: &str, endpoint: &str, secret: Option<&str>) -> Result<S3Store, ConfigError> {
+    let (bucket, prefix) = parts(place);
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if bucket.is_empty() || !bucket.chars().all(legal) || prefix.is_some_and(leads_away) {
+        let why = format!("`{place}` is no bucket with a prefix; write {BUCKET}BUCKET/PREFIX");
+        return Err(wrong("artifact-store", why));
+    }
+    if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+        return Err(wrong("artifact-s3-endpoint", format!("`{endpoint}` is no http or https URL")));
+    }
+    if let Some(secret) = secret {
+        dns1123_subdomain(secret).map_err(|error| wrong("artifact-s3-secret", error.to_string()))?;
+    }
+    let key = |key: &str| secret.map(|name| KeyRef { name: name.to_owned(), key: key.to_owned(), optional: None });
+    Ok(S3Store {
+        endpoint: endpoint.to_owned(),
+        bucket: bucket.to_owned(),
+        prefix: prefix.map(str::to_owned),
+        access_key_id_secret_ref: key(KEY_NAMES.0),
+        secret_access_key_secret_ref: key(KEY_NAMES.1),
+    })
 }
 
 impl ArtifactConfig {
@@ -114,7 +236,13 @@ impl ArtifactConfig {
         let token = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
         let mut porter = Porter::new(image, url, Tokens::new(token));
         porter.max_bytes = self.artifact_max_bytes;
-        porter.store.clone_from(&self.claim);
+        porter.store.clone_from(&self.store);
+        porter.small_max = self.configmap_size_limit;
+        porter.content_type.clone_from(&self.default_content_type);
+        let usual = Modes::default();
+        let mode = |mode: Option<Mode>, usual: u32| mode.map_or(usual, |mode| mode.0);
+        porter.modes.dir = mode(self.default_dir_perm, usual.dir);
+        porter.modes.file = mode(self.default_file_perm, usual.file);
         Some(porter)
     }
 }
@@ -131,8 +259,17 @@ mod tests {
         flags: ArtifactFlags,
     }
 
+    fn with(words: &[&str], variables: &[(&str, &str)]) -> Result<ArtifactConfig, ConfigError> {
+        let find = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let flags = Line::try_parse_from(["orlop-operator"].iter().chain(words))?.flags;
+        flags.with(Listen::everywhere, &Variables(&find))
+    }
+
     fn of(words: &[&str]) -> Result<ArtifactConfig, ConfigError> {
-        Line::try_parse_from(["orlop-operator"].iter().chain(words))?.flags.config(Listen::everywhere)
+        with(words, &[])
     }
 
     const ON: [&str; 2] = ["--helper-image=orlop-helper:1", "--artifact-url=http://o.svc:9444/"];
@@ -142,9 +279,41 @@ mod tests {
     }
 
     #[test]
-    fn s5_3_nothing_moves_files_until_there_is_an_image() {
-        let config = of(&[]).unwrap();
-        assert!(config.porter().is_none() && config.artifact_addr.is_none());
+    fn s5_3_the_helper_of_this_version_moves_files_where_it_is_known_how_pods_reach_the_operator() {
+        let config = of(&ON[1..]).unwrap();
+        assert_eq!(config.porter().unwrap().image, concat!("orlop-helper:", env!("CARGO_PKG_VERSION")));
+        assert_eq!(config.artifact_addr.unwrap().to_string(), ":9444");
+        for off in [of(&[]), of(&["--artifact-url=http://o.svc:9444/", "--helper-image="])] {
+            let off = off.unwrap();
+            assert!(off.porter().is_none() && off.artifact_addr.is_none());
+        }
+    }
+
+    #[test]
+    fn s5_3_variables_of_other_controllers_say_how_files_are_made() {
+        let variables = [
+            ("ZEN_FLOW_DEFAULT_CONTENT_TYPE", "text/csv"),
+            ("ZEN_FLOW_DEFAULT_DIR_PERM", "0700"),
+            ("ZEN_FLOW_DEFAULT_FILE_PERM", "0o600"),
+            ("ZEN_FLOW_CONFIGMAP_SIZE_LIMIT", "1000"),
+        ];
+        let porter = with(&ON, &variables).unwrap().porter().unwrap();
+        assert_eq!((porter.content_type.as_deref(), porter.small_max), (Some("text/csv"), Some(1000)));
+        assert_eq!(porter.modes, Modes { dir: 0o700, file: 0o600 });
+        let usual = on(&[]).unwrap().porter().unwrap();
+        assert_eq!((usual.content_type, usual.small_max, usual.modes), (None, None, Modes::default()));
+        let wrong = [
+            ("ZEN_FLOW_DEFAULT_CONTENT_TYPE", "text"),
+            ("ZEN_FLOW_DEFAULT_DIR_PERM", "0600"),
+            ("ZEN_FLOW_DEFAULT_FILE_PERM", "9"),
+            ("ZEN_FLOW_CONFIGMAP_SIZE_LIMIT", "1048577"),
+        ];
+        let told: Vec<String> = wrong.iter().map(|pair| with(&ON, &[*pair]).unwrap_err().to_string()).collect();
+        insta::assert_snapshot!(told.join("\n"), @"");
+    }
+
+    #[test]
+    fn s5_3_where_files_go_is_said_by_flags() {
         let config = on(&[]).unwrap();
         assert_eq!(config.artifact_addr.as_ref().unwrap().to_string(), ":9444");
         let porter = config.porter().unwrap();
@@ -155,18 +324,45 @@ mod tests {
     #[test]
     fn s5_3_artifacts_of_all_flows_may_go_to_a_claim() {
         let store = |text: &str| on(&[&format!("--artifact-store={text}")]).unwrap().porter().unwrap().store;
-        let claim =
-            |folder: Option<&str>| Some(ClaimStore { claim_name: "shelf".into(), sub_path: folder.map(str::to_owned) });
+        let claim = |folder: Option<&str>| {
+            let claim = ClaimStore { claim_name: "shelf".into(), sub_path: folder.map(str::to_owned) };
+            Some(ArtifactStore { persistent_volume_claim: Some(claim), s3: None })
+        };
         assert_eq!(store("configmap"), None);
         assert_eq!(store("persistentVolumeClaim/shelf"), claim(None));
         assert_eq!(store("persistentVolumeClaim/shelf/a/b"), claim(Some("a/b")));
     }
 
     #[test]
+    fn r32_artifacts_of_all_flows_may_go_to_a_bucket() {
+        let store = |words: &[&str]| on(words).unwrap().porter().unwrap().store.unwrap().s3.unwrap();
+        let plain = store(&["--artifact-store=s3://lake"]);
+        assert_eq!((plain.endpoint.as_str(), plain.bucket.as_str()), ("https://s3.amazonaws.com", "lake"));
+        assert_eq!(
+            (plain.prefix, plain.access_key_id_secret_ref, plain.secret_access_key_secret_ref),
+            (None, None, None)
+        );
+        let full = [
+            "--artifact-store=s3://lake/flows/a",
+            "--artifact-s3-endpoint=https://s3.example?region=eu",
+            "--artifact-s3-secret=keys",
+        ];
+        let full = store(&full);
+        assert_eq!((full.endpoint.as_str(), full.prefix.as_deref()), ("https://s3.example?region=eu", Some("flows/a")));
+        let key = |key: Option<KeyRef>| key.map(|key| format!("{}/{}", key.name, key.key)).unwrap_or_default();
+        assert_eq!(key(full.access_key_id_secret_ref), "keys/accessKeyId");
+        assert_eq!(key(full.secret_access_key_secret_ref), "keys/secretAccessKey");
+    }
+
+    #[test]
     fn wrong_values_are_refused_with_their_flag() {
         let told = [
             of(&ON[..1]),
-            on(&["--artifact-store=s3://bucket"]),
+            on(&["--artifact-store=gs://bucket"]),
+            on(&["--artifact-store=s3:///prefix"]),
+            on(&["--artifact-store=s3://b/a//c"]),
+            on(&["--artifact-store=s3://b", "--artifact-s3-endpoint=s3.example"]),
+            on(&["--artifact-store=s3://b", "--artifact-s3-secret=Keys"]),
             on(&["--artifact-store=persistentVolumeClaim/A"]),
             on(&["--artifact-store=persistentVolumeClaim/a/../b"]),
             on(&["--artifact-addr=9444"]),

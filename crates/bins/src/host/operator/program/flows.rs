@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use orlop_core::id::dns1123_subdomain;
+use orlop_core::spec::artifact::{ArchiveFormat, Compression};
 use orlop_core::spec::policy::ConcurrencyPolicy;
 use orlop_core::time::GoDuration;
 use orlop_k8s::flow::{Defaults, SecretMode};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::config::{ConfigError, variable};
 
@@ -45,6 +47,9 @@ pub(super) struct FlowConfig {
     default_backoff_base: Option<GoDuration>,
     default_backoff_factor: Option<f64>,
     default_container_name: Option<String>,
+    default_configmap_key: Option<String>,
+    default_archive_format: Option<ArchiveFormat>,
+    default_compression: Option<Compression>,
 }
 
 impl FlowFlags {
@@ -59,7 +64,8 @@ impl FlowFlags {
         variables.read::<u8>(name, "8, which it always is", |length| *length == 8)?;
         Ok(FlowConfig {
             secret_mode: self.secret_mode,
-            default_concurrency_policy: variables.policy("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY")?,
+            default_concurrency_policy: variables
+                .word("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "Allow, Forbid or Replace")?,
             default_ttl_seconds: variables.count("ZEN_FLOW_DEFAULT_TTL_SECONDS")?,
             default_backoff_limit: variables.count("ZEN_FLOW_DEFAULT_BACKOFF_LIMIT")?,
             default_retry_limit: variables.count("ZEN_FLOW_DEFAULT_RETRY_LIMIT")?,
@@ -78,6 +84,16 @@ impl FlowFlags {
                 "a name of lower case letters, digits and `-`",
                 |name: &String| dns1123_subdomain(name).is_ok() && !name.contains('.') && name.len() <= 63,
             )?,
+            default_configmap_key: variables.read(
+                "ZEN_FLOW_DEFAULT_CONFIGMAP_KEY",
+                "letters, digits, `-`, `_` and `.`",
+                |key: &String| {
+                    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+                    (1..=253).contains(&key.len()) && key.chars().all(legal)
+                },
+            )?,
+            default_archive_format: variables.word("ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT", "tar or zip")?,
+            default_compression: variables.word("ZEN_FLOW_DEFAULT_COMPRESSION", "gzip or none")?,
         })
     }
 }
@@ -101,15 +117,18 @@ impl FlowConfig {
         defaults.backoff_base = self.default_backoff_base;
         defaults.backoff_factor = self.default_backoff_factor;
         defaults.container.clone_from(&self.default_container_name);
+        defaults.config_map_key.clone_from(&self.default_configmap_key);
+        defaults.archive_format = self.default_archive_format;
+        defaults.compression = self.default_compression;
         defaults
     }
 }
 
 /// Where variables are looked up.
-struct Variables<'v>(&'v dyn Fn(&str) -> Option<String>);
+pub(super) struct Variables<'v>(pub(super) &'v dyn Fn(&str) -> Option<String>);
 
 impl Variables<'_> {
-    fn read<T: FromStr>(
+    pub(super) fn read<T: FromStr>(
         &self,
         name: &'static str,
         wanted: &'static str,
@@ -124,11 +143,11 @@ impl Variables<'_> {
         self.read(name, "a number from 0 to 2147483647", |count: &i32| *count >= 0)
     }
 
-    fn policy(&self, name: &'static str) -> Result<Option<ConcurrencyPolicy>, ConfigError> {
+    /// A value that is one of some words.
+    fn word<T: DeserializeOwned>(&self, name: &'static str, wanted: &str) -> Result<Option<T>, ConfigError> {
         let Some(text) = (self.0)(name) else { return Ok(None) };
         let read = serde_json::from_value(serde_json::Value::from(text.trim()));
-        read.map(Some)
-            .map_err(|_| ConfigError::Variable(name, format!("`{text}` is not valid; use Allow, Forbid or Replace")))
+        read.map(Some).map_err(|_| ConfigError::Variable(name, format!("`{text}` is not valid; use {wanted}")))
     }
 }
 
@@ -154,6 +173,9 @@ mod tests {
             ("ZEN_FLOW_DEFAULT_BACKOFF_FACTOR", "1.5"),
             ("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "Replace"),
             ("ZEN_FLOW_DEFAULT_CONTAINER_NAME", "work"),
+            ("ZEN_FLOW_DEFAULT_CONFIGMAP_KEY", "value.txt"),
+            ("ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT", "zip"),
+            ("ZEN_FLOW_DEFAULT_COMPRESSION", "gzip"),
             ("ZEN_FLOW_UID_TRUNCATE_LENGTH", "8"),
         ]);
         let defaults = defaults.unwrap().defaults();
@@ -178,6 +200,9 @@ mod tests {
             ("ZEN_FLOW_DEFAULT_BACKOFF_FACTOR", "0.5"),
             ("ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY", "Sometimes"),
             ("ZEN_FLOW_DEFAULT_CONTAINER_NAME", "Main"),
+            ("ZEN_FLOW_DEFAULT_CONFIGMAP_KEY", "a b"),
+            ("ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT", "rar"),
+            ("ZEN_FLOW_DEFAULT_COMPRESSION", "zstd"),
         ] {
             told.push(of(&[(name, value)]).unwrap_err());
         }
@@ -189,6 +214,9 @@ mod tests {
         ZEN_FLOW_DEFAULT_BACKOFF_FACTOR: `0.5` is not valid; use a number, 1.0 or more
         ZEN_FLOW_DEFAULT_CONCURRENCY_POLICY: `Sometimes` is not valid; use Allow, Forbid or Replace
         ZEN_FLOW_DEFAULT_CONTAINER_NAME: `Main` is not valid; use a name of lower case letters, digits and `-`
+        ZEN_FLOW_DEFAULT_CONFIGMAP_KEY: `a b` is not valid; use letters, digits, `-`, `_` and `.`
+        ZEN_FLOW_DEFAULT_ARCHIVE_FORMAT: `rar` is not valid; use tar or zip
+        ZEN_FLOW_DEFAULT_COMPRESSION: `zstd` is not valid; use gzip or none
         ");
     }
 }

@@ -87,7 +87,8 @@ async fn run(config: &Config) -> Result<(), Failure> {
     let operator = Operator::new(plan.clone(), client, Arc::new(MachineClock));
     let addresses = operator.serve(all, probes)?;
     let webhook = admission.map(|socket| operator.admit(socket)).transpose()?.flatten();
-    let artifacts = artifacts.map(|socket| operator.take_artifacts(socket)).transpose()?;
+    let artifacts =
+        artifacts.map(|socket| operator.take_artifacts(socket, config.artifacts.configmap_size_limit)).transpose()?;
     let place = if plan.namespaces.is_empty() { "all".to_owned() } else { plan.namespaces.join(",") };
     let identity = plan.election.as_ref().map(|election| election.identity.as_str());
     tracing::info!(

@@ -74,6 +74,16 @@ impl<'p> Given<'p> {
         panic!("a pod waits for ever for {source}");
     }
 
+    /// A value of a Secret.
+    async fn secret(&self, source: &Value) -> String {
+        let kind = resource("", "v1", "Secret", "secrets");
+        let secrets: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), word(self.pod, "/metadata/namespace"), &kind);
+        let found = secrets.get(word(source, "/name")).await.expect("the Secret is there").data;
+        let text = STANDARD.decode(word(&found["data"], &format!("/{}", word(source, "/key")))).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     /// Variables of a container, with what earlier ones are put into later ones.
     pub(super) async fn variables(&self, container: &Value) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = Vec::new();
@@ -83,6 +93,8 @@ impl<'p> Given<'p> {
             } else if let Some(source) = variable.pointer("/valueFrom/configMapKeyRef") {
                 let found = self.config_map(source).await.unwrap_or_default();
                 word(&found["data"], &format!("/{}", word(source, "/key"))).to_owned()
+            } else if let Some(source) = variable.pointer("/valueFrom/secretKeyRef") {
+                self.secret(source).await
             } else {
                 expanded(word(variable, "/value"), &all)
             };

@@ -25,7 +25,7 @@ fn http(path: &str, url: &str) -> ArtifactDelivery {
 }
 
 fn output(name: &str, path: &str) -> ArtifactCollection {
-    ArtifactCollection { name: name.into(), path: path.into(), optional: false, archive: None }
+    ArtifactCollection { name: name.into(), path: path.into(), optional: false, archive: None, s3: None }
 }
 
 #[tokio::test(start_paused = true)]
