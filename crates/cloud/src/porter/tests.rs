@@ -168,3 +168,101 @@ fn an_order_of_another_version_is_refused_and_never_quoted() {
     "
     );
 }
+
+#[tokio::test]
+async fn r31_a_tree_goes_into_the_root_of_a_volume_whose_folder_stays() {
+    let pod = Pod::new();
+    fs::create_dir_all(pod.at("out/tree/a")).unwrap();
+    fs::write(pod.at("out/tree/a/f"), "deep").unwrap();
+    fs::write(pod.at("out/one"), "file").unwrap();
+    let report = pod.kept(vec![pod.keep("tree", "out/tree", None), pod.keep("one", "out/one", None)]).await;
+    let volume = pod.at("volume");
+    fs::create_dir_all(pod.at("volume/lost+found")).unwrap();
+    let folder = fs::metadata(&volume).unwrap();
+    let into = |kept: &Kept| {
+        let path = pod.at(&format!("store/u1/make/1/{}", kept.name));
+        let from = Source::File { path, content: kept.content.clone() };
+        let fetch = vec![Fetch { name: kept.name.clone(), target: volume.clone(), unpack: true, into: true, from }];
+        let (scratch, message) = (pod.at("fetching"), pod.at("message"));
+        FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, fetch, ..FetchOrder::default() }
+    };
+    fetch::all(&into(&report.artifacts[0]), secrets().keys).await.unwrap();
+    assert_eq!(fs::read_to_string(pod.at("volume/a/f")).unwrap(), "deep");
+    let names: Vec<_> = fs::read_dir(&volume).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["a"]);
+    let ino = std::os::unix::fs::MetadataExt::ino;
+    assert_eq!(ino(&fs::metadata(&volume).unwrap()), ino(&folder));
+    let refused = fetch::all(&into(&report.artifacts[1]), secrets().keys).await.unwrap_err().to_string();
+    assert!(refused.contains("it is one file, and a volume is mounted at"), "{refused}");
+    assert_eq!(fs::read_dir(&volume).unwrap().count(), 0, "nothing is half there");
+}
+
+#[tokio::test]
+async fn r32_what_stays_in_place_is_looked_for_and_no_more() {
+    let pod = Pod::new();
+    fs::create_dir_all(pod.at("out/tree")).unwrap();
+    let stay = |name: &str, path: &str| Keep { to: Shelf::InPlace, ..pod.keep(name, path, None) };
+    let report = pod.kept(vec![stay("tree", "out/tree"), stay("none", "out/none")]).await;
+    let kept: Vec<_> = report.artifacts.iter().map(|kept| (kept.name.as_str(), kept.stored)).collect();
+    assert_eq!((kept, report.trouble), (vec![("tree", true)], None));
+    assert!(!fs::exists(pod.at("store")).unwrap());
+}
+
+#[tokio::test]
+async fn s5_3_folders_and_files_are_made_with_the_permissions_that_are_set() {
+    let pod = Pod::new();
+    fs::write(pod.at("out/one"), "file").unwrap();
+    let modes = orlop_core::porter::Modes { dir: 0o700, file: 0o600 };
+    let order = RunOrder { artifacts: vec![pod.keep("one", "out/one", None)], modes, ..pod.order() };
+    assert_eq!(keep::all(&order, secrets(), true).await.trouble, None);
+    let mode = |path: &str| fs::metadata(pod.at(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("store/u1/make"), mode("store/u1/make/1/one")), (0o700, 0o600));
+}
+
+#[tokio::test]
+async fn s5_3_less_may_go_through_the_operator_than_the_most_there_is() {
+    let pod = Pod::new();
+    fs::write(pod.at("out/one"), "12345").unwrap();
+    // Nobody listens there: it is not sent.
+    let to = Shelf::Desk { url: "http://127.0.0.1:1/one".into() };
+    let artifacts = vec![Keep { to, ..pod.keep("one", "out/one", None) }];
+    let report = keep::all(&RunOrder { artifacts, small_max: Some(4), ..pod.order() }, secrets(), true).await;
+    assert_eq!((report.artifacts[0].stored, report.trouble), (false, None));
+}
+
+#[tokio::test]
+async fn r32_an_object_goes_to_a_store_and_comes_back_with_the_keys_of_its_variables() {
+    use crate::testing::s3::{Keys as OfStore, Store};
+    use orlop_core::porter::{KeyVariables, S3Place};
+    let pod = Pod::new();
+    fs::create_dir_all(pod.at("out/tree")).unwrap();
+    fs::write(pod.at("out/tree/f"), "deep").unwrap();
+    let store = Store::start("lake", "auto", Some(OfStore { id: "AKID", secret: "planted" })).unwrap();
+    let names = KeyVariables { id: "ORLOP_PORTER_KEY_0".into(), secret: "ORLOP_PORTER_KEY_1".into() };
+    let place = S3Place {
+        endpoint: store.endpoint(),
+        bucket: "lake".into(),
+        key: "u1/make/1/tree".into(),
+        keys: Some(names.clone()),
+    };
+    let given = [(names.id, "AKID"), (names.secret, " planted\n"), ("OTHER".to_owned(), "planted")];
+    let keys: Keys = given.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
+    assert_eq!(format!("{keys:?}"), r#"{"ORLOP_PORTER_KEY_0", "ORLOP_PORTER_KEY_1"}"#);
+    let artifacts = vec![Keep { to: Shelf::S3(place.clone()), ..pod.keep("tree", "out/tree", None) }];
+    let order = RunOrder { artifacts, ..pod.order() };
+    let report = keep::all(&order, Secrets { token: "", keys: &keys }, true).await;
+    assert_eq!((report.trouble, report.artifacts[0].stored), (None, true));
+    let content = report.artifacts[0].content.clone();
+    let from = Source::S3 { object: place, content };
+    let fetch = vec![Fetch { name: "tree".into(), target: pod.at("in"), unpack: true, into: false, from }];
+    let (scratch, message) = (pod.at("fetching"), pod.at("message"));
+    let order = FetchOrder { v: VERSION, scratch, message, max_bytes: 1 << 20, fetch, ..FetchOrder::default() };
+    fetch::all(&order, &keys).await.unwrap();
+    assert_eq!(fs::read_to_string(pod.at("in/f")).unwrap(), "deep");
+    // Somebody has changed it.
+    store.put("u1/make/1/tree", "other");
+    let refused = fetch::all(&order, &keys).await.unwrap_err().to_string();
+    assert!(refused.contains("what was fetched is"), "{refused}");
+    let refused = fetch::all(&order, &Keys::default()).await.unwrap_err().to_string();
+    assert!(refused.contains("the access key id of the S3 store is empty"), "{refused}");
+}
