@@ -35,6 +35,7 @@ pub(crate) struct Bed {
     workers: Vec<Program>,
     server: Program,
     address: String,
+    rest: String,
     dir: tempfile::TempDir,
 }
 
@@ -51,11 +52,12 @@ impl Bed {
     /// A server that listens, without workers.
     pub(crate) async fn server(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let (server, address) = Self::serve(dir.path(), "127.0.0.1:0", options).await;
-        Self { workers: Vec::new(), server, address, dir }
+        let (server, [rest, address]) = Self::serve(dir.path(), "127.0.0.1:0", options).await;
+        Self { workers: Vec::new(), server, address, rest, dir }
     }
 
-    async fn serve(dir: &Path, listen: &str, options: &[&str]) -> (Program, String) {
+    /// The server, and its addresses of REST and of gRPC.
+    async fn serve(dir: &Path, listen: &str, options: &[&str]) -> (Program, [String; 2]) {
         let file = dir.join("address");
         drop(std::fs::remove_file(&file));
         let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-scheduler"));
@@ -75,8 +77,10 @@ impl Bed {
         command.args(options);
         let server = quiet(&mut command, &dir.join("server.log"));
         let addresses = until("the server listens", async || std::fs::read_to_string(&file).ok()).await;
-        let address = addresses.lines().nth(1).expect("that of gRPC").trim_start_matches("http://").to_owned();
-        (server, address)
+        let mut lines = addresses.lines();
+        let rest = lines.next().expect("that of REST").to_owned();
+        let address = lines.next().expect("that of gRPC").trim_start_matches("http://").to_owned();
+        (server, [rest, address])
     }
 
     /// Adds a worker of so many slots.
@@ -117,7 +121,7 @@ impl Bed {
         drop(self.server.0.kill());
         drop(self.server.0.wait());
         tokio::time::sleep(away).await;
-        (self.server, self.address) = Self::serve(self.dir.path(), &at, options).await;
+        (self.server, [self.rest, self.address]) = Self::serve(self.dir.path(), &at, options).await;
     }
 
     pub(crate) fn server_pid(&self) -> u32 {
@@ -126,6 +130,11 @@ impl Bed {
 
     pub(crate) fn worker_pids(&self) -> Vec<u32> {
         self.workers.iter().map(Program::pid).collect()
+    }
+
+    /// The URL of its REST interface.
+    pub(crate) fn rest(&self) -> &str {
+        &self.rest
     }
 
     pub(crate) fn address(&self) -> &str {

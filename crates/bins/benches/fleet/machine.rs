@@ -23,7 +23,7 @@ pub(crate) fn header(options: &Options) -> String {
     }
     format!(
         "orlop {} ({profile}), {cores} cores ({}), load {}\nfsync of 4 KiB: p50 {:.2} ms, p99 {:.2} ms; store: SQLite, \
-         synchronous = FULL; enforce: auto\nHyperQueue: {peer}\nrepetitions: {}, part of the work: {}",
+         synchronous = FULL; enforce: auto\nHyperQueue: {peer}\nrepetitions: {}, part of the work: {}\ncommand: {}",
         env!("CARGO_PKG_VERSION"),
         model.trim_start_matches([' ', '\t', ':']),
         load.split(' ').next().unwrap_or("?"),
@@ -31,6 +31,7 @@ pub(crate) fn header(options: &Options) -> String {
         sync.quantile(0.99),
         options.repeat,
         options.scale,
+        std::env::args().skip(1).collect::<Vec<_>>().join(" "),
     )
 }
 

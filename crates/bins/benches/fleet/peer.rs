@@ -72,6 +72,22 @@ impl Peer {
         began.elapsed().as_secs_f64()
     }
 
+    /// Runs arrays of so many tasks that differ in what they ask for, one array for each class. Gives seconds.
+    pub(crate) fn run_shapes(&self, classes: u32, each: u32) -> f64 {
+        let range = format!("1-{each}");
+        let began = Instant::now();
+        for class in 0..classes {
+            // How long a task may take at least is part of what it asks for.
+            let request = format!("{}s", class + 1);
+            let args =
+                ["submit", "--array", &range, "--stdout", "none", "--stderr", "none", "--time-request", &request, "true"];
+            assert!(self.command(&args).status().expect("HyperQueue's client runs").success(), "it takes the tasks");
+        }
+        let waited = self.command(&["job", "wait", "all"]).status();
+        assert!(waited.expect("HyperQueue's client runs").success(), "HyperQueue's tasks succeed");
+        began.elapsed().as_secs_f64()
+    }
+
     /// Submits an array and does not wait for it. Gives seconds.
     pub(crate) fn submit(&self, count: u32) -> f64 {
         let range = format!("1-{count}");

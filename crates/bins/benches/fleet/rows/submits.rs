@@ -11,7 +11,7 @@ use crate::Options;
 use crate::bed::{Bed, array, job};
 use crate::machine;
 use crate::peer::Peer;
-use crate::tally::{Tally, line};
+use crate::tally::{Tally, line, sides};
 
 fn task() -> JobSpec {
     job(json!({"command": ["true"], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}}))
@@ -45,8 +45,15 @@ fn bare(count: u32, batch: u32) -> f64 {
 pub(super) async fn million(options: &Options) {
     let count = options.part(1_000_000);
     let (mut ours, mut theirs, mut grown, mut grown_theirs) = Default::default();
-    for _ in 0..options.repeat {
-        array_once(options, count, [&mut ours, &mut grown, &mut theirs, &mut grown_theirs]).await;
+    for side in (0..options.repeat).flat_map(sides) {
+        if side == 0 {
+            array_once(count, [&mut ours, &mut grown]).await;
+        } else if let Some(program) = &options.hyperqueue {
+            let peer = Peer::new(program, 0, 0);
+            let before = machine::memory(peer.server_pid()).0;
+            theirs.add(peer.submit(count));
+            grown_theirs.add(mib(machine::memory(peer.server_pid()).0.saturating_sub(before)));
+        }
     }
     line("one array: taken in", &ours, " s", "");
     line("one array: memory of the server grows by", &grown, " MiB", "≤ 32");
@@ -56,6 +63,7 @@ pub(super) async fn million(options: &Options) {
         line("HyperQueue: taken in", &theirs, " s", "");
         line("HyperQueue: memory of its server grows by", &grown_theirs, " MiB", "");
         line("orlop ÷ HyperQueue", &ours.over(&theirs), "×", "≤ 0.5");
+        line("memory: orlop ÷ HyperQueue", &grown.over(&grown_theirs), "×", "");
     }
     let (mut rates, mut ratio, mut grown) = (Tally::default(), Tally::default(), Tally::default());
     for _ in 0..options.repeat {
@@ -63,8 +71,7 @@ pub(super) async fn million(options: &Options) {
         let bed = Bed::server(&[]).await;
         let before = machine::memory(bed.server_pid()).0;
         let rate = submit_all(&bed, count, 1024, 8).await;
-        #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
-        grown.add((machine::memory(bed.server_pid()).0 - before) as f64 / 1_048_576.0);
+        grown.add(mib(machine::memory(bed.server_pid()).0.saturating_sub(before)));
         rates.add(rate);
         ratio.add(rate / bare);
     }
@@ -73,7 +80,13 @@ pub(super) async fn million(options: &Options) {
     line("distinct jobs: memory of the server grows by", &grown, " MiB", "≤ 400");
 }
 
-async fn array_once(options: &Options, count: u32, [ours, grown, theirs, grown_theirs]: [&mut Tally; 4]) {
+fn mib(bytes: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
+    let mib = bytes as f64 / 1_048_576.0;
+    mib
+}
+
+async fn array_once(count: u32, [ours, grown]: [&mut Tally; 2]) {
     let bed = Bed::server(&[]).await;
     let client = bed.client().await;
     let before = machine::memory(bed.server_pid()).0;
@@ -81,19 +94,7 @@ async fn array_once(options: &Options, count: u32, [ours, grown, theirs, grown_t
     let began = Instant::now();
     client.submit(Submission { jobs, key: None }).await.expect("it is taken");
     ours.add(began.elapsed().as_secs_f64());
-    let mib = |bytes: u64| {
-        #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
-        let mib = bytes as f64 / 1_048_576.0;
-        mib
-    };
     grown.add(mib(machine::memory(bed.server_pid()).0.saturating_sub(before)));
-    drop(bed);
-    if let Some(program) = &options.hyperqueue {
-        let peer = Peer::new(program, 0, 0);
-        let before = machine::memory(peer.server_pid()).0;
-        theirs.add(peer.submit(count));
-        grown_theirs.add(mib(machine::memory(peer.server_pid()).0.saturating_sub(before)));
-    }
 }
 
 /// Submits so many jobs of their own. Gives jobs a second.

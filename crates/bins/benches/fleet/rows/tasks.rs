@@ -12,7 +12,7 @@ use crate::bed::{Bed, array, ended, job};
 use crate::machine;
 use crate::peer::Peer;
 use crate::spawn;
-use crate::tally::{Tally, line};
+use crate::tally::{Tally, line, sides};
 
 /// Submits jobs and waits for all of them. Gives seconds.
 async fn run(client: &JobClient, jobs: Vec<JobSpec>) -> f64 {
@@ -60,6 +60,9 @@ pub(super) async fn processes(options: &Options) {
     line("orlop ÷ bare loop", &ours.over(&bare), "×", "≥ 0.9");
     line("CPU of the agent a task", &cost, " µs", "≤ 100");
     compare("HyperQueue", &ours, &theirs, "≥ 1.6");
+    if !theirs.is_empty() {
+        line("HyperQueue ÷ bare loop", &theirs.over(&bare), "×", "");
+    }
 }
 
 fn compare(name: &str, ours: &Tally, theirs: &Tally, target: &str) {
@@ -74,14 +77,14 @@ fn compare(name: &str, ours: &Tally, theirs: &Tally, target: &str) {
 async fn noop_rates(options: &Options, workers: u32, slots: u32, targets: [&str; 2]) {
     let count = options.part(200_000);
     let (mut ours, mut theirs, mut server) = (Tally::default(), Tally::default(), Tally::default());
-    for _ in 0..options.repeat {
-        let bed = Bed::with_workers(workers, slots).await;
-        let client = bed.client().await;
-        let before = machine::cpu_seconds(bed.server_pid());
-        ours.add(f64::from(count) / run(&client, vec![array(&noop(1000), count)]).await);
-        server.add((machine::cpu_seconds(bed.server_pid()) - before) * 1e6 / f64::from(count));
-        drop(bed);
-        if let Some(program) = &options.hyperqueue_zero {
+    for side in (0..options.repeat).flat_map(sides) {
+        if side == 0 {
+            let bed = Bed::with_workers(workers, slots).await;
+            let client = bed.client().await;
+            let before = machine::cpu_seconds(bed.server_pid());
+            ours.add(f64::from(count) / run(&client, vec![array(&noop(1000), count)]).await);
+            server.add((machine::cpu_seconds(bed.server_pid()) - before) * 1e6 / f64::from(count));
+        } else if let Some(program) = &options.hyperqueue_zero {
             theirs.add(f64::from(count) / Peer::new(program, workers, slots).run(count, &["true"]));
         }
     }
@@ -103,11 +106,18 @@ pub(super) async fn shapes(options: &Options) {
     let count = options.part(10_000);
     let mut first = Tally::default();
     for classes in [1, 10, 40, 100] {
-        let mut rates = Tally::default();
-        for _ in 0..options.repeat {
+        let (mut rates, mut theirs) = (Tally::default(), Tally::default());
+        let each = (count / classes).max(1);
+        for side in (0..options.repeat).flat_map(sides) {
+            if side == 1 {
+                if let Some(program) = &options.hyperqueue_zero {
+                    let seconds = Peer::new(program, 16, 64).run_shapes(classes, each);
+                    theirs.add(f64::from(each * classes) / seconds);
+                }
+                continue;
+            }
             let bed = Bed::with_workers(16, 64).await;
             let client = bed.client().await;
-            let each = (count / classes).max(1);
             let shape = |class: u32| {
                 let resources = json!({"cpu_m": 1000 + u64::from(class), "memory_bytes": u64::from(class) << 10});
                 let task = json!({"runtime": "noop", "resources": resources, "priority": class % 10, "expected_ms": 1});
@@ -117,6 +127,7 @@ pub(super) async fn shapes(options: &Options) {
             rates.add(f64::from(each * classes) / run(&client, jobs).await);
         }
         line(&format!("{classes} classes"), &rates, "/s", if classes == 100 { "≥ 100,000" } else { "" });
+        compare("HyperQueue, zero-worker, without priorities", &rates, &theirs, "");
         if classes == 1 {
             first = rates;
         } else if classes == 100 {
