@@ -137,6 +137,7 @@ impl<A: Api> Controller<A> {
             return next;
         }
         let unread = std::mem::take(&mut memory.adopted_an_end) | std::mem::take(&mut memory.read_newer);
+        let unread = unread || memory.has_unmade_starts();
         let at_once = unread || self.has_room(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
         wake.extend(self.called());
         again = earlier(again, at_once.then(|| self.now()));

@@ -163,7 +163,6 @@ fn r24_a_store_on_a_claim_template_is_the_claim_of_the_flow() {
 fn r29_a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was_asked_for() {
     let porter = Porter::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
     let mut bed = Bed::with_options(Options { porter: Some(porter), secrets: SecretMode::Read, ..Options::default() });
-    bed.endless = vec!["etl"];
     bed.server.put(Kind::Secret, json!({"metadata": {"name": "vault"}, "data": {"t": STANDARD.encode("planted")}}));
     let mut step = job("a");
     step["inputs"] = json!({
@@ -171,7 +170,7 @@ fn r29_a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was
         "artifacts": [{"name": "data", "http": {"url": "https://example.org/a", "headers": {"Authorization": "Bearer ${parameters.key}"}}}],
     });
     bed.submit("etl", json!({"steps": [step]}));
-    bed.run();
+    bed.settle();
     let step = &bed.status("etl")["steps"][0];
     assert_eq!(step["phase"], "Running", "{step}");
     let job = bed.server.list(Kind::Job).remove(0).to_string();

@@ -192,7 +192,7 @@ mod tests {
         let counts = InstanceCounts { total: 2, running: 2, ..InstanceCounts::default() };
         let steps = vec![step("many", Some(counts)), step("many-i0", None), step("many-i1", None)];
         let standing = Counts::of(&FlowStatus { steps, ..FlowStatus::default() });
-        assert_eq!(standing.steps, [(StepPhase::Running, 2)].into());
+        assert_eq!(standing.steps, BTreeMap::from([(StepPhase::Running, 2)]));
     }
 
     #[test]
