@@ -78,6 +78,12 @@ pub fn patience(error: &PortError, tries: u32) -> Duration {
     delay(error, tries, "call").1
 }
 
+/// Why something is not created now, in one word (section 1.4, `Blocked`).
+#[must_use]
+pub fn shortage(error: &PortError) -> &'static str {
+    delay(error, 0, "call").0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,11 +10,11 @@ mod resource;
 mod spec;
 mod template;
 
-pub use answer::{patience, resources_failed, start_failed};
+pub use answer::{patience, resources_failed, shortage, start_failed};
 pub use artifacts::{ArtifactError, collections, deliveries, imported_name};
 pub use bind::{Binding, Unresolved, bind};
 pub use collect::event;
 pub use items::items;
-pub use resource::{config_map_template, resource_name, rewrite_config_map, rewrite_job};
+pub use resource::{config_map_template, resource_name, rewrite_claim, rewrite_config_map, rewrite_job};
 pub use spec::{Refusal, address, adoption_spec, key, start_spec};
 pub use template::{Subject, TemplateError, disown, indexed};

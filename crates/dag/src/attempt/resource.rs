@@ -29,6 +29,12 @@ pub fn rewrite_config_map(spec: &FlowSpec, flow: &str, name: &mut String) {
     rewrite(templates.unwrap_or_default(), flow, name);
 }
 
+/// The same of a claim template.
+pub fn rewrite_claim(spec: &FlowSpec, flow: &str, name: &mut String) {
+    let templates = spec.resource_templates.as_ref().map(|templates| templates.volume_claim_templates.as_slice());
+    rewrite(templates.unwrap_or_default(), flow, name);
+}
+
 fn rewrite(templates: &[Value], flow: &str, name: &mut String) {
     if templates.iter().any(|template| template_name(template) == Some(name)) {
         *name = resource_name(flow, name);
@@ -104,6 +110,19 @@ mod tests {
         }}}});
         rewrite_job(&spec(), "etl", &mut job);
         insta::assert_snapshot!(job.pointer("/spec/template/spec").unwrap(), @r#"{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"etl-data"}},{"name":"other","persistentVolumeClaim":{"claimName":"settings"}},{"name":"settings","configMap":{"name":"etl-settings"}},{"name":"full","configMap":{"name":"etl-settings"}},{"name":"p","projected":{"sources":[{"configMap":{"name":"etl-settings"}},{"secret":{"name":"settings"}}]}}],"initContainers":[{"name":"i","envFrom":[{"configMapRef":{"name":"etl-settings"}},{"secretRef":{"name":"settings"}}]}],"containers":[{"name":"settings","env":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"etl-settings","key":"settings"}}},{"name":"B","value":"settings"}]}]}"#);
+    }
+
+    #[test]
+    fn r24_a_store_on_a_claim_template_is_on_the_claim_of_the_flow() {
+        let rewritten = |name: &str| {
+            let mut name = name.to_owned();
+            rewrite_claim(&spec(), "etl", &mut name);
+            name
+        };
+        assert_eq!(
+            [rewritten("data"), rewritten("settings"), rewritten("etl-data")],
+            ["etl-data", "settings", "etl-data"]
+        );
     }
 
     #[test]

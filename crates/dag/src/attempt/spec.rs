@@ -9,6 +9,7 @@ use super::artifacts::{self, ArtifactError};
 use super::bind::Unresolved;
 use super::template::{Subject, TemplateError};
 use crate::engine::{FlowMeta, State};
+use crate::manifest::validate_resources;
 use crate::params::{Fault, Scope};
 use crate::plan::Plan;
 
@@ -85,12 +86,22 @@ pub fn address(plan: &Plan, meta: &FlowMeta, key: &AttemptKey) -> Option<Address
 /// When its Job cannot be built or an artifact it takes is not there.
 pub fn start_spec(subject: Subject<'_>, state: &State, scope: &Scope) -> Result<AttemptSpec, Refusal> {
     let built = subject.job(scope)?;
+    quantities(&built.1)?;
     let mut spec = assemble(subject, built);
     if let Some(step) = subject.step() {
         spec.inputs = artifacts::deliveries(subject.plan, state, step, scope)?;
         artifacts::fill_stores(&mut spec.output_artifacts, scope)?;
     }
     Ok(spec)
+}
+
+/// Rule V16 where placeholders stood: only what is filled in shows it.
+fn quantities(job: &serde_json::Value) -> Result<(), Refusal> {
+    let found = validate_resources(job);
+    let first = found.iter().next();
+    first.map_or(Ok(()), |wrong| {
+        Err(Refusal::new("TemplateInvalid", format!("{}: {}", wrong.path, wrong.message), false))
+    })
 }
 
 /// What a substrate needs to collect the results of an attempt that runs already. Where its Job cannot be built again,

@@ -101,7 +101,13 @@ impl Call<'_> {
         }
         node.reason = Some(Text::Owned(reason.to_owned()));
         node.message = Some(message.clone().into_boxed_str());
+        let short = node.is_short();
         self.changed = true;
+        if short {
+            self.state.index.short.insert(at);
+        } else {
+            self.state.index.short.remove(&at);
+        }
         self.notice_delayed(at, reason, &message);
         self.arm(at, due);
     }
@@ -266,8 +272,13 @@ impl Call<'_> {
 
     /// Asks for an ended execution to be deleted, where the flow or the template says so.
     pub(super) fn retain(&mut self, at: Address, succeeded: bool) {
-        let Some(node) = self.state.node(at).filter(|node| node.ran) else { return };
-        let attempt = node.attempt();
+        if let Some(attempt) = self.state.node(at).filter(|node| node.ran).map(|node| node.attempt()) {
+            self.retain_attempt(at, attempt, succeeded);
+        }
+    }
+
+    /// The same of any attempt that has run.
+    pub(super) fn retain_attempt(&mut self, at: Address, attempt: u32, succeeded: bool) {
         let at_once = match self.plan.policy().retention {
             JobRetention::All => false,
             JobRetention::Failed => succeeded,

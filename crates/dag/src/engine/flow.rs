@@ -102,14 +102,15 @@ impl Call<'_> {
     }
 
     pub(super) fn blocked(&mut self, why: &str, message: &str) {
-        if self.state.flow.started.is_some() {
+        // A flow that has begun waits as a whole only for its resources.
+        if self.state.flow.started.is_some() && self.state.flow.resources != Resources::Asked {
             return;
         }
         let news = (Text::Owned(why.to_owned()), message.to_owned());
         if self.state.flow.blocked.as_ref() != Some(&news) {
             self.state.flow.blocked = Some(news);
             self.changed = true;
-            self.urgent = true;
+            self.urgent |= self.state.flow.started.is_none();
             self.notice_blocked(why, message);
         }
     }
@@ -119,6 +120,7 @@ impl Call<'_> {
             return;
         }
         self.state.flow.resources = Resources::Ready(refs.to_vec());
+        self.state.flow.blocked = None;
         self.changed = true;
         self.urgent = true;
         self.notice_resources(refs);
@@ -129,6 +131,7 @@ impl Call<'_> {
             return;
         }
         self.state.flow.resources = Resources::Unasked;
+        self.state.flow.blocked = None;
         self.notice_resource_failure(why, message);
         // Steps end Skipped/FlowFailed, those of `finally` too; the flow's own cause is the resource's.
         self.add_cause(Text::Owned(why.to_owned()), message.to_owned());

@@ -34,6 +34,9 @@ impl Call<'_> {
         }
         self.urgent = true;
         self.notice_flow("FlowStopped", format!("the flow was told to end: {cause}"));
+        if replaced {
+            self.notice_flow("ConcurrencyReplaced", "another flow takes its concurrency key".to_owned());
+        }
         self.add_cause(cause.into(), "the flow was told to end".to_owned());
         if cancels {
             self.state.flow.final_halt = Some(cause.into());

@@ -30,6 +30,8 @@ pub(super) struct Index {
     pub(super) awaiting: BTreeSet<u32>,
     /// Steps and instances whose retry is scheduled.
     pub(super) backoff: BTreeSet<Address>,
+    /// Attempts that the substrate does not accept now, for want of room or of an answer: they wait and are asked for again.
+    pub(super) short: BTreeSet<Address>,
     /// Steps that have failed and are tolerated.
     pub(super) tolerated: BTreeSet<u32>,
     /// Timers that act at any time.
@@ -178,6 +180,9 @@ impl Index {
                 self.backoff.insert(at);
             }
             _ => {}
+        }
+        if node.is_short() {
+            self.short.insert(at);
         }
         self.note_failure(plan, at, node);
         if let (None, Some(due)) = (node.frozen, node.due) {

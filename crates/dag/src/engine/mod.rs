@@ -10,6 +10,7 @@
 
 mod approval;
 mod attempt;
+mod bare;
 mod explain;
 mod facts;
 mod failure;
@@ -44,16 +45,18 @@ use orlop_core::time::Time;
 
 use crate::plan::Plan;
 
+pub use bare::{held, refused, terminated};
 pub use explain::{Because, Explainer, Explanation, Waited, explain};
 pub use facts::{ReadError, read_path};
 pub use fault::Fault;
 pub use flow::init;
+pub use phrase::last_word;
 pub use reconstruct::{ObservedAttempt, reconstruct};
 pub use snapshot::{RestoreError, restore, snapshot};
 pub use start::outstanding;
 pub use state::{FlowMeta, State};
 pub use timer::next_deadline;
-pub use view::{StatusView, held, refused, step_status, view};
+pub use view::{StatusView, step_status, view};
 
 /// Tells the engine that something has happened.
 ///
@@ -159,6 +162,9 @@ impl<'a> Call<'a> {
             }
             StepState::Backoff => {
                 index.backoff.remove(&at);
+            }
+            StepState::Starting => {
+                index.short.remove(&at);
             }
             _ => {}
         }

@@ -22,8 +22,10 @@ impl Call<'_> {
     }
 
     pub(super) fn notice_blocked(&mut self, why: &str, message: &str) {
-        let warning = why != "ConcurrencyBlocked";
-        self.notice(warning, why, message.to_owned(), None);
+        // Of a server that is slow or away nobody has to be told who reads conditions.
+        if matches!(why, "ConcurrencyBlocked" | "QuotaExceeded") {
+            self.notice(why == "QuotaExceeded", why, message.to_owned(), None);
+        }
     }
 
     pub(super) fn notice_held(&mut self) {
@@ -156,8 +158,9 @@ impl Call<'_> {
         if !self.state.index.tolerated.is_empty() {
             facts.push(("FailuresTolerated", true));
         }
-        if flow.blocked.is_some() || flow.conditions.contains_key("Blocked") {
-            facts.push(("Blocked", flow.blocked.is_some()));
+        let blocked = self.state.blocked().is_some();
+        if blocked || flow.conditions.contains_key("Blocked") {
+            facts.push(("Blocked", blocked));
         }
         if flow.held || flow.conditions.contains_key("SpecChanged") {
             facts.push(("SpecChanged", flow.held));

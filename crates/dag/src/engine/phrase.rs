@@ -22,6 +22,13 @@ pub(super) fn split_word(text: &str) -> (&str, &str) {
     if is_word { (word, message) } else { ("", text) }
 }
 
+/// Why the last attempt of a step failed whose retry is scheduled, in one word: its reason says only that. Empty where the
+/// message of a record has no such word.
+#[must_use]
+pub fn last_word(message: &str) -> &str {
+    split_word(message).0
+}
+
 /// Since when something stands still.
 const SINCE: &str = "suspended since ";
 /// Since when a changed spec holds a flow.

@@ -36,6 +36,11 @@ pub(crate) fn is_order(cause: &str) -> bool {
     matches!(cause, STOPPED | TERMINATED | REPLACED)
 }
 
+/// Whether a start was put off for want of room or of an answer (section 1.4, `Blocked`).
+pub(crate) fn is_short(reason: &str) -> bool {
+    matches!(reason, "QuotaExceeded" | "Throttled" | "ApiUnavailable")
+}
+
 /// Whether a step reason is a halt cause.
 pub(crate) fn is_halt(reason: &str) -> bool {
     is_order(reason) || matches!(reason, FLOW_FAILED | BACKOFF_LIMIT | DEADLINE)

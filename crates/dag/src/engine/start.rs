@@ -60,7 +60,8 @@ impl Call<'_> {
     /// The substrate asked to wait and the wait is over: the same attempt again.
     pub(super) fn start_again(&mut self, at: Address) {
         if let Some(node) = self.state.node_mut(at) {
-            (node.due, node.reason, node.message) = (None, None, None);
+            // Why it was put off stays in sight until there is another answer.
+            node.due = None;
         }
         self.changed = true;
         if let Some(effect) = start_effect(self.plan, self.state, at) {

@@ -198,6 +198,11 @@ impl Node {
         self.state == StepState::Done(StepOutcome::Failed)
     }
 
+    /// Whether its start was put off for want of room or of an answer.
+    pub(super) fn is_short(&self) -> bool {
+        self.state == StepState::Starting && self.reason.as_deref().is_some_and(super::reason::is_short)
+    }
+
     /// Whether a halt has ended its attempt.
     pub(super) fn was_cancelled(&self) -> bool {
         self.failed()
@@ -282,6 +287,18 @@ impl State {
         let from = |finally: bool| if finally { main..u32::MAX } else { 0..main };
         let first = |finally: bool| self.index.awaiting.range(from(finally)).next().copied();
         [false, true].into_iter().find_map(|finally| first(finally).filter(|_| self.halted(finally).is_none()))
+    }
+
+    /// What the flow as a whole waits for (condition `Blocked`): its key or its resources; later on, while no attempt runs,
+    /// what the first start waits for that was put off.
+    pub(super) fn blocked(&self) -> Option<(&str, &str)> {
+        if let Some((why, message)) = &self.flow.blocked {
+            return Some((why, message));
+        }
+        let runs = self.index.parts.iter().any(|part| part.running > 0);
+        let first = self.index.short.first().filter(|_| !runs && !self.is_paused())?;
+        let node = self.node(*first)?;
+        Some((node.reason.as_deref()?, node.message.as_deref().unwrap_or_default()))
     }
 
     /// Whether nothing may start for now.

@@ -56,60 +56,6 @@ pub fn view(plan: &Plan, state: &State, page: Range<usize>) -> StatusView {
     StatusView { status, revision: flow.revision, records }
 }
 
-/// The status of a flow whose spec was refused: terminal at once (transition T1).
-#[must_use]
-pub fn refused(steps: usize, cause: &str, message: &str, now: Time) -> FlowStatus {
-    let total = u32::try_from(steps).unwrap_or(u32::MAX);
-    let condition = |kind: &str, status| Condition {
-        kind: kind.to_owned(),
-        status,
-        last_transition_time: Some(now),
-        reason: cause.to_owned(),
-        message: cut_message(message),
-    };
-    FlowStatus {
-        phase: FlowPhase::Failed,
-        message: cut_message(message),
-        conditions: vec![condition("Failed", ConditionStatus::True), condition("Ready", ConditionStatus::False)],
-        start_time: Some(now),
-        completion_time: Some(now),
-        progress: Progress { total_steps: total, summary: format!("0/{total}"), ..Progress::default() },
-        ..FlowStatus::default()
-    }
-}
-
-/// The status of a flow that has begun and whose stored spec is another one now, for a host that does not know the one it
-/// began with (rule R23): the same, held. Rebuilt once the spec is restored, it goes on from there.
-#[must_use]
-pub fn held(mut status: FlowStatus, now: Time) -> FlowStatus {
-    let since = |status: &FlowStatus, kind: &str| {
-        let known = status.conditions.iter().find(|condition| condition.kind == kind);
-        known.filter(|condition| condition.status == ConditionStatus::True).and_then(|known| known.last_transition_time)
-    };
-    let since = since(&status, "SpecChanged").unwrap_or(now);
-    let message = phrase::held(since);
-    for (kind, holds, reason) in
-        [("Ready", ConditionStatus::False, "FlowSuspended"), ("SpecChanged", ConditionStatus::True, "SpecChanged")]
-    {
-        let known = status.conditions.iter_mut().find(|condition| condition.kind == kind);
-        let at = known.as_ref().filter(|known| known.status == holds).and_then(|known| known.last_transition_time);
-        let condition = Condition {
-            kind: kind.to_owned(),
-            status: holds,
-            last_transition_time: at.or(Some(now)),
-            reason: reason.to_owned(),
-            message: message.clone(),
-        };
-        match known {
-            Some(known) => *known = condition,
-            None => status.conditions.push(condition),
-        }
-    }
-    status.phase = FlowPhase::Suspended;
-    status.message = message;
-    status
-}
-
 /// Addresses of the records in `page`.
 fn addresses(state: &State, page: Range<usize>) -> impl Iterator<Item = Address> {
     let steps = u32::try_from(state.nodes.len()).unwrap_or(u32::MAX);
@@ -256,7 +202,7 @@ fn waits_for(plan: &Plan, state: &State) -> String {
             let first = state.first_awaiting(plan).and_then(|step| state.node(Address::step(step)));
             first.and_then(|node| node.message.as_deref()).unwrap_or_default().to_owned()
         }
-        FlowPhase::Pending => flow.blocked.as_ref().map(|(_, message)| message.clone()).unwrap_or_default(),
+        FlowPhase::Pending => state.blocked().map(|(_, message)| message.to_owned()).unwrap_or_default(),
         _ => String::new(),
     }
 }
@@ -267,8 +213,8 @@ fn conditions(plan: &Plan, state: &State) -> Vec<Condition> {
     let describe = |kind: &str| -> (String, String) {
         match kind {
             "FailuresTolerated" => ("FailuresTolerated".to_owned(), tolerated(plan, state)),
-            "Blocked" => match &flow.blocked {
-                Some((why, message)) => (why.to_string(), message.clone()),
+            "Blocked" => match state.blocked() {
+                Some((why, message)) => (why.to_owned(), message.to_owned()),
                 None => ("Admitted".to_owned(), String::new()),
             },
             "SpecChanged" if flow.held => ("SpecChanged".to_owned(), waits_for(plan, state)),

@@ -155,6 +155,14 @@ impl Plan {
         self.graph.successors(step.0).iter().map(|edge| (StepIndex(edge.target()), !edge.is_reference()))
     }
 
+    /// The steps that a step waits for: its dependencies, or those its expression names.
+    pub fn awaited(&self, step: StepIndex) -> Vec<StepIndex> {
+        let Some(plan) = self.get(step.0) else { return Vec::new() };
+        let named = self.step(step).into_iter().flat_map(|step| step.dependencies.iter().map(String::as_str));
+        let joined = plan.join.iter().flat_map(|join| join.references());
+        named.chain(joined).filter_map(|name| self.index_of(name)).collect()
+    }
+
     /// Number of edges.
     #[must_use]
     pub fn edges(&self) -> usize {

@@ -55,7 +55,10 @@ impl<A: Api> FlowClient<A> {
     /// The flows of a namespace; an empty one lists those of all.
     #[must_use]
     pub fn new(api: A, namespace: &str) -> Self {
-        Self { api, namespace: namespace.to_owned(), limits: Limits::kubernetes() }
+        // Whether secrets may be text is the operator's to say, and its webhook's.
+        let mut limits = Limits::kubernetes();
+        limits.secrets_as_text = true;
+        Self { api, namespace: namespace.to_owned(), limits }
     }
 
     /// A flow with all records of its status, wherever they are stored.

@@ -1,8 +1,6 @@
 //! Carrying effects out: resources, cancellation, suspension, items of fan-outs, deletion of what is left. Owns the order
 //! and what is repeated; every effect may be carried out twice.
 
-use std::time::Duration;
-
 use futures::future::join_all;
 use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
@@ -72,6 +70,13 @@ impl<A: Api> Controller<A> {
                     memory.done(&key);
                 }
                 memory.tell(&event, now);
+                self.wait_for_room(memory, &event);
+            }
+            Outcome::Blocked(at, event) => {
+                memory.put_off(&key);
+                memory.later.push((at, effect));
+                memory.tell(&event, now);
+                self.wait_for_room(memory, &event);
             }
             Outcome::Seen(event, job) => {
                 memory.done(&key);
@@ -83,6 +88,7 @@ impl<A: Api> Controller<A> {
                 memory.tell(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
                     memory.watch_pods((at, attempt), now);
+                    memory.not_short((at, attempt));
                 }
                 // A Job that was adopted may have ended long ago, and no watch tells again what is known.
                 self.job_seen(&job);
@@ -135,12 +141,21 @@ impl<A: Api> Controller<A> {
                     let port = error.port_error("creating the resources of the flow");
                     return match attempt::resources_failed(&port) {
                         Some(event) => Outcome::Tell(event),
-                        None => self.again(memory, key, &error),
+                        None => self.blocked(memory, key, &error),
                     };
                 }
             }
         }
         Outcome::Tell(FlowEvent::ResourcesReady { refs })
+    }
+
+    /// Resources are not to be had now: the flow says so, and they are tried again.
+    fn blocked(&self, memory: &Memory, key: &str, error: &ApiError) -> Outcome {
+        let outcome = self.again(memory, key, error);
+        let Outcome::Again(at) = outcome else { return outcome };
+        let port = error.port_error("creating the resources of the flow");
+        let (reason, message) = (attempt::shortage(&port).to_owned(), port.chain());
+        Outcome::Blocked(at, FlowEvent::Blocked { reason, message })
     }
 
     /// Creates an object, or finds it. The inner error says whose an object of that name is.
@@ -232,27 +247,6 @@ impl<A: Api> Controller<A> {
             Err(error) => self.again(memory, key, &error),
             Ok(Err(error)) => resolved(Err(error.to_string())),
             Ok(Ok(scope)) => resolved(attempt::items(&memory.plan, &memory.state, at, &scope)),
-        }
-    }
-
-    /// Lets go of Jobs whose end the status names: deletes them, or has the server do it when their time has come.
-    pub(super) async fn forget(&self, memory: &mut Memory) {
-        for ((at, attempt), after) in std::mem::take(&mut memory.forget) {
-            let subject = attempt::Subject { plan: &memory.plan, meta: memory.state.meta(), at, attempt };
-            let Some(name) = subject.unfilled_job().ok().map(|(name, _)| name) else { continue };
-            let Some(job) = self.known().cache.job(&memory.owner.uid, &name) else { continue };
-            let request = if after == Duration::ZERO {
-                let uid = Some(text(&job, "/metadata/uid"));
-                Request::delete(Kind::Job, &memory.owner.namespace, &name, uid)
-            } else {
-                let patch = json!({"spec": {"ttlSecondsAfterFinished": after.as_secs()}});
-                Request::patch(Kind::Job, &memory.owner.namespace, &name, patch)
-            };
-            if let Err(error) = self.api.send(&request).await
-                && error.code != Some(404)
-            {
-                tracing::warn!(job = name, %error, "a Job that has ended stays until its flow goes");
-            }
         }
     }
 }

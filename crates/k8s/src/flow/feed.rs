@@ -68,6 +68,7 @@ impl<A: Api> Controller<A> {
             None if !live => self.end_stray(memory, unit, &job).await?,
             _ => {}
         }
+        memory.note_queued(unit, &job);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What is known of a flow between two passes: its plan, its state, what is still to be carried out, and what is stored.
 //! Owns how effects are sorted into what is done now, later and after the status was written; carries nothing out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -43,10 +43,19 @@ pub(super) struct Memory {
     pub(super) waiting: BTreeMap<Unit, (Start, Option<Time>)>,
     /// Effects that are tried again later.
     pub(super) later: Vec<(Time, FlowEffect)>,
+    /// Starts that quota refused, with what the server said of it.
+    pub(super) short: BTreeMap<Unit, String>,
+    /// Whether quota refused resources.
+    pub(super) resources_short: bool,
+    /// Attempts whose Job somebody else has suspended.
+    pub(super) queued: BTreeSet<Unit>,
     /// When pods of attempts are looked at.
     pub(super) pods: BTreeMap<Unit, Time>,
     /// What is left of attempts and may go once the status says how they ended.
     pub(super) forget: Vec<(Unit, Duration)>,
+    /// When that may be tried again, and how often it had no success.
+    pub(super) forget_at: Option<Time>,
+    pub(super) forget_failures: u32,
     /// What people are to be told once the status says it too.
     pub(super) notices: Notices,
     /// How often an effect was put off.
@@ -159,8 +168,13 @@ impl Memory {
             queue: VecDeque::new(),
             waiting: BTreeMap::new(),
             later: Vec::new(),
+            short: BTreeMap::new(),
+            resources_short: false,
+            queued: BTreeSet::new(),
             pods: BTreeMap::new(),
             forget: Vec::new(),
+            forget_at: None,
+            forget_failures: 0,
             notices: Notices::default(),
             delays: BTreeMap::new(),
             stored,

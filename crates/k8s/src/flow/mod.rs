@@ -5,11 +5,13 @@
 //! Nothing is lost with a controller. The next one reads the flow from the server, not from a cache that may be old, and
 //! adopts the Jobs that exist: their names follow from flow, step and attempt, so none is created twice.
 
+mod bare;
 mod cache;
 mod control;
 mod defaults;
 mod effect;
 mod feed;
+mod forget;
 mod gate;
 mod memory;
 mod monitor;
@@ -17,9 +19,11 @@ mod notices;
 mod open;
 mod parent;
 mod pass;
+mod queued;
 #[cfg(feature = "client")]
 mod run;
 mod secrets;
+mod short;
 mod slots;
 mod start;
 mod store;
@@ -51,6 +55,7 @@ pub use monitor::{Monitor, Note};
 #[cfg(feature = "client")]
 pub use run::RunOptions;
 pub use secrets::SecretMode;
+use short::Short;
 use slots::Slots;
 
 /// How a controller works.
@@ -77,6 +82,17 @@ pub struct Options {
     pub instance: String,
     /// What moves files of attempts in their pods; without it steps that need it are refused.
     pub porter: Option<Porter>,
+}
+
+impl Options {
+    /// With limits that say what else is set: how secrets come to pods, and whether something moves files there. The same for
+    /// whoever admits flows and whoever runs them.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.limits.secrets_as_text = self.secrets == SecretMode::Read;
+        self.limits.artifacts = self.porter.is_some();
+        self
+    }
 }
 
 impl Default for Options {
@@ -124,6 +140,7 @@ struct Known {
     memories: BTreeMap<Key, Memory>,
     gate: Gate,
     slots: Slots,
+    short: Short,
     /// What is to be told to flows by uid: orders of flows that take their place.
     orders: BTreeMap<String, Vec<FlowEvent>>,
 }
@@ -135,6 +152,7 @@ impl Known {
         if self.memories.get(&key).is_some_and(|memory| memory.owner.uid == uid) {
             self.memories.remove(&key);
         }
+        self.short.leave(&key);
         gate::release(self, &uid)
     }
 }
@@ -142,6 +160,7 @@ impl Known {
 impl<A: Api> Controller<A> {
     /// A controller that knows nothing yet. Show it what exists, then call [`Controller::prime`], before the first pass.
     pub fn new(api: A, clock: Arc<dyn Clock>, options: Options) -> Self {
+        let options = options.settled();
         Self { api, clock, options, monitor: Arc::new(()), known: Mutex::default() }
     }
 
@@ -177,20 +196,23 @@ impl<A: Api> Controller<A> {
     /// A Job was seen, new or changed. Gives the flows that are to be looked at.
     pub fn job_seen(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
+        let live = known.cache.live_jobs();
         let flow = known.cache.job_seen(object);
-        self.and_waiting(&known, flow)
+        let ended = known.cache.live_jobs() < live;
+        self.and_waiting(&mut known, flow, ended.then_some(object))
     }
 
     /// A Job is gone from the server. Gives the flows that are to be looked at.
     pub fn job_gone(&self, object: &Value) -> Vec<Key> {
         let mut known = self.known();
         let flow = known.cache.job_gone(object);
-        self.and_waiting(&known, flow)
+        self.and_waiting(&mut known, flow, Some(object))
     }
 
-    /// A flow, and those that may start something now because a Job has ended.
-    fn and_waiting(&self, known: &Known, flow: Option<Key>) -> Vec<Key> {
+    /// A flow, and those that may start something now because a Job has ended or is gone.
+    fn and_waiting(&self, known: &mut Known, flow: Option<Key>, ended: Option<&Value>) -> Vec<Key> {
         let mut keys = known.slots.next(self.room(known));
+        keys.extend(ended.into_iter().flat_map(|job| known.short.wake(&text(job, "/metadata/namespace"))));
         keys.extend(flow);
         keys
     }
@@ -215,7 +237,11 @@ impl<A: Api> Controller<A> {
         let mut known = self.known();
         let gone = known.cache.jobs_but(uids);
         let gone = gone.iter().filter(|object| is_in(object, namespace));
-        let mut keys: Vec<Key> = gone.filter_map(|object| known.cache.job_gone(object)).collect();
+        let mut keys: Vec<Key> = Vec::new();
+        for object in gone {
+            keys.extend(known.cache.job_gone(object));
+            keys.extend(known.short.wake(&text(object, "/metadata/namespace")));
+        }
         keys.extend(known.slots.next(self.room(&known)));
         keys
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use orlop_core::effect::FlowNotice;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::spec::status::StepStatus;
 use orlop_core::time::Time;
 
 /// Most events of a flow that are told one by one.
@@ -32,6 +34,19 @@ pub(super) struct Notices {
 }
 
 impl Notices {
+    /// Those of a flow that was begun by another process, which has told most of what its status shows.
+    pub(super) fn after(steps: &[StepStatus]) -> Self {
+        let told = |step: &StepStatus| {
+            let over = u32::from(
+                matches!(step.phase, StepPhase::Succeeded | StepPhase::Failed | StepPhase::Skipped)
+                    && step.next_retry_time.is_none(),
+            );
+            // Each attempt was created; each but the last has failed and led to another one.
+            step.attempt.saturating_add(step.retry_count.saturating_mul(2)).saturating_add(over)
+        };
+        Self { told: steps.iter().map(told).fold(0, u32::saturating_add), ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, notice: FlowNotice, key: String, now: Time) {
         self.told = self.told.saturating_add(1);
         if self.told <= ONE_BY_ONE {
@@ -67,6 +82,25 @@ mod tests {
 
     fn notice(reason: &str, message: &str) -> FlowNotice {
         FlowNotice { warning: false, reason: reason.into(), message: message.into(), at: None, attempt: 0 }
+    }
+
+    #[test]
+    fn s5_2_what_an_earlier_process_has_told_counts() {
+        let now: Time = "2026-11-22T10:00:00Z".parse().unwrap();
+        let step = |attempt, retry_count| StepStatus {
+            phase: StepPhase::Succeeded,
+            attempt,
+            retry_count,
+            ..StepStatus::default()
+        };
+        // Created, failed, retried, created again, succeeded; and 97 that were created and succeeded.
+        let mut steps = vec![step(2, 1)];
+        steps.extend((0..97).map(|_| step(1, 0)));
+        let mut notices = Notices::after(&steps);
+        notices.add(notice("StepCreated", "the last one"), "k".into(), now);
+        assert_eq!((notices.take(now, false).len(), notices.next_due()), (1, None));
+        notices.add(notice("StepCreated", "one more"), "l".into(), now);
+        assert_eq!((notices.take(now, false).len(), notices.next_due().is_some()), (0, true));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use orlop_dag::plan::Plan;
 use serde_json::Value;
 
 use super::memory::{Memory, Stored};
+use super::notices::Notices;
 use super::{Controller, Key, Note, gate};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::records::{self, FetchError};
@@ -79,14 +80,7 @@ impl<A: Api> Controller<A> {
         if let Some(status) = begun.filter(|status| status.spec_hash.as_ref().is_some_and(|known| *known != hash)) {
             return Ok(Opened::Status(object, Box::new(held(status.clone(), now))));
         }
-        let began = self.monitor.now();
-        let read = convert::read(&object, &self.options.limits).and_then(|reading| {
-            let mut flow = reading.flow;
-            self.options.defaults.fill(&mut flow.spec);
-            plan(flow)
-        });
-        self.monitor.note(Note::Planned { took: self.monitor.now().saturating_sub(began) });
-        let (flow, plan) = match (read, begun) {
+        let (flow, plan) = match (self.planned(&object, begun.is_some()), begun) {
             (Ok(planned), _) => planned,
             (Err(_), Some(status)) => return Ok(Opened::Status(object, Box::new(held(status.clone(), now)))),
             (Err(found), None) => return Ok(Opened::Status(object.clone(), Box::new(refusal(&object, &found, now)))),
@@ -100,8 +94,9 @@ impl<A: Api> Controller<A> {
             // A step that needs the value says so.
             Err(_) => BTreeMap::new(),
         };
-        let meta = self.meta(&flow, (parameters, hash.clone()));
+        let meta = self.meta(&flow, (parameters, hash));
         let stored = Stored::of(&object, status.as_ref());
+        let mut told = Notices::default();
         let (state, effects) = match status.filter(|_| !fresh) {
             None => {
                 self.monitor.note(Note::Opened { flow: key, status: &FlowStatus::default() });
@@ -116,13 +111,14 @@ impl<A: Api> Controller<A> {
             Some(status) => {
                 let whole = records::whole(&self.api, &flow, &status).await?;
                 self.monitor.note(Note::Opened { flow: key, status: &whole });
+                told = Notices::after(&whole.steps);
                 self.rebuild(&plan, &meta, &whole, now)
             }
         };
-        let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
-        let mut memory = Memory::new(owner, (Arc::new(plan), hash), (state, stored), Arc::clone(&self.monitor));
+        let mut memory = self.remember((plan, meta), (state, stored));
         memory.claim = gate::claim(&flow, &self.options);
         memory.dirty |= fresh;
+        memory.notices = told;
         memory.take(effects, now);
         memory.take_up_waiting(now);
         self.look_at_all_jobs(&memory);
@@ -130,7 +126,28 @@ impl<A: Api> Controller<A> {
         Ok(Opened::Memory(Box::new(memory)))
     }
 
-    fn meta(&self, flow: &JobFlow, (parameters, hash): (BTreeMap<String, String>, String)) -> FlowMeta {
+    /// The plan of a flow. One that has begun is not refused for a helper that the operator had and has no more: steps say so.
+    pub(super) fn planned(&self, object: &Value, begun: bool) -> Result<(JobFlow, Plan), Violations> {
+        let began = self.monitor.now();
+        let mut limits = self.options.limits.clone();
+        limits.artifacts |= begun;
+        let read = convert::read(object, &limits).and_then(|reading| {
+            let mut flow = reading.flow;
+            self.options.defaults.fill(&mut flow.spec);
+            plan(flow)
+        });
+        self.monitor.note(Note::Planned { took: self.monitor.now().saturating_sub(began) });
+        read
+    }
+
+    /// What is known of a flow from now on.
+    pub(super) fn remember(&self, (plan, meta): (Plan, FlowMeta), known: (State, Stored)) -> Memory {
+        let hash = meta.spec_hash.unwrap_or_default();
+        let owner = FlowOwner { uid: meta.uid, name: meta.name, namespace: meta.namespace };
+        Memory::new(owner, (Arc::new(plan), hash), known, Arc::clone(&self.monitor))
+    }
+
+    pub(super) fn meta(&self, flow: &JobFlow, (parameters, hash): (BTreeMap<String, String>, String)) -> FlowMeta {
         FlowMeta {
             uid: flow.metadata.uid.clone().unwrap_or_default(),
             name: flow.metadata.name.clone(),
@@ -144,7 +161,14 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    fn rebuild(&self, plan: &Plan, meta: &FlowMeta, status: &FlowStatus, now: Time) -> (State, Vec<FlowEffect>) {
+    /// The state of a flow, from its status and the Jobs that were seen.
+    pub(super) fn rebuild(
+        &self,
+        plan: &Plan,
+        meta: &FlowMeta,
+        status: &FlowStatus,
+        now: Time,
+    ) -> (State, Vec<FlowEffect>) {
         let jobs = self.known().cache.jobs(&meta.uid);
         let live: Vec<ObservedAttempt> = jobs.iter().filter_map(|job| observe::attempt(plan, meta, job)).collect();
         let mut effects = Vec::new();
@@ -240,11 +264,10 @@ impl Memory {
         orlop_dag::engine::view(&self.plan, &self.state, 0..0).status.start_time.is_some()
     }
 
-    /// When the last of a step's dependencies had settled; of a step without any, when the flow began.
+    /// When the last of the steps had settled that a step waits for; of a step without any, when the flow began.
     pub(super) fn ready_at(&self, at: orlop_core::attempt::Address) -> Option<Time> {
-        let step = self.plan.step(at.step)?;
-        let settled = step.dependencies.iter().filter_map(|name| {
-            let at = self.plan.address_of(name)?;
+        let settled = self.plan.awaited(at.step).into_iter().filter_map(|step| {
+            let at = orlop_core::attempt::Address { step, item: None };
             orlop_dag::engine::step_status(&self.plan, &self.state, at).completion_time
         });
         settled.max().or_else(|| orlop_dag::engine::view(&self.plan, &self.state, 0..0).status.start_time)

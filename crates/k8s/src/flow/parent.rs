@@ -31,7 +31,10 @@ impl<A: Api> Controller<A> {
             Err(error) => return Err(error.into()),
         };
         let unreadable = |why: String| format!("retryOf: flow `{name}` cannot be read: {why}");
-        let mut old = match convert::read(&object, &self.options.limits) {
+        let mut limits = self.options.limits.clone();
+        // Nothing of it is moved any more.
+        limits.artifacts = true;
+        let mut old = match convert::read(&object, &limits) {
             Ok(reading) => reading.flow,
             Err(found) => {
                 let first = found.into_vec().into_iter().next().map(|violation| violation.message);

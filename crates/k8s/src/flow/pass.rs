@@ -38,8 +38,9 @@ impl<A: Api> Controller<A> {
         if phase.is_ok_and(FlowPhase::is_terminal)
             && let Ok(Some(status)) = convert::status(&object)
         {
+            let again = self.tidy(&object, &status).await;
             let mut next = self.forget_flow(key);
-            next.again_at = self.rest(key, &object, &status).await;
+            next.again_at = earlier(again, self.rest(key, &object, &status).await);
             return next;
         }
         match self.memory(key, &object).await {
@@ -98,17 +99,6 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    async fn without_plan(&self, key: &Key, object: &Value, status: &FlowStatus) -> Next {
-        let again_at = match self.write_bare(key, object, status).await {
-            // A held flow waits for its spec to be restored, one that is over for its time to live.
-            Wrote::Stored => status.phase.is_terminal().then(|| self.now()),
-            Wrote::Later(at) => Some(at),
-            Wrote::Outdated => Some(self.now()),
-            Wrote::Gone => None,
-        };
-        Next { again_at, ..Next::default() }
-    }
-
     async fn go_on(&self, key: &Key, mut memory: Memory) -> Next {
         let now = self.now();
         let mut wake = self.tell_orders(key, &mut memory, now);
@@ -116,6 +106,7 @@ impl<A: Api> Controller<A> {
         if !memory.is_new {
             again = self.feed(&mut memory).await;
             self.look_at_pods(&mut memory).await;
+            self.use_room(&mut memory);
             memory.wake_later(self.now());
             memory.tell(&FlowEvent::Tick, self.now());
             let until = now.plus(PASS);
@@ -125,7 +116,10 @@ impl<A: Api> Controller<A> {
         }
         let was_new = memory.is_new;
         match self.write_status(key, &mut memory).await {
-            Wrote::Stored => self.publish(&mut memory).await,
+            Wrote::Stored => {
+                self.forget(&mut memory).await;
+                self.publish(&mut memory).await;
+            }
             Wrote::Later(at) => {
                 memory.failed = true;
                 again = earlier(again, Some(at));
@@ -143,12 +137,14 @@ impl<A: Api> Controller<A> {
             return next;
         }
         let unread = std::mem::take(&mut memory.adopted_an_end) | std::mem::take(&mut memory.read_newer);
-        let at_once = unread || !memory.is_new && (was_new || !memory.queue.is_empty());
+        let unread = unread || memory.has_unmade_starts();
+        let at_once = unread || self.has_room(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
         wake.extend(self.called());
         again = earlier(again, at_once.then(|| self.now()));
         again = earlier(again, memory.notices.next_due());
         again = earlier(again, memory.pods.values().min().copied());
         again = earlier(again, next_deadline(&memory.state));
+        again = earlier(again, memory.forget_at);
         again = memory.later.iter().fold(again, |again, (at, _)| earlier(again, Some(*at)));
         let failed = std::mem::take(&mut memory.failed);
         self.known().memories.insert(key.clone(), memory);
@@ -197,6 +193,7 @@ impl<A: Api> Controller<A> {
         self.monitor.note(Note::Forgotten { flow: key });
         let mut known = self.known();
         known.slots.leave(key);
+        known.short.leave(key);
         let uid = match (known.memories.remove(key), known.cache.flow(key)) {
             (Some(memory), _) => memory.owner.uid,
             (None, Some(object)) => gate::uid(&object),
@@ -209,7 +206,8 @@ impl<A: Api> Controller<A> {
     /// What is left to do for a flow that is over: delete it when its time has come (rule R17).
     async fn rest(&self, key: &Key, object: &Value, status: &FlowStatus) -> Option<Time> {
         let policy = object.pointer("/spec/executionPolicy/ttlSecondsAfterFinished").and_then(Value::as_i64);
-        let seconds = u64::try_from(policy.unwrap_or(i64::from(DEFAULT_TTL_SECONDS))).unwrap_or(0);
+        let usual = self.options.defaults.ttl_seconds.unwrap_or(DEFAULT_TTL_SECONDS);
+        let seconds = u64::try_from(policy.unwrap_or(i64::from(usual))).unwrap_or(0);
         let due = status.completion_time?.plus(Duration::from_secs(seconds));
         let now = self.now();
         if due > now {

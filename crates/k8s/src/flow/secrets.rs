@@ -1,12 +1,13 @@
 //! Secrets as text (rule R29, `--secret-mode=read`): parameters of an attempt that are keys of Secrets are read where its
-//! template names them. Owns that one place; where nobody has asked for it no Secret is ever read.
+//! template or a download of it names them. Owns that one place; where nobody has asked for it no Secret is ever read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use orlop_core::spec::artifact::ArtifactInput;
 use orlop_core::spec::meta::KeyRef;
 use orlop_dag::attempt::Unresolved;
 use orlop_dag::params::{Lookup, Scope, names_in};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Controller;
 use super::memory::Memory;
@@ -33,11 +34,10 @@ impl<A: Api> Controller<A> {
         start: &Start,
         mut scope: Scope,
     ) -> Result<Result<Scope, Unresolved>, ApiError> {
-        let template = memory.plan.step(start.at.step).and_then(|step| step.template.as_ref());
-        let Some(template) = template.filter(|_| self.options.secrets == SecretMode::Read) else {
-            return Ok(Ok(scope));
-        };
-        for name in names_in(template) {
+        let step = memory.plan.step(start.at.step).filter(|_| self.options.secrets == SecretMode::Read);
+        let Some(step) = step else { return Ok(Ok(scope)) };
+        let downloads: Vec<Value> = step.input_artifacts().iter().filter_map(download).collect();
+        for name in step.template.iter().chain(&downloads).flat_map(names_in) {
             let Lookup::Secret(key_ref) = scope.lookup(name) else { continue };
             let key_ref = key_ref.clone();
             let unresolved = |message| Unresolved { name: name.to_owned(), message, retryable: true };
@@ -58,6 +58,12 @@ impl<A: Api> Controller<A> {
         }
         Ok(Ok(scope))
     }
+}
+
+/// Where the texts stand that a download is made of (rule R27).
+fn download(input: &ArtifactInput) -> Option<Value> {
+    let http = input.http.as_ref()?;
+    Some(json!([http.url, http.headers]))
 }
 
 /// The text of a key; what is optional and missing is empty.

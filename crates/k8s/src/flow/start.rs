@@ -5,9 +5,10 @@ use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::error::Class;
 use orlop_core::event::FlowEvent;
+use orlop_core::spec::artifact::ArtifactStore;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::time::Time;
-use orlop_dag::attempt::{self, Binding, Refusal, Subject, Unresolved, bind, config_map_template};
+use orlop_dag::attempt::{self, Binding, Refusal, Subject, Unresolved, bind, config_map_template, rewrite_claim};
 use orlop_dag::params::{Scope, config_map_value};
 use serde_json::Value;
 
@@ -17,6 +18,15 @@ use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
 
+/// Where artifacts of a flow are kept: a claim that is made from a template has the name of its object (rule R24).
+fn store_of(spec: &FlowSpec, flow: &str) -> Option<ArtifactStore> {
+    let mut store = spec.artifact_store.clone()?;
+    if let Some(claim) = &mut store.persistent_volume_claim {
+        rewrite_claim(spec, flow, &mut claim.claim_name);
+    }
+    Some(store)
+}
+
 /// What came of an effect.
 pub(super) enum Outcome {
     /// The engine is told this.
@@ -25,6 +35,8 @@ pub(super) enum Outcome {
     Seen(FlowEvent, Value),
     /// Nobody knows yet: the same effect again at this time.
     Again(Time),
+    /// The same, and the engine is told why.
+    Blocked(Time, FlowEvent),
     /// There is nothing to tell.
     Done,
     /// The namespace is going, and the flow with it.
@@ -83,8 +95,9 @@ impl<A: Api> Controller<A> {
             Ok(spec) => spec,
             Err(refusal) => return start.refused(refusal),
         };
-        let store = memory.plan.spec().artifact_store.as_ref();
-        let carriage = render::Carriage { porter: self.options.porter.as_ref(), store, shared: Some(memory.shared()) };
+        let store = store_of(memory.plan.spec(), &memory.owner.name);
+        let (porter, shared) = (self.options.porter.as_ref(), Some(memory.shared()));
+        let carriage = render::Carriage { porter, store: store.as_ref(), shared };
         match render::job(&spec, &memory.owner, carriage) {
             Ok(job) => self.create(memory, start, job).await,
             Err(error) => {

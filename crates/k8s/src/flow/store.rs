@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use orlop_core::error::Class;
-use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
 use orlop_dag::attempt::patience;
 use orlop_dag::engine::{step_status, view};
@@ -19,7 +18,7 @@ use crate::status::{Draft, Level, Names, Stored as Arranged, arrange};
 
 /// Tries of one write against others who write.
 const TRIES: u32 = 5;
-/// Steps past which a status is written more seldom.
+/// Records of steps and instances past which a status is written more seldom.
 const MANY: usize = 1000;
 
 /// What became of the status.
@@ -43,7 +42,8 @@ impl<A: Api> Controller<A> {
             return Wrote::Stored;
         }
         let stored = &memory.stored;
-        let pace = Duration::from_secs(if memory.plan.len() > MANY { 5 } else { 1 });
+        let records = view(&memory.plan, &memory.state, 0..0).records;
+        let pace = Duration::from_secs(if records > MANY { 5 } else { 1 });
         let due = stored.at.filter(|_| !memory.urgent).map(|at| at.plus(pace));
         if let Some(due) = due.max(stored.not_before).filter(|due| *due > now) {
             return Wrote::Later(due);
@@ -91,7 +91,8 @@ impl<A: Api> Controller<A> {
     }
 
     fn arranged(&self, key: &Key, memory: &Memory) -> Result<Arranged, String> {
-        let shown = view(&memory.plan, &memory.state, 0..usize::MAX);
+        let mut shown = view(&memory.plan, &memory.state, 0..usize::MAX);
+        memory.say_queued(&mut shown.status);
         self.monitor.note(Note::Shown { flow: key, status: &shown.status });
         let object = self.known().cache.flow(key);
         let whole = object.as_ref().map_or(0, |object| object.to_string().len());
@@ -213,35 +214,22 @@ impl<A: Api> Controller<A> {
             let job = notice.at.and_then(|at| step_status(&memory.plan, &memory.state, at).job_ref);
             let reporter = (self.now(), self.options.instance.as_str());
             let event = render::event(&memory.owner, (&notice, &key, count), job.as_ref(), reporter);
-            if let Err(error) = self.api.send(&Request::create(Kind::Event, event)).await
-                && error.class() != Class::Exists
-            {
-                tracing::debug!(reason = notice.reason, %error, "an event is lost");
-            }
+            self.send_event(event).await;
         }
     }
 
-    /// Writes the status of a flow that has no plan.
-    pub(super) async fn write_bare(&self, key: &Key, object: &Value, status: &FlowStatus) -> Wrote {
-        let value = serde_json::to_value(status).unwrap_or_default();
-        let stored = object.get("status").cloned().unwrap_or(Value::Null);
-        if same(&value, &stored) {
-            return Wrote::Stored;
-        }
-        let request = status_request(key, &text(object, "/metadata/resourceVersion"), &stored, &value);
-        match self.api.send(&request).await {
-            Ok(object) => {
-                self.flow_seen(&object);
-                Wrote::Stored
-            }
-            Err(error) if error.code == Some(404) => Wrote::Gone,
-            Err(error) if error.class() == Class::Conflict => Wrote::Outdated,
-            Err(error) => Wrote::Later(self.now().plus(patience(&error.port_error("writing the status"), 2))),
+    /// Tells people something; it may be lost.
+    pub(super) async fn send_event(&self, event: Value) {
+        let reason = text(&event, "/reason");
+        if let Err(error) = self.api.send(&Request::create(Kind::Event, event)).await
+            && error.class() != Class::Exists
+        {
+            tracing::debug!(reason, %error, "an event is lost");
         }
     }
 }
 
-fn status_request(key: &Key, version: &str, stored: &Value, value: &Value) -> Request {
+pub(super) fn status_request(key: &Key, version: &str, stored: &Value, value: &Value) -> Request {
     let patch = json!({"metadata": {"resourceVersion": version}, "status": difference(stored, value)});
     Request::patch_status(&key.namespace, &key.name, patch)
 }

@@ -23,6 +23,11 @@ const WAIT: Duration = Duration::from_secs(600);
 const FULL: &str = "as many Jobs of flows are live as may be (--max-live-jobs); waits for its turn";
 
 impl Memory {
+    /// Whether there are starts that the time of a pass was too short for.
+    pub(super) fn has_unmade_starts(&self) -> bool {
+        self.waiting.values().any(|(_, told)| told.is_none())
+    }
+
     /// Takes up the starts that waited when an earlier controller wrote the status: the engine would ask for them only when
     /// the time is over that it was told.
     pub(super) fn take_up_waiting(&mut self, now: Time) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Who reports.
 const REPORTER: &str = "workflow.kube-zen.io/orlop-operator";
-/// The longest note of an event, in characters.
+/// The longest note of an event, in bytes: what the API server counts.
 const NOTE_MAX: usize = 1024;
 /// The longest object name, in characters.
 const NAME_MAX: usize = 253;
@@ -53,9 +53,15 @@ pub(crate) fn about(
         "action": reason,
         "reason": reason,
         "type": if warning { "Warning" } else { "Normal" },
-        "note": message.chars().take(NOTE_MAX).collect::<String>(),
+        "note": cut(message),
         "regarding": {"apiVersion": version, "kind": kind, "name": name, "namespace": namespace, "uid": uid},
     })
+}
+
+/// As much of a text as a note may hold, in whole characters.
+fn cut(text: &str) -> &str {
+    let end = (0..=NOTE_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
 /// The event of a notice: regarding the flow, related to the Job. `key` is the notice's idempotency key, `count` how
@@ -97,6 +103,15 @@ pub(crate) fn micros(time: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn s5_2_a_note_is_cut_to_what_the_server_takes_in_bytes() {
+        for (character, kept) in [("a", 1024), ("ä", 512), ("€", 341), ("𝄞", 256)] {
+            let note = cut(&character.repeat(1_024)).to_owned();
+            assert_eq!((note.chars().count(), note.len() <= 1_024), (kept, true), "{character}");
+        }
+        assert_eq!(cut("short"), "short");
+    }
 
     #[test]
     fn events_are_named_by_their_key() {

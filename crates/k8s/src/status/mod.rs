@@ -113,13 +113,14 @@ pub fn arrange(draft: Draft<'_>, limits: SizeLimits) -> Result<Stored, UnpackErr
     }
     let records = std::mem::take(&mut whole.steps);
     let columns = pack(names, &records)?;
-    whole.steps = select::attention(records.clone());
     let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
     let packed = StepsPacked { encoding: ENCODING.to_owned(), count, revision, data: None, refs: Vec::new() };
     if least <= Level::Packed {
         whole.steps_packed = Some(StepsPacked { data: Some(spill::base64(&columns)), ..packed.clone() });
-        let bytes = size(&whole);
-        if bytes <= room {
+        let free = room.checked_sub(size(&whole));
+        if let Some(shown) = free.and_then(|free| select::shown(&records, free, false)) {
+            whole.steps = shown;
+            let bytes = size(&whole);
             return Ok(Stored { level: Level::Packed, status: whole, bytes, before: Vec::new(), after: refs });
         }
     }
@@ -128,6 +129,7 @@ pub fn arrange(draft: Draft<'_>, limits: SizeLimits) -> Result<Stored, UnpackErr
     let after = refs.iter().filter(|name| !listed.contains(name)).cloned().collect();
     let before = pieces.into_iter().filter(|piece| !refs.contains(&piece.name)).collect();
     whole.steps_packed = Some(StepsPacked { refs: listed, ..packed });
+    whole.steps = select::shown(&records, room.saturating_sub(size(&whole)), true).unwrap_or_default();
     let bytes = size(&whole);
     Ok(Stored { level: Level::Spilled, status: whole, bytes, before, after })
 }

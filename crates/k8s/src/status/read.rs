@@ -66,11 +66,15 @@ impl Records {
             }
         };
         let mut all = unpack(names, &columns)?;
-        // What the status shows besides is the same, and more complete.
+        // What the status shows besides is the same, with uids of Jobs; without what it had no room for.
         let mut shown = status.steps.iter().peekable();
         for record in &mut all {
             if let Some(own) = shown.next_if(|own| own.name == record.name) {
-                record.clone_from(own);
+                let packed = std::mem::replace(record, own.clone());
+                record.outputs = record.outputs.take().or(packed.outputs);
+                if record.message.is_empty() {
+                    record.message = packed.message;
+                }
             }
         }
         Ok(Self { all })

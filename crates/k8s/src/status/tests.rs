@@ -255,6 +255,62 @@ fn any_record() -> impl Strategy<Value = StepStatus> {
     })
 }
 
+/// What failed and left all that it may, in text that takes four bytes a character.
+fn heavy(record: StepStatus, (message, value): (usize, usize)) -> StepStatus {
+    let parameters = vec![OutputValue { name: "log".into(), value: "𝄞".repeat(value) }];
+    let outputs = Some(StepOutputs { parameters, ..StepOutputs::default() });
+    StepStatus { phase: StepPhase::Failed, message: "𝄞".repeat(message), outputs, ..record }
+}
+
+#[test]
+fn s6_failed_steps_with_outputs_of_any_size_stay_in_sight_without_them() {
+    let spec = spec(40);
+    let mut draft = draft(&spec, 40, Level::Inline);
+    // 256 KiB of outputs a step, 8 MiB of a flow.
+    for record in draft.whole.steps.iter_mut().skip(2).take(32) {
+        *record = heavy(record.clone(), (1_024, 64 << 10));
+    }
+    let whole = draft.whole.steps.clone();
+    let limits = SizeLimits::default();
+    let stored = arrange(draft, limits).unwrap();
+    assert!(stored.bytes + 20_000 <= limits.object, "{} bytes", stored.bytes);
+    assert_eq!(stored.status.steps.len(), 33);
+    assert!(
+        stored
+            .status
+            .steps
+            .iter()
+            .all(|step| step.outputs.is_none() && (step.name == "gate") == step.message.is_empty())
+    );
+    assert_eq!(read_back(&spec, &stored), whole);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever failed steps left behind, the object keeps to its limit and nothing is lost.
+    #[test]
+    fn s6_the_object_is_under_its_limit_whatever_steps_left_behind(
+        failed in 0_usize..300,
+        (message, value) in (0_usize..=1_024, 0_usize..3_000),
+        one in 0_usize..=(64 << 10),
+        object in 24_000_usize..1 << 20,
+        least in 0..3,
+    ) {
+        let spec = spec(300);
+        let least = [Level::Inline, Level::Packed, Level::Spilled][least as usize];
+        let mut draft = draft(&spec, 300, least);
+        for (number, record) in draft.whole.steps.iter_mut().skip(2).take(failed).enumerate() {
+            *record = heavy(record.clone(), (message, if number == 0 { one } else { value }));
+        }
+        let whole = draft.whole.steps.clone();
+        let stored = arrange(draft, SizeLimits { object, ..SizeLimits::default() }).unwrap();
+        prop_assert_eq!(stored.bytes, serde_json::to_vec(&stored.status).unwrap().len());
+        prop_assert!(stored.bytes + 20_000 <= object, "{} bytes at {:?}", stored.bytes, stored.level);
+        prop_assert_eq!(read_back(&spec, &stored), whole);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -30,7 +30,9 @@ fn order(
     (name, param, key): (Option<&str>, &[(String, String)], Option<&str>),
     strict: bool,
 ) -> Result<NewFlow, Failure> {
-    let limits = if strict { Limits::kubernetes().strict() } else { Limits::kubernetes() };
+    let mut limits = if strict { Limits::kubernetes().strict() } else { Limits::kubernetes() };
+    // Whether secrets may be text is the operator's to say, and its webhook's.
+    limits.secrets_as_text = true;
     let loaded = manifest::one(file, limits, name)?;
     let key = key.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
     let mut flow: JobFlow = loaded.manifest.flow.clone();

@@ -65,3 +65,59 @@ fn answer(checks: &[Check], query: Option<&str>, more: &str) -> Response {
     }
     (if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use orlop_k8s::flow::{Monitor as _, Note};
+    use orlop_k8s::shell::lease::Term;
+    use tower::ServiceExt as _;
+
+    use super::super::Which;
+    use super::*;
+
+    /// An operator that leads, whose loop goes round and has seen all.
+    fn leading() -> (Standing, Monitors, Router) {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let standing = Standing::new(&[Which::JobFlow], Term::without_end(), false);
+        let monitors = Monitors::new(&metrics, &standing);
+        monitors.flows.note(Note::Beat { depth: 0 });
+        monitors.flows.note(Note::Synced);
+        standing.reached();
+        let router = router(&metrics, &standing, None);
+        (standing, monitors, router)
+    }
+
+    async fn ask(router: &Router, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let text = to_bytes(answer.into_body(), 10_000).await.unwrap();
+        (code, String::from_utf8(text.to_vec()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s5_3_a_loop_that_has_not_beaten_for_30_s_is_not_alive() {
+        let (_, monitors, router) = leading();
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(ask(&router, "/healthz").await, (503, "jobflow: its loop stands still since 31 s\n".to_owned()));
+        monitors.flows.note(Note::Beat { depth: 0 });
+        assert_eq!(ask(&router, "/healthz").await.0, 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s5_1_a_watch_that_the_server_does_not_let_in_makes_the_operator_not_ready() {
+        let (_, monitors, router) = leading();
+        assert_eq!(ask(&router, "/readyz").await, (200, "ok\n".to_owned()));
+        monitors.flows.note(Note::Broken { resource: "jobs", code: Some(401), message: "m" });
+        let told = "jobflow: the server does not accept the credentials of the service account\n";
+        assert_eq!(ask(&router, "/readyz").await, (503, told.to_owned()));
+        monitors.flows.note(Note::Watched { resource: "jobs" });
+        assert_eq!(ask(&router, "/readyz").await.0, 200);
+    }
+}

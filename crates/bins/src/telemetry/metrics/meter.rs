@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
+use orlop_core::name::instance;
 use orlop_core::spec::flow::FlowSpec;
 use orlop_core::spec::status::{FlowStatus, StepStatus};
 use orlop_core::spec::step::Step;
 use orlop_core::time::Time;
+use orlop_dag::engine::last_word;
 
 use super::FlowMetrics;
 
@@ -37,6 +39,19 @@ fn dependencies(spec: &FlowSpec) -> BTreeMap<String, Vec<String>> {
 fn cause(status: &FlowStatus) -> &str {
     let failed = status.conditions.iter().find(|condition| condition.kind == "Failed");
     failed.map_or("", |condition| condition.reason.as_str())
+}
+
+/// Whether a record is that of a fan-out whose instances follow: they count in its place.
+#[must_use]
+pub fn is_group(steps: &[StepStatus], at: usize) -> bool {
+    let Some(step) = steps.get(at).filter(|step| step.instances.is_some()) else { return false };
+    steps.get(at.saturating_add(1)).is_some_and(|next| next.name == instance(&step.name, 0))
+}
+
+/// Why an attempt failed: where a retry is scheduled the reason only says that, and the message has the word.
+fn why(step: &StepStatus) -> &str {
+    let last = if step.reason == "RetryScheduled" { last_word(&step.message) } else { "" };
+    if last.is_empty() { &step.reason } else { last }
 }
 
 fn seconds(from: Option<Time>, to: Option<Time>) -> Option<f64> {
@@ -82,7 +97,10 @@ impl Meter {
                 }
             }
         }
-        for step in &status.steps {
+        for (at, step) in status.steps.iter().enumerate() {
+            if is_group(&status.steps, at) {
+                continue;
+            }
             let starts = step.phase != StepPhase::Pending
                 && self.steps.get(&step.name).is_none_or(|(before, _)| *before == StepPhase::Pending);
             if let Some(waited) = starts.then(|| self.latency(status, step)).flatten() {
@@ -113,7 +131,8 @@ impl Meter {
             }
             return;
         }
-        let result = match (step.phase, step.reason.as_str()) {
+        let reason = why(step);
+        let result = match (step.phase, reason) {
             (StepPhase::Succeeded, _) => "success",
             (StepPhase::Failed, "Timeout") => "timeout",
             (StepPhase::Failed, _) => "failure",
@@ -123,8 +142,8 @@ impl Meter {
             metrics.step_duration.of([result]).observe(took);
         }
         if step.phase == StepPhase::Failed {
-            metrics.step_errors.of([step.reason.as_str()]).inc();
-            if step.reason == "Timeout" {
+            metrics.step_errors.of([reason]).inc();
+            if reason == "Timeout" {
                 metrics.timeouts.of(["step"]).inc();
             }
             if let Some(wait) = seconds(step.completion_time, step.next_retry_time) {
@@ -136,6 +155,8 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use orlop_core::spec::status::InstanceCounts;
+
     use super::super::Metrics;
 
     use super::*;
@@ -226,6 +247,45 @@ mod tests {
         let third = vec![step("b", done, at(9), at(10), 2), step("c", done, at(11), at(12), 1)];
         meter.count(&metrics.flows, &status(FlowPhase::Running, third));
         assert!((sum() - 8.0).abs() < 1e-9, "{}", sum());
+    }
+
+    #[test]
+    fn s5_2_an_attempt_that_took_too_long_counts_as_such_though_it_is_tried_again() {
+        let metrics = Metrics::new();
+        let mut meter = Meter::new(&status(FlowPhase::Running, vec![step(StepPhase::Running, "", 0)]));
+        let mut failed = step(StepPhase::Failed, "RetryScheduled", 0);
+        failed.message = "Timeout: the attempt took longer than 1m0s".to_owned();
+        meter.count(&metrics.flows, &status(FlowPhase::Running, vec![failed]));
+        let text = metrics.text().unwrap();
+        for line in [
+            "orlop_timeouts_total{type=\"step\"} 1",
+            "orlop_step_errors_total{reason=\"Timeout\"} 1",
+            "orlop_step_duration_seconds_count{result=\"timeout\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn s5_2_a_fan_out_counts_as_its_instances() {
+        let metrics = Metrics::new();
+        let mut meter = Meter::new(&status(FlowPhase::Running, Vec::new()));
+        let named = |name: &str, instances| StepStatus {
+            name: name.to_owned(),
+            instances,
+            ..step(StepPhase::Succeeded, "", 0)
+        };
+        let counts = InstanceCounts { total: 2, succeeded: 2, ..InstanceCounts::default() };
+        let steps = vec![
+            named("s", Some(counts)),
+            named("s-i0", None),
+            named("s-i1", None),
+            named("empty", Some(InstanceCounts::default())),
+        ];
+        assert_eq!((0..4).map(|at| is_group(&steps, at)).collect::<Vec<_>>(), [true, false, false, false]);
+        meter.count(&metrics.flows, &status(FlowPhase::Running, steps));
+        let text = metrics.text().unwrap();
+        assert!(text.contains("orlop_step_duration_seconds_count{result=\"success\"} 3"), "{text}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use group::{Described, Kind, Real};
 #[cfg(feature = "kube")]
 pub use hourglass::{HourglassMetrics, PerformerMeter};
 pub use jobs::JobMetrics;
-pub use meter::Meter;
+pub use meter::{Meter, is_group};
 #[cfg(feature = "kube")]
 pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics};
 pub use scheduler::SchedulerMetrics;

@@ -19,7 +19,7 @@ use orlop_core::time::Time;
 
 use super::index::Index;
 use super::state::{Cause, FlowMeta, Outcome, Resources, Stage, State, Text};
-use super::{Call, flow, phrase};
+use super::{Call, flow, phrase, reason};
 use crate::plan::Plan;
 
 /// An execution that exists in the world.
@@ -36,7 +36,7 @@ pub struct ObservedAttempt {
 /// Rebuilds a state from a status and what exists. Results of attempts that have ended come as events afterwards.
 ///
 /// The status may be older than what exists: of a step the higher attempt wins, one it does not know is adopted as
-/// retries. Executions of settled steps are left alone.
+/// retries. Executions of settled steps are left alone, but for those that are to be deleted then.
 pub fn reconstruct(
     plan: &Plan,
     meta: &FlowMeta,
@@ -59,11 +59,26 @@ pub fn reconstruct(
     causes::infer_stage(plan, &mut state);
     state.drop_dead_timers(plan);
     let mut call = Call::new(plan, &mut state, now, out);
+    call.let_go(live);
     call.go_on();
     state
 }
 
 impl Call<'_> {
+    /// Asks again for the deletion of executions whose end the status names: the host may have stopped before it.
+    fn let_go(&mut self, observed: &[ObservedAttempt]) {
+        for ObservedAttempt { at, attempt, .. } in observed {
+            let Some(node) = self.state.node(*at) else { continue };
+            if *attempt < node.attempt() {
+                self.retain_attempt(*at, *attempt, false);
+            } else if *attempt == node.attempt() && node.state.is_settled() {
+                let tolerated =
+                    matches!(node.reason.as_deref(), Some(reason::FAILURE_IGNORED | reason::FAILURE_COUNTED));
+                self.retain(*at, node.state == StepState::SUCCEEDED && !tolerated);
+            }
+        }
+    }
+
     /// Looks at every step once: a reconstructed flow may stand between any two changes.
     fn go_on(&mut self) {
         if self.state.flow.completed.is_some() {
@@ -166,6 +181,10 @@ fn read_flow(plan: &Plan, state: &mut State, status: &FlowStatus) {
         (Some(_), true, false) => Resources::Ready(status.resource_refs.clone()),
         _ => Resources::Unasked,
     };
+    // Later than that, what waits is told by steps.
+    if flow.started.is_some() && flow.resources != Resources::Asked {
+        flow.blocked = None;
+    }
     if flow.completed.is_some() {
         read_end(plan, state, status);
     }

@@ -143,9 +143,8 @@ fn due(plan: &Plan, state: &State, at: Address, node: &Node, record: &StepStatus
             let delay = failure::delay(plan, &state.flow.meta.uid, at, node);
             node.ended.unwrap_or(state.flow.now).plus(delay)
         })),
-        StepState::Starting if record.reason != reason::STARTING => {
-            Some(phrase::read_again(&record.message).0.unwrap_or(state.flow.now))
-        }
+        // Without a time it has been asked for again.
+        StepState::Starting => phrase::read_again(&record.message).0,
         _ => None,
     }
 }

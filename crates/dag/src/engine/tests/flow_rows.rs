@@ -158,6 +158,7 @@ fn t14_a_replaced_flow_is_cancelled_without_finally_and_told_once() {
     flow.accept("a");
     stop(&mut flow, StopMode::Terminate, true);
     assert_eq!((flow.cancelled(), count(&flow, "FlowStopped")), (vec!["a:Replaced".to_owned()], 1));
+    assert_eq!(count(&flow, "ConcurrencyReplaced"), 1, "section 5.2");
     stop(&mut flow, StopMode::Terminate, false);
     assert!(flow.effects.is_empty(), "an order that adds nothing changes nothing");
     flow.confirm("a");

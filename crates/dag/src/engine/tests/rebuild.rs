@@ -1,5 +1,6 @@
 //! Rebuilding from a status (section 3.1): what must not be misread.
 
+use orlop_core::effect::FlowEffect;
 use orlop_core::event::{AttemptResult, FlowEvent};
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::meta::ObjectReference;
@@ -14,6 +15,44 @@ fn rebuilt(flow: Bench, status: &FlowStatus, live: &[ObservedAttempt]) -> Bench 
     let mut effects = Vec::new();
     let state = reconstruct(&flow.plan, flow.state.meta(), (status, live), flow.now, &mut effects);
     Bench { state, effects, ..flow }
+}
+
+/// Attempts of a step that exist.
+fn exist(flow: &Bench, step: &str, attempts: &[u32]) -> Vec<ObservedAttempt> {
+    let of =
+        |attempt: &u32| ObservedAttempt { at: flow.at(step), attempt: *attempt, reference: ObjectReference::default() };
+    attempts.iter().map(of).collect()
+}
+
+#[test]
+fn jobs_that_were_to_be_deleted_are_asked_for_again_after_a_restart() {
+    let policy = |retention: &str| {
+        json!({"steps": [{"name": "a", "retryPolicy": {"backoff": {"duration": "9s"}}}, {"name": "b"}],
+        "executionPolicy": {"jobRetention": retention}})
+    };
+    let forgets = |flow: &Bench| -> Vec<u32> {
+        let of = |effect: &FlowEffect| match effect {
+            FlowEffect::ForgetAttempt { attempt, .. } => Some(*attempt),
+            _ => None,
+        };
+        flow.effects.iter().filter_map(of).collect()
+    };
+    for (retention, wanted) in [("All", vec![]), ("Failed", vec![2]), ("None", vec![1, 2])] {
+        let mut flow = Bench::new(policy(retention));
+        flow.accept("a");
+        flow.fail("a");
+        flow.wait(9);
+        flow.accept("a");
+        flow.succeed("a");
+        let (status, live) = (flow.status(), exist(&flow, "a", &[1, 2]));
+        let flow = rebuilt(flow, &status, &live);
+        assert_eq!(forgets(&flow), wanted, "{retention}");
+    }
+    let mut flow = Bench::new(policy("None"));
+    flow.accept("a");
+    flow.accept("b");
+    let (status, live) = (flow.status(), exist(&flow, "a", &[1]));
+    assert_eq!(forgets(&rebuilt(flow, &status, &live)), [0_u32; 0], "what runs is kept");
 }
 
 #[test]

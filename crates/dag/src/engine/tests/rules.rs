@@ -156,7 +156,7 @@ fn r16_the_next_deadline_is_the_earliest_of_all_timers_and_nothing_fires_before(
         (10, [("retry", "Pending/Starting"), ("limit", "Running")]),
         (20, [("limit", "Running/Cancelling"), ("gate", "PendingApproval")]),
         (30, [("gate", "Failed/ApprovalTimedOut"), ("delayed", "Pending/Throttled")]),
-        (40, [("delayed", "Pending/Starting"), ("retry", "Pending/Starting")]),
+        (40, [("delayed", "Pending/Throttled"), ("retry", "Pending/Starting")]),
     ] {
         let due = begin.plus(Duration::from_secs(seconds));
         assert_eq!(next_deadline(&flow.state), Some(due));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use orlop_core::event::{AttemptResult, FlowEvent};
+use orlop_core::machine::flow::FlowPhase;
 use orlop_core::spec::flow::{StopMode, SuspendMode};
 use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::{Condition, ConditionStatus, InstanceCounts};
@@ -10,7 +11,7 @@ use orlop_core::time::Time;
 use serde_json::json;
 
 use super::support::Bench;
-use crate::engine::FlowMeta;
+use crate::engine::{FlowMeta, held, terminated};
 
 fn condition(flow: &Bench, kind: &str) -> Option<Condition> {
     flow.status().conditions.into_iter().find(|condition| condition.kind == kind)
@@ -72,6 +73,89 @@ fn blocked_and_spec_changed_stay_and_turn_false() {
     assert_eq!(shown(&flow, "SpecChanged").unwrap().0, "True/SpecChanged");
     flow.tell(FlowEvent::Hold { on: false });
     assert_eq!(condition(&flow, "SpecChanged").unwrap().status, ConditionStatus::False);
+}
+
+/// Puts off the start of a step.
+fn put_off(flow: &mut Bench, step: &str, reason: &str) {
+    let (at, retry_at) = (flow.at(step), flow.now.plus(std::time::Duration::from_secs(5)));
+    let message = format!("no room for {step}");
+    flow.tell(FlowEvent::AttemptDelayed { at, attempt: 1, reason: reason.into(), message, retry_at });
+}
+
+#[test]
+fn s1_4_a_flow_of_which_nothing_runs_is_blocked_by_the_first_start_that_is_put_off() {
+    for word in ["QuotaExceeded", "Throttled", "ApiUnavailable"] {
+        let mut flow =
+            Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "dependencies": ["b"]}]}));
+        put_off(&mut flow, "b", word);
+        let since = flow.now;
+        let blocked = condition(&flow, "Blocked").unwrap();
+        assert_eq!((blocked.status, blocked.reason.as_str()), (ConditionStatus::True, word));
+        assert_eq!((blocked.message.as_str(), flow.status().message.as_str()), ("no room for b", "no room for b"));
+        put_off(&mut flow, "a", "QuotaExceeded");
+        assert_eq!(condition(&flow, "Blocked").unwrap().message, "no room for a", "the first in spec order");
+        // It stands while the start is asked for again and put off again.
+        flow.wait(5);
+        put_off(&mut flow, "a", "QuotaExceeded");
+        assert_eq!(shown(&flow, "Blocked"), Some(("True/QuotaExceeded".into(), since)));
+        flow.accept("b");
+        assert_eq!(shown(&flow, "Blocked").unwrap().0, "False/Admitted", "something runs");
+        flow.succeed("b");
+        assert_eq!(shown(&flow, "Blocked").unwrap().0, "True/QuotaExceeded");
+        flow.accept("a");
+        assert_eq!(shown(&flow, "Blocked").unwrap().0, "False/Admitted");
+    }
+    let mut flow = Bench::new(json!({"steps": [{"name": "a"}]}));
+    put_off(&mut flow, "a", "Queued");
+    assert_eq!(condition(&flow, "Blocked"), None, "a line that is not the API server's");
+}
+
+#[test]
+fn s1_4_a_flow_whose_resources_have_no_room_is_pending_and_says_so() {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let mut flow =
+        Bench::new(json!({"steps": [{"name": "a"}], "resourceTemplates": {"volumeClaimTemplates": [claim]}}));
+    flow.tell(FlowEvent::Blocked { reason: "QuotaExceeded".into(), message: "exceeded quota: storage".into() });
+    assert_eq!((flow.phase(), flow.status().message.as_str()), (FlowPhase::Pending, "exceeded quota: storage"));
+    assert_eq!(shown(&flow, "Blocked").unwrap().0, "True/QuotaExceeded");
+    flow.tell(FlowEvent::ResourcesReady { refs: vec![] });
+    assert_eq!((shown(&flow, "Blocked").unwrap().0.as_str(), flow.status().message.as_str()), ("False/Admitted", ""));
+    flow.tell(FlowEvent::Blocked { reason: "QuotaExceeded".into(), message: "late".into() });
+    assert_eq!(shown(&flow, "Blocked").unwrap().0, "False/Admitted", "afterwards steps tell");
+}
+
+#[test]
+fn r21_a_held_flow_that_is_told_to_end_shows_what_was_cut_off() {
+    let mut flow = Bench::new(json!({"steps": [{"name": "a"}, {"name": "b"}, {"name": "c", "retryPolicy": {}},
+        {"name": "d", "dependencies": ["a"]}]}));
+    flow.accept("a");
+    flow.succeed("a");
+    flow.accept("b");
+    flow.accept("c");
+    flow.fail("c");
+    let status = terminated(held(flow.status(), flow.now), flow.now);
+    let told: Vec<String> = status
+        .steps
+        .iter()
+        .map(|step| format!("{} {} {}: {}", step.name, step.phase, step.reason, step.message).trim().to_owned())
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @"
+    a Succeeded :
+    b Failed Terminated: its attempt was cancelled
+    c Failed NonZeroExit: the retry was not made: exit code 1
+    d Skipped Terminated:
+    ");
+    assert_eq!((status.phase, status.completion_time), (FlowPhase::Failed, Some(flow.now)));
+    let counts = &status.progress;
+    assert_eq!(
+        (counts.successful_steps, counts.failed_steps, counts.skipped_steps, counts.running_steps),
+        (1, 2, 1, 0)
+    );
+    assert_eq!((counts.completed_steps, counts.summary.as_str()), (4, "4/4"));
+    insta::assert_snapshot!(status.message, @"Terminated: the flow was told to end while its spec was another one");
+    let of = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind).unwrap();
+    assert_eq!((of("Failed").status, of("Failed").reason.as_str()), (ConditionStatus::True, "Terminated"));
+    assert_eq!((of("Ready").status, of("Ready").reason.as_str()), (ConditionStatus::False, "Terminated"));
 }
 
 /// The table of step reasons: which failures the retry policy applies to.

@@ -13,6 +13,7 @@ use crate::manifest::schema::nearest;
 use crate::manifest::violation::{Note, Violations, shown};
 
 pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
+    movable(context, at, found);
     let inputs = at.path.field("inputs");
     let list = inputs.field("artifacts");
     names(at.step.input_artifacts().iter().map(|artifact| artifact.name.as_str()), &list, found);
@@ -32,6 +33,30 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
             absolute(path, &item.field("valueFrom").field("path"), found);
         }
     }
+}
+
+/// Rule R32: files of a step that nothing there can move.
+fn movable(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
+    if context.limits.artifacts {
+        return;
+    }
+    let template = at.step.template.as_ref();
+    let main = template.and_then(|job| job.pointer("/spec/template/spec/containers/0"));
+    let own = main.is_some_and(|main| main.get("terminationMessagePath").is_some());
+    let files = at.step.output_parameters().iter().filter(|output| output.value_from.path.is_some()).count();
+    let (what, place) = match files {
+        _ if !at.step.input_artifacts().is_empty() => ("artifacts", at.path.field("inputs")),
+        _ if !at.step.output_artifacts().is_empty() => ("artifacts", at.path.field("outputs")),
+        1 if own => ("an output file beside a `terminationMessagePath` of its own", at.path.field("outputs")),
+        0 | 1 => return,
+        _ => ("several output files", at.path.field("outputs")),
+    };
+    found.error("R32", &place, || {
+        (
+            format!("the step {} has {what}, and this operator has no store for them", shown(&at.step.name)),
+            "run the operator with --helper-image",
+        )
+    });
 }
 
 fn names<'n>(names: impl Iterator<Item = &'n str>, list: &Path<'_>, found: &mut Violations) {

@@ -40,6 +40,9 @@ pub struct Limits {
     pub image_optional: bool,
     /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`, rule R29).
     pub secrets_as_text: bool,
+    /// Whether something moves files of steps there, and has a store for them (rule R32). On Kubernetes that is a helper in
+    /// their pods, which an operator may lack.
+    pub artifacts: bool,
     /// Where steps run outside Kubernetes; fields it ignores or refuses are reported when given (rule V22).
     pub target: Option<Target>,
 }
@@ -56,6 +59,7 @@ impl Limits {
             strict: false,
             image_optional: false,
             secrets_as_text: false,
+            artifacts: true,
             target: None,
         }
     }
@@ -71,6 +75,7 @@ impl Limits {
             strict: false,
             image_optional: false,
             secrets_as_text: false,
+            artifacts: true,
             target: None,
         }
     }

@@ -90,7 +90,6 @@ impl Model<'_> {
             St::Starting => {
                 let Some(unit) = self.unit_mut(at) else { return };
                 unit.due = None;
-                unit.reason.clear();
                 let attempt = unit.attempt();
                 self.told.starts.push((at, attempt));
             }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use orlop_core::name::sha256_hex;
 use serde_json::{Value, json};
 
-use super::super::Options;
+use super::super::{Options, SecretMode};
 use super::bed::{Bed, after, job};
 use crate::api::Kind;
 use crate::render::porter::{Porter, Tokens};
@@ -121,11 +121,58 @@ fn r30_outputs_larger_than_a_message_come_through_the_operator() {
 }
 
 #[test]
-fn without_a_helper_a_step_that_needs_it_says_so() {
+fn r32_without_a_store_a_flow_that_needs_one_is_refused() {
     let mut bed = Bed::new();
     bed.submit("etl", spec());
     bed.run();
-    let step = &bed.status("etl")["steps"][0];
-    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("TemplateInvalid")));
+    let status = bed.status("etl");
+    assert_eq!((&status["phase"], &status["conditions"][0]["reason"]), (&json!("Failed"), &json!("ValidationFailed")));
+    insta::assert_snapshot!(status["message"].as_str().unwrap(), @"spec.steps[0].outputs: the step `make` has artifacts, and this operator has no store for them; spec.steps[1].inputs: the step `take` has artifacts, and this operator has no store for them");
+    assert!(bed.server.list(Kind::Job).is_empty());
+}
+
+#[test]
+fn r32_a_flow_that_has_begun_goes_on_where_the_operator_has_no_helper_any_more() {
+    let mut bed = bed();
+    bed.submit("etl", spec());
+    bed.settle();
+    bed.options.porter = None;
+    bed.restart();
+    report(&mut bed, true);
+    bed.run();
+    let step = &bed.status("etl")["steps"][1];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("TemplateInvalid")), "{step}");
     assert!(step["message"].as_str().unwrap().contains("--helper-image"), "{step}");
+}
+
+#[test]
+fn r24_a_store_on_a_claim_template_is_the_claim_of_the_flow() {
+    let mut bed = bed();
+    bed.endless = vec!["etl"];
+    let mut spec = spec();
+    spec["artifactStore"] = json!({"persistentVolumeClaim": {"claimName": "data"}});
+    spec["resourceTemplates"] = json!({"volumeClaimTemplates": [{"metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}}]});
+    bed.submit("etl", spec);
+    bed.run();
+    let job = bed.server.list(Kind::Job).remove(0).to_string();
+    assert!(job.contains(r#""claimName":"etl-data""#) && !job.contains(r#""claimName":"data""#), "{job}");
+}
+
+#[test]
+fn r29_a_secret_that_a_download_names_is_read_and_written_as_text_where_that_was_asked_for() {
+    let porter = Porter::new("orlop-helper", "http://o:9444", Tokens::new(|| "token".to_owned()));
+    let mut bed = Bed::with_options(Options { porter: Some(porter), secrets: SecretMode::Read, ..Options::default() });
+    bed.server.put(Kind::Secret, json!({"metadata": {"name": "vault"}, "data": {"t": STANDARD.encode("planted")}}));
+    let mut step = job("a");
+    step["inputs"] = json!({
+        "parameters": [{"name": "key", "valueFrom": {"secretKeyRef": {"name": "vault", "key": "t"}}}],
+        "artifacts": [{"name": "data", "http": {"url": "https://example.org/a", "headers": {"Authorization": "Bearer ${parameters.key}"}}}],
+    });
+    bed.submit("etl", json!({"steps": [step]}));
+    bed.settle();
+    let step = &bed.status("etl")["steps"][0];
+    assert_eq!(step["phase"], "Running", "{step}");
+    let job = bed.server.list(Kind::Job).remove(0).to_string();
+    assert!(job.contains("Bearer planted"), "{job}");
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::Options;
 use super::bed::{Bed, after, job};
 use super::server::Fault;
+use crate::api::Kind;
 use crate::status::SizeLimits;
 
 /// Of how many plans one is tried, unless all are asked for with `ORLOP_TEST_CRASHES=all`.
@@ -17,20 +18,42 @@ const PAIRED: [usize; 3] = [0, 2, 1_000];
 
 /// What is tried.
 struct Case {
+    /// A flow that is under way before.
+    before: Option<Value>,
     spec: Value,
     options: Options,
+    /// Whether the next controller sees all there is at once: who holds a key is known from that.
+    fresh: bool,
+    /// Jobs that do not end until everything is ordered.
+    endless: Vec<&'static str>,
+    /// What people order one after the other, each when nothing goes on by itself.
+    orders: Vec<Order>,
 }
+
+/// Something that people do to a flow.
+type Order = fn(&mut Value);
 
 impl Case {
     fn of(spec: Value) -> Self {
-        Self { spec, options: Options::default() }
+        Self { before: None, spec, options: Options::default(), fresh: false, endless: Vec::new(), orders: Vec::new() }
     }
 
     fn run(&self, plan: &[(Fault, usize)]) -> Bed {
         let mut bed = Bed::with_options(self.options.clone());
         bed.server.store().faults = plan.iter().map(|(fault, _)| fault.clone()).collect();
         bed.stale = plan.iter().filter(|(fault, _)| kills(fault)).map(|(_, behind)| *behind).collect();
+        bed.endless.clone_from(&self.endless);
+        if let Some(before) = &self.before {
+            bed.submit("old", before.clone());
+            bed.run();
+        }
         bed.submit("etl", self.spec.clone());
+        bed.run();
+        for order in &self.orders {
+            bed.server.edit(Kind::JobFlow, "etl", order);
+            bed.run();
+        }
+        bed.endless.clear();
         bed.run();
         bed
     }
@@ -43,7 +66,8 @@ impl Case {
             plan.iter().map(place).collect::<Vec<_>>().join(", ")
         };
         assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "{}", told());
-        assert_eq!(bed.made(), clean.made(), "{}", told());
+        assert_eq!(made(&bed), made(clean), "{}", told());
+        assert_eq!(jobs(&bed), jobs(clean), "Jobs that are left: {}", told());
         assert_eq!(bed.pieces("etl").len(), clean.pieces("etl").len(), "{}", told());
         bed.check_created_once();
         let writes = bed.writes().len();
@@ -54,12 +78,13 @@ impl Case {
 
     /// All plans of one fault and of two.
     fn plans(&self, writes: usize) -> Vec<Vec<(Fault, usize)>> {
+        let (alone, paired): (&[usize], &[usize]) = if self.fresh { (&[0], &[0]) } else { (&BEHIND, &PAIRED) };
         let mut plans = Vec::new();
         for first in 0..writes {
-            plans.extend(faults(first, &BEHIND).into_iter().map(|fault| vec![fault]));
+            plans.extend(faults(first, alone).into_iter().map(|fault| vec![fault]));
             for second in first + 1..writes {
-                for one in faults(first, &PAIRED) {
-                    plans.extend(faults(second, &PAIRED).into_iter().map(|two| vec![one.clone(), two]));
+                for one in faults(first, paired) {
+                    plans.extend(faults(second, paired).into_iter().map(|two| vec![one.clone(), two]));
                 }
             }
         }
@@ -76,6 +101,23 @@ impl Case {
         println!("{} of {} plans over {writes} writes", plans.len().div_ceil(every), plans.len());
         plans.len()
     }
+}
+
+/// All that was created, with a word for the flow's uid, which is the number of a write.
+fn made(bed: &Bed) -> Vec<String> {
+    bed.made().into_iter().map(|name| name.replace(&uid(bed), "UID")).collect()
+}
+
+fn uid(bed: &Bed) -> String {
+    let flow = bed.server.get(Kind::JobFlow, "etl").unwrap();
+    flow["metadata"]["uid"].as_str().unwrap()[..8].to_owned()
+}
+
+/// Names of the Jobs there are, and whether they are to go by themselves.
+fn jobs(bed: &Bed) -> Vec<String> {
+    let name = |job: &Value| job["metadata"]["name"].as_str().unwrap().replace(&uid(bed), "UID");
+    let all = bed.server.list(Kind::Job).into_iter();
+    all.map(|job| format!("{} {}", name(&job), job["spec"]["ttlSecondsAfterFinished"])).collect()
 }
 
 const fn kills(fault: &Fault) -> bool {
@@ -119,9 +161,57 @@ fn a_crash_at_any_two_writes_of_a_fan_out_changes_nothing_and_creates_nothing_tw
 #[test]
 fn a_crash_at_any_two_writes_with_records_beside_the_object_changes_nothing_and_creates_nothing_twice() {
     let options = Options { sizes: SizeLimits { inline: 64, object: 1_400 }, ..Options::default() };
-    let case = Case { spec: json!({"steps": [job("a"), after("b", &["a"])]}), options };
+    let case = Case { options, ..Case::of(json!({"steps": [job("a"), after("b", &["a"])]})) };
     let clean = case.run(&[]);
     assert!(!clean.pieces("etl").is_empty(), "{}", clean.status("etl"));
     let plans = case.all();
     assert!(plans > 5_000, "{plans}");
+}
+
+#[test]
+fn a_crash_at_any_two_writes_of_attempts_that_are_ended_changes_nothing_and_creates_nothing_twice() {
+    let mut slow = job("slow");
+    slow["timeoutSeconds"] = json!(60);
+    slow["retryPolicy"] = json!({"limit": 1, "backoff": {"type": "Fixed", "duration": "30s"}});
+    let mut kept = job("kept");
+    kept["template"]["spec"]["ttlSecondsAfterFinished"] = json!(77);
+    let spec = json!({"steps": [slow, kept]});
+    let plans = Case { endless: vec!["slow"], ..Case::of(spec) }.all();
+    assert!(plans > 1_000, "{plans}");
+}
+
+#[test]
+fn a_crash_at_any_two_writes_of_a_suspension_changes_nothing_and_creates_nothing_twice() {
+    let orders: Vec<Order> =
+        vec![|flow| flow["spec"]["suspend"] = json!(true), |flow| flow["spec"]["suspend"] = json!(false)];
+    let spec = json!({"suspendMode": "Suspend", "steps": [job("a"), after("b", &["a"])]});
+    let plans = Case { endless: vec!["-a-"], orders, ..Case::of(spec) }.all();
+    assert!(plans > 1_000, "{plans}");
+}
+
+#[test]
+fn a_crash_at_any_two_writes_around_a_decision_changes_nothing_and_creates_nothing_twice() {
+    let orders: Vec<Order> = vec![|flow| {
+        flow["metadata"]["annotations"]["approved.workflow.kube-zen.io/gate"] = json!("true");
+    }];
+    let gate = json!({"name": "gate", "type": "Manual", "dependencies": ["a"]});
+    let plans = Case { orders, ..Case::of(json!({"steps": [job("a"), gate, after("b", &["gate"])]})) }.all();
+    assert!(plans > 1_000, "{plans}");
+}
+
+#[test]
+fn a_crash_at_any_two_writes_of_a_fan_out_over_an_output_changes_nothing_and_creates_nothing_twice() {
+    let mut many = after("many", &["a"]);
+    many["withParam"] = json!("a:$.status.conditions[*]['type','status']");
+    let plans = Case::of(json!({"steps": [job("a"), many]})).all();
+    assert!(plans > 1_500, "{plans}");
+}
+
+#[test]
+fn a_crash_at_any_two_writes_of_a_flow_that_replaces_another_changes_nothing_and_creates_nothing_twice() {
+    let spec = |policy: &str| json!({"steps": [job("a")], "executionPolicy": {"concurrencyPolicy": policy, "concurrencyKey": "k"}});
+    let case = Case { before: Some(spec("Forbid")), fresh: true, endless: vec!["old"], ..Case::of(spec("Replace")) };
+    assert!(case.run(&[]).status("old")["conditions"].to_string().contains("Replaced"));
+    let plans = case.all();
+    assert!(plans > 1_000, "{plans}");
 }

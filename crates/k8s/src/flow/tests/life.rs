@@ -3,7 +3,9 @@
 use futures::FutureExt as _;
 use serde_json::json;
 
+use super::super::Options;
 use super::bed::{Bed, after, job};
+use super::server::{Fault, refused};
 use crate::api::Kind;
 
 #[test]
@@ -37,6 +39,91 @@ fn a_flow_runs_in_order_and_tells_of_it() {
         assert!(events.iter().any(|known| known == reason), "{reason} in {events:?}");
     }
     bed.check_created_once();
+}
+
+#[test]
+fn s5_2_events_name_the_job_they_are_about_and_steps_that_were_skipped() {
+    let mut bed = Bed::new();
+    let mut never = job("never");
+    never["when"] = json!("false");
+    bed.submit("etl", json!({"steps": [job("a"), never]}));
+    bed.run();
+    let events = bed.server.list(Kind::Event);
+    let of = |reason: &str| events.iter().find(|event| event["reason"] == reason).unwrap_or_else(|| panic!("{reason}"));
+    let job = bed.server.list(Kind::Job).remove(0);
+    for reason in ["StepCreated", "StepSucceeded"] {
+        let related = &of(reason)["related"];
+        assert_eq!((&related["kind"], &related["name"]), (&json!("Job"), &job["metadata"]["name"]), "{reason}");
+    }
+    let skipped = of("StepSkipped");
+    assert_eq!(
+        (&skipped["type"], &skipped["note"]),
+        (&json!("Normal"), &json!("never: ConditionFalse: its `when` is false"))
+    );
+    assert!(skipped["related"].is_null());
+}
+
+#[test]
+fn s5_2_after_two_hundred_events_people_are_told_a_count() {
+    let mut bed = Bed::new();
+    let mut many = job("many");
+    many["withItems"] = json!((0..120).collect::<Vec<_>>());
+    bed.submit("etl", json!({"steps": [many]}));
+    bed.run();
+    let events = bed.server.list(Kind::Event);
+    let (series, single): (Vec<_>, Vec<_>) = events.iter().partition(|event| event["series"].is_object());
+    assert!(single.len() <= 202, "{} events one by one", single.len());
+    let counted: u64 = series.iter().map(|event| event["series"]["count"].as_u64().unwrap()).sum();
+    assert!(counted > 30, "{counted} in {} series", series.len());
+}
+
+#[test]
+fn s5_1_a_status_is_written_once_a_second_and_once_in_five_where_there_are_many_steps() {
+    for (items, pace) in [(20, 1), (1_001, 5)] {
+        let mut bed = Bed::with_options(Options { max_live_jobs_per_flow: 2, ..Options::default() });
+        bed.endless = vec!["etl"];
+        let mut many = job("many");
+        many["withItems"] = json!((0..items).collect::<Vec<_>>());
+        bed.submit("etl", json!({"steps": [many]}));
+        bed.settle();
+        bed.sleep(60);
+        let end = |bed: &mut Bed| {
+            let live = bed.server.list(Kind::Job).into_iter().find(|job| job["status"].is_null()).unwrap();
+            bed.end_job(live["metadata"]["name"].as_str().unwrap(), true);
+            bed.settle();
+        };
+        let written =
+            |bed: &Bed| bed.writes().iter().filter(|write| write.starts_with("patch jobflows/status")).count();
+        end(&mut bed);
+        let before = written(&bed);
+        end(&mut bed);
+        bed.sleep(pace - 1);
+        assert_eq!(written(&bed), before, "{items} items, within {pace} s");
+        bed.sleep(1);
+        assert_eq!(written(&bed), before + 1, "{items} items, after {pace} s");
+    }
+}
+
+#[test]
+fn s4_1_a_job_that_could_not_be_deleted_is_deleted_later_by_this_controller_or_the_next() {
+    for restarts in [false, true] {
+        let mut bed = Bed::new();
+        bed.endless = vec!["-b-"];
+        bed.server.store().faults.push(Fault::Refuse("delete", Kind::Job, 1, refused(503, "ServiceUnavailable")));
+        let steps = json!([job("a"), after("b", &["a"])]);
+        bed.submit("etl", json!({"steps": steps, "executionPolicy": {"jobRetention": "None"}}));
+        bed.settle();
+        bed.end_a_job();
+        bed.settle();
+        assert_eq!(bed.server.list(Kind::Job).len(), 2, "the first try had no success");
+        if restarts {
+            bed.restart();
+            bed.settle();
+        } else {
+            bed.sleep(60);
+        }
+        assert_eq!(bed.server.list(Kind::Job).len(), 1);
+    }
 }
 
 #[test]

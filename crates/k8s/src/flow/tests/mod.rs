@@ -1,11 +1,13 @@
 //! The controller against a small API server of its own: what it writes, what it survives, what flows come to.
 
+mod bare;
 mod bed;
 mod carried;
 mod crash;
 mod leaders;
 mod life;
 mod orders;
+mod quota;
 mod repeat;
 mod slots;
 mod trouble;

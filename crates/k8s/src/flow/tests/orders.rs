@@ -147,7 +147,8 @@ fn t1_an_invalid_flow_fails_at_once_and_is_written_once() {
             "{status}"
         );
         assert!(status["startTime"].is_string() && status["completionTime"].is_string());
-        assert_eq!(bed.writes(), ["patch jobflows/status default/etl"]);
+        let writes: Vec<String> = bed.writes().into_iter().filter(|write| !write.contains("events")).collect();
+        assert_eq!(writes, ["patch jobflows/status default/etl"]);
     }
 }
 

@@ -1,10 +1,16 @@
 //! Live Jobs over all flows: never too many, nobody passed over, and no flow stuck behind what it cannot have.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::super::Options;
+use super::super::{Clock, Controller, Options};
 use super::bed::{Bed, job};
-use crate::api::Kind;
+use super::server::{Server, TestClock};
+use crate::api::{Api, ApiError, Kind, Request, Verb};
 
 fn bed(most: usize) -> Bed {
     Bed::with_options(Options { max_live_jobs: most, ..Options::default() })
@@ -91,4 +97,51 @@ fn a_flow_that_waits_for_slots_can_be_ended_suspended_and_taken_over() {
     bed.settle();
     assert_eq!(live(&bed).len(), 1, "{}", bed.status("c"));
     bed.check_created_once();
+}
+
+/// A server that takes a second for each Job, during which others are asked for.
+#[derive(Clone)]
+struct Slow {
+    server: Server,
+    clock: Arc<TestClock>,
+    /// Creations under way, and the most there ever were.
+    under_way: Arc<(AtomicUsize, AtomicUsize)>,
+}
+
+#[async_trait]
+impl Api for Slow {
+    async fn send(&self, request: &Request) -> Result<Value, ApiError> {
+        if request.kind != Kind::Job || request.verb != Verb::Create {
+            return self.server.send(request).await;
+        }
+        let (now, most) = &*self.under_way;
+        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.clock.set(self.clock.now().plus(Duration::from_secs(1)));
+        let answer = self.server.send(request).await;
+        now.fetch_sub(1, Ordering::SeqCst);
+        answer
+    }
+}
+
+#[tokio::test]
+async fn s5_1_sixteen_starts_of_a_flow_are_under_way_at_once_and_a_pass_goes_on_for_5_s() {
+    let clock = Arc::new(TestClock::new());
+    let server = Server::new(Arc::clone(&clock));
+    let under_way = Arc::<(AtomicUsize, AtomicUsize)>::default();
+    let slow = Slow { server: server.clone(), clock: Arc::clone(&clock), under_way: Arc::clone(&under_way) };
+    let controller = Controller::new(slow, Arc::clone(&clock) as Arc<dyn Clock>, Options::default());
+    let steps: Vec<Value> = (0..40).map(|number| job(&format!("s{number}"))).collect();
+    let flow = server.put(
+        Kind::JobFlow,
+        json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": "etl"}, "spec": {"steps": steps}}),
+    );
+    let key = controller.flow_seen(&flow).remove(0);
+    let mut made = Vec::new();
+    for _ in 0..4 {
+        let next = controller.reconcile(&key).await;
+        made.push((server.list(Kind::Job).len(), next.again_at == Some(clock.now())));
+    }
+    assert_eq!(made, [(0, true), (16, true), (32, true), (40, false)], "the rest is done in the next pass, at once");
+    assert_eq!(under_way.1.load(Ordering::SeqCst), 16);
 }

@@ -161,8 +161,78 @@ fn a_flow_in_a_namespace_that_goes_is_dropped() {
     bed.submit("etl", spec());
     bed.settle();
     assert!(bed.server.list(Kind::Job).is_empty());
-    bed.server.remove(Kind::JobFlow, "etl");
+    let left = |bed: &Bed| match &bed.server.store().faults[0] {
+        Fault::Refuse(_, _, times, _) => *times,
+        other => panic!("{other:?}"),
+    };
+    let (writes, asked) = (bed.writes().len(), left(&bed));
+    assert_eq!(asked, 98, "it was asked for once");
+    for _ in 0..10 {
+        bed.sleep(60);
+    }
     bed.run();
+    assert_eq!((bed.writes().len(), left(&bed)), (writes, asked), "and nothing after that");
+}
+
+#[test]
+fn s5_1_a_status_that_the_server_finds_too_large_is_written_at_the_next_level() {
+    for (times, level) in [(1, 1), (2, 2)] {
+        let mut bed = Bed::new();
+        bed.endless = vec!["etl"];
+        bed.submit("etl", spec());
+        bed.settle();
+        bed.server.store().faults.push(Fault::Refuse(
+            "patch",
+            Kind::JobFlow,
+            times,
+            refused(413, "RequestEntityTooLarge"),
+        ));
+        bed.endless.clear();
+        bed.run();
+        let status = bed.status("etl");
+        let packed = &status["stepsPacked"];
+        let found = if packed.is_null() { 0 } else { 1 + u32::from(!packed["refs"].is_null()) };
+        assert_eq!((&status["phase"], found), (&json!("Succeeded"), level), "{status}");
+    }
+}
+
+#[test]
+fn v16_a_quantity_that_only_a_parameter_shows_is_checked_before_the_job_is_made() {
+    let mut bed = Bed::new();
+    let mut step = job("a");
+    step["inputs"] = json!({"parameters": [{"name": "cpu", "value": "-1"}]});
+    step["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] =
+        json!({"requests": {"cpu": "{{.parameters.cpu}}"}});
+    bed.submit("etl", json!({"steps": [step]}));
+    bed.run();
+    let step = &bed.status("etl")["steps"][0];
+    assert_eq!((&step["phase"], &step["reason"]), (&json!("Failed"), &json!("TemplateInvalid")), "{step}");
+    insta::assert_snapshot!(step["message"].as_str().unwrap(), @"spec.template.spec.containers[0].resources.requests.cpu: an amount of -1 is not above 0");
+    assert!(bed.server.list(Kind::Job).is_empty());
+}
+
+#[test]
+fn s4_1_a_job_that_a_queue_suspends_leaves_its_step_running_with_a_message() {
+    let mut bed = Bed::new();
+    bed.endless = vec!["etl"];
+    bed.submit("etl", spec());
+    bed.settle();
+    let name = bed.server.list(Kind::Job)[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let shown = |bed: &Bed| bed.status("etl")["steps"][0].clone();
+    assert_eq!((&shown(&bed)["phase"], &shown(&bed)["message"]), (&json!("Running"), &json!(null)));
+    bed.server.edit(Kind::Job, &name, |job| job["spec"]["suspend"] = json!(true));
+    bed.settle();
+    bed.sleep(1);
+    assert_eq!(shown(&bed)["phase"], "Running");
+    insta::assert_snapshot!(shown(&bed)["message"].as_str().unwrap(), @"its Job is suspended by somebody else, such as a queue, and waits to be let run");
+    let writes = bed.writes().len();
+    bed.restart();
+    bed.settle();
+    assert_eq!(bed.writes().len(), writes, "another controller has nothing to add");
+    bed.server.edit(Kind::Job, &name, |job| job["spec"]["suspend"] = json!(false));
+    bed.settle();
+    bed.sleep(1);
+    assert_eq!(shown(&bed)["message"], json!(null));
 }
 
 #[test]

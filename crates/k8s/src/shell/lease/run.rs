@@ -28,6 +28,14 @@ struct Standing {
 }
 
 impl Term {
+    /// A term without end, of a process that needs no lease.
+    #[must_use]
+    pub fn without_end() -> Self {
+        let term = Self::default();
+        term.standing().until = Some(far());
+        term
+    }
+
     fn standing(&self) -> MutexGuard<'_, Standing> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }

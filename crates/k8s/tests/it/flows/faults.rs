@@ -1,5 +1,8 @@
 //! Faults of a cluster and what people do to a flow under way: each has the outcome of the flow contract.
 
+use std::time::Duration;
+
+use orlop_core::time::Time;
 use orlop_k8s::flow::Options;
 use orlop_k8s::testing::{ApiServer, Fault, Match, Verb, What};
 use serde_json::{Value, json};
@@ -87,6 +90,11 @@ async fn a_full_quota_delays_a_step_until_there_is_room() {
     bed.run().await;
     let status = bed.status("etl");
     assert_eq!((&status["phase"], &status["retries"]), (&json!("Succeeded"), &Value::Null), "{status}");
+    let time = |step: usize, name: &str| -> Time {
+        status["steps"][step][name].as_str().expect("a time").parse().expect("a time")
+    };
+    let waited = time(1, "startTime").since(time(0, "completionTime"));
+    assert!(waited < Duration::from_secs(3), "b waits for the Job of a, not for its own time: {waited:?}");
     assert!(told(&bed, "QuotaExceeded") > 0);
     assert!(bed.server.requests().iter().any(|asked| asked.resource == "jobs.batch" && asked.code == 403));
     bed.check_jobs_once();

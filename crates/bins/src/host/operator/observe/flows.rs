@@ -14,7 +14,7 @@ use orlop_k8s::flow::{Key, Monitor, Note};
 use orlop_k8s::status::Level;
 
 use super::LoopMonitor;
-use crate::telemetry::metrics::{Meter, OperatorMetrics};
+use crate::telemetry::metrics::{Meter, OperatorMetrics, is_group};
 
 /// What stands of one flow.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,8 @@ struct Counts {
 impl Counts {
     fn of(status: &FlowStatus) -> Self {
         let mut counts = Self { phase: status.phase, ..Self::default() };
-        for step in &status.steps {
+        let each = status.steps.iter().enumerate();
+        for (_, step) in each.filter(|(at, _)| !is_group(&status.steps, *at)) {
             *counts.steps.entry(step.phase).or_default() += 1;
             counts.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
         }
@@ -174,11 +175,25 @@ const fn word(event: &FlowEvent) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use orlop_core::spec::status::StepStatus;
+    use orlop_core::spec::status::{InstanceCounts, StepStatus};
     use orlop_k8s::shell::lease::Term;
 
     use super::super::super::{Standing, Which};
     use super::*;
+
+    #[test]
+    fn s5_2_a_fan_out_stands_as_its_instances() {
+        let step = |name: &str, instances| StepStatus {
+            name: name.to_owned(),
+            phase: StepPhase::Running,
+            instances,
+            ..StepStatus::default()
+        };
+        let counts = InstanceCounts { total: 2, running: 2, ..InstanceCounts::default() };
+        let steps = vec![step("many", Some(counts)), step("many-i0", None), step("many-i1", None)];
+        let standing = Counts::of(&FlowStatus { steps, ..FlowStatus::default() });
+        assert_eq!(standing.steps, BTreeMap::from([(StepPhase::Running, 2)]));
+    }
 
     #[test]
     fn s5_2_what_stands_is_what_the_last_statuses_show() {

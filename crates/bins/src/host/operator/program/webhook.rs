@@ -75,7 +75,7 @@ impl WebhookConfig {
     pub(super) fn plan(&self, flows: &flow::Options, hourglass: &hourglass::Config) -> Option<WebhookPlan> {
         self.webhook_addr.as_ref()?;
         let mut settings = Settings::default();
-        settings.limits = flows.limits.clone();
+        settings.limits = flows.clone().settled().limits;
         settings.hourglass = hourglass.clone();
         settings.concurrency_policy = flows.defaults.concurrency_policy.unwrap_or(settings.concurrency_policy);
         settings.ttl_seconds = flows.defaults.ttl_seconds.unwrap_or(settings.ttl_seconds);
@@ -133,11 +133,13 @@ mod tests {
     fn s5_3_what_objects_are_measured_by_is_the_same_as_in_the_controller() {
         let mut flows = flow::Options::default();
         flows.limits.strict = true;
+        flows.secrets = flow::SecretMode::Read;
         flows.defaults.ttl_seconds = Some(60);
         let mut domain = hourglass::Config::default();
         domain.cluster_domain = "example".to_owned();
         let plan = of(&["--webhook-addr=:1"]).unwrap().plan(&flows, &domain).unwrap();
-        assert!(plan.settings.limits.strict);
+        let limits = &plan.settings.limits;
+        assert!(limits.strict && limits.secrets_as_text && !limits.artifacts, "R29, R32");
         assert_eq!((plan.settings.ttl_seconds, plan.settings.backoff_limit), (60, 6));
         assert_eq!(plan.settings.hourglass.cluster_domain, "example");
     }

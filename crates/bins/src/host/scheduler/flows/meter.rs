@@ -6,6 +6,7 @@ use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 
 use super::Flows;
+use crate::telemetry::metrics::is_group;
 
 /// What stands of the flows that are driven here.
 #[derive(Debug, Default)]
@@ -27,7 +28,8 @@ impl Flows {
         for view in views {
             let view = std::sync::Arc::clone(&view.borrow());
             *standing.flows.entry(view.status.phase).or_default() += 1;
-            for step in &view.status.steps {
+            let each = view.status.steps.iter().enumerate();
+            for (_, step) in each.filter(|(at, _)| !is_group(&view.status.steps, *at)) {
                 *standing.steps.entry(step.phase).or_default() += 1;
                 standing.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
             }

@@ -200,3 +200,22 @@ fn v13_secrets_stand_in_environment_command_and_args_only() {
         "the step's input wins"
     );
 }
+
+#[test]
+fn r32_files_that_nothing_there_can_move_are_refused() {
+    let mut bare = Limits::kubernetes();
+    bare.artifacts = false;
+    let file = |name: &str| json!({"name": name, "valueFrom": {"path": format!("/{name}")}});
+    let outputs = "spec.steps.0.outputs.parameters";
+    let one = json!([file("x"), {"name": "d", "valueFrom": {"jsonPath": "$.succeeded"}}]);
+    assert_eq!(says_under(&bare, [(outputs, one.clone())]), "", "one file is the termination message");
+    let own = (&*format!("{POD}.containers.0.terminationMessagePath"), json!("/own"));
+    insta::assert_snapshot!(says_under(&bare, [(outputs, one), own]), @"error[R32] spec.steps[0].outputs: the step `a` has an output file beside a `terminationMessagePath` of its own, and this operator has no store for them (run the operator with --helper-image)");
+    let two = (outputs, json!([file("x"), file("y")]));
+    insta::assert_snapshot!(says_under(&bare, [two.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has several output files, and this operator has no store for them (run the operator with --helper-image)");
+    let made = ("spec.steps.0.outputs.artifacts", json!([{"name": "a", "path": "/a"}]));
+    insta::assert_snapshot!(says_under(&bare, [made.clone()]), @"error[R32] spec.steps[0].outputs: the step `a` has artifacts, and this operator has no store for them (run the operator with --helper-image)");
+    let taken = ("spec.steps.0.inputs.artifacts", json!([{"name": "a", "http": {"url": "https://example.org/a"}}]));
+    insta::assert_snapshot!(says_under(&bare, [taken.clone()]), @"error[R32] spec.steps[0].inputs: the step `a` has artifacts, and this operator has no store for them (run the operator with --helper-image)");
+    assert_eq!(says_under(&Limits::kubernetes(), [two, made, taken]), "");
+}
