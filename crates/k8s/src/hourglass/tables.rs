@@ -38,8 +38,8 @@ mod tests {
             ("gpu:\n  vendors:\n    Amd:\n      productAttribute: a-b\n", 4, "a-b"),
             ("gpu:\n  vendors:\n    amd:\n      wholeType: ''\n", 4, "empty"),
             ("openstack:\n  nodeTypes:\n    gpu a: {nvlink: true}\n", 3, "gpu a"),
-            ("tee:\n  kinds:\n    tdx:\n      narrowedTo: sgx\n", 4, "narrowedTo"),
-            ("tee:\n  kinds:\n    sev:\n      labels: {nfd: [a]}\n", 4, "runtimeClass"),
+            ("tee:\n  kinds:\n    tdx:\n      narrowedTo: sgx\n", 3, "narrowedTo"),
+            ("tee:\n  kinds:\n    sev:\n      labels: {nfd: [a]}\n", 3, "runtimeClass"),
         ] {
             let error = overlaid(text).unwrap_err();
             assert!(error.contains(&format!("line {line}")) && error.contains(what), "{text}: {error}");

@@ -71,7 +71,7 @@ fn s1_4_weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
     let strong = pod(json!({"teeType": "sev-snp", "gpuType": "h100"}));
     assert!(strong.contains("kata-qemu-nvidia-gpu-snp") && strong.contains("nvidia.com/pgpu"), "{strong}");
     for kind in ["sev", "sev-es"] {
-        assert_eq!(pod(json!({"teeType": kind, "gpuType": "h100"})), format!("{strong} narrowed"), "{kind}");
+        assert_eq!(pod(json!({"teeType": kind, "gpuType": "h100"})), format!("{strong} Narrowed"), "{kind}");
         let own = json!({"tee": {"kinds": {kind: {
             "labels": {"rule": ["example.org/tee"]}, "runtimeClass": "kata-own", "gpuRuntimeClass": "kata-own-gpu"}}}});
         let (own, merged) = given(&bare(), json!({"teeType": kind, "gpuType": "h100"}), own).unwrap();

@@ -86,3 +86,13 @@ pub(crate) fn table<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>) -> Ste
 pub(crate) fn told<'s>(steps: impl IntoIterator<Item = &'s (Option<&'static str>, &'static str)>) -> Vec<String> {
     steps.into_iter().map(|(from, to)| format!("{} {to}", from.unwrap_or("-"))).collect()
 }
+
+#[test]
+fn s3_1_a_step_for_which_the_table_has_no_way_is_astray() {
+    use orlop_core::machine::performer::MACHINE;
+
+    let stored =
+        [(None, "Failed"), (Some("Creating"), "Running"), (Some("Running"), "Pending"), (Some("Gone"), "Running")];
+    let ways = Ways { stored: stored.into(), ..Ways::default() };
+    assert_eq!(ways.astray(&table(&MACHINE)), ["Gone Running", "Running Pending"]);
+}
