@@ -88,7 +88,7 @@ mod tests {
     use crate::hardware::placement::Alternative;
 
     fn term(key: &str, value: usize) -> Term {
-        Term { expressions: vec![LabelExpr::equal(key, &value.to_string())], fields: Vec::new() }
+        Term { expressions: vec![LabelExpr::equal(key, value.to_string())], fields: Vec::new() }
     }
 
     /// How often a term was judged, and how many came out.
