@@ -5,6 +5,7 @@ use orlop_core::hardware::gpu::{GpuType, MigProfile, parse_gpu_type};
 use orlop_core::hardware::{
     HardwareError, HardwareInput, Resources, Substrate, Tables, UserConstraints, merge, parse_tee_type, place, resolve,
 };
+use orlop_core::id::{label_key, label_value};
 use orlop_core::named::Named as _;
 use orlop_k8s::hourglass::tables::overlaid;
 
@@ -57,6 +58,11 @@ pub fn hardware_tables(bytes: &[u8]) {
         match place(&resolved, &Resources::default(), &words) {
             Err(error) => says_why(&error),
             Ok(placement) => {
+                let clauses = placement.required.iter().flat_map(|clause| &clause.any_of);
+                for expression in clauses.flat_map(|alternative| &alternative.all_of) {
+                    assert_eq!(label_key(&expression.key), Ok(()), "{expression}");
+                    assert!(expression.values.iter().all(|value| label_value(value).is_ok()), "{expression}");
+                }
                 assert_eq!(place(&resolved, &Resources::default(), &words), Ok(placement));
             }
         }

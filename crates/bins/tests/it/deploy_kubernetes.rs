@@ -311,6 +311,48 @@ fn h6_the_operator_keeps_to_the_restricted_profile() {
 }
 
 #[test]
+fn s7_the_overlay_for_some_namespaces_leaves_no_right_in_others() {
+    let name = |object: &Value| (object["kind"].clone(), object["metadata"]["name"].clone());
+    let files = |folder: &str| -> Vec<Value> {
+        let listed = documents(&text(&format!("{folder}/kustomization.yaml"))).remove(0)["resources"].clone();
+        let files = listed.as_array().unwrap().iter().map(|file| file.as_str().unwrap().to_owned());
+        let own = files.filter(|file| !file.starts_with(".."));
+        own.flat_map(|file| documents(&text(&format!("{folder}/{file}")))).collect()
+    };
+    let all = [files("kustomize/base"), files("crds")].concat();
+    let wide = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"];
+    let wide: BTreeSet<String> = all
+        .iter()
+        .filter(|object| wide.iter().any(|kind| object["kind"] == *kind))
+        .map(|object| format!("{:?}", name(object)))
+        .collect();
+    assert!(wide.len() >= 7, "{wide:?}");
+    let overlay = documents(&text("kustomize/namespaced/kustomization.yaml")).remove(0);
+    assert_eq!(overlay["resources"], json!(["../base", "role.yaml"]));
+    let (mut gone, mut added) = (BTreeSet::new(), Vec::new());
+    for patch in overlay["patches"].as_array().unwrap() {
+        let said: Value = serde_saphyr::from_str(patch["patch"].as_str().unwrap()).unwrap();
+        match said["$patch"].as_str() {
+            Some("delete") => drop(gone.insert(format!("{:?}", name(&said)))),
+            _ => added.push((patch["target"].clone(), said)),
+        }
+    }
+    assert_eq!(gone, wide, "what is deleted is what is of the whole cluster");
+    // It works in the one namespace in which it has a role.
+    let [(target, said)] = <[_; 1]>::try_from(added).unwrap();
+    assert_eq!(target, json!({"kind": "Deployment", "name": "orlop-operator"}));
+    let at = "/spec/template/spec/containers/0/args";
+    assert_eq!(said, json!([{"op": "add", "path": format!("{at}/-"), "value": "--namespaces=default"}]));
+    assert!(base("deployment.yaml")[0].pointer(at).is_some_and(Value::is_array));
+    for object in documents(&text("kustomize/namespaced/role.yaml")) {
+        assert_eq!(object["metadata"], json!({"name": "orlop-operator", "namespace": "default"}));
+    }
+    let binding = documents(&text("kustomize/namespaced/role.yaml")).remove(1);
+    let account = base("service-account.yaml").remove(0)["metadata"]["name"].clone();
+    assert_eq!((&binding["subjects"][0]["name"], &binding["roleRef"]["kind"]), (&account, &json!("Role")));
+}
+
+#[test]
 fn charts_and_bases_can_be_rendered() {
     let run = |program: &str, arguments: &[&str]| {
         let Ok(done) = Command::new(program).args(arguments).output() else {

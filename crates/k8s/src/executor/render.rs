@@ -228,13 +228,14 @@ fn volumes(spec: &ExecutorSpec, (names, hidden): (&Names, bool)) -> Value {
         json!({"name": "config", "configMap": {"name": names.config, "items": items}})
     };
     let keys = match (&spec.config.operator_keys, &spec.config.operator_keys_secret_ref) {
-        (Some(keys), _) => {
+        (Some(keys), _) if !keys.is_empty() => {
             let item = |name: &String| json!({"key": format!("{PREFIX}{name}"), "path": name, "mode": 0o440});
             let items: Vec<Value> = keys.keys().map(item).collect();
             json!({"name": "keys", "secret": {"secretName": names.secrets, "items": items}})
         }
         (None, Some(secret)) => json!({"name": "keys", "secret": {"secretName": secret.name, "defaultMode": 0o440}}),
-        (None, None) => json!({"name": "keys", "emptyDir": {}}),
+        // Without keys there is no Secret for them, and of one for addresses nothing belongs here.
+        (_, _) => json!({"name": "keys", "emptyDir": {}}),
     };
     json!([config, keys, secure::scratch().0])
 }

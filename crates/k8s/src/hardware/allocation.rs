@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use orlop_core::hardware::ResolvedGpu;
 use orlop_core::hardware::device_class;
 use orlop_core::hardware::gpu::Allocation;
+use orlop_core::hardware::merge::is_gpu;
 use orlop_core::hardware::vocabulary::{GpuWords, Vocabulary};
 
 use super::node::Node;
@@ -39,10 +40,15 @@ pub fn allocation(need: &ResolvedGpu, words: &Vocabulary, facts: &DeviceFacts, n
     let Some(vendor) = vendors.get(&need.vendor) else { return Allocation::DevicePlugin };
     let class = device_class(need, vendor);
     let has_class = class.zip(facts.classes.as_ref()).is_some_and(|(class, known)| known.contains(class.as_str()));
-    let advertised = vendor
-        .resource
-        .as_ref()
-        .is_some_and(|resource| nodes.iter().any(|node| node.machine.allocatable.get(resource.as_str()) > 0));
+    let resource = vendor.resource.as_ref().map(|resource| resource.as_str());
+    let domain = resource.and_then(|resource| resource.split_once('/')).map(|(domain, _)| domain);
+    // Shares and slices are the vendor's devices too.
+    let devices = |name: &str| {
+        Some(name) == resource || (is_gpu(name) && name.split_once('/').map(|(domain, _)| domain) == domain)
+    };
+    let offers =
+        |node: &Node| node.machine.allocatable.iter().any(|(name, amount)| amount > 0 && devices(name.as_str()));
+    let advertised = nodes.iter().any(offers);
     let published = facts.drivers.contains(vendor.device_class.as_str());
     if facts.version().is_some() && has_class && published && !advertised {
         Allocation::Dra

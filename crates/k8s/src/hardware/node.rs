@@ -4,11 +4,14 @@ use orlop_core::hardware::gpu::{Catalogue, Vendor};
 use orlop_core::hardware::merge::RuntimeClass;
 use orlop_core::hardware::placement::{Taint, TaintEffect};
 use orlop_core::hardware::{Device, Machine};
+use orlop_core::quantity::Quantity;
 use serde_json::Value;
 
 use super::affinity::{list, text, toleration};
 use super::user::{PodError, amounts};
 
+/// The most nominal memory that can be asked for, in GiB.
+const MEMORY_MAX: u32 = 4096;
 /// A prefix of taints that come and go with a node's health.
 const TRANSIENT: &str = "node.kubernetes.io/";
 
@@ -110,8 +113,20 @@ fn device(entry: &Value, vendor: Vendor, catalogue: &Catalogue) -> Option<Device
     if let Some((_, product)) = catalogue.product_named(name).filter(|(model, _)| model.vendor == vendor) {
         device.nvlink_group = product.nvlink.then_some(0);
     }
+    // Older versions of the API give the amount itself.
+    let memory =
+        told.pointer("/capacity/memory/value").or_else(|| told.pointer("/capacity/memory")).and_then(Value::as_str);
+    if let (Vendor::Nvidia, None, Some(memory)) = (vendor, device.memory_gib, memory) {
+        device.memory_gib = nominal(memory, catalogue);
+    }
     if let Some(profile) = attribute("profile").and_then(|profile| profile.parse().ok()) {
         device.slices.insert(profile, vec![id]);
     }
     Some(device)
+}
+
+/// The most nominal memory in GiB that a claim may ask for and still get a device of so much usable memory.
+fn nominal(usable: &str, catalogue: &Catalogue) -> Option<u32> {
+    let mib = usable.parse::<Quantity>().ok()?.bytes()? >> 20;
+    (1..=MEMORY_MAX).rev().find(|gib| mib > catalogue.threshold_mib(Vendor::Nvidia, *gib))
 }

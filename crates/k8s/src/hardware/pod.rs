@@ -1,7 +1,10 @@
 //! What is merged, written into a pod specification. Owns where each part stands; everything the pod says besides stays as
 //! it is, word for word.
 
+use std::collections::BTreeSet;
+
 use orlop_core::hardware::merge::{Merged, Term};
+use orlop_core::hardware::placement::Toleration;
 use orlop_core::quantity::Quantity;
 use orlop_core::resource::ResourceVector;
 use serde_json::{Map, Value, json};
@@ -37,10 +40,12 @@ pub fn write(pod: &Value, container: &str, merged: &Merged, claim: &str) -> Resu
             affinity.insert(name, json!({"nodeSelectorTerms": terms}));
         }
         let preferred = |(weight, term): &(u8, Term)| json!({"weight": weight, "preference": term_value(term)});
-        let new = merged.preferred.iter().filter(|entry| !had.preferred.contains(entry)).map(preferred);
+        let known: BTreeSet<&(u8, Term)> = had.preferred.iter().collect();
+        let new = merged.preferred.iter().filter(|entry| !known.contains(entry)).map(preferred);
         append(affinity, "preferredDuringSchedulingIgnoredDuringExecution", new.collect());
     }
-    let new = merged.tolerations.iter().filter(|entry| !had.tolerations.contains(entry)).map(toleration_value);
+    let known: BTreeSet<&Toleration> = had.tolerations.iter().collect();
+    let new = merged.tolerations.iter().filter(|entry| !known.contains(entry)).map(toleration_value);
     append(&mut members, "tolerations", new.collect());
     if let Some(class) = merged.runtime_class.as_ref().filter(|class| had.runtime_class.as_ref() != Some(*class)) {
         members.insert("runtimeClassName".to_owned(), json!(class));

@@ -24,9 +24,32 @@ mod tests {
             ("gpu:\n  vendors:\n    nvidia:\n      present: a/b/c\n", 4, "a/b/c"),
             ("defaults:\n  vendor: nobody\n", 2, "nobody"),
             ("gpu:\n  models: [\n", 2, "expected mapping"),
+            (
+                "gpu:\n  models:\n    x1:\n      vendor: amd\n      products:\n      - {name: X (1), memoryGib: 8}\n",
+                6,
+                "X-(1)",
+            ),
+            (
+                "gpu:\n  models:\n    x1:\n      vendor: amd\n      products:\n      - name: X1\n        memoryGib: 0\n",
+                7,
+                "0 GiB",
+            ),
+            ("gpu:\n  models:\n    x1:\n      vendor: amd\n      karpenter: a b\n      products: []\n", 5, "a b"),
+            ("gpu:\n  vendors:\n    Amd:\n      productAttribute: a-b\n", 4, "a-b"),
+            ("gpu:\n  vendors:\n    amd:\n      wholeType: ''\n", 4, "empty"),
+            ("openstack:\n  nodeTypes:\n    gpu a: {nvlink: true}\n", 3, "gpu a"),
+            ("tee:\n  kinds:\n    tdx:\n      narrowedTo: sgx\n", 3, "narrowedTo"),
+            ("tee:\n  kinds:\n    sev:\n      labels: {nfd: [a]}\n", 3, "runtimeClass"),
         ] {
             let error = overlaid(text).unwrap_err();
             assert!(error.contains(&format!("line {line}")) && error.contains(what), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn s7_the_tables_that_the_chart_gives_as_an_example_are_read() {
+        for text in ["{defaults: {vendor: amd}}", "{defaults: {vendor: Amd}}", "defaults:\n  defaultVendor: Amd\n"] {
+            assert_eq!(overlaid(text).map(|tables| tables.default_vendor.to_string()), Ok("amd".to_owned()), "{text}");
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, Owned, UNKNOWN, image};
 use super::observe::template_kind;
-use super::render::{Rendered, revision_name, switched};
+use super::render::{Face, Rendered, revision_name, switched};
 use super::{CONTAINER, INCARNATION, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM, sweep, upgrade};
 use crate::api::Kind;
 use crate::hourglass::children::{delete, is_going};
@@ -93,6 +93,8 @@ fn label(facts: &Facts<'_>, decision: &mut Decision) -> bool {
             metadata: json!({
                 "resourceVersion": text(pod.object, "/metadata/resourceVersion"),
                 "labels": {
+                    // Pods are watched by it.
+                    "app": "hourglass-performer",
                     INCARNATION: "1",
                     super::PERFORMER: names::label_value(&facts.obs.meta.name),
                 },
@@ -341,7 +343,8 @@ fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Deci
     decision.actions.push(Effect::Create(Kind::Pod, rendered.pod(meta, number)));
     decision.notices.push(Notice::normal("Created", format!("pod {number} is made"), number));
     if facts.front.live.is_none() && !facts.front.going && decision.next.active.is_none() {
-        decision.actions.push(Effect::Create(Kind::Service, rendered.service(meta, number, &switched(None, None))));
+        let face = Face::of(&rendered.spec);
+        decision.actions.push(Effect::Create(Kind::Service, face.service(meta, number, &switched(None, None))));
     }
 }
 
@@ -349,7 +352,7 @@ fn make(facts: &Facts<'_>, rendered: &Rendered, number: u32, decision: &mut Deci
 fn switch(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     let Some(known) = decision.next.candidate.clone() else { return false };
     let Some(owned) = facts.pod(known.incarnation).filter(|owned| owned.pod.ready) else { return false };
-    let Some(rendered) = facts.rendered(&known.spec_hash) else { return false };
+    let Some(face) = facts.face(&known.spec_hash, Some(owned)) else { return false };
     let active = decision.next.active.as_ref();
     let other_serves = active.and_then(|active| facts.pod(active.incarnation)).is_some_and(|owned| owned.pod.ready);
     let seconds = u64::try_from(facts.upgrade().min_ready_seconds).unwrap_or_default();
@@ -370,12 +373,11 @@ fn switch(facts: &Facts<'_>, decision: &mut Decision) -> bool {
         if facts.front.going {
             return false;
         }
-        decision
-            .actions
-            .push(Effect::Create(Kind::Service, rendered.service(meta, known.incarnation, &switched(None, None))));
+        let service = face.service(meta, known.incarnation, &switched(None, None));
+        decision.actions.push(Effect::Create(Kind::Service, service));
     } else if facts.front.selects != Some(known.incarnation) {
         let said = switched(from.map(|_| facts.now.whole_seconds().to_string()), from);
-        decision.actions.push(Effect::Apply(Kind::Service, rendered.service(meta, known.incarnation, &said)));
+        decision.actions.push(Effect::Apply(Kind::Service, face.service(meta, known.incarnation, &said)));
         decision.notices.push(Notice::normal(
             "Switched",
             format!("connections go to pod {}", known.incarnation),
@@ -387,7 +389,8 @@ fn switch(facts: &Facts<'_>, decision: &mut Decision) -> bool {
     next.active = Some(known.settled());
     next.candidate = None;
     next.spec_hash = Some(known.spec_hash.clone());
-    next.image = Some(rendered.spec.image.clone());
+    let spec = facts.rendered(&known.spec_hash).map(|rendered| rendered.spec.image);
+    next.image = Some(spec.unwrap_or_else(|| image(owned.pod.object)));
     if upgrades {
         next.last_upgrade = Some(at.unwrap_or(facts.now).whole_seconds());
         let message = format!("pod {} serves", known.incarnation);
@@ -405,18 +408,18 @@ fn serve(facts: &Facts<'_>, decision: &mut Decision) {
     let coming =
         known.filter(|(number, _)| facts.pod(*number).is_some() && (!selected || facts.front.selects == Some(*number)));
     let Some((number, hash)) = stands_in(facts, &decision.next).or(active).or(coming) else { return };
-    let Some(rendered) = facts.rendered(&hash) else { return };
+    let Some(face) = facts.face(&hash, facts.pod(number)) else { return };
     let meta = &facts.obs.meta;
     let Some(live) = facts.front.live else {
         if !facts.front.going && facts.pod(number).is_some() {
-            let service = rendered.service(meta, number, &switched(None, None));
+            let service = face.service(meta, number, &switched(None, None));
             decision.actions.push(Effect::Create(Kind::Service, service));
         }
         return;
     };
     let annotations = texts(live, "/metadata/annotations");
     let said = [SWITCHED_AT, SWITCHED_FROM].into_iter().filter_map(|key| Some((key, annotations.get(key)?.clone())));
-    let service = rendered.service(meta, number, &said.collect());
+    let service = face.service(meta, number, &said.collect());
     // A Service as it was created carries the mark of what was created.
     if differs(live, &service) {
         decision.actions.push(Effect::Apply(Kind::Service, service));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::normal::NormalSpec;
 use super::observe::{Observation, number};
-use super::render::{Invalid, Rendered, render, revision_name};
+use super::render::{ADDRESS, Face, Invalid, Rendered, render, revision_name};
 use super::{ALLOCATION, INCARNATION, PERFORMER, RETRY, SPEC_HASH, SWITCHED_AT, SWITCHED_FROM};
 use crate::api::Kind;
 use crate::hourglass::children::is_going;
@@ -15,7 +15,7 @@ use crate::hourglass::names;
 use crate::hourglass::pod::Pod;
 use crate::hourglass::spec::{ExecutorSpec, PerformerStatus, Upgrade};
 use crate::hourglass::{Config, plan::Trouble};
-use crate::value::{text, texts, word};
+use crate::value::{item, text, texts, word};
 
 /// The hash of a pod whose spec nobody knows.
 pub(super) const UNKNOWN: &str = "unknown";
@@ -102,15 +102,40 @@ impl<'a> Facts<'a> {
         if let Some(asked) = self.asked.as_ref().ok().filter(|asked| asked.hash == hash) {
             return Some(asked.clone());
         }
+        let (revision, spec) = self.kept(hash)?;
+        render(spec, &self.obs.meta, (self.config, &self.obs.world), kept(revision)).ok()
+    }
+
+    /// What the Service before a pod says of it: as its spec does, also where that has no pod any more, or as the pod itself
+    /// where nobody knows its spec.
+    pub(super) fn face(&self, hash: &str, pod: Option<&Owned<'_>>) -> Option<Face> {
+        if let Some(asked) = self.asked.as_ref().ok().filter(|asked| asked.hash == hash) {
+            return Some(Face::of(&asked.spec));
+        }
+        if let Some((_, spec)) = self.kept(hash) {
+            return Some(Face::of(&spec));
+        }
+        let spec = self.obs.spec.as_ref().ok();
+        let container = item(pod?.pod.object, "/spec/containers", "name", super::CONTAINER);
+        let named = container.and_then(|container| item(container, "/ports", "name", "grpc"));
+        let own = named.and_then(|port| port.get("containerPort")?.as_i64()).and_then(|port| i32::try_from(port).ok());
+        let address = texts(pod?.pod.object, "/metadata/annotations").remove(ADDRESS);
+        Some(Face {
+            port: own.or_else(|| Some(spec?.config.grpc_port))?,
+            named: own.is_some(),
+            address: address.or_else(|| Some(spec?.avs_address.clone())).unwrap_or_default(),
+        })
+    }
+
+    /// What a revision keeps of a hash.
+    fn kept(&self, hash: &str) -> Option<(&Value, NormalSpec)> {
         let is = |revision: &&Value| {
             self.obs.meta.owns(revision)
                 && texts(revision, "/metadata/annotations").get(SPEC_HASH).is_some_and(|known| known == hash)
         };
         let revision = self.obs.revisions.iter().find(is)?;
         let spec: NormalSpec = serde_json::from_value(revision.get("data")?.clone()).ok()?;
-        render(spec, &self.obs.meta, (self.config, &self.obs.world), kept(revision))
-            .ok()
-            .filter(|kept| kept.hash == hash)
+        (spec.hash() == hash).then_some((revision, spec))
     }
 
     /// The last spec that served.
@@ -192,6 +217,8 @@ fn known(obs: &Observation, asked: Option<&Rendered>) -> PerformerStatus {
     }
     // Nobody deletes it: whoever does lets its pods drain from then on.
     known.drain_until = None;
+    let named = obs.spec.as_ref().is_ok_and(|spec| spec.executor_ref.is_some());
+    known.executor_missing = named && obs.executor.is_none();
     if let Some(asked) = asked {
         known.allocation = asked.allocation.map(|allocation| allocation.to_string());
     }
@@ -220,7 +247,7 @@ fn front(obs: &Observation) -> Front<'_> {
 
 /// The image of the container that performs, wherever it stands among others.
 pub(super) fn image(pod: &Value) -> String {
-    crate::value::item(pod, "/spec/containers", "name", super::CONTAINER)
+    item(pod, "/spec/containers", "name", super::CONTAINER)
         .map(|container| text(container, "/image"))
         .unwrap_or_default()
 }

@@ -134,23 +134,6 @@ impl Rendered {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.pod})
     }
 
-    /// The Service before the pod of a number. Whoever drains is named in it, so that one write switches all of it.
-    #[must_use]
-    pub fn service(&self, meta: &Meta, number: u32, switched: &BTreeMap<&'static str, String>) -> Value {
-        let mut metadata = child(meta, &names::service(CONTAINER, &meta.name), &labels(meta, &self.spec.avs_address));
-        metadata["annotations"] = json!(switched);
-        marked(json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {
-                "type": "ClusterIP",
-                "selector": {PERFORMER: names::label_value(&meta.name), INCARNATION: number.to_string()},
-                "ports": [{"name": "grpc", "port": self.spec.config.grpc_port, "protocol": "TCP", "targetPort": "grpc"}],
-            },
-        }))
-    }
-
     /// The revision that keeps this spec.
     #[must_use]
     pub fn revision(&self, meta: &Meta) -> Value {
@@ -176,8 +159,43 @@ impl Rendered {
     }
 }
 
+/// What a Service says of the pod behind it.
+#[derive(Clone, Debug)]
+pub(super) struct Face {
+    /// The port, of the pod as of the Service.
+    pub(super) port: i32,
+    /// Whether the pod has given it its name.
+    pub(super) named: bool,
+    /// The address of the service that is performed.
+    pub(super) address: String,
+}
+
+impl Face {
+    /// That of a spec.
+    pub(super) fn of(spec: &NormalSpec) -> Self {
+        Self { port: spec.config.grpc_port, named: true, address: spec.avs_address.clone() }
+    }
+
+    /// The Service before the pod of a number. Whoever drains is named in it, so that one write switches all of it.
+    pub(super) fn service(&self, meta: &Meta, number: u32, switched: &BTreeMap<&'static str, String>) -> Value {
+        let mut metadata = child(meta, &names::service(CONTAINER, &meta.name), &labels(meta, &self.address));
+        metadata["annotations"] = json!(switched);
+        let target = if self.named { json!("grpc") } else { json!(self.port) };
+        marked(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {
+                "type": "ClusterIP",
+                "selector": {PERFORMER: names::label_value(&meta.name), INCARNATION: number.to_string()},
+                "ports": [{"name": "grpc", "port": self.port, "protocol": "TCP", "targetPort": target}],
+            },
+        }))
+    }
+}
+
 /// Annotation of pods: the address of the service as it was written.
-const ADDRESS: &str = "hourglass.eigenlayer.io/avs-address";
+pub(super) const ADDRESS: &str = "hourglass.eigenlayer.io/avs-address";
 
 fn child(meta: &Meta, name: &str, labels: &BTreeMap<String, String>) -> Value {
     meta.child((Kind::Performer, name), labels)

@@ -12,12 +12,17 @@ use super::facts::{Facts, Owned};
 use super::upgrade::deadline;
 use crate::hourglass::condition::{Said, of};
 use crate::hourglass::plan::{FORBIDDEN, QUOTA};
-use crate::hourglass::spec::Retry;
+use crate::hourglass::spec::{Candidate, Retry};
 
 /// How long a pod may find no node although there is hardware for it.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
 /// How long there may be no hardware before that is a failure.
 const NO_HARDWARE: Duration = Duration::from_secs(10);
+
+/// What a kubelet says once it gives an image up, for a while or for good. `ErrImagePull` and `RegistryUnavailable` alone are
+/// of a try, which the next one may mend.
+const NO_IMAGE: [&str; 5] =
+    ["ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "SignatureValidationFailed"];
 
 /// What is wrong, in one word and in a sentence.
 pub(super) type Wrong = (String, String);
@@ -158,11 +163,12 @@ fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time))
             unless(since.plus(NO_HARDWARE), State::HardwareValidation, "HardwareUnavailable", &hardware.message)
         }
         (State::NodeSelection, _) => {
-            let since = owned.pod.unschedulable_since().unwrap_or(facts.now);
+            // Before there is hardware, no node could have taken it.
+            let since = owned.pod.unschedulable_since().unwrap_or(facts.now).max(since);
             let (reason, message) = said(facts, "SchedulingFailed", &no_room(owned));
             unless(since.plus(UNSCHEDULABLE), step, &reason, &message)
         }
-        (State::ImagePull, "ImagePullBackOff" | "InvalidImageName") => Standing::failed(
+        (State::ImagePull, reason) if NO_IMAGE.contains(&reason) || had_no_image(facts, owned) => Standing::failed(
             "ImagePullFailed",
             format!("image `{}` cannot be pulled; check its name and imagePullSecrets", image(owned)),
         ),
@@ -187,6 +193,14 @@ fn trial(facts: &Facts<'_>, owned: &Owned<'_>, (hardware, since): (&Said, Time))
         }
         _ => Standing::well(step),
     }
+}
+
+/// Whether the image of a pod could not be pulled before. A kubelet tries again and says of each try that it has begun and
+/// failed: only an image that is there ends that.
+fn had_no_image(facts: &Facts<'_>, owned: &Owned<'_>) -> bool {
+    let same = |candidate: &Candidate| candidate.pod_uid.as_ref() == Some(&owned.pod.uid);
+    facts.obs.status.candidate.as_ref().is_some_and(same)
+        && of(&facts.obs.status.conditions, "Degraded").is_some_and(|known| known.reason == "ImagePullFailed")
 }
 
 /// That no node has room, with what the scheduler said when that was found: its later words change with every node and pod.

@@ -10,6 +10,7 @@ use super::decide::Decision;
 use super::facts::Facts;
 use super::render::{Rendered, duplicates};
 use super::state::{Standing, Wrong, standing};
+use crate::api::Kind;
 use crate::hardware::{self, availability};
 use crate::hourglass::children::way;
 use crate::hourglass::condition::{Said, conditions, of, since};
@@ -60,7 +61,8 @@ pub(super) fn changed(stored: &Value, status: &PerformerStatus) -> Option<Effect
     (value != *stored).then_some(Effect::WriteStatus(value))
 }
 
-/// What may be done while something is wrong: up to what could not be done, which is tried again in its time.
+/// What may be done while something is wrong: up to what could not be done, which is tried again in its time. Where that is
+/// a pod, or what it needs, others that are left over go all the same.
 fn allowed(facts: &Facts<'_>, actions: Vec<Effect>) -> Vec<Effect> {
     let Some(at) = facts.trouble().and_then(|trouble| trouble.at.as_ref()) else { return actions };
     let same = |effect: &Effect| match effect {
@@ -70,7 +72,14 @@ fn allowed(facts: &Facts<'_>, actions: Vec<Effect>) -> Vec<Effect> {
         Effect::PatchMeta { key, .. } | Effect::Delete { key, .. } => key == at,
         _ => false,
     };
-    actions.into_iter().take_while(|effect| !same(effect)).collect()
+    let mut over = None;
+    let mut may = |effect: &Effect| {
+        if over.is_none() && same(effect) {
+            over = Some(matches!(effect, Effect::Create(kind, _) if *kind != Kind::Service));
+        }
+        over.is_none_or(|makes| makes && matches!(effect, Effect::Delete { .. }))
+    };
+    actions.into_iter().filter(|effect| may(effect)).collect()
 }
 
 /// Whether there is hardware for what is wanted.
@@ -125,9 +134,10 @@ fn complete(facts: &Facts<'_>, decision: &Decision, (standing, hardware): (&Stan
     let active = status.active.as_ref().and_then(|active| facts.pod(active.incarnation));
     let shown = active.or_else(|| facts.pod(status.candidate.as_ref()?.incarnation));
     // A switch that is decided is carried out before this is written.
-    let selected = decision.actions.iter().any(|effect| {
-        matches!(effect, Effect::Create(crate::api::Kind::Service, _) | Effect::Apply(crate::api::Kind::Service, _))
-    });
+    let selected = decision
+        .actions
+        .iter()
+        .any(|effect| matches!(effect, Effect::Create(Kind::Service, _) | Effect::Apply(Kind::Service, _)));
     let fronted = facts.front.live.is_some() || selected;
     let ready = active.filter(|owned| owned.pod.ready && (selected || facts.front.selects == Some(owned.number)));
     status.state = Some(standing.state);
@@ -138,10 +148,10 @@ fn complete(facts: &Facts<'_>, decision: &Decision, (standing, hardware): (&Stan
     status.pod_name = shown.map(|owned| owned.pod.name.clone());
     status.node_name = shown.and_then(|owned| owned.pod.node.clone());
     let service = fronted.then(|| names::service(super::CONTAINER, &meta.name));
-    let port = status.active.as_ref().and_then(|active| facts.rendered(&active.spec_hash)).or_else(|| facts.wanted());
+    let port = status.active.as_ref().and_then(|known| Some(facts.face(&known.spec_hash, active)?.port));
+    let port = port.or_else(|| Some(facts.wanted()?.spec.config.grpc_port));
     status.host = service.as_ref().map(|name| format!("{name}.{}.svc.{}", meta.namespace, facts.config.cluster_domain));
-    status.grpc_endpoint =
-        status.host.as_ref().zip(port).map(|(host, rendered)| format!("{host}:{}", rendered.spec.config.grpc_port));
+    status.grpc_endpoint = status.host.as_ref().zip(port).map(|(host, port)| format!("{host}:{port}"));
     status.service_name = service;
     if let (Some(active), Ok(asked), Ok(spec)) = (&status.active, &facts.asked, &facts.obs.spec)
         && active.spec_hash == asked.hash
@@ -225,24 +235,20 @@ fn transitions(facts: &Facts<'_>, status: &PerformerStatus) -> Vec<Notice> {
         told.push(Notice::normal("Scheduled", "the pod has a node", number));
     }
     if before.observed_generation != status.observed_generation {
-        told.extend(of_spec(facts, generation));
+        let asked = facts.asked.iter().flat_map(remarks);
+        told.extend(asked.map(|(reason, message)| Notice::warning(reason, message, generation)));
     }
+    told.extend(executor(facts, status));
     told
 }
 
-/// What people are told of a new spec.
-fn of_spec(facts: &Facts<'_>, generation: i64) -> Vec<Notice> {
-    let mut told = Vec::new();
-    if let Ok(spec) = &facts.obs.spec
-        && let (Some(name), None) = (&spec.executor_ref, &facts.obs.executor)
-    {
-        let message =
-            format!("there is no HourglassExecutor `{name}` in this namespace; its scheduling is not taken over");
-        told.push(Notice::warning("ExecutorNotFound", message, generation));
-    }
-    let Ok(asked) = &facts.asked else { return told };
-    told.extend(remarks(asked).map(|(reason, message)| Notice::warning(reason, message, generation)));
-    told
+/// That the executor it names is missing, where that is news: the spec is another, or it was there.
+fn executor(facts: &Facts<'_>, status: &PerformerStatus) -> Option<Notice> {
+    let before = &facts.obs.status;
+    let news = !before.executor_missing || before.observed_generation != status.observed_generation;
+    let name = facts.obs.spec.as_ref().ok()?.executor_ref.as_ref().filter(|_| status.executor_missing && news)?;
+    let message = format!("there is no HourglassExecutor `{name}` in this namespace; its scheduling is not taken over");
+    Some(Notice::warning("ExecutorNotFound", message, facts.obs.meta.generation))
 }
 
 /// What may be other than whoever wrote a spec expects, though it is valid: reasons and messages.

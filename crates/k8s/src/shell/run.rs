@@ -154,6 +154,7 @@ pub(crate) async fn run(
             },
             () = resync => {
                 news = watches();
+                work.again();
                 resync.set(tokio::time::sleep(options.resync).fuse());
             }
             () = timer => {}
@@ -187,6 +188,11 @@ impl Work {
         };
         let watched = watched.into_iter().map(listings).collect();
         Self { queue: Queue::default(), namespaces: namespaces.to_vec(), watched, primed: false }
+    }
+
+    /// All watches are begun anew on purpose: that restarts none of them.
+    fn again(&mut self) {
+        self.watched.iter_mut().flat_map(|(_, listings)| listings).for_each(|listing| *listing = Listing::default());
     }
 
     fn passed(&mut self, key: &Key, pass: Pass) {
@@ -239,5 +245,68 @@ impl Work {
             controller.told(Told::Synced);
             controller.begin().into_iter().for_each(|key| self.queue.add(key));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Hears which watches are begun again.
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<&'static str>>);
+
+    impl Passes for Ear {
+        fn now(&self) -> Time {
+            Time::EPOCH
+        }
+
+        fn steady(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn told(&self, told: Told<'_>) {
+            if let Told::Restarted(resource) = told {
+                self.0.lock().unwrap().push(resource);
+            }
+        }
+
+        fn seen(&self, _of: usize, _object: &Value) -> Vec<Key> {
+            Vec::new()
+        }
+
+        fn gone(&self, _of: usize, _object: &Value) -> Vec<Key> {
+            Vec::new()
+        }
+
+        fn only(&self, _of: usize, _uids: &BTreeSet<String>, _namespace: Option<&str>) -> Vec<Key> {
+            Vec::new()
+        }
+
+        fn begin(&self) -> Vec<Key> {
+            Vec::new()
+        }
+
+        async fn pass(&self, _key: &Key) -> Pass {
+            Pass::default()
+        }
+    }
+
+    #[test]
+    fn s6_a_resync_restarts_no_watch() {
+        let (ear, source) = (Ear::default(), Source { of: 0, place: 0 });
+        let mut work = Work::new(&[], vec![Watched { resource: "pods", places: 1, optional: false }]);
+        let list = |work: &mut Work| {
+            work.told(&ear, source, News::Begin);
+            work.told(&ear, source, News::Complete);
+        };
+        list(&mut work);
+        work.again();
+        list(&mut work);
+        assert!(ear.0.lock().unwrap().is_empty() && work.primed);
+        list(&mut work);
+        assert_eq!(*ear.0.lock().unwrap(), ["pods"], "this one has ended by itself");
     }
 }

@@ -4,9 +4,11 @@ use orlop_cloud::openstack::hardware::{Candidate, SiteNode, survey};
 use orlop_core::hardware::fleet::{FleetNeed, demand};
 use orlop_core::hardware::merge::Merged;
 use orlop_core::hardware::placement::{LabelExpr, Note, Placement};
-use orlop_core::hardware::{HardwareError, HardwareInput, Resolved, Resources, Substrate, Tables, Verdict, place};
+use orlop_core::hardware::{
+    HardwareError, HardwareInput, Resolved, Resources, Substrate, Tables, Verdict, Vocabulary, place,
+};
 use orlop_core::resource::{Bytes, CpuMilli, ResourceVector};
-use orlop_k8s::hardware::{Node, claim_template, translate};
+use orlop_k8s::hardware::{Node, allocation, claim_template, translate};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -120,15 +122,17 @@ pub(super) fn tell(request: &Request, tables: &Tables, machines: &Machines) -> A
     let resources = plain(&request.pod);
     let words = |substrate| tables.vocabulary(substrate);
     let cluster_words = words(Substrate::Kubernetes);
-    let translated = translate(&request.pod, CONTAINER, (resolved, &cluster_words), CLAIM);
+    let chosen = chosen(resolved, &cluster_words, machines.cluster.as_ref());
+    let translated = translate(&request.pod, CONTAINER, (&chosen, &cluster_words), CLAIM);
     let nodes = match (&translated, &machines.cluster) {
         (_, None) => None,
         (Ok((_, merged)), Some(cluster)) => Some(judge(merged, cluster)),
         (Err(_), Some(_)) => Some(Vec::new()),
     };
+    let version = machines.cluster.as_ref().and_then(|cluster| cluster.devices.version()).unwrap_or("v1");
     let kubernetes = match translated {
         Ok((pod, merged)) => Told::Becomes(Pod {
-            claim_template: claim_template(&merged, CLAIM, "default", "v1"),
+            claim_template: claim_template(&merged, CLAIM, "default", version),
             notes: merged.notes.iter().copied().collect(),
             pod,
         }),
@@ -189,10 +193,35 @@ fn plain(pod: &Value) -> Resources {
     }
 }
 
+/// A need with the choice an operator would make in a cluster, where it is left open how devices are asked for.
+fn chosen(resolved: &Resolved, words: &Vocabulary, cluster: Option<&Cluster>) -> Resolved {
+    let mut chosen = resolved.clone();
+    if let (Some(gpu), Some(cluster)) = (&mut chosen.gpu, cluster) {
+        gpu.allocation = allocation(gpu, words, &cluster.devices, &cluster.nodes);
+    }
+    chosen
+}
+
 fn judge(merged: &Merged, cluster: &Cluster) -> Vec<NodeTold> {
-    let class = merged.runtime_class.as_ref().and_then(|class| cluster.classes.get(class));
+    let known = cluster.classes.as_ref();
+    let class = merged.runtime_class.as_ref().and_then(|class| known?.get(class));
     let under = class.map_or_else(|| Ok(merged.clone()), |class| merged.clone().under(class));
-    cluster.nodes.iter().map(|node| told(node, under.as_ref())).collect()
+    // What does not exist in a cluster is on none of its nodes.
+    let mut missing = Vec::new();
+    if let (Some(name), Some(_), None) = (&merged.runtime_class, known, class) {
+        missing.push(("RuntimeClass", format!("runtime class `{name}` does not exist; install it")));
+    }
+    let classes = cluster.devices.classes.as_ref();
+    if let Some(claim) = merged.claims.first().filter(|claim| classes.is_some_and(|all| !all.contains(&claim.class))) {
+        missing.push(("DeviceClass", format!("device class `{}` does not exist; install its driver", claim.class)));
+    }
+    let one = |node: &Node| {
+        let mut one = told(node, under.as_ref());
+        one.reasons.extend(missing.iter().map(|(dimension, message)| reason(dimension, message.clone())));
+        one.fits = one.reasons.is_empty();
+        one
+    };
+    cluster.nodes.iter().map(one).collect()
 }
 
 fn reason(dimension: &str, message: String) -> ReasonTold {

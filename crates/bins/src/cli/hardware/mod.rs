@@ -57,8 +57,8 @@ pub(super) struct ExplainArgs {
     /// File with the need, YAML or JSON; `-` is standard input
     #[arg(short, long)]
     pub file: PathBuf,
-    /// File with nodes, as `kubectl get nodes -o json` (or yaml) writes them; resource slices and runtime classes may stand
-    /// beside them. `-` is standard input
+    /// File with nodes, as `kubectl get nodes -o json` (or yaml) writes them; resource slices, runtime classes and device
+    /// classes may stand beside them. `-` is standard input
     #[arg(long)]
     pub nodes: Option<PathBuf>,
     /// Read the nodes of the cluster that this file tells the way to, in place of a file of nodes

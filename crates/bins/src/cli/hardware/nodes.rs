@@ -7,16 +7,19 @@ use std::path::PathBuf;
 use orlop_core::hardware::merge::RuntimeClass;
 use orlop_core::hardware::{Device, Tables};
 use orlop_dag::manifest::{Node as Document, Report, Source, TextLimits};
-use orlop_k8s::hardware::{Node, node, runtime_class, slices};
+use orlop_k8s::hardware::{DeviceFacts, Node, node, runtime_class, slices};
 use serde_json::Value;
 
 use crate::cli::failure::{Exit, Failure};
 
-/// What a file says of a cluster.
+/// What is known of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
-    pub(super) classes: BTreeMap<String, RuntimeClass>,
+    /// Its runtime classes; none where nobody has said which there are.
+    pub(super) classes: Option<BTreeMap<String, RuntimeClass>>,
+    /// What decides whether devices are claimed.
+    pub(super) devices: DeviceFacts,
 }
 
 /// Reads a file of nodes.
@@ -34,14 +37,37 @@ pub(super) fn read(file: &str, text: &str, tables: &Tables) -> Result<Cluster, F
         Some(items) => items.iter().collect(),
         None => vec![document],
     });
-    collect(file, objects, tables)
+    collect(file, objects, Cluster::default(), tables)
 }
 
-/// What objects say of a cluster. `place` is where they are from.
-fn collect<'a>(place: &str, objects: impl Iterator<Item = &'a Value>, tables: &Tables) -> Result<Cluster, Failure> {
+#[cfg(any(feature = "kube", test))]
+impl Cluster {
+    /// All objects of a kind were listed, so that it is known which there are, also where there are none.
+    pub(super) fn listed(&mut self, kind: orlop_k8s::api::Kind) {
+        use orlop_k8s::api::Kind;
+
+        match kind {
+            Kind::RuntimeClass => drop(self.classes.get_or_insert_default()),
+            Kind::DeviceClass | Kind::BetaDeviceClass => {
+                let _ = self.devices.classes.get_or_insert_default();
+                let version = if kind == Kind::DeviceClass { "v1" } else { "v1beta2" };
+                self.devices.versions.insert(version.to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What objects say of a cluster, beside what is known of it. `place` is where they are from.
+fn collect<'a>(
+    place: &str,
+    objects: impl Iterator<Item = &'a Value>,
+    mut cluster: Cluster,
+    tables: &Tables,
+) -> Result<Cluster, Failure> {
     let refused = |message: String| Failure::new(Exit::Refused, message);
-    let mut cluster = Cluster::default();
-    let mut devices: BTreeMap<String, Vec<Device>> = BTreeMap::new();
+    // The same slice may be there in several versions.
+    let mut devices: BTreeMap<String, BTreeMap<String, Vec<Device>>> = BTreeMap::new();
     for object in objects {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -49,18 +75,29 @@ fn collect<'a>(place: &str, objects: impl Iterator<Item = &'a Value>, tables: &T
         match kind {
             "Node" => cluster.nodes.push(node(object).map_err(unreadable)?),
             "RuntimeClass" => {
-                cluster.classes.insert(name.to_owned(), runtime_class(object).map_err(unreadable)?);
+                cluster
+                    .classes
+                    .get_or_insert_default()
+                    .insert(name.to_owned(), runtime_class(object).map_err(unreadable)?);
+            }
+            "DeviceClass" => {
+                cluster.devices.versions.extend(version(object));
+                cluster.devices.classes.get_or_insert_default().insert(name.to_owned());
             }
             "ResourceSlice" => {
+                cluster.devices.versions.extend(version(object));
+                let driver = object.pointer("/spec/driver").and_then(Value::as_str);
+                cluster.devices.drivers.extend(driver.map(str::to_owned));
                 if let Some((node, found)) = slices(object, &tables.catalogue) {
-                    devices.entry(node).or_default().extend(found);
+                    devices.entry(node).or_default().insert(name.to_owned(), found);
                 }
             }
             _ => {}
         }
     }
     for node in &mut cluster.nodes {
-        node.machine.devices = devices.remove(&node.machine.name).unwrap_or_default();
+        node.machine.devices =
+            devices.remove(&node.machine.name).into_iter().flat_map(BTreeMap::into_values).flatten().collect();
     }
     if cluster.nodes.is_empty() {
         let message = format!("{place} holds no node; `kubectl get nodes -o json` writes those of a cluster");
@@ -68,6 +105,12 @@ fn collect<'a>(place: &str, objects: impl Iterator<Item = &'a Value>, tables: &T
     }
     cluster.nodes.sort_by(|a, b| a.machine.name.cmp(&b.machine.name));
     Ok(cluster)
+}
+
+/// The version of the API for devices that an object is told in.
+fn version(object: &Value) -> Option<String> {
+    let version = object.get("apiVersion")?.as_str()?;
+    Some(version.strip_prefix("resource.k8s.io/")?.to_owned())
 }
 
 /// Reads the nodes of a cluster. Runtime classes and slices count where they may be read and are served.
@@ -82,6 +125,7 @@ pub(super) async fn fetch(
 ) -> Result<Cluster, Failure> {
     use orlop_k8s::api::{Client, Kind, list};
     use orlop_k8s::client::ClientError;
+    use orlop_k8s::hourglass::world::KINDS;
 
     use crate::host::cluster;
 
@@ -89,7 +133,8 @@ pub(super) async fn fetch(
     let client = cluster::client(&way).await.map_err(|error| Failure::usage(error.to_string()))?;
     let api = Client::new(client);
     let mut objects = Vec::new();
-    for kind in [Kind::Node, Kind::RuntimeClass, Kind::ResourceSlice] {
+    let mut cluster = Cluster::default();
+    for kind in KINDS {
         let found = match list(&api, kind, "", "").await {
             Ok(found) => found,
             Err(error) if kind != Kind::Node && matches!(error.code, Some(403 | 404)) => continue,
@@ -98,6 +143,7 @@ pub(super) async fn fetch(
                 return Err(ClientError::Api { doing, source }.into());
             }
         };
+        cluster.listed(kind);
         for mut object in found {
             // Lists leave out what their objects are.
             if let Some(members) = object.as_object_mut() {
@@ -106,7 +152,7 @@ pub(super) async fn fetch(
             objects.push(object);
         }
     }
-    collect("the cluster", objects.iter(), tables)
+    collect("the cluster", objects.iter(), cluster, tables)
 }
 
 /// Without a client there is no cluster.

@@ -224,3 +224,61 @@ fn what_is_wrong_is_told_with_its_line() {
     ");
     insta::assert_snapshot!(told("{}", Some("kind: Pod")).unwrap_err(), @"nodes.json holds no node; `kubectl get nodes -o json` writes those of a cluster");
 }
+
+/// Nodes of a cluster that hands devices out by claims, with such amounts of them besides.
+fn claiming(amounts: &str) -> String {
+    let slice = |version: &str| {
+        format!(
+            r#"{{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/{version}", "metadata": {{"name": "s"}}, "spec": {{
+            "driver": "gpu.nvidia.com", "nodeName": "a100", "devices": [{{"name": "gpu-0", "attributes": {{
+            "type": {{"string": "gpu"}}, "productName": {{"string": "NVIDIA A100-SXM4-40GB"}}}}}}]}}}}"#
+        )
+    };
+    format!(
+        r#"{{"items": [{}, {}, {{"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {{"name": "gpu.nvidia.com"}}}},
+        {{"kind": "Node", "metadata": {{"name": "a100"}}, "status": {{"allocatable": {{{amounts}}},
+        "conditions": [{{"type": "Ready", "status": "True"}}]}}}}]}}"#,
+        slice("v1"),
+        slice("v1beta2"),
+    )
+}
+
+#[test]
+fn s1_4_how_devices_are_asked_for_is_chosen_as_the_operator_chooses() {
+    let auto = |amounts: &str, count: u32| {
+        told(&format!("gpuType: a100\ngpuCount: {count}\nallocation: auto\n"), Some(&claiming(amounts))).unwrap()
+    };
+    let claimed = auto("", 1);
+    assert!(claimed.contains("resourceClaims") && claimed.ends_with("  a100  fits\n"), "{claimed}");
+    // The same slice in two versions is one device.
+    let two = auto("", 2);
+    assert!(two.ends_with("  a100  needs 2 nvidia a100 GPUs, has 1\n"), "{two}");
+    for advertised in [r#""nvidia.com/gpu": "1""#, r#""nvidia.com/mig-1g.5gb": "1""#] {
+        let plugged = auto(advertised, 1);
+        assert!(plugged.contains("nvidia.com/gpu.present") && !plugged.contains("resourceClaims"), "{plugged}");
+    }
+    let nobody = told("gpuType: a100\nallocation: auto\n", None).unwrap();
+    assert!(nobody.contains("nvidia.com/gpu.present"), "{nobody}");
+}
+
+#[test]
+fn s5_2_a_class_that_does_not_exist_is_on_no_node() {
+    use orlop_k8s::api::Kind;
+
+    let tables = Tables::default();
+    let judged = |need: &str, listed: Option<Kind>| {
+        let request = request::read("need.yaml", need, &tables).unwrap();
+        let mut cluster = nodes::read("nodes.json", NODES, &tables).unwrap();
+        listed.into_iter().for_each(|kind| cluster.listed(kind));
+        let answer = dialect::tell(&request, &tables, &Machines { cluster: Some(cluster), ..Machines::default() });
+        let nodes = answer.nodes.unwrap();
+        let why = nodes[1].reasons.iter().map(|reason| reason.message.clone()).collect::<Vec<_>>().join("; ");
+        (nodes.iter().filter(|node| node.fits).count(), why)
+    };
+    let kata = "kind: Performer\nspec:\n  scheduling: {runtimeClass: kata}\n  resources: {requests: {cpu: 2}}\n";
+    assert_eq!(judged(kata, None).0, 1, "nobody knows which there are");
+    insta::assert_snapshot!(judged(kata, Some(Kind::RuntimeClass)).1, @"runtime class `kata` does not exist; install it");
+    assert_eq!(judged(kata, Some(Kind::RuntimeClass)).0, 0);
+    let claim = "gpuCount: 1\nallocation: dra\n";
+    insta::assert_snapshot!(judged(claim, Some(Kind::DeviceClass)).1, @"needs 1 nvidia GPU, has 0; device class `gpu.nvidia.com` does not exist; install its driver");
+}

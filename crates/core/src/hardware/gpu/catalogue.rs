@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Form, MigProfile, ModelKey, Vendor, models};
+use super::{Form, MigProfile, ModelKey, Vendor, legal, models};
 
 /// A device model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Model {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gke: Vec<FamilyValue>,
     /// What Karpenter calls it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "legal::some_value")]
     pub karpenter: Option<String>,
 }
 
@@ -34,8 +34,10 @@ pub struct Model {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Product {
     /// Its name, without the vendor's where the device itself leaves it out.
+    #[serde(deserialize_with = "legal::product")]
     pub name: String,
-    /// Nominal memory in GiB.
+    /// Nominal memory in GiB, 1 to 4096.
+    #[serde(deserialize_with = "legal::memory")]
     pub memory_gib: u32,
     /// Whether several of them are connected by NVLink or the vendor's equal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -50,8 +52,10 @@ pub struct Product {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FamilyValue {
     /// The value.
+    #[serde(deserialize_with = "legal::value")]
     pub value: String,
-    /// Nominal memory in GiB.
+    /// Nominal memory in GiB, 1 to 4096.
+    #[serde(deserialize_with = "legal::memory")]
     pub memory_gib: u32,
 }
 

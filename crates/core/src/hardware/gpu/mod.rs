@@ -2,6 +2,7 @@
 //! how a cluster names a device is a translation's matter.
 
 mod catalogue;
+pub(in crate::hardware) mod legal;
 mod mig;
 mod models;
 mod parse;

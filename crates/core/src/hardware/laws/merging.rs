@@ -1,14 +1,14 @@
 //! Laws of merging: both sides hold, nothing more and nothing less; twice is once; one device. Owns no production code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::users::user;
 use super::{input, node, resolved, tables};
-use crate::hardware::merge::{UserConstraints, is_gpu, merge};
-use crate::hardware::placement::{DeviceSource, Placement, Taint, TaintEffect, Toleration, untolerated};
+use crate::hardware::merge::{TERMS_MAX, UserConstraints, is_gpu, merge};
+use crate::hardware::placement::{DeviceSource, Placement, RuntimeNeed, Taint, TaintEffect, Toleration, untolerated};
 use crate::hardware::{HardwareError, Machine, Resources, Substrate, describe, place};
 use crate::named::Named as _;
 use crate::resource::ResourceVector;
@@ -44,6 +44,31 @@ fn tolerated(all: &[Toleration], machine: &Machine) -> bool {
     untolerated(all, &machine.taints).next().is_none()
 }
 
+/// Whether a runtime class gives what is needed.
+fn runs(need: &RuntimeNeed, class: &String) -> bool {
+    need.any || *class == need.name || need.accepted.contains(class)
+}
+
+/// Whether both sides cannot be had together, apart from labels.
+fn is_justified(error: &HardwareError, user: &UserConstraints, placement: &Placement) -> bool {
+    match error {
+        HardwareError::ResourceConflict { .. } => {
+            let all = [&user.requests, &user.limits, &placement.resources];
+            let names = all.iter().flat_map(|amounts| amounts.iter()).map(|(name, _)| name.as_str());
+            let devices: BTreeSet<&str> = names.filter(|name| is_gpu(name)).collect();
+            devices.len() + placement.claims.len() > 1
+        }
+        HardwareError::RuntimeClassConflict { .. } => {
+            placement.runtime.as_ref().zip(user.runtime_class.as_ref()).is_some_and(|(need, class)| !runs(need, class))
+        }
+        HardwareError::TooManyTerms { .. } => {
+            let alternatives: usize = placement.required.iter().map(|clause| clause.any_of.len()).product();
+            user.required.as_ref().map_or(1, Vec::len) * alternatives > TERMS_MAX
+        }
+        _ => false,
+    }
+}
+
 fn taints() -> impl Strategy<Value = Vec<Taint>> {
     let key = select(&["nvidia.com/gpu", "tdx", "sgx", "busy"][..]);
     let one = (key, select(TaintEffect::ALL));
@@ -74,11 +99,14 @@ proptest! {
                     && fit(&effective(&user)) && fit(&placement.resources)
                     && tolerated(&[user.tolerations.clone(), placement.tolerations.clone()].concat(), &machine);
                 prop_assert_eq!(merged.check(&machine).fits(), both, "{:#?} {:#?}", merged, machine);
+                let class = merged.runtime_class.as_ref();
+                let serves = |need: &RuntimeNeed| class.is_some_and(|class| runs(need, class));
+                prop_assert!(placement.runtime.as_ref().is_none_or(serves), "{:#?} {:#?}", merged, placement);
             }
             Err(HardwareError::LabelConflict { .. } | HardwareError::UnsatisfiableAffinity) => {
                 prop_assert!(!labels, "{user:#?} and {placement:#?} both take {machine:#?}");
             }
-            Err(_) => {}
+            Err(error) => prop_assert!(is_justified(&error, &user, &placement), "{error}: {user:#?} {placement:#?}"),
         }
     }
 
@@ -101,7 +129,7 @@ proptest! {
         prop_assert_eq!(amounts(&merged.requests), amounts(&merged.limits));
         let resources = amounts(&merged.requests).keys().filter(|name| is_gpu(name)).count();
         prop_assert!(resources + merged.claims.len() <= 1, "{merged:#?}");
-        let sizes = merged.required.len() <= crate::hardware::merge::TERMS_MAX;
+        let sizes = merged.required.len() <= TERMS_MAX;
         prop_assert!(sizes);
     }
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde_json::json;
 
 use super::{input, node, resolved, substrates, tables, worker};
 use crate::hardware::device::DeviceClass;
@@ -97,6 +98,19 @@ fn legal(clauses: &[Clause]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Whether a condition of a claim is one: its texts are closed, its attribute is a word of the language, nothing is unprintable.
+fn is_condition(selector: &str) -> bool {
+    let plain = selector.replace("\\\\", "").replace("\\\"", "");
+    let word = |rest: &str| {
+        let attribute = rest.split([' ', '.']).next().unwrap_or_default();
+        attribute.starts_with(|ch: char| ch.is_ascii_alphabetic() || ch == '_')
+            && attribute.chars().all(|ch| ch.is_ascii_alphanumeric() || ch == '_')
+    };
+    plain.matches('"').count().is_multiple_of(2)
+        && !selector.chars().any(char::is_control)
+        && selector.split("\"].").skip(1).all(word)
+}
+
 proptest! {
     #[test]
     fn h3_a_node_that_fits_satisfies_the_need(input in input(), facts in node(), tables in tables()) {
@@ -150,6 +164,46 @@ proptest! {
             }
             let gpus = placement.resources.iter().filter(|(name, _)| crate::hardware::merge::is_gpu(name.as_str()));
             prop_assert!(gpus.count() + placement.claims.len() <= 1);
+        }
+    }
+
+    #[test]
+    fn h5_h8_any_name_in_a_file_of_tables_is_an_error_or_legal(
+        text in prop_oneof!["\\PC{0,12}", "[A-Za-z0-9 ._-]{0,70}", "[a-zA-Z][a-zA-Z0-9_]{0,34}"], gib in 0..4200_u32, at in 0..9_usize,
+        kind in select(&["ours", "ours-mig-1g.10gb", "nvidia-8gb", "amd", "nvidia"][..]), how in select(&["devicePlugin", "dra"][..]),
+        strategy in select(&["mixed", "single"][..]), vendor in select(&["nvidia", "Amd", "INTEL"][..]),
+    ) {
+        let said = |spot: usize, otherwise: &str| if spot == at { text.clone() } else { otherwise.to_owned() };
+        let gib = if at == 8 { gib } else { 8 };
+        let model = json!({
+            "vendor": vendor,
+            "products": [{"name": said(0, "OURS"), "memoryGib": gib, "mig": ["1g.10gb"]}],
+            "gke": [{"value": said(1, "nvidia-ours"), "memoryGib": 8}],
+            "karpenter": said(2, "ours"),
+        });
+        let row = json!({
+            "productAttribute": said(3, "productName"), "wholeType": said(4, "gpu"), "present": said(5, "example.org/gpu"),
+            "deviceClass": said(6, "gpu.example.org"), "resource": said(7, "example.org/gpu"),
+        });
+        let file = json!({"gpu": {
+            "models": {"ours": model}, "vendors": {vendor: row}, "migStrategy": strategy,
+            "labelFamilies": ["native", "gke", "karpenter"],
+        }});
+        let Ok(file) = serde_json::from_value(file) else { return Ok(()) };
+        let tables = Tables::default().overlaid(file);
+        let allocation = how.parse().ok();
+        let input = HardwareInput { gpu_type: Some(kind.to_owned()), allocation, ..HardwareInput::default() };
+        let Ok(need) = resolved(&input, &tables) else { return Ok(()) };
+        for words in substrates(&tables) {
+            let Ok(placement) = place(&need, &Resources::default(), &words) else { continue };
+            legal(&placement.required)?;
+            for (name, _) in placement.resources.iter() {
+                prop_assert_eq!(label_key(name.as_str()), Ok(()));
+            }
+            for claim in &placement.claims {
+                prop_assert_eq!(dns1123_subdomain(&claim.class), Ok(()));
+                prop_assert!(claim.selectors.iter().all(|selector| is_condition(selector)), "{claim:#?}");
+            }
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn claim(
         }
         DeviceClass::Unit | DeviceClass::Whole | DeviceClass::Confidential => {
             let whole = words.whole_type.as_ref();
-            selectors.extend(whole.map(|whole| attribute(domain, "type", &format!("== {}", quoted(whole)))));
+            selectors.extend(whole.map(|whole| attribute(domain, "type", &format!("== {}", quoted(whole.as_str())))));
         }
     }
     let sliced = matches!(need.class, DeviceClass::Slice(_));
@@ -75,5 +75,5 @@ fn products(vendor: Vendor, words: &VendorWords, products: &[Product]) -> String
     let names = products.iter().flat_map(|product| branded(&product.name).into_iter().chain([product.name.clone()]));
     let names: std::collections::BTreeSet<String> = names.map(|name| quoted(&name)).collect();
     let names: Vec<String> = names.into_iter().collect();
-    attribute(words.device_class.as_str(), &words.product_attribute, &format!("in [{}]", names.join(", ")))
+    attribute(words.device_class.as_str(), words.product_attribute.as_str(), &format!("in [{}]", names.join(", ")))
 }

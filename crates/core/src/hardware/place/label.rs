@@ -39,8 +39,7 @@ pub(in crate::hardware) fn texts(vendor: Vendor, product: &str) -> Vec<String> {
             let bare = ["Tesla", "Quadro"].iter().any(|brand| product.starts_with(brand));
             if bare { vec![text] } else { vec![format!("NVIDIA-{text}"), text] }
         }
-        Vendor::Amd => vec![product.replace(' ', "_")],
-        Vendor::Intel => vec![product.to_owned()],
+        Vendor::Amd | Vendor::Intel => vec![product.replace(' ', "_")],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::names::{ClassName, KeyName};
+use super::names::{AttributeName, ClassName, KeyName};
 use super::words::{ConfidentialWords, DockerWords, NodeType, TeeFamily, TeeWords, VendorWords};
 use super::{Families, Tables};
 use crate::hardware::TeeKind;
@@ -18,6 +18,10 @@ fn class(text: &str) -> ClassName {
     text.parse().unwrap_or_default()
 }
 
+fn attribute(text: &str) -> AttributeName {
+    text.parse().unwrap_or_default()
+}
+
 fn amounts(pairs: &[(&str, &str)]) -> ResourceVector {
     ResourceVector::parse(pairs.iter().copied(), Rounding::Up).unwrap_or_default()
 }
@@ -30,16 +34,16 @@ fn vendors() -> BTreeMap<Vendor, VendorWords> {
         runtime_class: None,
         device_class: class("gpu.nvidia.com"),
         slice_class: Some(class("mig.nvidia.com")),
-        product_attribute: "productName".to_owned(),
-        whole_type: Some("gpu".to_owned()),
+        product_attribute: attribute("productName"),
+        whole_type: "gpu".parse().ok(),
     };
     let amd = VendorWords {
         resource: "amd.com/gpu".parse().ok(),
         present: key("feature.node.kubernetes.io/amd-gpu"),
         product: key("amd.com/gpu.product-name"),
         device_class: class("gpu.amd.com"),
-        product_attribute: "productName".to_owned(),
-        whole_type: Some("full".to_owned()),
+        product_attribute: attribute("productName"),
+        whole_type: "full".parse().ok(),
         ..VendorWords::default()
     };
     let intel = VendorWords {
@@ -47,7 +51,7 @@ fn vendors() -> BTreeMap<Vendor, VendorWords> {
         present: key("intel.feature.node.kubernetes.io/gpu"),
         product: key("gpu.intel.com/product"),
         device_class: class("gpu.intel.com"),
-        product_attribute: "productName".to_owned(),
+        product_attribute: attribute("productName"),
         ..VendorWords::default()
     };
     BTreeMap::from([(Vendor::Nvidia, nvidia), (Vendor::Amd, amd), (Vendor::Intel, intel)])
@@ -92,7 +96,8 @@ fn tees() -> BTreeMap<TeeKind, TeeWords> {
         overhead: vm_overhead(),
         ..TeeWords::default()
     };
-    let weaker = TeeWords { narrowed_to: Some(TeeKind::SevSnp), ..TeeWords::default() };
+    // A file that gives them labels and a class of their own gives them virtual machines of this size.
+    let weaker = TeeWords { narrowed_to: Some(TeeKind::SevSnp), overhead: vm_overhead(), ..TeeWords::default() };
     let se = TeeWords {
         labels: labels(&["ibm.feature.node.kubernetes.io/se"], "se"),
         tolerations: vec![key("se")],
@@ -223,10 +228,10 @@ mod tests {
           tolerations [tdx]; resources nothing; overhead cpu 1, memory 2Gi
         sev
           narrowed to sev-snp
-          tolerations []; resources nothing; overhead nothing
+          tolerations []; resources nothing; overhead cpu 1, memory 2Gi
         sev-es
           narrowed to sev-snp
-          tolerations []; resources nothing; overhead nothing
+          tolerations []; resources nothing; overhead cpu 1, memory 2Gi
         sev-snp
           rule: amd.feature.node.kubernetes.io/snp
           nfd: feature.node.kubernetes.io/cpu-security.sev.snp.enabled

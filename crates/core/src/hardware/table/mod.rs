@@ -3,6 +3,7 @@
 
 mod built_in;
 mod names;
+mod overlay;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -11,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-pub use names::{ClassName, KeyName};
+pub use names::{AttributeName, ClassName, KeyName, ValueName};
+pub use overlay::Over;
 pub use words::{
     ConfidentialFile, ConfidentialWords, DockerFile, DockerWords, LabelFamily, MigStrategy, NodeType, TeeFamily,
     TeeFile, TeeWords, VendorFile, VendorWords,
 };
 
-use super::gpu::{Catalogue, FamilyValue, Model, ModelKey, Product, Vendor};
+use super::gpu::{Catalogue, FamilyValue, Model, ModelKey, Product, Vendor, legal};
 use super::{Arch, Substrate, TeeKind, Vocabulary};
 
 /// Whose labels are in use, and how slices are told of.
@@ -77,14 +79,16 @@ pub struct ModelFile {
     #[serde(default)]
     pub alias: Option<ModelKey>,
     /// Who makes it.
+    #[serde(deserialize_with = "overlay::vendor")]
     pub vendor: Vendor,
     /// Its products.
+    #[serde(deserialize_with = "legal::products")]
     pub products: Vec<Product>,
     /// What GKE calls its accelerators.
     #[serde(default)]
     pub gke: Vec<FamilyValue>,
     /// What Karpenter calls it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "legal::some_value")]
     pub karpenter: Option<String>,
 }
 
@@ -94,7 +98,8 @@ pub struct ModelFile {
 pub struct GpuFile {
     /// Models by key, each in place of the one with its key.
     pub models: BTreeMap<ModelKey, ModelFile>,
-    /// Vendors.
+    /// Vendors, in any case.
+    #[serde(deserialize_with = "overlay::vendors")]
     pub vendors: BTreeMap<Vendor, VendorFile>,
     /// Whose labels are in use.
     pub label_families: Option<BTreeSet<LabelFamily>>,
@@ -107,6 +112,7 @@ pub struct GpuFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TeesFile {
     /// Kinds.
+    #[serde(deserialize_with = "overlay::tees")]
     pub kinds: BTreeMap<TeeKind, TeeFile>,
     /// Whose labels are in use.
     pub label_families: Option<BTreeSet<TeeFamily>>,
@@ -117,14 +123,15 @@ pub struct TeesFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OpenStackFile {
     /// Node types, each in place of the one with its name.
-    pub node_types: BTreeMap<String, NodeType>,
+    pub node_types: BTreeMap<ValueName, NodeType>,
 }
 
 /// What a file says about defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DefaultsFile {
-    /// The vendor of devices of which only a count is given.
+    /// The vendor of devices of which only a count is given, in any case.
+    #[serde(alias = "defaultVendor", deserialize_with = "overlay::some_vendor")]
     pub vendor: Option<Vendor>,
 }
 
@@ -170,7 +177,7 @@ impl Tables {
         self.families.tee = file.tee.label_families.unwrap_or(self.families.tee);
         self.confidential.lay(file.confidential_gpu);
         self.docker.lay(file.docker);
-        self.node_types.extend(file.openstack.node_types);
+        self.node_types.extend(file.openstack.node_types.into_iter().map(|(name, row)| (name.into(), row)));
         self.default_vendor = file.defaults.vendor.unwrap_or(self.default_vendor);
         self
     }

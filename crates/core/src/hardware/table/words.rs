@@ -1,12 +1,14 @@
-//! How substrates call devices and trusted execution environments. Owns the rows, their reading from a file, and laying
-//! rows of a file over built-in ones field by field; the built-in rows stand beside.
+//! How substrates call devices and trusted execution environments. Owns the rows and which fields a file may say of them; how
+//! a file is laid over them, and the built-in rows, stand beside.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::super::TeeKind;
-use super::names::{ClassName, KeyName};
+use super::super::gpu::{ModelKey, legal};
+use super::names::{AttributeName, ClassName, KeyName, ValueName};
+use super::overlay::Over;
 use crate::named::named_enum;
 use crate::resource::{ResourceName, ResourceVector};
 
@@ -25,14 +27,14 @@ macro_rules! rows {
         #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct $file {
-            $($(#[$fmeta])* pub $field: Option<$type>,)+
+            $($(#[$fmeta])* pub $field: Option<<$type as Over>::Said>,)+
         }
 
         impl $name {
             /// Lays a file's row over this one.
             pub(super) fn lay(&mut self, over: $file) {
                 $(if let Some(said) = over.$field {
-                    self.$field = said;
+                    self.$field.lay(said);
                 })+
             }
         }
@@ -89,9 +91,9 @@ rows! {
         /// The class of claims on slices.
         pub slice_class: Option<ClassName>,
         /// The attribute of claims with the product's name.
-        pub product_attribute: String,
+        pub product_attribute: AttributeName,
         /// The value of the attribute `type` of whole devices.
-        pub whole_type: Option<String>,
+        pub whole_type: Option<ValueName>,
     }
 
     /// A kind of trusted execution environment in Kubernetes.
@@ -123,7 +125,7 @@ rows! {
         /// The extended resource of such devices.
         pub resource: Option<ResourceName>,
         /// Another resource for some models.
-        pub resource_by_model: BTreeMap<String, ResourceName>,
+        pub resource_by_model: BTreeMap<ModelKey, ResourceName>,
         /// What the runtime takes for itself.
         pub overhead: ResourceVector,
     }
@@ -144,7 +146,7 @@ rows! {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NodeType {
     /// Nominal memory of one GPU in GiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "legal::some_memory")]
     pub gpu_memory_gib: Option<u32>,
     /// Whether its GPUs are connected by NVLink or the vendor's equal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

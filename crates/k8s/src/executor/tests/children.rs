@@ -79,6 +79,21 @@ fn s4_1_keys_of_a_secret_of_the_user_are_mounted_for_the_group_alone() {
 }
 
 #[test]
+fn s4_1_without_keys_none_are_mounted_and_no_secret_is_waited_for() {
+    for (rpc, secret) in [("https://eth.example", false), ("https://u:p@eth.example", true)] {
+        let mut spec = spec();
+        spec["config"]["operatorKeys"] = json!({});
+        spec["config"]["chains"] = json!([{"name": "ethereum", "rpc": rpc, "chainId": 1,
+            "taskMailboxAddress": "0x1234567890abcdef1234567890abcdef12345678"}]);
+        let bed = running(spec);
+        assert_eq!(bed.server.get(Kind::Secret, "exec-secrets").is_some(), secret, "{rpc}");
+        let (pod, _) = pods(&bed);
+        let keys = item(&pod, "/volumes", "name", "keys").unwrap();
+        assert_eq!(keys, &json!({"name": "keys", "emptyDir": {}}), "{rpc}");
+    }
+}
+
+#[test]
 fn s4_1_both_keys_of_the_config_map_have_the_same_content_and_so_have_those_of_the_secret() {
     let bed = running(spec());
     let shown = bed.server.get(Kind::ConfigMap, "exec-config").unwrap()["data"].clone();

@@ -49,6 +49,17 @@ fn s1_4_auto_claims_only_where_all_is_there_and_nothing_is_advertised() {
     let choose = |facts: &DeviceFacts, gpus| allocation(&need, &words, facts, &[node(gpus)]);
     assert_eq!(choose(&facts, 0), Allocation::Dra);
     assert_eq!(choose(&facts, 1), Allocation::DevicePlugin);
+    for (name, wanted) in [
+        ("nvidia.com/mig-1g.5gb", Allocation::DevicePlugin),
+        ("nvidia.com/gpu.shared", Allocation::DevicePlugin),
+        ("nvidia.com/pgpu", Allocation::DevicePlugin),
+        ("amd.com/gpu", Allocation::Dra),
+        ("nvidia.com/license", Allocation::Dra),
+    ] {
+        let mut other = node(0);
+        other.machine.allocatable.set(name.parse().unwrap(), 1);
+        assert_eq!(allocation(&need, &words, &facts, &[other]), wanted, "{name}");
+    }
     assert_eq!(
         choose(&DeviceFacts { versions: ["v1alpha3".to_owned()].into(), ..facts.clone() }, 0),
         Allocation::DevicePlugin

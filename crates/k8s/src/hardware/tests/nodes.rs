@@ -92,3 +92,46 @@ fn slices_of_a_node_are_its_devices() {
     assert!(!fits(json!({"gpuType": "a100-80gb", "allocation": "dra"})));
     assert_eq!(slices(&json!({"spec": {"driver": "other", "nodeName": "n"}}), Catalogue::built_in()), None);
 }
+
+#[test]
+fn s5_2_only_nodes_that_are_ready_and_take_pods_count() {
+    let (_, merged) = given(&bare(), json!({"gpuType": "t4"}), json!({})).unwrap();
+    let mut cordoned = gpu_node("n1", "Tesla-T4", 1);
+    cordoned["spec"]["unschedulable"] = json!(true);
+    let mut unready = gpu_node("n2", "Tesla-T4", 1);
+    unready["status"]["conditions"][0]["status"] = json!("False");
+    let both = [cordoned, unready];
+    let said = availability(&merged, &nodes(&both));
+    assert_eq!((said.available, said.message.as_str()), (false, "0 of 0 nodes match"));
+    let more = [both.to_vec(), vec![gpu_node("n3", "Tesla-T4", 1)]].concat();
+    let said = availability(&merged, &nodes(&more));
+    assert_eq!((said.available, said.message.as_str()), (true, "1 of 1 nodes match"));
+}
+
+#[test]
+fn s1_4_memory_of_a_device_without_a_known_name_is_what_its_slice_says() {
+    let fits = |driver: &str, capacity: Value, asked: u32| {
+        let vendor = if driver == "gpu.nvidia.com" { "nvidia" } else { "amd" };
+        let device = json!({"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA X1"}},
+            "capacity": {"memory": capacity}});
+        let slice = json!({"spec": {"driver": driver, "nodeName": "n1", "devices": [device]}});
+        let mut there = node(&gpu_node("n1", "x", 0)).unwrap();
+        there.machine.devices = slices(&slice, Catalogue::built_in()).unwrap().1;
+        let input = json!({"gpuType": vendor, "gpuMemoryGiB": asked, "allocation": "dra"});
+        let (_, merged) = given(&bare(), input, json!({})).unwrap();
+        availability(&merged, &[there]).available
+    };
+    // As the claim compares: more than T(80) = 73728 MiB, and no more than T(94) = 86630 MiB.
+    for (capacity, asked, wanted) in [
+        (json!({"value": "81559Mi"}), 80, true),
+        (json!("81559Mi"), 80, true),
+        (json!({"value": "81559Mi"}), 94, false),
+        (json!({"value": "73728Mi"}), 80, false),
+        (json!({"value": "73729Mi"}), 80, true),
+        (json!({"value": "lots"}), 80, false),
+        (json!(7), 80, false),
+    ] {
+        assert_eq!(fits("gpu.nvidia.com", capacity.clone(), asked), wanted, "{capacity} {asked}");
+    }
+    assert!(!fits("gpu.amd.com", json!({"value": "300Gi"}), 64), "a claim on those names their products");
+}

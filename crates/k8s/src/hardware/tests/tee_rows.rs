@@ -67,6 +67,27 @@ fn s1_4_confidential_gpus() {
 }
 
 #[test]
+fn s1_4_weaker_kinds_with_a_gpu_get_the_machine_of_the_stronger_one() {
+    let strong = pod(json!({"teeType": "sev-snp", "gpuType": "h100"}));
+    assert!(strong.contains("kata-qemu-nvidia-gpu-snp") && strong.contains("nvidia.com/pgpu"), "{strong}");
+    for kind in ["sev", "sev-es"] {
+        assert_eq!(pod(json!({"teeType": kind, "gpuType": "h100"})), format!("{strong} Narrowed"), "{kind}");
+        let own = json!({"tee": {"kinds": {kind: {
+            "labels": {"rule": ["example.org/tee"]}, "runtimeClass": "kata-own", "gpuRuntimeClass": "kata-own-gpu"}}}});
+        let (own, merged) = given(&bare(), json!({"teeType": kind, "gpuType": "h100"}), own).unwrap();
+        assert_eq!(
+            (&own["runtimeClassName"], merged.overhead.to_string().as_str()),
+            (&json!("kata-own-gpu"), "cpu 1, memory 96Gi")
+        );
+        // Without a class that gives it a device there is none.
+        let none =
+            json!({"tee": {"kinds": {kind: {"labels": {"rule": ["example.org/tee"]}, "runtimeClass": "kata-own"}}}});
+        let error = given(&bare(), json!({"teeType": kind, "gpuCount": 1}), none).unwrap_err().to_string();
+        assert_eq!(error, format!("{kind} with GPUs cannot be had on kubernetes"));
+    }
+}
+
+#[test]
 fn s1_2_sgx_with_gpu_is_the_union_of_both() {
     insta::assert_snapshot!(pod(json!({"teeType": "sgx", "gpuType": "amd"})), @r#"{"containers":[{"name":"performer","resources":{"requests":{"amd.com/gpu":"1","sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"},"limits":{"amd.com/gpu":"1","sgx.intel.com/enclave":"1","sgx.intel.com/epc":"64Mi"}}}],"nodeSelector":{"feature.node.kubernetes.io/amd-gpu":"true","kubernetes.io/arch":"amd64"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"intel.feature.node.kubernetes.io/sgx","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"sgx.intel.com/capable","operator":"In","values":["true"]}]},{"matchExpressions":[{"key":"feature.node.kubernetes.io/cpu-security.sgx.enabled","operator":"In","values":["true"]}]}]}}},"tolerations":[{"key":"amd.com/gpu","operator":"Exists","effect":"NoSchedule"},{"key":"sgx","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/enclave","operator":"Exists","effect":"NoSchedule"},{"key":"sgx.intel.com/epc","operator":"Exists","effect":"NoSchedule"}]}"#);
 }

@@ -314,6 +314,9 @@ pub struct PerformerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "client", schemars(with = "Option<String>"))]
     pub allocation: Option<String>,
+    /// Whether the executor it names is missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub executor_missing: bool,
     /// Highest number of a pod that was reserved.
     #[serde(skip_serializing_if = "is_zero")]
     pub incarnation: u32,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orlop_core::error::Class;
 use orlop_core::machine::{Machine, Named, NoGuard};
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ pub(crate) struct Ways {
     pub(crate) taken: Steps,
     /// Those that lead from a stored state to the next one.
     pub(crate) stored: Steps,
+    /// How many plans wanted what the table does not know.
+    pub(crate) broken: usize,
 }
 
 impl Ways {
@@ -35,13 +38,36 @@ impl Ways {
             let changed = earlier.as_ref() != Some(&now);
             stored.extend(changed.then_some((earlier.map(|(state, _)| state), state)));
         }
-        Self { taken: bed.steps(), stored }
+        let broken = bed.failures().iter().filter(|class| **class == Class::Fatal).count();
+        Self { taken: bed.steps(), stored, broken }
     }
 
     /// Those of another scene as well.
     pub(crate) fn extend(&mut self, more: Self) {
         self.taken.extend(more.taken);
         self.stored.extend(more.stored);
+        self.broken += more.broken;
+    }
+
+    /// Steps between stored states for which a table has no way at all.
+    pub(crate) fn astray(&self, table: &Steps) -> Vec<String> {
+        let leads = |(from, to): &&(Option<&'static str>, &'static str)| {
+            let mut reached: BTreeSet<&str> = [*to].into();
+            loop {
+                let more: BTreeSet<&str> =
+                    table.iter().filter(|(_, to)| reached.contains(to)).filter_map(|(from, _)| *from).collect();
+                if table.iter().any(|(known, to)| known == from && reached.contains(to)) {
+                    return true;
+                }
+                let before = reached.len();
+                reached.extend(more);
+                if reached.len() == before {
+                    return false;
+                }
+            }
+        };
+        // The same state of a newer spec is no step.
+        told(self.stored.iter().filter(|(from, to)| *from != Some(*to)).filter(|step| !leads(step)))
     }
 }
 
@@ -59,4 +85,14 @@ pub(crate) fn table<S: Named, E: Named>(machine: &Machine<S, E, NoGuard>) -> Ste
 /// Steps for people.
 pub(crate) fn told<'s>(steps: impl IntoIterator<Item = &'s (Option<&'static str>, &'static str)>) -> Vec<String> {
     steps.into_iter().map(|(from, to)| format!("{} {to}", from.unwrap_or("-"))).collect()
+}
+
+#[test]
+fn s3_1_a_step_for_which_the_table_has_no_way_is_astray() {
+    use orlop_core::machine::performer::MACHINE;
+
+    let stored =
+        [(None, "Failed"), (Some("Creating"), "Running"), (Some("Running"), "Pending"), (Some("Gone"), "Running")];
+    let ways = Ways { stored: stored.into(), ..Ways::default() };
+    assert_eq!(ways.astray(&table(&MACHINE)), ["Gone Running", "Running Pending"]);
 }

@@ -1,9 +1,14 @@
 //! Rows of the pod (section 5.1), and that a container is known by its name wherever it stands.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Bed, bed, place, pods, running, selected, serves, spec};
+use super::{Bed, Performers, bed, place, pods, running, selected, serves, spec};
 use crate::api::Kind;
+use crate::hourglass::Config;
+use crate::hourglass::controller::Reconciler;
+use crate::hourglass::tables::overlaid;
 use crate::hourglass::tests::host;
 use crate::value::item;
 
@@ -192,10 +197,66 @@ fn s5_1_a_pod_without_number_is_told_by_the_image_of_the_container_of_our_name()
 
 #[test]
 fn s5_1_a_pod_of_an_unknown_spec_serves_until_another_can() {
-    let mut bed = unnumbered(json!([{"name": "performer", "image": "old"}]));
-    bed.images.insert("well".into(), "never");
-    bed.wait(2000);
-    let status = bed.status("avs");
-    assert_eq!((&status["active"]["specHash"], pods(&bed).len()), (&json!("unknown"), 2), "{status}");
-    assert_eq!(bed.condition("avs", "Degraded"), "True/UpgradeFailed");
+    let named = json!([{"name": "health", "containerPort": 1}, {"name": "grpc", "containerPort": 7000}]);
+    for (ports, port, target) in [(named, 7000, json!("grpc")), (Value::Null, 9090, json!(9090))] {
+        let mut bed = unnumbered(json!([{"name": "performer", "image": "old", "ports": ports}]));
+        bed.images.insert("well".into(), "never");
+        let front = |bed: &Bed| bed.server.get(Kind::Service, "performer-avs").unwrap()["spec"]["ports"][0].clone();
+        bed.wait(30);
+        assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true), "{}", bed.status("avs"));
+        assert_eq!((&front(&bed)["port"], &front(&bed)["targetPort"]), (&json!(port), &target));
+        assert_eq!(bed.status("avs")["grpcEndpoint"], format!("performer-avs.default.svc.cluster.local:{port}"));
+        assert_eq!(bed.status("avs")["ready"], true);
+        // R5: also where somebody takes it away.
+        bed.server.remove(Kind::Service, "performer-avs");
+        bed.rest();
+        assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true));
+        bed.wait(2000);
+        let status = bed.status("avs");
+        assert_eq!((&status["active"]["specHash"], pods(&bed).len()), (&json!("unknown"), 2), "{status}");
+        assert_eq!((selected(&bed).as_str(), serves(&bed)), ("1", true));
+        assert_eq!(bed.condition("avs", "Degraded"), "True/UpgradeFailed");
+    }
+}
+
+#[test]
+fn s5_3_r5_what_serves_keeps_its_service_though_no_table_knows_its_devices_any_more() {
+    let mut bed = Bed::new();
+    let labels = json!({"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "OURS"});
+    bed.show(Kind::Node, host("gpu-1", labels, json!({"nvidia.com/gpu": "1"})));
+    let told = "gpu:\n  models:\n    ours: {vendor: nvidia, products: [{name: OURS, memoryGib: 8}]}\n";
+    bed.config = Arc::new(Config::with_tables(overlaid(told).unwrap()));
+    bed.restart();
+    bed.submit(
+        "avs",
+        json!({"avsAddress": super::ADDRESS, "image": "well", "config": {"grpcPort": 9191},
+        "hardwareRequirements": {"gpuType": "ours"}}),
+    );
+    bed.rest();
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
+    bed.config = Arc::new(Config::default());
+    bed.restart();
+    bed.rest();
+    assert_eq!((place(&bed).as_str(), serves(&bed)), ("Failed/Failed True/InvalidSpec", true));
+    bed.server.remove(Kind::Service, "performer-avs");
+    bed.rest();
+    assert_eq!((selected(&bed).as_str(), serves(&bed), pods(&bed).len()), ("1", true, 1));
+    assert_eq!(bed.status("avs")["grpcEndpoint"], "performer-avs.default.svc.cluster.local:9191");
+    bed.writes_nothing_more();
+}
+
+#[test]
+fn s5_1_a_pod_that_is_adopted_is_watched_as_all_are() {
+    let mut bed = running(spec("well"));
+    bed.server.edit(Kind::Pod, "performer-avs", |pod| {
+        pod["metadata"]["labels"] = json!({});
+        pod["metadata"]["annotations"] = json!({});
+    });
+    bed.server.edit(Kind::Performer, "avs", |performer| performer["status"] = json!({}));
+    bed.restart();
+    bed.rest();
+    let labels = bed.server.get(Kind::Pod, "performer-avs").unwrap()["metadata"]["labels"].clone();
+    let (name, value) = <Performers as Reconciler>::LABELS.split_once('=').unwrap();
+    assert_eq!((&labels[name], &labels[super::super::PERFORMER]), (&json!(value), &json!("avs")), "{labels}");
+    assert_eq!(place(&bed), "Running/Running False/AsExpected");
 }

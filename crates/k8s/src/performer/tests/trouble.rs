@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bed, bed, place, pods, running, serves, spec};
+use super::{Bed, another, bed, place, pods, running, selected, serves, spec};
 use crate::api::{ApiError, Kind};
 use crate::hourglass::tests::{host, quota};
 use crate::shell::small::{Fault, refused};
@@ -273,4 +273,21 @@ fn k2_a_candidate_that_cannot_be_made_does_not_keep_the_service_from_what_serves
     );
     bed.wait(100);
     assert_eq!((place(&bed).as_str(), super::selected(&bed).as_str()), ("Running/Running False/AsExpected", "2"));
+}
+
+#[test]
+fn s5_3_r8_a_former_pod_goes_in_its_time_also_where_the_next_one_is_refused() {
+    let mut bed = running(spec("well"));
+    another(&bed, "second", json!({"minReadySeconds": 0, "drainSeconds": 100}));
+    bed.rest();
+    assert_eq!((selected(&bed).as_str(), pods(&bed).len()), ("2", 2));
+    bed.refuse("create", Kind::Pod, u32::MAX, refused(422, "Invalid"));
+    another(&bed, "third", json!({"minReadySeconds": 0, "drainSeconds": 100}));
+    bed.rest();
+    assert_eq!((place(&bed).as_str(), pods(&bed).len()), ("Failed/Failed True/InvalidSpec", 2));
+    let failures = bed.failures().len();
+    bed.wait(110);
+    assert_eq!((selected(&bed).as_str(), serves(&bed), pods(&bed).len()), ("2", true, 1));
+    assert_eq!(bed.failures().len(), failures, "what was refused is not asked for again");
+    bed.writes_nothing_more();
 }

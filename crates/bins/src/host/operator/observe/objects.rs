@@ -205,4 +205,57 @@ mod tests {
         assert!(text.contains("orlop_executor_unready 0"), "{text}");
         assert!(text.contains("orlop_objects{controller=\"performer\",phase=\"Failed\"} 0"), "{text}");
     }
+
+    /// The table of chapter 6: name, type, labels.
+    const TABLE: &str = "
+        orlop_reconcile_total counter controller result
+        orlop_reconcile_duration_seconds histogram controller
+        orlop_reconcile_errors_total counter controller class
+        orlop_api_writes_total counter controller kind verb
+        orlop_workqueue_depth gauge controller
+        orlop_leader gauge
+        orlop_watch_restarts_total counter kind
+        orlop_build_info gauge version
+        orlop_objects gauge controller phase
+        orlop_phase_transitions_total counter controller from to
+        orlop_executor_unready gauge
+        orlop_performer_time_to_ready_seconds histogram
+        orlop_performer_upgrade_duration_seconds histogram
+        orlop_performer_upgrades_total counter result
+        orlop_performer_retries_total counter reason
+        orlop_hardware_unavailable gauge reason";
+
+    #[test]
+    fn s6_every_metric_of_the_contract_has_its_name_type_and_labels() {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let monitors = Monitors::new(&metrics, &Standing::new(&Which::ALL, Term::default(), false));
+        let key = Key { namespace: "n".into(), name: "avs".into() };
+        let performers = &monitors.performers;
+        performers.told(Told::Beat { depth: 1 });
+        performers.told(Told::Passed { took: Duration::from_millis(1), failed: true });
+        performers.told(Told::Failed { class: Class::Denied });
+        performers.told(Told::Watched { resource: "pods", again: true });
+        performers.told(Told::Stepped { key: &key, step: &Step { from: None, to: "Pending" } });
+        metrics.kube.writes.of(["performer", "pods", "create"]).inc();
+        metrics.hourglass.upgrades.of(["completed"]).inc();
+        metrics.hourglass.retries.of(["NodeLost"]).inc();
+        monitors.stand();
+        let text = metrics.text().unwrap();
+        for row in TABLE.trim().lines() {
+            let mut words = row.split_whitespace();
+            let (name, kind) = (words.next().unwrap(), words.next().unwrap());
+            let stem = name.strip_suffix("_total").unwrap_or(name);
+            let said = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {stem} ")));
+            assert_eq!(said, Some(kind), "{name}");
+            let shown = if kind == "histogram" { format!("{name}_count") } else { name.to_owned() };
+            let series = text.lines().find_map(|line| line.strip_prefix(&shown)?.split_once(' '));
+            let (labels, _) = series.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+            let labels: Vec<&str> = labels
+                .trim_matches(['{', '}'])
+                .split(',')
+                .filter_map(|pair| pair.split_once('=').map(|(label, _)| label))
+                .collect();
+            assert_eq!(labels, words.collect::<Vec<_>>(), "{name}");
+        }
+    }
 }

@@ -28,8 +28,8 @@ fn enclave_nodes(docker: &DockerWords) -> impl Iterator<Item = &'static str> {
     std::iter::once(ENCLAVE).chain(docker.sgx_provision.then_some(PROVISION))
 }
 
-/// The host configuration of a need. Without an inventory only plain resources and a bare count of NVIDIA devices can be
-/// asked for.
+/// The host configuration of a need. Without an inventory only CPU, memory and a bare count of NVIDIA devices can be asked
+/// for.
 ///
 /// # Errors
 /// Docker has no words for the need, the host does not fit, or only an inventory could tell.
@@ -43,7 +43,7 @@ pub fn host_config(
     let placement = place(resolved, resources, &words)?;
     let mut config = plain(&placement);
     let Some(inventory) = inventory else {
-        config.device_requests = without_inventory(resolved)?;
+        config.device_requests = without_inventory(resolved, resources)?;
         return Ok(config);
     };
     if let Some(runtime) = &placement.runtime {
@@ -95,7 +95,7 @@ fn nvidia(count: Option<i64>, ids: Option<Vec<String>>) -> Vec<DeviceRequest> {
 }
 
 /// What can be asked for without knowing the host.
-fn without_inventory(resolved: &Resolved) -> Result<Option<Vec<DeviceRequest>>, HardwareError> {
+fn without_inventory(resolved: &Resolved, resources: &Resources) -> Result<Option<Vec<DeviceRequest>>, HardwareError> {
     let required = |what: String| Err(HardwareError::InventoryRequired { what });
     if let Some(kind) = resolved.required_tee() {
         return required(kind.to_string());
@@ -105,6 +105,12 @@ fn without_inventory(resolved: &Resolved) -> Result<Option<Vec<DeviceRequest>>, 
     }
     if let Some(key) = resolved.labels.keys().next() {
         return required(format!("label {key}"));
+    }
+    if !resources.disk_bytes.is_zero() {
+        return required(format!("a disk of {} bytes", resources.disk_bytes.0));
+    }
+    if let Some((name, _)) = resources.extended.iter().find(|(_, amount)| *amount > 0) {
+        return required(format!("resource {name}"));
     }
     match &resolved.gpu {
         None => Ok(None),

@@ -75,9 +75,11 @@ fn of(input: Value) -> String {
 fn s1_5_cpu_memory_and_disk() {
     let some = json!({"cpuMilli": 1500, "memoryBytes": 1_073_741_824, "diskBytes": 1000});
     insta::assert_snapshot!(on(Some(&inventory()), json!({}), some.clone(), json!({})), @r#"{"Memory":1073741824,"MemorySwap":1073741824,"NanoCpus":1500000000,"StorageOpt":{"size":"1000"}}"#);
-    insta::assert_snapshot!(on(None, json!({}), some.clone(), json!({})), @r#"{"Memory":1073741824,"MemorySwap":1073741824,"NanoCpus":1500000000}"#);
+    let mut plain = some.clone();
+    plain["diskBytes"] = json!(0);
+    insta::assert_snapshot!(on(None, json!({}), plain.clone(), json!({})), @r#"{"Memory":1073741824,"MemorySwap":1073741824,"NanoCpus":1500000000}"#);
     let unlimited = Inventory { limits_disk: false, ..inventory() };
-    assert_eq!(on(Some(&unlimited), json!({}), some.clone(), json!({})), on(None, json!({}), some, json!({})));
+    assert_eq!(on(Some(&unlimited), json!({}), some, json!({})), on(None, json!({}), plain, json!({})));
     let too_much = json!({"cpuMilli": 8001, "memoryBytes": 40_000_000_000_u64});
     insta::assert_snapshot!(on(Some(&inventory()), json!({}), too_much, json!({})), @"no machine fits; docker: cpu: needs 8001m, has 8, memory: needs 39062500Ki, has 32Gi");
     insta::assert_snapshot!(on(Some(&inventory()), json!({}), json!({"diskBytes": 200_000_000_000_u64}), json!({})), @"no machine fits; docker: ephemeral-storage: needs 195312500Ki, has 100Gi");
@@ -177,6 +179,9 @@ fn s1_5_without_inventory_only_a_bare_count() {
     assert_eq!(bare(json!({"teeType": "sgx", "teeRequired": false})), "{}");
     insta::assert_snapshot!(bare(json!({"teeType": "sgx"})), @"sgx can only be chosen with an inventory of the host");
     insta::assert_snapshot!(bare(json!({"customLabels": {"rack": "r7"}})), @"label rack can only be chosen with an inventory of the host");
+    let plain = |resources| on(None, json!({}), resources, json!({}));
+    insta::assert_snapshot!(plain(json!({"diskBytes": 1000})), @"a disk of 1000 bytes can only be chosen with an inventory of the host");
+    insta::assert_snapshot!(plain(json!({"extended": {"example.com/fpga": "1"}})), @"resource example.com/fpga can only be chosen with an inventory of the host");
 }
 
 /// The devices that a configuration gives a container, slices as devices that have no others, and how many they are.
