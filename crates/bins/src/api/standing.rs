@@ -46,6 +46,9 @@ fn stand(metrics: &Metrics, snapshot: &Snapshot, stored: &BTreeMap<TenantName, u
         .collect();
     let names = there.iter().map(|(name, _)| (*name).to_owned()).collect();
     metrics.are_there(names, workers_there.keys().map(|id| (*id).to_owned()).collect());
+    // One that came and went between two looks was never seen there.
+    let gone = snapshot.workers.iter().filter(|(_, picture)| picture.view.state.is_terminal());
+    gone.for_each(|(id, _)| metrics.forget_worker(id.as_str()));
     fleet(metrics, snapshot);
     workers(metrics, &workers_there);
     queues(metrics, snapshot);

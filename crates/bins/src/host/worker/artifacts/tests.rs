@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +27,7 @@ use crate::wire::worker::{Registered, Registration};
 #[derive(Debug)]
 struct Away {
     until: Instant,
+    back: AtomicBool,
     client: ArtifactClient,
 }
 
@@ -52,7 +54,9 @@ impl Link for Away {
             return Err(away());
         }
         // What is left goes over a real connection.
-        tokio::time::resume();
+        if !self.back.swap(true, Ordering::Relaxed) {
+            tokio::time::resume();
+        }
         Ok(self.client.clone())
     }
 
@@ -76,7 +80,7 @@ async fn bed(away: Duration) -> Bed {
     fs::create_dir_all(&work).unwrap();
     fs::write(work.join("left"), "left").unwrap();
     tokio::time::pause();
-    let link = Away { until: Instant::now() + away, client };
+    let link = Away { until: Instant::now() + away, back: AtomicBool::new(false), client };
     let files = Arc::new(Files::open(dir.path(), Arc::new(link)).unwrap());
     Bed { files, id, _dir: dir, _served: served }
 }

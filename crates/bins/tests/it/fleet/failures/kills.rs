@@ -100,10 +100,24 @@ fn s7_1_an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
     killed_at_full_load(Victim::Agent);
 }
 
-fn killed_at_full_load(victim: Victim) {
+/// How often, as somebody says or as is usual.
+fn kills() -> u32 {
     let given = std::env::var("ORLOP_TEST_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
     let usual = if std::env::var_os("ORLOP_TEST_LONG").is_some() { MANY } else { KILLS };
-    let kills: u32 = given.unwrap_or(usual);
+    given.unwrap_or(usual)
+}
+
+/// Waits until nothing is left to do. After many kills a worker waits for up to a minute before it asks again.
+fn all_end(rest: &str) {
+    let ended = Instant::now();
+    while super::super::programs::json(rest, "/stats").is_none_or(|stats| stats["jobs"] != 0) {
+        assert!(ended.elapsed() < Duration::from_secs(180), "the ends of all jobs do not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn killed_at_full_load(victim: Victim) {
+    let kills = kills();
     let programs = Programs::new();
     // Nothing is given up for lost meanwhile: whatever runs twice would be a mistake.
     let args = ["--scheduler-reassign-after=120s", "--log-level=warn"];
@@ -158,12 +172,7 @@ fn killed_at_full_load(victim: Victim) {
         }
         all
     });
-    // After many kills a worker waits for up to a minute before it asks again.
-    let ended = Instant::now();
-    while super::super::programs::json(&rest, "/stats").is_none_or(|stats| stats["jobs"] != 0) {
-        assert!(ended.elapsed() < Duration::from_secs(180), "the ends of all jobs do not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    all_end(&rest);
     let ids: BTreeSet<String> = acknowledged.values().flatten().cloned().collect();
     println!("{kills} kills of the {victim:?}, {} jobs, {:.0?}", ids.len(), began.elapsed());
     for worker in &workers {
