@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
@@ -156,7 +157,7 @@ async fn s5_5_jobs_of_other_tenants_are_not_there() {
     assert_eq!(guarded.bed.store.job(mine).await.unwrap().unwrap().job.tenant.as_str(), "physics");
     assert_eq!(own.submit(submit(Some("default"))).await.unwrap_err().code, Code::Forbidden);
     let not_found = |code: Code| assert_eq!(code, Code::NotFound);
-    not_found(own.job(foreign, None, std::time::Duration::ZERO).await.unwrap_err().code);
+    not_found(own.job(foreign, None, Duration::ZERO).await.unwrap_err().code);
     not_found(own.cancel(Cancellation::Jobs(vec![mine, foreign])).await.unwrap_err().code);
     not_found(own.retry(foreign, None).await.unwrap_err().code);
     not_found(own.explain(foreign, None).await.unwrap_err().code);
@@ -192,14 +193,14 @@ async fn s9_workers_of_other_tenants_are_not_there() {
     let jobs = guarded.client(&token);
     let job = jobs.submit(Submission { jobs: vec![spec(&json!({ "resources": { "cpu_m": 1_000_000 } }))], key: None });
     let job = job.await.unwrap().jobs[0];
+    // A picture is made when some time has passed since the last one.
+    guarded.bed.pass(Duration::from_millis(200));
+    until("a picture with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
     let client = |token: &str| WorkerClient::new(guarded.channel.clone(), Some(token)).unwrap();
     let (ours, admin) = (client(&token), client(&guarded.token(Role::Admin, &["*"]).await));
     for (id, seen) in [("w-all", true), ("w-theirs", false), ("w-ours", true), ("w-none", false)] {
         let id = id.parse().unwrap();
-        let status = until("a picture with the workers", async || {
-            (handle.snapshot().workers.len() == 3).then_some(ours.worker_status(&id).await)
-        });
-        let status = status.await;
+        let status = ours.worker_status(&id).await;
         assert_eq!(
             status.as_ref().err().map(|refusal| refusal.code),
             (!seen).then_some(Code::NotFound),
