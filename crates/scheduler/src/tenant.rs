@@ -134,6 +134,11 @@ impl Tenant {
 
     /// Greatest share of the fleet that it holds, per weight: the key of fair division.
     pub(crate) fn weighted_share(&self, table: &Table) -> f64 {
+        self.dominant_share(table) / f64::from(self.settings.weight.max(1))
+    }
+
+    /// Greatest share of the fleet that it holds; without bound where the fleet has nothing of it.
+    pub(crate) fn dominant_share(&self, table: &Table) -> f64 {
         let mut share = 0.0_f64;
         for (dim, held) in self.held.iter().enumerate() {
             if *held > 0 {
@@ -142,7 +147,7 @@ impl Tenant {
                 share = if part > share { part } else { share };
             }
         }
-        share / f64::from(self.settings.weight.max(1))
+        share
     }
 
     /// Takes or gives back what attempts hold.

@@ -11,7 +11,7 @@ use orlop_core::time::GoDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::auth::Caller;
+use super::auth::{Caller, Concern};
 use super::route::Route;
 use crate::host::scheduler::Error;
 use crate::wire::problem::{Code, FieldError, Problem};
@@ -24,6 +24,8 @@ const KEY_MAX: usize = 128;
 pub(super) struct Call {
     /// Who.
     pub(super) caller: Caller,
+    /// Whose objects it is about.
+    pub(super) concern: Concern,
     /// Its id.
     pub(super) request_id: String,
     /// Its whole path.
@@ -49,6 +51,20 @@ pub(super) fn not_found(what: impl std::fmt::Display) -> Error {
 }
 
 impl Call {
+    /// Whether the caller may see what it asks for, which is this tenant's.
+    pub(super) fn sees(&self, tenant: &TenantName) -> bool {
+        self.concern.is(tenant);
+        self.caller.sees(tenant)
+    }
+
+    /// The tenant of something new, as [`Caller::tenant`] has it.
+    pub(super) fn tenant(&self, asked: Option<TenantName>, default: &TenantName) -> Option<TenantName> {
+        asked.iter().for_each(|asked| self.concern.is(asked));
+        let tenant = self.caller.tenant(asked, default);
+        tenant.iter().for_each(|tenant| self.concern.is(tenant));
+        tenant
+    }
+
     /// The part of the path with this name, as it stands.
     pub(super) fn part(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)

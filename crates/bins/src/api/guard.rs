@@ -38,18 +38,28 @@ fn is_loopback(host: &str) -> bool {
 
 /// Holds pages of foreign sites off: they can make a browser on this machine send requests, but not with a host and an
 /// origin of this machine.
-pub(super) fn check_browser(loopback: bool, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Error> {
+pub(super) fn check_browser(
+    (loopback, listed): (bool, &[String]),
+    headers: &HeaderMap,
+    authority: Option<&str>,
+) -> Result<(), Error> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).or(authority).unwrap_or_default();
     if loopback && !is_loopback(host_of(host)) {
         return Err(refused(Code::Forbidden, "the host of this request is none of this machine's names"));
     }
     match text(ORIGIN) {
+        Some(origin) if is_listed(listed, origin).is_some() => Ok(()),
         Some(origin) if origin.split_once("://").is_none_or(|(_, from)| from != host) => {
             Err(refused(Code::Forbidden, "requests of pages from elsewhere are refused"))
         }
         _ => Ok(()),
     }
+}
+
+/// The origin of a list that this is.
+pub(super) fn is_listed<'a>(listed: &'a [String], origin: &str) -> Option<&'a str> {
+    listed.iter().map(String::as_str).find(|known| *known == origin)
 }
 
 /// The kind of tokens that callers have.
@@ -219,13 +229,16 @@ mod tests {
 
     #[test]
     fn s9_a_page_from_elsewhere_cannot_reach_a_server_on_loopback() {
-        let passes = |host, origin| check_browser(true, &headers(host, origin), None).is_ok();
+        let passes = |host, origin| check_browser((true, &[]), &headers(host, origin), None).is_ok();
         assert!(passes("localhost:7070", None) && passes("127.0.0.1:7070", None) && passes("[::1]:7070", None));
         assert!(!passes("evil.example:7070", None), "a name that was made to resolve to this machine");
         assert!(!passes("localhost.evil.example", None) && !passes("", None));
         assert!(passes("localhost:7070", Some("http://localhost:7070")));
         assert!(!passes("localhost:7070", Some("http://localhost:8080")) && !passes("localhost:7070", Some("null")));
-        assert!(check_browser(false, &headers("fleet.example", None), None).is_ok());
-        assert!(check_browser(true, &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
+        assert!(check_browser((false, &[]), &headers("fleet.example", None), None).is_ok());
+        assert!(check_browser((true, &[]), &HeaderMap::new(), Some("127.0.0.1:1")).is_ok());
+        let listed = ["https://console.example".to_owned()];
+        let from = |origin| check_browser((true, &listed), &headers("localhost:7070", Some(origin)), None).is_ok();
+        assert!(from("https://console.example") && !from("http://console.example") && !from("https://other.example"));
     }
 }

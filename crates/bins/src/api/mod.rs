@@ -7,11 +7,13 @@
 mod audit;
 pub mod auth;
 mod call;
+mod cors;
 mod cursor;
 mod guard;
 mod known;
 mod listen;
 mod openapi;
+mod refusals;
 mod replay;
 mod reply;
 mod route;
@@ -30,6 +32,7 @@ pub(crate) use known::stored as stored_token;
 pub use listen::{Listener, listen};
 pub use openapi::document;
 pub use serve::router;
+pub(crate) use serve::whose;
 pub use state::{Api, Options};
 #[cfg(all(feature = "cli", feature = "process"))]
 pub(crate) use view::join_token::NewJoinToken;

@@ -12,15 +12,18 @@ use axum::extract::{ConnectInfo, Query, RawPathParams, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodRouter, on};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::AuditEntry;
 
 use super::BASE;
-use super::auth::Caller;
+use super::auth::{Caller, Concern};
 use super::call::{Call, wrong};
+use super::cors;
 use super::guard::check_browser;
 use super::reply::{self, Answer, Reply};
 use super::route::{Method, Repeat, Route};
@@ -45,7 +48,11 @@ pub fn router(api: &Arc<Api>) -> Router {
         let id = request_id(request.headers());
         reply::problem(Problem::new(Code::NotFound, "there is no such route"), &id)
     };
-    router.method_not_allowed_fallback(nothing).fallback(nothing)
+    let router = router.method_not_allowed_fallback(nothing).fallback(nothing);
+    match api.options.origins.is_empty() {
+        true => router,
+        false => router.layer(from_fn_with_state(Arc::clone(api), cors::pass)),
+    }
 }
 
 fn method(api: &Arc<Api>, route: &'static Route) -> MethodRouter {
@@ -79,22 +86,24 @@ async fn serve(
     let began = Instant::now();
     let id = request_id(request.headers());
     let target = request.uri().path().to_owned();
-    let mut who = None;
-    let answer = pass(&api, route, peer, (params, &id), request, &mut who).await;
-    if route.method.writes() || matches!(&answer, Err(problem) if problem.code == Code::Forbidden) {
+    let (mut who, concern) = (None, Concern::default());
+    let answer = pass(&api, route, peer, (params, &id), request, (&mut who, &concern)).await;
+    let refused = answer.as_ref().err().map(|problem| problem.code);
+    let knocks = matches!(refused, Some(Code::Unauthenticated | Code::RateLimited));
+    if route.method.writes() || knocks || refused == Some(Code::Forbidden) {
         let outcome = answer.as_ref().err().map_or("ok", |problem| problem.code.as_str());
         let actor = who.as_ref().map_or_else(|| peer.ip().to_string(), |caller: &Caller| caller.name().to_owned());
         let entry = AuditEntry {
             number: 0,
             time: api.handle.clock().wall(),
             actor,
-            tenant: who.as_ref().and_then(|caller| caller.tenant(None, &api.options.default_tenant)),
+            tenant: whose(who.as_ref(), &concern),
             action: route.name.into(),
             target: of_work(target, answer.as_ref().map(Reply::correlation).unwrap_or_default()),
             outcome: outcome.into(),
             request_id: Some(id.clone()),
         };
-        api.audit.add(entry).await;
+        api.note(entry, knocks).await;
     }
     let response = match answer {
         Ok(reply) => reply.response(&id),
@@ -114,6 +123,14 @@ async fn serve(
     response
 }
 
+/// The tenant of an entry: the one whose objects the request was about, else the caller's only one.
+pub(crate) fn whose(who: Option<&Caller>, concern: &Concern) -> Option<TenantName> {
+    match who {
+        Some(caller) if concern.is_open() => caller.only(),
+        _ => concern.tenant(),
+    }
+}
+
 /// The target of a request with what its client calls the work, by which it is found in job, events and logs.
 fn of_work(target: String, correlation: &[String]) -> String {
     if correlation.is_empty() { target } else { format!("{target} correlation_id={}", correlation.join(",")) }
@@ -125,16 +142,21 @@ async fn pass(
     peer: SocketAddr,
     (params, id): (Vec<(String, String)>, &str),
     request: Request,
-    who: &mut Option<Caller>,
+    (who, concern): (&mut Option<Caller>, &Concern),
 ) -> Answer {
     let (parts, body) = request.into_parts();
-    check_browser(api.options.loopback, &parts.headers, parts.uri.authority().map(Authority::as_str))?;
+    check_browser(
+        (api.options.loopback, &api.options.origins),
+        &parts.headers,
+        parts.uri.authority().map(Authority::as_str),
+    )?;
     let caller = api.admit(route.needs, &parts.headers, peer).await?;
     *who = Some(caller.clone());
     let query = query(&parts.uri)?;
     let body = read(route, &parts.headers, body).await?;
     let path = parts.uri.path().to_owned();
-    let call = Call { caller, request_id: id.to_owned(), path, params, query, headers: parts.headers, body };
+    let (request_id, concern) = (id.to_owned(), concern.clone());
+    let call = Call { caller, concern, request_id, path, params, query, headers: parts.headers, body };
     call.check_query(route)?;
     match call.key()? {
         Some(key) if route.method == Method::Post && route.repeat != Repeat::Loop => {

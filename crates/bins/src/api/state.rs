@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, Semaphore};
 use super::audit::Audit;
 use super::auth::Rates;
 use super::guard::Guard;
+use super::refusals::Refusals;
 use super::replay::Replays;
 use crate::host::scheduler::flows::Flows;
 use crate::host::scheduler::{Error, Handle, Status, Stop};
@@ -33,6 +34,8 @@ pub struct Options {
     pub loopback: bool,
     /// The authority that signs the certificates of workers, if this fleet has its own.
     pub authority: Option<Arc<Authority>>,
+    /// Origins whose pages may use it beside its own.
+    pub origins: Vec<String>,
     /// Requests per token.
     pub rate: Rate,
     /// Requests per address without a valid token.
@@ -47,6 +50,7 @@ impl Options {
             default_tenant,
             loopback: true,
             authority: None,
+            origins: Vec::new(),
             rate: Rate { per_second: 100, burst: 200 },
             address_rate: Rate { per_second: 20, burst: 20 },
         }
@@ -62,6 +66,8 @@ pub struct Api {
     pub(super) guard: Guard,
     pub(super) random: SystemRandom,
     pub(super) audit: Audit,
+    /// Refusals of those whom nobody knows.
+    pub(super) refusals: Refusals,
     pub(super) replays: Replays,
     /// Held while a tenant is read and changed, so that `If-Match` means what it says.
     pub(super) tenants: Mutex<()>,
@@ -87,6 +93,7 @@ impl Api {
         Ok(Arc::new(Self {
             guard,
             audit: Audit::start(handle.clone()),
+            refusals: Refusals::default(),
             flows: Flows::start(handle.clone()),
             handle,
             metrics,
@@ -142,9 +149,19 @@ impl Api {
         self.handle.clock().wall()
     }
 
-    /// Hands an entry to the audit trail.
-    pub(crate) async fn note(&self, entry: AuditEntry) {
-        self.audit.add(entry).await;
+    /// Hands an entry to the audit trail. Those of callers whom nobody knows, or who ask too often, are joined.
+    pub(crate) async fn note(&self, entry: AuditEntry, knocks: bool) {
+        let now = self.handle.clock().monotonic();
+        let entries = if knocks {
+            self.refusals.take(now, entry)
+        } else {
+            let mut entries = self.refusals.over(now);
+            entries.push(entry);
+            entries
+        };
+        for entry in entries {
+            self.audit.add(entry).await;
+        }
     }
 
     /// The epoch in which this server may write.

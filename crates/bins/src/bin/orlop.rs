@@ -7,13 +7,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::cli::SHIM) {
         return orlop_cloud::runtime::process::shim::main();
     }
-    #[cfg(feature = "fleet")]
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::cli::SUPERVISOR) {
-        return orlop_cloud::runtime::worker::process::supervise::main();
-    }
     #[cfg(all(feature = "fleet", target_os = "linux"))]
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == orlop::host::step::ARGUMENT) {
-        return orlop::host::step::main(std::env::args_os().skip(2), orlop::cli::SHIM);
+    if let Some(code) = orlop::host::worker::roles::play() {
+        return code;
     }
     orlop::cli::main()
 }

@@ -41,9 +41,6 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub use failure::{Exit, Failure};
 use place::Where;
 
-/// The hidden argument under which this program is the supervisor of a fleet's attempts.
-pub const SUPERVISOR: &str = "__supervisor";
-
 /// The hidden argument under which this program is the shim of a pod.
 pub const SHIM: &str = "__shim";
 

@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use orlop::telemetry::metrics::{Described, Metrics, OperatorMetrics};
+use orlop_core::machine::worker::WorkerState;
+use orlop_core::named::Named as _;
 use serde_json::Value;
 
 static FLEET: LazyLock<Metrics> = LazyLock::new(Metrics::new);
@@ -39,6 +41,59 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')).filter(|word| !word.is_empty())
+}
+
+/// What metrics say of themselves: the values that a label of theirs can have.
+fn values(metric: &str, label: &str) -> Option<Vec<&'static str>> {
+    let states = || WorkerState::ALL.iter().map(|state| state.as_str()).collect();
+    Some(match (metric, label) {
+        ("orlop_workers_total", "state") => states(),
+        ("orlop_scheduler_queue_size", "state") => vec!["ready", "blocked", "quota", "pending"],
+        ("orlop_scheduling_decisions_total", "result") => vec!["placed", "prefilled", "preempted", "quota", "blocked"],
+        // Devices and counters have names of the user's.
+        ("orlop_worker_allocated" | "orlop_worker_capacity", "resource") => vec!["cpu", "memory", "slots"],
+        ("orlop_engine_events_total", "event") => vec!["Tick"],
+        ("orlop_kube_request_duration_seconds_bucket", "verb") => vec!["watch"],
+        ("orlop_status_writes_total", "result") => vec!["stored", "refused"],
+        ("orlop_webhook_requests_total", "result") => vec!["allowed", "patched", "refused", "failed"],
+        ("orlop_webhook_certificate_loads_total", "result") => vec!["taken", "failed"],
+        ("orlop_performer_upgrades_total", "result") => vec!["rolled_back"],
+        ("orlop_objects", "phase") => vec!["Failed", "Terminating"],
+        (_, "controller") => vec!["jobflow", "performer", "executor"],
+        _ => return None,
+    })
+}
+
+/// Values that a query looks for and that the label of its metric never has.
+fn never(expression: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = expression;
+    while let Some((before, after)) = rest.split_once('{') {
+        let metric = words(before).last().unwrap_or_default();
+        let (mut inside, mut end) = (false, after.len());
+        for (at, c) in after.char_indices() {
+            inside ^= c == '"';
+            if c == '}' && !inside {
+                end = at;
+                break;
+            }
+        }
+        for matcher in after[..end].split("\",").map(|matcher| matcher.trim_end_matches('"')) {
+            let (left, value) = matcher.split_once('"').unwrap_or((matcher, ""));
+            let label = left.trim_matches([' ', '=', '!', '~', ',']);
+            // What is filled in by the board, and what is a pattern, is any.
+            if FOREIGN.contains(&label) || value.contains(['$', '*', '.']) {
+                continue;
+            }
+            for value in value.split('|').filter(|value| !value.is_empty()) {
+                if !values(metric, label).is_some_and(|known| known.contains(&value)) {
+                    found.push(format!("{metric} has no {label} {value}"));
+                }
+            }
+        }
+        rest = &after[end..];
+    }
+    found
 }
 
 /// What a query asks for and nobody has: metrics by name, and labels that none of its metrics carries.
@@ -80,6 +135,16 @@ fn a_query_for_what_does_not_exist_is_found() {
 }
 
 #[test]
+fn a_query_for_a_value_that_no_label_has_is_found() {
+    assert_eq!(never("orlop_workers_total{state=\"Unhealthy\"} > orlop_leader{job=~\"a.*\"}"), Vec::<String>::new());
+    assert_eq!(never("sum(orlop_workers_total{state=\"unhealthy\"})"), ["orlop_workers_total has no state unhealthy"]);
+    assert_eq!(
+        never("rate(orlop_scheduling_decisions_total{tenant=~\"$tenant\", result=~\"placed|put\"}[5m])"),
+        ["orlop_scheduling_decisions_total has no result put"]
+    );
+}
+
+#[test]
 fn s5_6_dashboards_query_only_metrics_that_exist() {
     let mut titles = BTreeSet::new();
     for path in files("grafana", "json") {
@@ -103,6 +168,7 @@ fn s5_6_dashboards_query_only_metrics_that_exist() {
                 let expression = target["expr"].as_str().unwrap();
                 let found = unknown(metrics_of(&path), expression);
                 assert_eq!(found, Vec::<String>::new(), "{uid}: {title}: {expression}");
+                assert_eq!(never(expression), Vec::<String>::new(), "{uid}: {title}: {expression}");
             }
         }
         for variable in board["templating"]["list"].as_array().unwrap() {
@@ -165,6 +231,7 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
         for rule in rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()) {
             let expression = rule["expr"].as_str().unwrap();
             assert_eq!(unknown(metrics_of(&path), expression), Vec::<String>::new(), "{rule}");
+            assert_eq!(never(expression), Vec::<String>::new(), "{rule}");
             let Some(name) = rule["alert"].as_str() else { continue };
             assert!(alerts.insert(name.to_owned()), "{name} stands twice");
             assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");

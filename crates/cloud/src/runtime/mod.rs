@@ -2,6 +2,7 @@
 //! pods: processes or containers.
 
 mod blocking;
+pub mod core_dump;
 #[cfg(feature = "docker")]
 pub mod docker;
 #[cfg(any(feature = "docker", all(feature = "process", target_os = "linux")))]

@@ -29,8 +29,9 @@ use self::journal::{Journal, Spot};
 use self::outlog::OutLog;
 pub use self::recover::Recovered;
 use self::reserve::Reserve;
+use crate::runtime::logs::now;
 use crate::runtime::worker::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, LogChunk, Room, Started};
+use crate::runtime::worker::event::{AttemptEnd, LogChunk, LogStream, Room, Started};
 
 /// Number of an entry, growing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -279,9 +280,27 @@ impl Spool {
                 self.control.sync()?;
             }
         }
-        self.out.flush(self.reserve.is_given());
+        let full = self.reserve.is_given();
+        self.out.flush(full);
+        if !full {
+            self.tell_losses();
+        }
         self.reserve.take_back();
         self.shift()
+    }
+
+    /// Has a chunk without output tell what was lost of attempts whose end is told already.
+    fn tell_losses(&mut self) {
+        let untold = self.out.untold();
+        for (id, seq) in &untold {
+            let no = self.number();
+            let (stream, time) = (LogStream::System, now());
+            // Whether there is room for the next one makes no difference to who has ended.
+            let _ = self.out.push(no, *id, LogChunk { stream, seq: *seq, time, data: Vec::new(), gap: None });
+        }
+        if !untold.is_empty() {
+            self.out.flush(false);
+        }
     }
 
     /// The next control entries that are written and were not handed out yet, at most `max`, oldest first.

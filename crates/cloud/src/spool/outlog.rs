@@ -21,6 +21,8 @@ struct Chunk {
     bytes: u64,
     /// What was dropped before it since it was written.
     gap: Gap,
+    /// What was dropped before that, which stands in it: it may yet not be written.
+    told: Gap,
 }
 
 /// The output of one attempt.
@@ -34,6 +36,8 @@ struct Source {
     last_seq: u64,
     keep: bool,
     over: bool,
+    /// What was dropped since it is over: its result does not count it, and no later chunk can tell it.
+    untold: Gap,
 }
 
 #[derive(Debug)]
@@ -85,7 +89,8 @@ impl OutLog {
         source.bytes += bytes;
         source.last_seq = source.last_seq.max(chunk.seq);
         source.chunks.insert(no);
-        self.chunks.insert(no, Chunk { id, spot, bytes, gap });
+        let told = chunk.gap.unwrap_or_default();
+        self.chunks.insert(no, Chunk { id, spot, bytes, gap, told });
     }
 
     /// The output of this attempt is not dropped.
@@ -96,7 +101,8 @@ impl OutLog {
     pub(super) fn push(&mut self, no: EntryNo, id: AttemptId, mut chunk: LogChunk) -> Room {
         let source = self.sources.entry(id).or_default();
         source.last_seq = source.last_seq.max(chunk.seq);
-        let gap = add(chunk.gap.unwrap_or_default(), std::mem::take(&mut source.gap));
+        let untold = std::mem::take(&mut source.untold);
+        let gap = add(add(chunk.gap.unwrap_or_default(), std::mem::take(&mut source.gap)), untold);
         chunk.gap = (gap != Gap::default()).then_some(gap);
         self.buffer.clear();
         codec::log(no, &id, &chunk, &mut self.buffer);
@@ -124,7 +130,8 @@ impl OutLog {
         self.dropped += gone.bytes;
         let source = self.sources.entry(*id).or_default();
         source.lost = add(source.lost, gone);
-        source.gap = add(source.gap, add(gone, before));
+        let place = if source.over { &mut source.untold } else { &mut source.gap };
+        *place = add(*place, add(gone, before));
     }
 
     /// Drops the oldest output that was not handed out, each time of the attempt with the most, until an eighth is free. The
@@ -181,11 +188,22 @@ impl OutLog {
         if let Some(source) = self.sources.get_mut(&chunk.id) {
             source.bytes -= chunk.bytes;
             source.chunks.remove(&no);
-            if source.over && source.chunks.is_empty() {
-                self.sources.remove(&chunk.id);
-            }
         }
         Some(chunk)
+    }
+
+    /// Forgets an attempt that is over, once nothing of it is to be told.
+    fn forget(&mut self, id: &AttemptId) {
+        let done = |source: &Source| source.over && source.chunks.is_empty() && source.untold == Gap::default();
+        if self.sources.get(id).is_some_and(done) {
+            self.sources.remove(id);
+        }
+    }
+
+    /// Attempts that are over and of whose losses nobody knows, each with the number of its last chunk.
+    pub(super) fn untold(&self) -> Vec<(AttemptId, u64)> {
+        let untold = self.sources.iter().filter(|(_, source)| source.untold != Gap::default());
+        untold.map(|(id, source)| (*id, source.last_seq)).collect()
     }
 
     /// The attempt has ended: what its output lost here.
@@ -194,19 +212,16 @@ impl OutLog {
         let Some(source) = self.sources.get_mut(id) else { return Gap::default() };
         source.over = true;
         let lost = source.lost;
-        if source.chunks.is_empty() {
-            self.sources.remove(id);
-        }
+        self.forget(id);
         lost
     }
 
     /// Says whether it was a chunk.
     pub(super) fn release(&mut self, no: EntryNo) -> bool {
-        let removed = self.remove(no).is_some();
-        if removed {
-            self.released.push(no);
-        }
-        removed
+        let Some(chunk) = self.remove(no) else { return false };
+        self.released.push(no);
+        self.forget(&chunk.id);
+        true
     }
 
     pub(super) fn discard(&mut self, id: &AttemptId) {
@@ -233,8 +248,11 @@ impl OutLog {
         }
         let written = if no_room { Err(io::ErrorKind::StorageFull.into()) } else { self.journal.write() };
         if let Err(error) = written {
-            tracing::warn!(%error, "output of attempts cannot be written and is dropped");
-            self.give_up();
+            // What only tells of losses is tried again and again.
+            match self.give_up() {
+                0 => tracing::debug!(%error, "what was lost of output cannot be written down"),
+                bytes => tracing::warn!(%error, bytes, "output of attempts cannot be written and is dropped"),
+            }
         }
         if let Err(error) = self.shift() {
             tracing::warn!(%error, "output of attempts takes more room than it may");
@@ -264,18 +282,23 @@ impl OutLog {
         Ok(())
     }
 
-    fn give_up(&mut self) {
+    /// Gives how many bytes of output are gone.
+    fn give_up(&mut self) -> u64 {
+        let before = self.dropped;
         let (segment, from) = self.journal.written();
         let unwritten = |chunk: &Chunk| chunk.spot.segment == segment && chunk.spot.place.offset >= from;
         let gone: Vec<EntryNo> =
             self.chunks.iter().rev().take_while(|(_, chunk)| unwritten(chunk)).map(|(no, _)| *no).collect();
         for no in gone.into_iter().rev() {
             if let Some(chunk) = self.remove(no) {
-                let gone = Gap { chunks: 1, bytes: chunk.bytes - BESIDE };
-                self.lose(&chunk.id, gone, chunk.gap);
+                let bytes = chunk.bytes - BESIDE;
+                // One without output only tells of what was lost before.
+                let gone = Gap { chunks: u64::from(bytes > 0), bytes };
+                self.lose(&chunk.id, gone, add(chunk.told, chunk.gap));
             }
         }
         self.journal.give_up();
+        self.dropped - before
     }
 
     pub(super) fn next(&mut self, max: usize, bytes: u64) -> Vec<(EntryNo, AttemptId, LogChunk)> {

@@ -308,6 +308,44 @@ fn s7_on_a_full_disk_output_is_dropped_and_results_go_into_the_room_set_aside() 
     assert!(status.success());
 }
 
+#[test]
+fn s6_output_that_is_lost_after_the_end_is_told_once_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    if !tiny(dir.path()) {
+        println!("skipped: s6_output_that_is_lost_after_the_end…: this user may not mount a file system");
+        return;
+    }
+    let (mut spool, _) =
+        Spool::open(SpoolOptions { reserve: 64 << 10, ..SpoolOptions::new(dir.path().join("spool")) }).unwrap();
+    let ballast = dir.path().join("ballast");
+    // As much as there is room for.
+    let written = fs::write(&ballast, vec![0; 2 << 20]);
+    assert!(written.is_err(), "the disk is full");
+    let _ = spool.log(id(1), chunk(1, &[b'x'; 20_000]));
+    let _ = spool.log(id(1), chunk(2, &[b'x'; 10_000]));
+    spool.ended(id(1), end()).unwrap();
+    spool.flush().unwrap();
+    assert_eq!((spool.stats().dropped, spool.next_chunks(10, 1 << 20).len()), (30_000, 0));
+    let told = spool.next_items(10);
+    let Some((.., Item::Ended(end))) = told.last() else { panic!("{told:?}") };
+    assert_eq!(end.log.dropped_bytes, 0, "it was told before");
+    spool.flush().unwrap();
+    fs::remove_file(&ballast).unwrap();
+    for _ in 0..3 {
+        spool.flush().unwrap();
+    }
+    let chunks = spool.next_chunks(10, 1 << 20);
+    let [(no, of, last)] = &chunks[..] else { panic!("{chunks:?}") };
+    assert_eq!((*of, last.seq, last.data.len()), (id(1), 2, 0));
+    assert_eq!(last.gap, Some(Gap { chunks: 2, bytes: 30_000 }));
+    spool.release(*no);
+    spool.flush().unwrap();
+    assert_eq!(spool.next_chunks(10, 1 << 20).len(), 0, "once");
+    drop(spool);
+    let status = std::process::Command::new("umount").arg("-l").arg(dir.path()).status().unwrap();
+    assert!(status.success());
+}
+
 /// What may happen to a spool.
 #[derive(Clone, Debug)]
 enum Step {

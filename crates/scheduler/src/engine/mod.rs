@@ -77,7 +77,7 @@ pub use round::RoundStats;
 pub use rows::MemberEnd;
 pub use snapshot::Snapshot;
 use timer::Timers;
-pub use view::{FleetUse, JobView, TenantView, WorkerView};
+pub use view::{FleetUse, Held, JobView, TenantView, WorkerView};
 pub use waiting::{BlockedQueue, TenantQueue, Waiting};
 
 /// The scheduler as a value: hand it events, ask it for rounds, carry out its effects.

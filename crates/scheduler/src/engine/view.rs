@@ -1,6 +1,9 @@
 //! Read views of jobs, workers, tenants and the fleet. Owns what others may see; the 60–85 % band is a report and decides
 //! nothing.
 
+use std::collections::BTreeMap;
+
+use orlop_core::hardware::gpu::ModelKey;
 use orlop_core::id::{JobId, TenantName, WorkerId};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
@@ -8,7 +11,7 @@ use orlop_core::machine::worker::WorkerState;
 use super::Scheduler;
 use super::record::Unit;
 use crate::event::{Quota, TenantSettings};
-use crate::fleet::dims::{CPU, MEMORY};
+use crate::fleet::dims::{CPU, Dim, MEMORY, SLOTS};
 use crate::table::NONE;
 use crate::token::{AttemptRef, WorkerKey};
 
@@ -52,6 +55,19 @@ pub struct WorkerView {
     pub cpu: f64,
     /// Allocated share of memory.
     pub memory: f64,
+    /// What else it has: devices by kind and counters by name.
+    pub further: Vec<Held>,
+}
+
+/// How much of something is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Of what: `gpu:<vendor>/<model>`, or `extra:<name>`.
+    pub what: String,
+    /// What attempts hold.
+    pub allocated: u64,
+    /// What there is.
+    pub total: u64,
 }
 
 /// A tenant.
@@ -73,6 +89,10 @@ pub struct TenantView {
     pub cpu_m: u64,
     /// Mebibytes they hold.
     pub memory_mib: u64,
+    /// GPUs they hold, by model; those of which they hold none may be left out.
+    pub gpus: BTreeMap<ModelKey, u64>,
+    /// Dominant share of the fleet; 1 where there is nothing of what it holds.
+    pub share: f64,
     /// Dominant share of the fleet divided by weight.
     pub weighted_share: f64,
 }
@@ -159,6 +179,7 @@ impl Scheduler {
             waiting: worker.waiting,
             cpu: self.used(CPU, worker.place),
             memory: self.used(MEMORY, worker.place),
+            further: self.further(worker.place),
         })
     }
 
@@ -180,6 +201,8 @@ impl Scheduler {
             running: tenant.running,
             cpu_m: tenant.held[CPU],
             memory_mib: tenant.held[MEMORY],
+            gpus: self.gpus_of(&tenant.held),
+            share: tenant.dominant_share(&self.table).min(1.0),
             weighted_share: tenant.weighted_share(&self.table),
         })
     }
@@ -198,6 +221,33 @@ impl Scheduler {
     fn used(&self, dim: usize, place: u32) -> f64 {
         let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
         if total <= 0 { 0.0 } else { 1.0 - f64::from(free) / f64::from(total) }
+    }
+
+    /// Devices and counters of a worker. Cost: linear in kinds.
+    fn further(&self, place: u32) -> Vec<Held> {
+        let amount = |amount: i32| u64::try_from(amount).unwrap_or(0);
+        let known = (SLOTS + 1..self.dims.len()).filter_map(|dim| {
+            let what = match self.dims.get(dim)? {
+                Dim::Gpu { vendor, model, .. } => format!("gpu:{vendor}/{model}"),
+                Dim::Extra(name) => format!("extra:{name}"),
+                Dim::Cpu | Dim::Memory | Dim::Slots => return None,
+            };
+            let (free, total) = (self.table.free(dim, place), self.table.total(dim, place));
+            (total > 0).then(|| Held { what, allocated: amount(total.saturating_sub(free)), total: amount(total) })
+        });
+        known.collect()
+    }
+
+    fn gpus_of(&self, held: &[u64]) -> BTreeMap<ModelKey, u64> {
+        let mut all = BTreeMap::new();
+        for dim in self.dims.gpus() {
+            if let (Some(Dim::Gpu { model, .. }), Some(held)) =
+                (self.dims.get(dim), held.get(dim).filter(|held| **held > 0))
+            {
+                *all.entry(model.clone()).or_insert(0) += held;
+            }
+        }
+        all
     }
 
     /// Allocation of the whole fleet against the band of 60 to 85 %. Cost: linear in workers.

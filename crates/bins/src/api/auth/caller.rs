@@ -58,6 +58,15 @@ impl Caller {
         }
     }
 
+    /// Its only tenant, if it has one alone.
+    #[must_use]
+    pub fn only(&self) -> Option<TenantName> {
+        match &self.scope {
+            Scope::Tenants(tenants) if tenants.len() == 1 => tenants.first().cloned(),
+            Scope::All | Scope::Tenants(_) => None,
+        }
+    }
+
     /// The tenant of something new: the one asked for; else the only one the caller has; else `default` where it may have
     /// any.
     #[must_use]

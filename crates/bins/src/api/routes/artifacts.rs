@@ -113,7 +113,7 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
     }
     let tenant = asked.tenant.as_deref().map(str::parse).transpose();
     let tenant = tenant.map_err(|error| wrong("tenant", format!("{error}")))?;
-    let tenant = call.caller.tenant(tenant, &api.options.default_tenant);
+    let tenant = call.tenant(tenant, &api.options.default_tenant);
     let tenant = tenant.ok_or_else(|| wrong("tenant", "name a tenant that this token is good for"))?;
     let NewUpload { name, bytes, sha256, upload, .. } = asked;
     let begun = api.handle.begin_upload(&tenant, Beginning { name, bytes, sha256, attempt: None, upload }).await?;
@@ -125,8 +125,8 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
 /// PATCH /uploads/{id}
 pub(in super::super) async fn add(api: Arc<Api>, call: Call) -> Answer {
     let offset = call.read("offset")?.ok_or_else(|| wrong("offset", "is missing; say where these bytes begin"))?;
-    let (caller, bytes) = (call.caller.clone(), call.body.clone());
-    let stored = api.handle.add_to_upload(|tenant| caller.sees(tenant), call.part("id"), offset, bytes).await?;
+    let bytes = call.body.clone();
+    let stored = api.handle.add_to_upload(|tenant| call.sees(tenant), call.part("id"), offset, bytes).await?;
     Ok(Reply::empty(204).header(axum::http::HeaderName::from_static("upload-offset"), &stored.to_string()))
 }
 
@@ -137,8 +137,7 @@ pub(in super::super) async fn finish(api: Arc<Api>, call: Call) -> Answer {
     if !good {
         return Err(wrong("sha256", "is no SHA-256; use 64 hexadecimal digits in lower case"));
     }
-    let caller = call.caller.clone();
-    let made = api.handle.end_upload(|tenant| caller.sees(tenant), call.part("id"), &asked.sha256).await?;
+    let made = api.handle.end_upload(|tenant| call.sees(tenant), call.part("id"), &asked.sha256).await?;
     let place = format!("{BASE}/artifacts/{}", made.sha256);
     let view = ArtifactView { index: None, name: made.name, path: None, sha256: made.sha256, bytes: made.bytes };
     Ok(Reply::json(201, &view)?.at(&place))

@@ -49,7 +49,7 @@ pub(in super::super) async fn many(api: Arc<Api>, call: Call) -> Answer {
     let tenant: Option<TenantName> =
         wanted.tenant.map(|name| name.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
     let tenants = match tenant {
-        Some(tenant) if call.caller.sees(&tenant) => Some(vec![tenant]),
+        Some(tenant) if call.sees(&tenant) => Some(vec![tenant]),
         Some(_) => Some(Vec::new()),
         None => call.caller.visible(),
     };

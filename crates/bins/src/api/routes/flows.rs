@@ -30,7 +30,7 @@ const WAIT: Duration = Duration::from_secs(300);
 /// Whose something new is.
 pub(super) fn owner(api: &Api, call: &Call, asked: Option<&str>) -> Result<TenantName, Error> {
     let named = asked.map(|text| text.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
-    let owner = call.caller.tenant(named.clone(), &api.options.default_tenant);
+    let owner = call.tenant(named.clone(), &api.options.default_tenant);
     owner.ok_or_else(|| match named {
         Some(tenant) => {
             let text = format!("tenant: this token is not good for tenant `{tenant}`");
@@ -79,7 +79,9 @@ fn accepted(taken: Accepted) -> Answer {
 impl Api {
     /// A flow that the caller sees.
     async fn flow(&self, call: &Call) -> Result<FleetFlow, Error> {
-        self.flows.find(call.part("id"), call.caller.visible().as_deref()).await
+        let flow = self.flows.find(call.part("id"), call.caller.visible().as_deref()).await?;
+        call.concern.is(&flow.tenant);
+        Ok(flow)
     }
 }
 

@@ -22,7 +22,7 @@ impl Api {
     pub(in super::super) async fn job(&self, call: &Call) -> Result<JobRow, Error> {
         let id: JobId = call.id("id", "job")?;
         let row = self.handle.store().job(id).await.map_err(|error| store(&error))?;
-        row.filter(|row| call.caller.sees(&row.job.tenant)).ok_or_else(|| not_found(format_args!("job {id}")))
+        row.filter(|row| call.sees(&row.job.tenant)).ok_or_else(|| not_found(format_args!("job {id}")))
     }
 }
 

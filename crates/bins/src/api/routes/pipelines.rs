@@ -58,6 +58,7 @@ pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
     let (order, known): (PipelineVersion, _) = (order(&call)?, call.if_match()?);
     let tenants = visible(&call);
     let pipeline = api.flows.update_pipeline(call.part("id"), tenants.as_deref(), (known, order.definition)).await?;
+    call.concern.is(&pipeline.tenant);
     let version = u64::from(pipeline.version);
     Ok(Reply::json(200, &PipelineView::short(&pipeline))?.revision(version))
 }
@@ -80,6 +81,7 @@ pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn run(api: Arc<Api>, call: Call) -> Answer {
     let order: PipelineRun = call.json_or_default()?;
     let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    call.concern.is(&pipeline.tenant);
     let definition = read_definition(&definition_text(&pipeline.definition), backend(order.backend.as_deref())?)?;
     let of = (pipeline.tenant, Some((pipeline.id, pipeline.version)));
     begin(&api, &call, &definition, (order.into(), of)).await

@@ -21,6 +21,9 @@ use super::super::view::time;
 use crate::host::scheduler::{BANDS, Snapshot, Status};
 use crate::wire::problem::{Code, Problem};
 
+/// How long metrics wait for what only the store knows.
+const STORED: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// What messages about attempts are worth, in the order in which they are counted.
 const VERDICTS: [&str; 5] = ["unknown", "duplicate", "accepted", "adopted", "stale"];
 
@@ -151,7 +154,11 @@ pub(in super::super) async fn openapi(_: Arc<Api>, _: Call) -> Answer {
 
 /// GET /metrics
 pub(in super::super) async fn metrics(api: Arc<Api>, _: Call) -> Answer {
-    standing::look(&api.metrics, &api.handle);
+    // What a store that does not answer holds is left out: the metrics say just then what is wrong with it.
+    let leads = matches!(api.handle.status(), Status::Leading { .. });
+    let stored = async { if leads { api.handle.artifact_bytes().await.unwrap_or_default() } else { BTreeMap::new() } };
+    let stored = tokio::time::timeout(STORED, stored).await.unwrap_or_default();
+    standing::look(&api.metrics, &api.handle, &stored);
     standing::flows(&api.metrics.flows, &api.flows);
     let text = api.metrics.text();
     let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;

@@ -78,7 +78,9 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
     let (mut jobs, mut first) = (Vec::with_capacity(specs.len()), None);
     let mut correlation = BTreeSet::new();
     for (place, mut spec) in specs {
+        spec.tenant.iter().for_each(|asked| call.concern.is(asked));
         let tenant = owner(&call.caller, &api.options.default_tenant, &place, &spec)?;
+        call.concern.is(&tenant);
         match &spec.correlation_id {
             Some(own) if correlation.len() < AUDITED => drop(correlation.insert(own.clone())),
             Some(_) => {}

@@ -14,7 +14,7 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView, state};
-use crate::host::scheduler::Error;
+use crate::host::scheduler::{Error, Status};
 use crate::wire::problem::{Code, Problem};
 
 fn limits(tenant: &Tenant) -> Quota {
@@ -45,7 +45,7 @@ impl Api {
     async fn tenant(&self, call: &Call) -> Result<Tenant, Error> {
         let name: TenantName = call.id("name", "tenant")?;
         let unknown = || not_found(format_args!("tenant `{name}`"));
-        if !call.caller.sees(&name) {
+        if !call.sees(&name) {
             return Err(unknown());
         }
         self.stored_tenant(&name).await?.ok_or_else(unknown)
@@ -125,7 +125,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let settings = changed(&fresh, new.weight, new.state.as_deref(), new.priority_best)?;
     let quota = new.quota.as_ref().map(|view| quota(view, "quota.")).transpose()?.unwrap_or_default();
     let _turn = api.tenants.lock().await;
-    if !call.caller.sees(&name) {
+    if !call.sees(&name) {
         return Err(Box::new(Problem::new(Code::Forbidden, format!("this token is not good for tenant `{name}`"))));
     }
     let stored = api.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
@@ -191,7 +191,11 @@ pub(in super::super) async fn put_quota(api: Arc<Api>, call: Call) -> Answer {
 /// GET /tenants/{name}/usage
 pub(in super::super) async fn usage(api: Arc<Api>, call: Call) -> Answer {
     let tenant = api.tenant(&call).await?;
-    let snapshot = api.handle.picture()?;
     let stored = api.handle.artifact_bytes().await?;
+    if matches!(api.handle.status(), Status::Standby { .. }) {
+        let jobs = api.handle.stored_jobs(&tenant.name).await?;
+        return Reply::json(200, &UsageView::stored(&tenant.name, jobs, &stored));
+    }
+    let snapshot = api.handle.picture()?;
     Reply::json(200, &UsageView::of(&tenant.name, snapshot.tenants.get(&tenant.name), &stored))
 }

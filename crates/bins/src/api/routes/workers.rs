@@ -7,7 +7,6 @@ use orlop_core::machine::worker::WorkerState;
 use orlop_core::time::{GoDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
-use super::super::auth::{Caller, Scope};
 use super::super::call::{Call, not_found, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
@@ -18,15 +17,6 @@ use crate::host::scheduler::{Error, WorkerOrder, WorkerPicture};
 /// The longest reason of a drain, in characters.
 const REASON: usize = 256;
 
-/// Whether a caller may see a worker: one that takes only jobs of others is none of its business.
-fn sees(caller: &Caller, picture: &WorkerPicture) -> bool {
-    let whose = &picture.capabilities.tenants;
-    match &caller.scope {
-        Scope::All => true,
-        Scope::Tenants(_) => whose.is_empty() || whose.iter().any(|tenant| caller.sees(tenant)),
-    }
-}
-
 /// GET /workers
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let words = call.all("state").flat_map(|text| text.split(','));
@@ -35,10 +25,10 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let labels = call.labels()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;
-    let snapshot = api.handle.picture()?;
+    let snapshot = api.handle.fleet().await?;
     let passes = |picture: &WorkerPicture| {
         let known = &picture.capabilities.labels;
-        sees(&call.caller, picture)
+        picture.is_seen_by(&call.caller)
             && (states.is_empty() || states.contains(&picture.view.state))
             && labels.iter().all(|(key, value)| known.get(key) == Some(value))
     };
@@ -55,16 +45,17 @@ fn known(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let snapshot = api.handle.picture()?;
     // One that the latest picture lacks may be new: the loop knows.
     match snapshot.workers.get(&id) {
-        Some(picture) if !sees(&call.caller, picture) => Err(not_found(format_args!("worker `{id}`"))),
+        Some(picture) if !picture.is_seen_by(&call.caller) => Err(not_found(format_args!("worker `{id}`"))),
         _ => Ok(id),
     }
 }
 
 /// GET /workers/{id}
 pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
-    let id = known(&api, &call)?;
-    let snapshot = api.handle.picture()?;
-    let picture = snapshot.workers.get(&id).ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
+    let id: WorkerId = call.id("id", "worker")?;
+    let snapshot = api.handle.fleet().await?;
+    let seen = snapshot.workers.get(&id).filter(|picture| picture.is_seen_by(&call.caller));
+    let picture = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
     Reply::json(200, &WorkerView::from(picture))
 }
 

@@ -195,3 +195,68 @@ async fn s9_writes_and_refusals_are_in_the_audit_trail() {
     assert_eq!((row(0), row(1)), (("local", "jobs.submit", "ok"), ("local", "jobs.submit", "invalid-spec")));
     assert_eq!(entries[1].request_id.as_deref(), Some("r-7"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_the_audit_trail_names_the_tenant_a_request_was_about() {
+    use orlop_core::ports::fleet_store::{AuditEntry, AuditFilter, Page};
+    let bed = Bed::new().await;
+    let admin = bed.token(None, "admin", &["*"]).await;
+    let theirs = bed.token(Some(&admin), "submitter", &["chemistry"]).await;
+    let mut expected = vec![("tokens.create", None, "ok"), ("tokens.create", None, "ok")];
+    let job = bed.ask(Ask::post("/jobs", &noop(&json!({ "tenant": "physics" }))).token(&admin)).await.body();
+    let job = job["id"].as_str().unwrap().to_owned();
+    expected.push(("jobs.submit", Some("physics"), "ok"));
+    let cancel = || Ask::new("POST", &format!("/jobs/{job}/cancel"));
+    assert_eq!(bed.ask(cancel().token(&theirs)).await.status, 404);
+    expected.push(("jobs.cancel", Some("physics"), "not-found"));
+    assert_eq!(bed.ask(cancel().token(&admin)).await.status, 202);
+    expected.push(("jobs.cancel", Some("physics"), "ok"));
+    assert_eq!(bed.ask(Ask::post("/tenants", &json!({ "name": "biology" })).token(&admin)).await.status, 201);
+    expected.push(("tenants.create", Some("biology"), "ok"));
+    assert_eq!(bed.ask(Ask::new("PUT", "/tenants/biology/quota").json(&json!({})).token(&admin)).await.status, 200);
+    expected.push(("tenants.set_quota", Some("biology"), "ok"));
+    assert_eq!(bed.ask(Ask::post("/workers/w1/cordon", &json!({})).token(&theirs)).await.status, 403);
+    expected.push(("workers.cordon", None, "forbidden"));
+    for _ in 0..3 {
+        assert_eq!(bed.ask(Ask::get("/jobs")).await.status, 401);
+    }
+    expected.push(("jobs.list", None, "unauthenticated"));
+    let store = bed.server().handle().store().clone();
+    let began = std::time::Instant::now();
+    let entries = loop {
+        let found = store.audit(&AuditFilter::default(), &Page::first(50)).await.unwrap().items;
+        if found.len() >= expected.len() {
+            break found;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "the trail is written");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    };
+    let line = |entry: &AuditEntry| {
+        (entry.action.to_string(), entry.tenant.as_ref().map(ToString::to_string), entry.outcome.to_string())
+    };
+    let expected: Vec<_> = expected
+        .into_iter()
+        .map(|(action, tenant, outcome)| (action.to_owned(), tenant.map(str::to_owned), outcome.to_owned()))
+        .collect();
+    assert_eq!(entries.iter().map(line).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_pages_from_elsewhere_read_answers_only_where_they_are_listed() {
+    let from = |origin: &str| Ask::get("/version").with("origin", origin);
+    let console = "https://console.example";
+    let bed = Bed::new().await;
+    assert_eq!(bed.ask(from(console)).await.status, 403, "off unless listed");
+    let bed = Bed::with(|options| Options { origins: vec![console.to_owned()], ..options }).await;
+    let answer = bed.ask(from(console)).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, console));
+    assert!(answer.header("access-control-expose-headers").contains("etag"));
+    let other = bed.ask(from("https://other.example")).await;
+    assert_eq!((other.status, other.header("access-control-allow-origin")), (403, ""));
+    let before = bed.ask(Ask::new("OPTIONS", "/jobs").with("origin", console)).await;
+    assert_eq!((before.status, before.header("access-control-allow-origin")), (204, console));
+    assert!(before.header("access-control-allow-headers").contains("authorization"));
+    assert!(before.header("access-control-allow-methods").contains("DELETE"));
+    assert_eq!(bed.ask(Ask::new("OPTIONS", "/jobs").with("origin", "https://other.example")).await.status, 404);
+    assert_eq!(answer.header("access-control-allow-credentials"), "", "there are no cookies");
+}

@@ -168,6 +168,15 @@ impl Bed {
         Some(Answer { status: head.status.as_u16(), headers: head.headers, text })
     }
 
+    /// Asks with a body that comes bit by bit.
+    pub(super) async fn ask_with(&self, ask: Ask, body: Body) -> Answer {
+        let request = ask.request().expect("a request").map(|_| body);
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let text = text_of(body).await;
+        Answer { status: head.status.as_u16(), headers: head.headers, text }
+    }
+
     /// Asks for a body that comes bit by bit.
     pub(super) async fn stream(&self, ask: Ask) -> Body {
         let response = self.router.clone().oneshot(ask.request().unwrap()).await.unwrap();

@@ -6,5 +6,6 @@ mod document;
 mod flows;
 mod fuzz;
 mod jobs;
+mod limits;
 mod tenants;
 mod torture;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::list::Listed;
+use crate::host::scheduler::StoredJobs;
 
 /// A tenant.
 #[derive(Debug, Serialize, ToSchema)]
@@ -125,17 +126,47 @@ pub(crate) struct UsageView {
     pub(crate) pending: u64,
     /// Jobs and elements that are not final
     pub(crate) active: u64,
-    /// Attempts that hold capacity
-    pub(crate) running: u64,
-    pub(crate) cpu_m: u64,
-    pub(crate) memory_bytes: u64,
+    /// Attempts that hold capacity; only who leads knows what they hold
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) running: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_m: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_bytes: Option<u64>,
+    /// GPUs of all kinds
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gpus: Option<u64>,
+    /// GPUs by model
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) gpus_by_kind: BTreeMap<String, u64>,
     /// Stored bytes of artifacts
     pub(crate) artifact_bytes: u64,
     /// Dominant share of the fleet divided by weight
-    pub(crate) weighted_share: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) weighted_share: Option<f64>,
+}
+
+fn by_kind(known: &Known) -> BTreeMap<String, u64> {
+    known.gpus.iter().map(|(model, count)| (model.to_string(), *count)).collect()
 }
 
 impl UsageView {
+    /// What is stored of a tenant: what attempts hold is not.
+    pub(crate) fn stored(name: &TenantName, jobs: StoredJobs, stored: &BTreeMap<TenantName, u64>) -> Self {
+        Self {
+            tenant: name.to_string(),
+            pending: jobs.pending,
+            active: jobs.active,
+            running: None,
+            cpu_m: None,
+            memory_bytes: None,
+            gpus: None,
+            gpus_by_kind: BTreeMap::new(),
+            artifact_bytes: stored.get(name).copied().unwrap_or(0),
+            weighted_share: None,
+        }
+    }
+
     /// What the core knows of a tenant; nothing = it holds nothing.
     pub(crate) fn of(name: &TenantName, known: Option<&Known>, stored: &BTreeMap<TenantName, u64>) -> Self {
         let of = |read: fn(&Known) -> u64| known.map_or(0, read);
@@ -143,11 +174,13 @@ impl UsageView {
             tenant: name.to_string(),
             pending: of(|known| known.pending),
             active: of(|known| known.active),
-            running: of(|known| known.running),
-            cpu_m: of(|known| known.cpu_m),
-            memory_bytes: of(|known| known.memory_mib).saturating_mul(1 << 20),
+            running: Some(of(|known| known.running)),
+            cpu_m: Some(of(|known| known.cpu_m)),
+            memory_bytes: Some(of(|known| known.memory_mib).saturating_mul(1 << 20)),
+            gpus: Some(of(|known| known.gpus.values().sum())),
+            gpus_by_kind: known.map(by_kind).unwrap_or_default(),
             artifact_bytes: stored.get(name).copied().unwrap_or(0),
-            weighted_share: known.map_or(0.0, |known| known.weighted_share),
+            weighted_share: Some(known.map_or(0.0, |known| known.weighted_share)),
         }
     }
 }

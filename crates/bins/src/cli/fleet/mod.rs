@@ -28,7 +28,7 @@ mod workers;
 
 use clap::Subcommand;
 
-use self::exit::Trouble;
+use self::exit::{Exit, Trouble};
 use super::output;
 
 /// The verbs.
@@ -69,6 +69,28 @@ pub(super) enum Fleet {
 /// Runs a verb and says how the program ends.
 pub(super) async fn run(verb: Fleet) -> u8 {
     let done = match verb {
+        // It ends in good order when it is interrupted.
+        Fleet::Up(args) => up::up(args).await,
+        verb => interruptible(asked(verb)).await,
+    };
+    done.unwrap_or_else(|trouble: Trouble| {
+        output::tell(&format!("error: {trouble}"));
+        trouble.exit
+    })
+    .code()
+}
+
+/// What a verb does until it is interrupted: then it ends at once, and the server goes on with what it was told.
+async fn interruptible(verb: impl Future<Output = Result<Exit, Trouble>>) -> Result<Exit, Trouble> {
+    tokio::select! {
+        done = verb => done,
+        Ok(()) = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+    }
+}
+
+/// A verb that asks a server.
+async fn asked(verb: Fleet) -> Result<Exit, Trouble> {
+    match verb {
         Fleet::Up(args) => up::up(args).await,
         Fleet::Submit(args) => submit::submit(*args).await,
         Fleet::Jobs(args) => jobs::jobs(args).await,
@@ -82,10 +104,5 @@ pub(super) async fn run(verb: Fleet) -> u8 {
         Fleet::Secret(verb) => secret::run(verb).await,
         Fleet::Top(args) => top::top(args).await,
         Fleet::Health(args) => health::health(args).await,
-    };
-    done.unwrap_or_else(|trouble: Trouble| {
-        output::tell(&format!("error: {trouble}"));
-        trouble.exit
-    })
-    .code()
+    }
 }

@@ -1,7 +1,10 @@
 //! `orlop quota`: limits of tenants and what they hold. Owns the words of limits.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use orlop_core::quantity::{Quantity, Step};
+use orlop_core::time::GoDuration;
 use serde_json::{Map, Value, json};
 
 use super::super::output;
@@ -26,6 +29,11 @@ const LIMITS: &[(&str, &str, Step)] = &[
     ("artifacts", "max_artifact_bytes", Step::One),
     ("log", "max_log_bytes_per_job", Step::One),
 ];
+
+/// The word of the longest time limit of a job, and the field it sets.
+const TIMEOUT: (&str, &str) = ("timeout", "max_timeout_ms");
+/// What words of limits of GPUs by model begin with, and the field they set.
+const KIND: (&str, &str) = ("gpus:", "max_gpus_by_kind");
 
 /// What is asked about limits.
 #[derive(Subcommand, Debug)]
@@ -64,11 +72,13 @@ pub(in crate::cli) struct UsageArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Limits: cpu, memory, gpus, running, pending, active, rate (submits per second), array, artifacts
-(bytes stored), log (bytes of one attempt); `none` removes one.
+(bytes stored), log (bytes of one attempt), timeout (the longest time limit of a job, such as 12h), gpus:MODEL
+(GPUs of one model); `none` removes one.
 Beside them: weight=1..1000 in fair division, exceed=wait|deny.
 
 Examples:
   orlop quota set physics cpu=64 memory=256Gi gpus=8 running=500 pending=100000 weight=200
+  orlop quota set physics gpus:a100=4 timeout=24h
   orlop quota set physics running=none exceed=deny"
 )]
 pub(in crate::cli) struct SetArgs {
@@ -115,6 +125,13 @@ fn page(tenant: &Value) -> String {
         let value = value.map_or_else(|| "none".to_owned(), |value| format!("{value}{unit}"));
         page.push_str(&format!("{word:<10}{value}\n"));
     }
+    let timeout = tenant["quota"][TIMEOUT.1].as_u64();
+    let timeout =
+        timeout.map_or_else(|| "none".to_owned(), |millis| GoDuration::new(Duration::from_millis(millis)).to_string());
+    page.push_str(&format!("{:<10}{timeout}\n", TIMEOUT.0));
+    for (model, count) in tenant["quota"][KIND.1].as_object().into_iter().flatten() {
+        page.push_str(&format!("{}{model}  {count}\n", KIND.0));
+    }
     let exceed = tenant["quota"]["on_exceed"].as_str().unwrap_or("wait");
     page.push_str(&format!("{:<10}{exceed}\n", "exceed"));
     page
@@ -136,21 +153,67 @@ fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Trouble> {
             limits.insert("on_exceed".to_owned(), json!(value));
             continue;
         }
+        if word == TIMEOUT.0 {
+            limits.insert(TIMEOUT.1.to_owned(), time(value)?);
+            continue;
+        }
+        if let Some(model) = word.strip_prefix(KIND.0).filter(|model| !model.is_empty()) {
+            let count = amount(word, value, Step::One)?;
+            let kinds = limits.entry(KIND.1).or_insert_with(|| Value::Object(Map::new()));
+            kinds.as_object_mut().and_then(|kinds| kinds.insert(model.to_owned(), count));
+            continue;
+        }
         let Some((_, field, step)) = LIMITS.iter().find(|(known, _, _)| known == word) else {
             let known: Vec<&str> = LIMITS.iter().map(|(known, _, _)| *known).collect();
-            return Err(Trouble::usage(format!("`{word}` is no limit; use {}, weight or exceed", known.join(", "))));
+            return Err(Trouble::usage(format!(
+                "`{word}` is no limit; use {}, timeout, gpus:MODEL, weight or exceed",
+                known.join(", ")
+            )));
         };
-        let amount = match value.as_str() {
-            "none" => Value::Null,
-            text => {
-                let quantity: Quantity = text.parse().map_err(|error| Trouble::usage(format!("{word}: {error}")))?;
-                let steps = quantity.round_up(*step);
-                steps.ok_or_else(|| Trouble::usage(format!("{word}: use 0 or more, or none")))?.into()
-            }
-        };
-        limits.insert((*field).to_owned(), amount);
+        limits.insert((*field).to_owned(), amount(word, value, *step)?);
     }
     Ok((limits, tenant))
+}
+
+/// A quantity, or that there is none.
+fn amount(word: &str, value: &str, step: Step) -> Result<Value, Trouble> {
+    if value == "none" {
+        return Ok(Value::Null);
+    }
+    let quantity: Quantity = value.parse().map_err(|error| Trouble::usage(format!("{word}: {error}")))?;
+    let steps = quantity.round_up(step);
+    Ok(steps.ok_or_else(|| Trouble::usage(format!("{word}: use 0 or more, or none")))?.into())
+}
+
+/// A time in milliseconds, or that there is none.
+fn time(value: &str) -> Result<Value, Trouble> {
+    if value == "none" {
+        return Ok(Value::Null);
+    }
+    let time: GoDuration =
+        value.parse().map_err(|_| Trouble::usage("timeout: use a duration such as 30m or 12h, or none"))?;
+    let millis = u64::try_from(time.get().as_millis()).ok().filter(|millis| *millis > 0);
+    Ok(millis.ok_or_else(|| Trouble::usage("timeout: use more than 0, or none"))?.into())
+}
+
+/// Puts limits into those that are there. Models are set one by one, and one without a limit goes.
+fn put(quota: &mut Value, limits: Fields) {
+    for (field, value) in limits {
+        let Some(kinds) = value.as_object().filter(|_| field == KIND.1) else {
+            quota[field] = value;
+            continue;
+        };
+        if !quota[KIND.1].is_object() {
+            quota[KIND.1] = json!({});
+        }
+        for (model, count) in kinds {
+            match quota[KIND.1].as_object_mut() {
+                Some(known) if count.is_null() => drop(known.remove(model)),
+                Some(known) => drop(known.insert(model.clone(), count.clone())),
+                None => {}
+            }
+        }
+    }
 }
 
 /// Makes the tenant if there is none.
@@ -176,9 +239,7 @@ async fn set(args: &SetArgs) -> Result<Exit, Trouble> {
         let place = format!("{}/quota", path(&args.name));
         let known = client.ask(Asked::get(&place)).await?;
         let mut quota = known.body;
-        for (field, value) in limits {
-            quota[field] = value;
-        }
+        put(&mut quota, limits);
         // Somebody else's change in between is not overwritten.
         client.ask(Asked::put(place, &quota).with("if-match", known.etag)).await?;
     }
@@ -243,6 +304,22 @@ mod tests {
             "on_exceed": "deny",
         });
         assert_eq!((Value::Object(limits), Value::Object(tenant)), (expected, json!({ "weight": 200 })));
+        let pairs: Vec<_> =
+            ["gpus:a100=4", "gpus:h100=none", "timeout=12h"].iter().map(|text| pair(text).unwrap()).collect();
+        let (limits, _) = changes(&pairs).unwrap();
+        let mut quota = json!({ "max_gpus_by_kind": { "h100": 2, "l4": 1 }, "max_gpus": 8 });
+        put(&mut quota, limits);
+        let expected =
+            json!({ "max_gpus_by_kind": { "a100": 4, "l4": 1 }, "max_gpus": 8, "max_timeout_ms": 43_200_000 });
+        assert_eq!(quota, expected);
+        let shown = page(&json!({ "name": "t", "quota": quota }));
+        assert!(shown.contains("timeout   12h") && shown.contains("gpus:a100  4"), "{shown}");
+        for (word, value, wanted) in
+            [("timeout", "0s", "more than 0"), ("timeout", "soon", "such as 30m"), ("gpus:", "1", "is no limit")]
+        {
+            let error = changes(&[(word.into(), value.into())]).unwrap_err();
+            assert!(error.message.contains(wanted), "{word}={value}: {error}");
+        }
         assert!(changes(&[("cpus".into(), "1".into())]).unwrap_err().message.contains("use cpu, memory"));
     }
 }

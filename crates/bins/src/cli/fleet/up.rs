@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::Args;
 use orlop_cloud::artifact::Shelf;
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_cloud::runtime::process::ShimProgram;
+use orlop_cloud::runtime::core_dump;
 use orlop_cloud::store::sqlite::fleet::Durability;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
 use orlop_core::rate::Rate;
 
+use super::super::output;
 use super::super::signals::Signals;
-use super::super::{SUPERVISOR, output};
 use super::data::Data;
 use super::exit::{Exit, Trouble};
 use super::target::SERVER;
@@ -23,8 +23,8 @@ use crate::api::{BASE, NewJoinToken};
 use crate::host::scheduler::keeper::Limits;
 use crate::host::scheduler::program::{AUTHORITY, Plan, StartError, StorePlace, TlsPlan, Whole};
 use crate::host::scheduler::{Disks, Handle, Options, SecretPlace, Status};
-use crate::host::step;
 use crate::host::worker::machine::Offer;
+use crate::host::worker::program::{Enforced, limits_of};
 use crate::host::worker::remote::RemoteLink;
 use crate::host::worker::{Agent, AgentOptions, Containers, Control};
 use crate::telemetry::trace::{ExportPlan, Exporting, RATIO, Tracer, export};
@@ -71,6 +71,15 @@ pub(in crate::cli) struct UpArgs {
     /// The share of traces that begin here and are kept, 0 to 1
     #[arg(long, value_name = "SHARE", env = "ORLOP_TRACE_RATIO", default_value_t = RATIO, requires = "trace_endpoint")]
     trace_ratio: f64,
+    /// Whether limits of jobs are enforced by control groups
+    #[arg(long, value_enum, default_value_t, env = "ORLOP_WORKER_ENFORCE")]
+    enforce: Enforced,
+    /// Control group below which those of jobs are made; default: the program's own, if it was delegated
+    #[arg(long, value_name = "DIR", env = "ORLOP_WORKER_CGROUP")]
+    cgroup: Option<PathBuf>,
+    /// A limit of what processes of jobs use, as in ulimit, as name=number or name=unlimited; repeat it for more
+    #[arg(long = "rlimit", value_name = "NAME=N", value_delimiter = ',')]
+    rlimits: Vec<String>,
     /// Keep nothing: the store is gone when the server ends
     #[arg(long)]
     memory_store: bool,
@@ -86,6 +95,7 @@ struct Running {
 
 /// Starts the server and serves until it is told to end.
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Trouble> {
+    core_dump::never().map_err(|error| Trouble::unreachable(format!("core dumps cannot be switched off: {error}")))?;
     let mut signals = Signals::take()?;
     let running = start(&args).await?;
     output::print(&greeting(&running, &args))?;
@@ -151,6 +161,7 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
         always: false,
         first_token: args.first_token_file.clone(),
         rates: [Rate { per_second: 100, burst: 200 }, Rate { per_second: 20, burst: 20 }],
+        origins: Vec::new(),
         limits: Limits::default(),
         bus: None,
         urls: [None, None],
@@ -160,7 +171,7 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
     let mut workers = Vec::new();
     let count = if args.no_worker { 0 } else { usize::from(args.workers) };
     for number in 0..count {
-        workers.push(work(&data, &whole, (number, count), tracer.clone()).await?);
+        workers.push(work(args, &data, &whole, (number, count), tracer.clone()).await?);
     }
     Ok(Running { whole, workers, traces, data })
 }
@@ -175,7 +186,13 @@ fn traces(args: &UpArgs) -> Result<(Tracer, Option<Exporting>), Trouble> {
 }
 
 /// Starts a worker on this machine: a part of all but what the machine itself needs.
-async fn work(data: &Data, whole: &Whole, (number, of): (usize, usize), tracer: Tracer) -> Result<Agent, Trouble> {
+async fn work(
+    args: &UpArgs,
+    data: &Data,
+    whole: &Whole,
+    (number, of): (usize, usize),
+    tracer: Tracer,
+) -> Result<Agent, Trouble> {
     let failed = |error: &dyn std::fmt::Display| Trouble::unreachable(format!("the worker cannot be started: {error}"));
     // The first is where the only one is.
     let state = data.path().join(if number == 0 { "worker".to_owned() } else { format!("worker-{}", number + 1) });
@@ -199,8 +216,9 @@ async fn work(data: &Data, whole: &Whole, (number, of): (usize, usize), tracer: 
     let mut options = AgentOptions::new(state);
     options.offer = Offer::part(number, of);
     options.tracer = tracer;
-    options.supervisor = Some(ShimProgram { path: path.clone(), args: vec![SUPERVISOR.into()] });
-    options.steps = Some(ShimProgram { path, args: vec![step::ARGUMENT.into()] });
+    options.play_with(&path);
+    (options.enforce, options.cgroup) = (args.enforce.into(), args.cgroup.clone());
+    options.limits = limits_of(&args.rlimits).map_err(Trouble::usage)?;
     // Where an engine answers.
     options.containers = Some(Containers::default());
     // The server is on this machine: it is back as soon as it can be.

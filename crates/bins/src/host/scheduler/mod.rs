@@ -33,6 +33,7 @@ mod secrets;
 mod session;
 mod shared;
 mod snapshot;
+mod standing_by;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -65,8 +66,9 @@ use self::room::Room;
 pub use self::secrets::{SecretPlace, Secrets};
 pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
-pub use self::shared::{Options, Status};
+pub use self::shared::{Frequent, Options, Status};
 pub use self::snapshot::{DrainPicture, Snapshot, Totals, WorkerPicture};
+pub use self::standing_by::StoredJobs;
 pub use self::stop::Stop;
 
 /// A running server. Dropping it without [`Server::stop`] ends it as a crash would: nothing more is committed or released

@@ -46,6 +46,8 @@ pub struct Options {
     pub secrets: Option<Secrets>,
     /// Events go to the store's outbox too, for a bus outside.
     pub outbox: bool,
+    /// Which of the frequent events are told, too.
+    pub frequent: Frequent,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Who takes spans of traces.
@@ -54,6 +56,15 @@ pub struct Options {
     pub timeout_ms: u64,
     /// Time between the heartbeats of an agent, in milliseconds.
     pub heartbeat_ms: u32,
+}
+
+/// Events that are many and tell little, off by default (scheduler contract, section 5.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frequent {
+    /// `worker.heartbeat`, of each heartbeat.
+    pub heartbeats: bool,
+    /// `log.chunk`, of what is stored of a log: its place, never its text.
+    pub chunks: bool,
 }
 
 impl Default for Options {
@@ -68,6 +79,7 @@ impl Default for Options {
             disks: None,
             secrets: None,
             outbox: false,
+            frequent: Frequent::default(),
             metrics: Arc::new(Metrics::new()),
             tracer: Tracer::default(),
             timeout_ms: 0,

@@ -9,6 +9,7 @@ use orlop_core::time::Time;
 use orlop_scheduler::engine::{BlockedQueue, FleetUse, TenantQueue, TenantView, Waiting, WorkerView};
 use orlop_scheduler::event::Capabilities;
 
+use crate::api::auth::{Caller, Scope};
 use crate::wire::status::WorkerStatus;
 
 /// How a worker is to leave.
@@ -54,6 +55,18 @@ pub struct WorkerPicture {
     pub connected: bool,
     /// It is to leave.
     pub drain: Option<DrainPicture>,
+}
+
+impl WorkerPicture {
+    /// Whether a caller may see it: one that takes only jobs of others is none of its business.
+    #[must_use]
+    pub fn is_seen_by(&self, caller: &Caller) -> bool {
+        let whose = &self.capabilities.tenants;
+        match &caller.scope {
+            Scope::All => true,
+            Scope::Tenants(_) => whose.is_empty() || whose.iter().any(|tenant| caller.sees(tenant)),
+        }
+    }
 }
 
 /// The fleet at one moment.

@@ -10,6 +10,7 @@
 //! | `monitor`, `machine`, `runtimes` | what the machine does, what it offers, what runs attempts on it |
 //! | `artifacts` | files that attempts need and leave |
 //! | `recovery`, `state` | what stays when an agent ends |
+//! | `roles` | what its program is started again as |
 
 mod artifacts;
 mod backoff;
@@ -27,6 +28,7 @@ mod outbox;
 pub mod program;
 mod recovery;
 pub mod remote;
+pub mod roles;
 mod runtimes;
 mod session;
 mod shared;

@@ -54,6 +54,13 @@ impl Shared {
         })
     }
 
+    /// The agent ends: what waits for a server that is away gives up.
+    pub(super) fn leave(&self) {
+        if let Some((files, _)) = self.files.get() {
+            files.leave();
+        }
+    }
+
     /// Hands over where files of attempts are. Once.
     pub(super) fn set_files(&self, files: Files, handle: Handle) -> Arc<Files> {
         Arc::clone(&self.files.get_or_init(|| (Arc::new(files), handle)).0)

@@ -19,8 +19,9 @@ mod transport;
 mod webhook;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -58,6 +59,8 @@ pub struct Metrics {
     pub transport: TransportMetrics,
     registry: Registry,
     names: BTreeMap<String, Described>,
+    /// Tenants and workers that were there when they were last looked at.
+    there: Mutex<[BTreeSet<String>; 2]>,
 }
 
 impl Default for Metrics {
@@ -81,7 +84,8 @@ impl Metrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         group.registry.register("orlop_build", "Version of the program", build);
         process::register(&mut group);
-        Self { jobs, workers, flows, scheduler, store, transport, registry: group.registry, names: group.names }
+        let (registry, names) = (group.registry, group.names);
+        Self { jobs, workers, flows, scheduler, store, transport, registry, names, there: Mutex::default() }
     }
 
     /// The names that an answer of `/metrics` can hold, each with its kind and labels.
@@ -98,6 +102,16 @@ impl Metrics {
         let mut out = String::new();
         prometheus_client::encoding::text::encode(&mut out, &self.registry)?;
         Ok(out)
+    }
+
+    /// These tenants and workers are there: the series of those that were before, and are not any more, go. What is new and
+    /// not among them yet stays.
+    pub fn are_there(&self, tenants: BTreeSet<String>, workers: BTreeSet<String>) {
+        let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        let [before_tenants, before_workers] = std::mem::replace(&mut *there, [tenants, workers]);
+        let [tenants, workers] = &*there;
+        before_tenants.difference(tenants).for_each(|name| self.forget_tenant(name));
+        before_workers.difference(workers).for_each(|name| self.forget_worker(name));
     }
 
     /// Removes the series of a tenant that is gone.

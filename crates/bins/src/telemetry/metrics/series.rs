@@ -2,14 +2,56 @@
 //! worker), and objects beyond the bound share the name `other`. Owns which series exist; never measures anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 
 /// The name that objects beyond the bound share.
 pub const OTHER: &str = "other";
 
 type Labels<const N: usize> = [(&'static str, Arc<str>); N];
+
+/// What stands at a value, instead of counting.
+pub trait Stands {
+    /// What it stands at.
+    type Value: Copy;
+
+    /// Has it stand at this.
+    fn stand(&self, value: Self::Value);
+}
+
+impl Stands for Gauge {
+    type Value = i64;
+
+    fn stand(&self, value: i64) {
+        self.set(value);
+    }
+}
+
+impl Stands for Gauge<f64, AtomicU64> {
+    type Value = f64;
+
+    fn stand(&self, value: f64) {
+        self.set(value);
+    }
+}
+
+/// The series of a metric.
+#[derive(Debug)]
+struct Known<const N: usize> {
+    /// By object, those beyond the bound aside.
+    of: BTreeMap<Arc<str>, BTreeSet<Labels<N>>>,
+    /// All that were shown at once, and are gone when they are not shown again.
+    shown: BTreeSet<Labels<N>>,
+}
+
+impl<const N: usize> Default for Known<N> {
+    fn default() -> Self {
+        Self { of: BTreeMap::new(), shown: BTreeSet::new() }
+    }
+}
 
 /// One metric with `N` labels, of which the first is bounded.
 #[derive(Debug)]
@@ -17,7 +59,7 @@ pub struct Series<M, const N: usize> {
     keys: [&'static str; N],
     cap: usize,
     family: Family<Labels<N>, M, fn() -> M>,
-    known: Mutex<BTreeMap<Arc<str>, BTreeSet<Labels<N>>>>,
+    known: Mutex<Known<N>>,
 }
 
 impl<M, const N: usize> Series<M, N>
@@ -37,8 +79,14 @@ where
     #[must_use]
     pub fn of(&self, values: [&str; N]) -> M {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let labels = self.labels(&mut known, values);
+        self.family.get_or_create_owned(&labels)
+    }
+
+    /// The labels of these values, with the shared name where there are too many objects.
+    fn labels(&self, known: &mut Known<N>, values: [&str; N]) -> Labels<N> {
         let first = values.first().copied().unwrap_or_default();
-        let full = !known.contains_key(first) && known.len() >= self.cap;
+        let full = !known.of.contains_key(first) && known.of.len() >= self.cap;
         let mut position = 0;
         let labels: Labels<N> = self.keys.map(|key| {
             let value = if position == 0 && full { OTHER } else { values.get(position).copied().unwrap_or_default() };
@@ -48,17 +96,43 @@ where
         if let Some((_, name)) = labels.first()
             && !full
         {
-            known.entry(Arc::clone(name)).or_default().insert(labels.clone());
+            known.of.entry(Arc::clone(name)).or_default().insert(labels.clone());
         }
-        self.family.get_or_create_owned(&labels)
+        labels
     }
 
     /// Removes every series of an object that is gone.
     pub fn forget(&self, name: &str) {
-        let sets = self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let sets = self.known.lock().unwrap_or_else(PoisonError::into_inner).of.remove(name);
         for labels in sets.into_iter().flatten() {
             self.family.remove(&labels);
         }
+    }
+}
+
+impl<M, const N: usize> Series<M, N>
+where
+    M: Clone + Stands,
+{
+    /// Shows these values and no others: series of what is not among them go. Values of objects that share a name are joined.
+    pub fn show(&self, all: &[([&str; N], M::Value)], join: impl Fn(M::Value, M::Value) -> M::Value) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: BTreeSet<&str> = all.iter().filter_map(|(values, _)| values.first().copied()).collect();
+        // First those that are gone make room.
+        known.of.retain(|name, _| names.contains(&**name));
+        let mut shown: BTreeMap<Labels<N>, M::Value> = BTreeMap::new();
+        for (values, value) in all {
+            let labels = self.labels(&mut known, *values);
+            let joined = shown.get(&labels).map_or(*value, |before| join(*before, *value));
+            shown.insert(labels, joined);
+        }
+        for labels in known.shown.iter().filter(|labels| !shown.contains_key(*labels)) {
+            self.family.remove(labels);
+        }
+        for (labels, value) in &shown {
+            self.family.get_or_create_owned(labels).stand(*value);
+        }
+        known.shown = shown.into_keys().collect();
     }
 }
 
@@ -103,5 +177,36 @@ mod tests {
         jobs_total{tenant="d",reason="exit"} 1
         jobs_total{tenant="other",reason="exit"} 2
         "#);
+    }
+
+    #[test]
+    fn s5_6_what_stands_beyond_the_cap_is_summed_and_what_is_gone_leaves() {
+        let series = Series::<Gauge, 2>::new(["tenant", "of"], 2, Gauge::default);
+        let text = || {
+            let mut registry = Registry::default();
+            registry.register("jobs", "Jobs", series.family());
+            let mut out = String::new();
+            encode(&mut out, &registry).unwrap();
+            let mut lines: Vec<_> = out.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines.join("\n")
+        };
+        let sum = |left: i64, right: i64| left + right;
+        series.show(&[(["a", "x"], 1), (["b", "x"], 2), (["c", "x"], 3), (["d", "x"], 4), (["b", "y"], 5)], sum);
+        series.show(&[(["a", "x"], 1), (["b", "x"], 2), (["c", "x"], 3), (["d", "x"], 4), (["b", "y"], 5)], sum);
+        insta::assert_snapshot!(text(), @r#"
+        jobs{tenant="a",of="x"} 1
+        jobs{tenant="b",of="x"} 2
+        jobs{tenant="b",of="y"} 5
+        jobs{tenant="other",of="x"} 7
+        "#);
+        series.show(&[(["b", "x"], 2), (["c", "x"], 3), (["d", "x"], 4)], i64::max);
+        insta::assert_snapshot!(text(), @r#"
+        jobs{tenant="b",of="x"} 2
+        jobs{tenant="c",of="x"} 3
+        jobs{tenant="other",of="x"} 4
+        "#);
+        series.show(&[], sum);
+        assert_eq!(text(), "");
     }
 }

@@ -53,7 +53,12 @@ impl Bearer {
     }
 }
 
+/// What a server says; what a connection says that broke is that nobody answers.
 pub(super) fn plain(status: Status) -> Refusal {
+    let broken = matches!(status.code(), tonic::Code::Unknown | tonic::Code::Internal | tonic::Code::Cancelled);
+    if broken && status.details().is_empty() {
+        return refusal(Code::StoreUnavailable, status.message());
+    }
     Box::new(status.into())
 }
 

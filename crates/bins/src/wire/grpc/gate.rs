@@ -48,6 +48,7 @@ async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -
             if let Some(found) = found {
                 request.extensions_mut().insert(Found(found));
             }
+            request.extensions_mut().insert(caller.concern.clone());
             next.run(request).await
         }
         Err(refused) => Status::from(refused).into_http(),

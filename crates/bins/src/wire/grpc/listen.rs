@@ -24,8 +24,12 @@ use super::artifact_server::{ArtifactApi, ArtifactHost};
 use super::gate::{Gate, guarded};
 use super::health::HealthApi;
 use super::job_server::{JobApi, JobHost};
+use super::room::bounded;
 use super::worker_server::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
+
+/// Connections at once; others wait until one has ended.
+const CONNECTIONS: usize = 8192;
 
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -79,6 +83,7 @@ pub struct Listening {
     incoming: TcpIncoming,
     address: SocketAddr,
     tls: Option<TlsIdentity>,
+    connections: usize,
 }
 
 impl Listening {
@@ -101,7 +106,14 @@ impl Listening {
         let address = listener.local_addr().map_err(wrong)?;
         check_address(address, tls.as_ref())?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        Ok(Self { incoming, address, tls })
+        Ok(Self { incoming, address, tls, connections: CONNECTIONS })
+    }
+
+    /// The same with so many connections at once.
+    #[cfg(test)]
+    pub(crate) fn at_most(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
     }
 
     /// Whether it speaks TLS.
@@ -170,6 +182,7 @@ impl Listening {
                 .timeout(HANDSHAKE);
             server = server.tls_config(config).map_err(failed)?;
         }
-        server.add_routes(routes).serve_with_incoming_shutdown(self.incoming, shutdown).await.map_err(failed)
+        let incoming = bounded(self.incoming, self.connections);
+        server.add_routes(routes).serve_with_incoming_shutdown(incoming, shutdown).await.map_err(failed)
     }
 }

@@ -10,8 +10,9 @@ mod health;
 mod job_client;
 mod job_server;
 mod listen;
+mod room;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod worker_client;
 mod worker_server;
 
@@ -19,12 +20,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use orlop_core::id::SessionId;
+use orlop_core::id::{SessionId, TenantName};
 use tonic::Request;
 
 use super::identity::PeerCertificate;
 use super::problem::{Code, Problem};
-use crate::api::auth::Caller as Admitted;
+use crate::api::auth::{Caller as Admitted, Concern};
 
 pub use artifact_client::ArtifactClient;
 pub use artifact_server::ArtifactHost;
@@ -69,6 +70,8 @@ pub struct Caller {
     pub traceparent: Option<String>,
     /// Who it is and what it may, where the server's gate has found that out.
     pub who: Option<Admitted>,
+    /// Whose objects the call turns out to be about.
+    pub concern: Concern,
 }
 
 impl fmt::Debug for Caller {
@@ -97,7 +100,14 @@ impl Caller {
             request_id: header("x-request-id").and_then(short),
             traceparent: header("traceparent").and_then(short),
             who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),
+            concern: request.extensions().get::<Concern>().cloned().unwrap_or_default(),
         }
+    }
+
+    /// Whether the caller may see what it asks for, which is this tenant's; whom the gate let pass without a name may.
+    pub fn sees(&self, tenant: &TenantName) -> bool {
+        self.concern.is(tenant);
+        self.who.as_ref().is_none_or(|who| who.sees(tenant))
     }
 
     /// Whether the call came over this machine's own interface.

@@ -91,6 +91,11 @@ impl Bench {
         self.server = Some((child, address));
     }
 
+    /// The id of the server's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.server.as_ref().expect("a server").0.id()
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         let (child, _) = self.server.as_ref().expect("a server");
         kill(Pid::from_raw(i32::try_from(child.id()).expect("a process id")), signal).expect("the signal is sent");

@@ -11,7 +11,7 @@ use orlop::wire::job::Submission;
 use orlop::wire::problem::Code;
 use serde_json::json;
 
-use super::programs::{Programs, Scheduler, until};
+use super::programs::{Programs, Scheduler, json as told, until};
 
 /// Within so much of a leader's end another one leads.
 const TAKEOVER: Duration = Duration::from_secs(12);
@@ -139,6 +139,13 @@ async fn s5_4_a_standby_reads_and_says_who_leads() {
     });
     assert_eq!(read, id);
     assert!(refused.code == 4 && refused.err.contains(&first.rest), "{refused:?}");
+    // Workers, and what a tenant has stored, are read there too; what attempts hold only who leads knows.
+    let workers = told(&second.rest, "/workers").expect("a standby tells of workers");
+    assert_eq!(workers["items"][0]["id"], told(&first.rest, "/workers").expect("so does who leads")["items"][0]["id"]);
+    let id = workers["items"][0]["id"].as_str().expect("a worker").to_owned();
+    assert_eq!(told(&second.rest, &format!("/workers/{id}")).expect("a worker")["id"], id.as_str());
+    let usage = told(&second.rest, "/tenants/default/usage").expect("its usage");
+    assert!(usage["active"].is_u64() && usage.get("cpu_m").is_none(), "{usage}");
     let endpoint: Endpoint = second.grpc.parse().expect("an address");
     let channel = Connector::plain(endpoint).expect("plain").connect().await.expect("it is there");
     let client = JobClient::new(channel, None).expect("a client");

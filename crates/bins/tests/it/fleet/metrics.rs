@@ -88,6 +88,19 @@ fn submit(programs: &Programs, scheduler: &Scheduler, options: &[&str], command:
     programs.good(&scheduler.rest, &[&["submit"], &shape[..], options, &["--"], command].concat()).trim().to_owned()
 }
 
+/// What alerts look for is written as they write it.
+fn as_alerts_write_it(scheduler: &Scheduler) {
+    let text = get(scheduler.rest.trim_start_matches("http://"), "/metrics").expect("an answer");
+    for line in [
+        "orlop_workers_total{state=\"Unhealthy\"} ",
+        "orlop_scheduler_queue_size{band=\"normal\",state=\"ready\"} ",
+        "orlop_scheduling_decisions_total{result=\"placed\"} ",
+        "orlop_worker_allocated{worker=\"w1\",resource=\"slots\"} ",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
 #[test]
 fn s5_6_each_metric_of_the_table_moves() {
     let programs = Programs::new();
@@ -157,6 +170,7 @@ fn s5_6_each_metric_of_the_table_moves() {
     for name in GROW {
         assert!(all.get(*name).is_some_and(|value| *value > 0.0), "{name}: {:?}\n{all:#?}", all.get(*name));
     }
+    as_alerts_write_it(&scheduler);
     for name in THERE {
         assert!(all.contains_key(*name), "{name} is not there");
     }

@@ -13,6 +13,8 @@ mod failures;
 mod flows;
 #[cfg(all(feature = "process", feature = "postgres", target_os = "linux"))]
 mod lead;
+#[cfg(all(feature = "process", target_os = "linux"))]
+mod limits;
 mod logs;
 #[cfg(all(feature = "process", target_os = "linux"))]
 mod metrics;

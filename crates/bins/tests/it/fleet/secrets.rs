@@ -107,6 +107,20 @@ fn s6_planted_secrets_reach_the_job_and_nothing_else() {
     let file = job(&bench, "short.json", "echo $DB_PASSWORD", json!({}));
     let short = bench.orlop(&["submit", "-f", &file, "--follow"]);
     assert_eq!((short.code, short.out.as_str()), (0, "***\n"), "{short:?}");
+    let file = job(&bench, "wrong.json", "\"no-such-program-$DB_PASSWORD\"", json!({}));
+    let wrong = bench.orlop(&["submit", "-f", &file, "--follow"]);
+    let said = format!("{}{}", wrong.out, wrong.err);
+    assert!(wrong.code == 1 && said.contains("no-such-program-***") && said.contains("not found"), "{wrong:?}");
+    is_clean("an answer", said.as_bytes());
+    let none = json!({ "script": null, "command": ["no-such-program-anywhere"] });
+    let file = job(&bench, "none.json", "", none);
+    let spec: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).expect("a file")).expect("JSON");
+    let mut spec = spec.as_object().expect("fields").clone();
+    spec.remove("script");
+    std::fs::write(&file, serde_json::Value::from(spec).to_string()).expect("a file is written");
+    let none = bench.orlop(&["submit", "-f", &file, "--wait", "-o", "json"]);
+    assert!(none.code == 1 && none.out.contains("no-such-program-anywhere"), "{none:?}");
+    is_clean("an answer", format!("{none:?}").as_bytes());
     for answer in
         [bench.get("/secrets", ""), bench.get("/jobs", ""), bench.get("/workers", ""), bench.get("/metrics", "")]
     {

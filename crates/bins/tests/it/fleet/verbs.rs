@@ -69,3 +69,43 @@ fn s10_quotas_are_set_shown_and_met_with_exit_5() {
         assert!(began.elapsed() < super::bench::PATIENCE, "the picture is made anew");
     }
 }
+
+#[test]
+fn s10_who_interrupts_a_verb_that_waits_gets_130() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
+    let id = bench.good(&["submit", "--", "true"]).trim().to_owned();
+    let waiting: [&[&str]; 4] = [
+        &["submit", "--wait", "--", "true"],
+        &["submit", "--follow", "--", "true"],
+        &["logs", &id, "-f"],
+        &["jobs", "--watch"],
+    ];
+    for args in waiting {
+        let child = bench.begin(args);
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+        // It takes signals once it waits; before that the signal ends it, which is another matter.
+        let status = std::path::PathBuf::from(format!("/proc/{pid}/status"));
+        super::programs::until("a verb that takes signals", || {
+            let status = std::fs::read_to_string(&status).ok()?;
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
+            (u64::from_str_radix(caught, 16).ok()? & (1 << (Signal::SIGINT as u64 - 1)) != 0).then_some(())
+        });
+        kill(pid, Signal::SIGINT).expect("the signal is sent");
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(130), "{args:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+}
+
+#[test]
+fn s10_limits_of_time_and_of_gpus_by_model_are_set_and_shown() {
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
+    bench.good(&["quota", "set", "physics", "gpus:a100=4", "timeout=12h"]);
+    let set = bench.good(&["quota", "set", "physics", "gpus:h100=2"]);
+    assert!(set.contains("timeout   12h") && set.contains("gpus:a100  4") && set.contains("gpus:h100  2"), "{set}");
+    let long = bench.orlop(&["submit", "--tenant", "physics", "--timeout", "13h", "--", "true"]);
+    assert!(long.code == 3 && long.err.contains("max_timeout_ms"), "{long:?}");
+    let set = bench.good(&["quota", "set", "physics", "gpus:a100=none", "timeout=none"]);
+    assert!(set.contains("timeout   none") && !set.contains("a100"), "{set}");
+}

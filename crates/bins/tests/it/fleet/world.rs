@@ -11,13 +11,11 @@ use orlop::host::scheduler::clock::MachineClock;
 use orlop::host::scheduler::flows::{Flows, ServerFleet};
 use orlop::host::scheduler::grpc;
 use orlop::host::scheduler::{Handle, Options, Server, Status, Stop};
-use orlop::host::step;
 use orlop::host::worker::remote::RemoteLink;
 use orlop::host::worker::{Agent, AgentOptions, Containers};
 use orlop::telemetry::metrics::Metrics;
 use orlop::wire::grpc::Listening;
 use orlop_cloud::artifact::Shelf;
-use orlop_cloud::runtime::process::ShimProgram;
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::FleetStore;
 use orlop_core::spec::flow::ResourceTemplates;
@@ -35,18 +33,12 @@ pub(crate) struct World {
     _dir: tempfile::TempDir,
 }
 
-/// The program under a hidden argument.
-fn program(argument: &str) -> ShimProgram {
-    ShimProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec![argument.into()] }
-}
-
 /// An agent with its state in a directory, in a zone if it is named.
 async fn agent(state: &Path, server: std::net::SocketAddr, zone: &str) -> Agent {
     let endpoint = format!("http://{server}").parse().expect("an address");
     let link = RemoteLink::new(vec![endpoint], None, state).expect("a link");
     let mut options = AgentOptions::new(state);
-    options.supervisor = Some(program(orlop::cli::SUPERVISOR));
-    options.steps = Some(program(step::ARGUMENT));
+    options.play_with(Path::new(env!("CARGO_BIN_EXE_orlop")));
     options.backoff = Duration::from_secs(1);
     // More than this machine has: the steps of the suite mostly wait.
     options.offer.cpu_m = Some(16_000);

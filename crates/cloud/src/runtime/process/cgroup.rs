@@ -25,6 +25,17 @@ pub struct Limits {
     pub cpu: bool,
     /// Whether memory limits are enforced.
     pub memory: bool,
+    /// Whether the number of processes and threads is limited.
+    #[serde(default)]
+    pub pids: bool,
+}
+
+impl Limits {
+    /// What is not limited here.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let all = [("CPU", self.cpu), ("memory", self.memory), ("processes", self.pids)];
+        all.into_iter().filter_map(|(what, enforced)| (!enforced).then_some(what)).collect()
+    }
 }
 
 /// Finds out what control groups do here; `configured` is a group that the program may use, else its own is taken if it
@@ -35,7 +46,7 @@ pub(crate) fn probe(configured: Option<&Path>) -> Limits {
         return Limits::default();
     }
     let enable = |name: &str| fs::write(parent.join("cgroup.subtree_control"), format!("+{name}"));
-    for name in ["cpu", "memory"] {
+    for name in ["cpu", "memory", "pids"] {
         let offered = words(&parent.join("cgroup.controllers")).iter().any(|word| word == name);
         let busy = |error: io::Error| error.kind() == io::ErrorKind::ResourceBusy;
         if offered && enable(name).is_err_and(busy) && step_aside(&parent).is_ok() {
@@ -45,7 +56,7 @@ pub(crate) fn probe(configured: Option<&Path>) -> Limits {
     }
     let enabled = words(&parent.join("cgroup.subtree_control"));
     let has = |name: &str| enabled.iter().any(|word| word == name);
-    Limits { cpu: has("cpu"), memory: has("memory"), parent: Some(parent) }
+    Limits { cpu: has("cpu"), memory: has("memory"), pids: has("pids"), parent: Some(parent) }
 }
 
 /// This program's own group, if it was delegated to it.
@@ -216,7 +227,8 @@ mod tests {
 
     #[test]
     fn limits_are_written_in_the_units_of_the_kernel() {
-        let (dir, group) = group(&["cpu.max", "cpu.weight", "memory.max", "memory.swap.max", "memory.oom.group"]);
+        let (dir, group) =
+            group(&["cpu.max", "cpu.weight", "memory.max", "memory.swap.max", "memory.oom.group", "pids.max"]);
         let read = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap();
         let plan = ContainerPlan {
             cpu_limit_milli: Some(1500),
@@ -229,6 +241,9 @@ mod tests {
         assert_eq!((read("memory.max").as_str(), read("memory.swap.max").as_str()), ("67108864", "0"));
         group.limit(&Bounds::default()).unwrap();
         assert_eq!((read("cpu.max").as_str(), read("memory.max").as_str()), ("max 100000", "max"));
+        assert_eq!(read("pids.max"), "max");
+        group.limit(&Bounds { pids: Some(4096), ..Bounds::default() }).unwrap();
+        assert_eq!(read("pids.max"), "4096");
     }
 
     #[test]

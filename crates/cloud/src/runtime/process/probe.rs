@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_is_not_enforced_is_told_to_who_asks_for_it() {
-        let limits = |cpu, memory| Limits { parent: None, cpu, memory };
+        let limits = |cpu, memory| Limits { parent: None, cpu, memory, pids: false };
         let least = Capabilities { paths: Paths::Rewritten, why: Some("no".to_owned()), limits: limits(false, false) };
         insta::assert_snapshot!(least.warnings(true, true).join("\n"), @r"
         limits of CPU and memory are not enforced: this program has no control group (version 2)

@@ -80,6 +80,28 @@ fn s6_a_whole_group_is_killed_whatever_its_processes_hide() {
 }
 
 #[test]
+fn s6_a_fork_bomb_ends_at_its_limit_and_goes_with_its_group() {
+    let Some(parent) = parent("bomb") else {
+        println!("skipped: s6_a_fork_bomb…: no control groups (version 2) can be made here");
+        return;
+    };
+    let offered = fs::read_to_string(parent.0.join("cgroup.controllers")).unwrap_or_default();
+    if !offered.split_whitespace().any(|name| name == "pids") {
+        println!("skipped: s6_a_fork_bomb…: the number of processes cannot be limited here: no controller `pids`");
+        return;
+    }
+    let machine = Machine::with(|options| grouped(options, &parent));
+    // Far more than may be: the shell says so, and none of them is left.
+    let job = script("n=0; while [ $n -lt 6000 ]; do sleep 600 & n=$((n+1)); done; echo all of them");
+    let id = job.id;
+    machine.runtime.start(job);
+    let (story, end) = machine.told.ended(id);
+    assert!(!story.text().contains("all of them"), "{}", story.text());
+    assert_eq!(end.outcome, Outcome::Failed);
+    assert_eq!(groups(&parent), 0, "an empty group can be removed");
+}
+
+#[test]
 fn s6_limits_that_are_required_and_cannot_be_enforced_are_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = ProcessOptions::new("w", dir.path().join("work"));

@@ -8,8 +8,8 @@ use orlop_core::hardware::placement::{LabelExpr, Operator};
 use super::bed::{Bed, id, offer, spec};
 use crate::config::{Config, Policy};
 use crate::effect::{Effect, Limit, Refusal};
-use crate::engine::{Misfit, Obstacle};
-use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices, OnExceed, Outcome, Quota};
+use crate::engine::{Held, Misfit, Obstacle};
+use crate::event::{ArraySpec, Capabilities, Event, Gate, GpuDevices, OnExceed, Outcome, Quota, TenantSettings};
 use crate::job::{GpuKind, JobSpec, Prefer};
 use crate::token::WorkerKey;
 
@@ -298,4 +298,25 @@ fn s2_5_whose_limits_allow_a_kind_of_device_that_is_new_starts_there() {
     assert!(bed.starts().is_empty());
     bed.worker("w2", machine(&[("a100", 1)]));
     assert_eq!(bed.starts(), [1]);
+}
+
+#[test]
+fn s1_2_what_a_tenant_and_a_worker_hold_is_told_by_kind_and_shares_plainly() {
+    let mut bed = Bed::new(Config::default());
+    let mut offer = machine(&[("a100", 4), ("h100", 2)]);
+    offer.extras.insert("licence".to_owned(), 10);
+    let worker = bed.worker("w1", offer);
+    let settings = TenantSettings { weight: 200, ..TenantSettings::default() };
+    bed.must(Event::TenantChanged { tenant: "t".parse().unwrap(), settings });
+    let mut job = gpus(1, &[kind("a100")]);
+    job.resources.extras.insert("licence".to_owned(), 2);
+    bed.submit(1, job);
+    assert_eq!(bed.starts(), [1]);
+    let tenant = bed.scheduler.tenant(&"t".parse().unwrap()).unwrap();
+    assert_eq!((tenant.share, tenant.weighted_share), (0.25, 0.25 / 200.0), "a quarter of all a100");
+    assert_eq!(tenant.gpus, BTreeMap::from([(model("a100"), 1)]));
+    let held = |what: &str, allocated, total| Held { what: what.to_owned(), allocated, total };
+    let mut further = bed.scheduler.worker_view(worker).unwrap().further;
+    further.sort_by(|one, other| one.what.cmp(&other.what));
+    assert_eq!(further, [held("extra:licence", 2, 10), held("gpu:nvidia/a100", 1, 4), held("gpu:nvidia/h100", 0, 2)]);
 }

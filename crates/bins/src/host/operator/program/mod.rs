@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_cloud::runtime::core_dump;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -29,6 +30,9 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Err(error) = core_dump::never() {
+        return complain(&format!("core dumps cannot be switched off: {error}"), 1);
+    }
     let config = match config::read(std::env::args_os()) {
         Ok(Asked::Run(config)) => config,
         Ok(Asked::Show(text)) => return show(&text),

@@ -25,7 +25,7 @@ pub(super) struct Artifacts {
 /// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate
 /// or session, which knows digests of what it was told to fetch only.
 fn sees(caller: &Caller, tenant: &TenantName) -> bool {
-    caller.who.as_ref().is_none_or(|who| who.sees(tenant))
+    caller.sees(tenant)
 }
 
 impl Artifacts {

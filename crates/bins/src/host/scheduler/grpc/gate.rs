@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use orlop_core::ports::fleet_store::AuditEntry;
 
 use crate::api::auth::{Caller as Admitted, Role};
-use crate::api::{Api, Origin};
+use crate::api::{Api, Origin, whose};
 use crate::wire::grpc::{Caller, Gate, Refusal};
 use crate::wire::problem::{Code, Problem};
 
@@ -129,19 +129,21 @@ impl Gate for Keeper {
             known.map_or("unknown", |method| method.path.rsplit_once('.').map_or(method.path, |(_, name)| name));
         let said = format!("{code:?}");
         self.api.metrics().transport.grpc_requests.of([label, said.as_str()]).inc();
-        let Some(known) = known.filter(|method| method.writes || code == tonic::Code::PermissionDenied) else { return };
+        let knocks = matches!(code, tonic::Code::Unauthenticated | tonic::Code::ResourceExhausted);
+        let refused = knocks || code == tonic::Code::PermissionDenied;
+        let Some(known) = known.filter(|method| method.writes || refused) else { return };
         let address = || self.origin(caller).address.to_string();
-        self.api
-            .note(AuditEntry {
-                number: 0,
-                time: self.api.now(),
-                actor: caller.who.as_ref().map_or_else(address, |who| who.name().to_owned()),
-                tenant: caller.who.as_ref().and_then(|who| who.tenant(None, self.api.default_tenant())),
-                action: known.name.into(),
-                target: path.to_owned(),
-                outcome: if code == tonic::Code::Ok { "ok".into() } else { said.into() },
-                request_id: caller.request_id.clone(),
-            })
-            .await;
+        let entry = AuditEntry {
+            number: 0,
+            time: self.api.now(),
+            actor: caller.who.as_ref().map_or_else(address, |who| who.name().to_owned()),
+            tenant: whose(caller.who.as_ref(), &caller.concern),
+            action: known.name.into(),
+            target: path.to_owned(),
+            outcome: if code == tonic::Code::Ok { "ok".into() } else { said.into() },
+            request_id: caller.request_id.clone(),
+        };
+        // Over a quota is who is known, too.
+        self.api.note(entry, knocks && caller.who.is_none()).await;
     }
 }

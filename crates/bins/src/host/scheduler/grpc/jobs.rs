@@ -51,7 +51,9 @@ async fn batch(
     let (mut jobs, mut body, mut tenant) = (Vec::with_capacity(submission.jobs.len()), String::new(), None);
     for (number, mut spec) in submission.jobs.into_iter().enumerate() {
         let place = if alone { String::new() } else { format!("jobs[{number}]") };
+        spec.tenant.iter().for_each(|asked| caller.concern.is(asked));
         let owner = owner(who, default, &place, &spec)?;
+        caller.concern.is(&owner);
         if submission.key.is_some() {
             body.push_str(&spec.content_hash().to_string());
         }
@@ -75,9 +77,9 @@ impl Jobs {
 
     /// A job that the caller sees.
     async fn seen(&self, caller: &Caller, id: JobId) -> Result<JobRow, Error> {
-        let who = admitted(caller)?;
+        admitted(caller)?;
         let row = self.handle.job(id).await?;
-        if who.sees(&row.job.tenant) { Ok(row) } else { Err(error::not_found(format_args!("job {id}"))) }
+        if caller.sees(&row.job.tenant) { Ok(row) } else { Err(error::not_found(format_args!("job {id}"))) }
     }
 
     /// A job as it is, with the outputs of its last attempt.

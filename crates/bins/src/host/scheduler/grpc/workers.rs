@@ -208,9 +208,10 @@ impl WorkerHost for Workers {
         Ok(HeartbeatAnswer { epoch: self.epoch(), lease_ms, directive })
     }
 
-    async fn worker_status(&self, _: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
-        let snapshot = self.handle.picture()?;
-        let Some(picture) = snapshot.workers.get(&worker) else {
+    async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
+        let who = super::jobs::admitted(&caller)?;
+        let snapshot = self.handle.fleet().await?;
+        let Some(picture) = snapshot.workers.get(&worker).filter(|picture| picture.is_seen_by(who)) else {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };
         let said = picture.status.as_deref().cloned();
@@ -230,8 +231,12 @@ impl WorkerHost for Workers {
     async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {
         let who = super::jobs::admitted(&caller)?;
         let row = self.handle.job(job).await?;
-        if !who.sees(&row.job.tenant) {
+        if !caller.sees(&row.job.tenant) {
             return Err(error::not_found(format_args!("job {job}")));
+        }
+        // One that the latest picture lacks may be new: the loop knows.
+        if self.handle.picture()?.workers.get(&worker).is_some_and(|picture| !picture.is_seen_by(who)) {
+            return Err(error::not_found(format_args!("worker `{worker}`")));
         }
         self.handle.place(worker, job).await
     }

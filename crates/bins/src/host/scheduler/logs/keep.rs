@@ -6,9 +6,14 @@ use std::sync::Arc;
 
 use orlop_cloud::logs::{Chunk, Gap};
 use orlop_core::error::{Class, PortError};
+use orlop_core::named::Named as _;
+use orlop_core::ports::bus::EventBody;
 use orlop_core::ports::fleet_store::{AttemptFilter, FleetReads, Page};
 use orlop_scheduler::token::AttemptRef;
+use serde_json::json;
 
+use super::super::command::Command;
+use super::super::ingress::Lane;
 use super::super::session::Session;
 use super::super::shared::Shared;
 use super::{key, stored_stream};
@@ -32,6 +37,7 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     };
     let chunks = own(&*shared.store, session, chunks).await?;
     let mut missing: Vec<Missing> = chunks.iter().filter_map(Missing::before).collect();
+    let told_of = if shared.options.frequent.chunks { told_of(shared, &chunks) } else { Vec::new() };
     let attempts: Vec<AttemptRef> = chunks.iter().map(|chunk| chunk.attempt).collect();
     let mut kept: Vec<Chunk> = chunks.into_iter().map(stored).collect();
     let room = &shared.room;
@@ -62,6 +68,10 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     match written {
         Ok(bytes) => {
             shared.options.metrics.transport.log_bytes.inc_by(bytes);
+            for body in told_of {
+                // Where the loop has no room for it, it is lost: events tell of what is stored anyway.
+                drop(shared.ingress.push(Lane::Control, Command::Publish(Box::new(body))));
+            }
         }
         Err(full) if full.class == Class::Capacity => {
             give_up(shared, room.give_up(&kept));
@@ -74,6 +84,29 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     }
     count_missing(shared, &missing);
     Ok(())
+}
+
+/// The events of chunks: one for those of a stream that follow one another.
+fn told_of(shared: &Shared, chunks: &[LogChunk]) -> Vec<EventBody> {
+    let time = shared.clock.wall().to_string();
+    let runs = chunks.chunk_by(|one, next| (one.attempt, one.stream) == (next.attempt, next.stream));
+    let body = |run: &[LogChunk]| {
+        let (first, last) = (run.first()?, run.last()?);
+        let bytes: usize = run.iter().map(|chunk| chunk.data.len()).sum();
+        let stream = stored_stream(first.stream).as_str();
+        let data = json!({ "stream": stream, "first_seq": first.seq, "last_seq": last.seq, "bytes": bytes });
+        Some(EventBody {
+            kind: "log.chunk".to_owned(),
+            time: time.clone(),
+            job: Some(first.attempt.job.to_string()),
+            index: Some(first.attempt.index),
+            attempt: Some(first.attempt.attempt),
+            epoch: Some(first.attempt.epoch.0),
+            data,
+            ..EventBody::default()
+        })
+    };
+    runs.filter_map(body).collect()
 }
 
 /// Before ends come that tell of output that is missing: finds out what was counted of it before this server started.

@@ -8,7 +8,7 @@ use orlop_core::ports::fleet_store::Holder;
 use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
-use super::super::{Disks, Options, SecretPlace};
+use super::super::{Disks, Frequent, Options, SecretPlace};
 use super::security::{AuthConfig, DefaultsConfig, RateConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
 use super::trace::TraceConfig;
@@ -49,6 +49,8 @@ pub(super) struct ServerConfig {
     pub(super) url: String,
     /// Where workers and clients find its gRPC services; empty = their address.
     pub(super) grpc_url: String,
+    /// Origins whose pages may use the REST interface, such as `https://console.example`; empty = none but its own.
+    pub(super) origins: Vec<String>,
     /// The tenant of jobs that name none.
     pub(super) tenant: String,
     /// How many inputs each of its queues holds.
@@ -69,6 +71,7 @@ impl Default for ServerConfig {
             name: String::new(),
             url: String::new(),
             grpc_url: String::new(),
+            origins: Vec::new(),
             tenant: "default".to_owned(),
             queue: options.queue,
             seed: options.seed,
@@ -240,6 +243,20 @@ fn address(key: &str, text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("{key} is `{text}`; use an address with its port, such as 127.0.0.1:7070"))
 }
 
+/// An origin as browsers send it: scheme, host, and a port other than the scheme's.
+fn origin(text: &str) -> Result<String, String> {
+    let plain = text.split_once("://").filter(|(scheme, host)| {
+        let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        matches!(*scheme, "http" | "https") && !host.is_empty() && host.chars().all(good)
+    });
+    let wrong = || {
+        format!(
+            "server.origins holds `{text}`; use scheme and host as browsers send them: https://host or https://host:8443"
+        )
+    };
+    plain.map(|_| text.to_owned()).ok_or_else(wrong)
+}
+
 impl Config {
     /// What keys say together: the first contradiction.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -287,6 +304,7 @@ impl Config {
             first_token: (!first.as_os_str().is_empty()).then(|| first.clone()),
             limits: self.retain.limits()?,
             rates: self.rate.rates(),
+            origins: server.origins.iter().map(|text| origin(text)).collect::<Result<_, _>>()?,
             bus: self.bus.place()?,
             urls: [&server.url, &server.grpc_url].map(|url| (!url.is_empty()).then(|| url.clone())),
         })
@@ -308,6 +326,7 @@ impl Config {
             disks: Some(self.store.disks()),
             timeout_ms: self.defaults.timeout,
             heartbeat_ms: server.heartbeat,
+            frequent: Frequent { heartbeats: self.bus.heartbeats, chunks: self.bus.chunks },
             ..Options::default()
         }
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use orlop_cloud::artifact::Shelf;
 use orlop_cloud::logs::{LogOptions, LogStore};
+use orlop_cloud::runtime::core_dump;
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,6 +49,9 @@ enum Asked {
 /// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Err(error) = core_dump::never() {
+        return complain(&format!("core dumps cannot be switched off: {error}"), 1);
+    }
     let asked = match asked(std::env::args().skip(1), std::env::vars()) {
         Ok(asked) => asked,
         Err(problem) => return complain(&problem, 2),

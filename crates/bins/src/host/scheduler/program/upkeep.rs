@@ -19,6 +19,10 @@ pub(super) struct BusConfig {
     pub(super) token: String,
     /// Tells the fleets of one stream apart.
     pub(super) cluster: String,
+    /// Events of heartbeats, `worker.heartbeat`, too.
+    pub(super) heartbeats: bool,
+    /// Events of stored chunks of logs, `log.chunk`, too: their place, never their text.
+    pub(super) chunks: bool,
 }
 
 impl std::fmt::Debug for BusConfig {

@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) first_token: Option<PathBuf>,
     /// How often a token may call, and an address without one.
     pub(crate) rates: [Rate; 2],
+    /// Origins whose pages may use the REST interface.
+    pub(crate) origins: Vec<String>,
     /// How long things are kept.
     pub(crate) limits: Limits,
     /// Where events go beside this process.
@@ -144,7 +146,9 @@ impl Whole {
         let authority = identity.as_ref().filter(|_| secure[1]).and_then(|identity| identity.authority.clone());
         let loopback = rest.ip().is_loopback();
         let [rate, address_rate] = plan.rates;
-        let open = api::Options { authority, loopback, rate, address_rate, ..api::Options::loopback(plan.tenant) };
+        let origins = plan.origins;
+        let open =
+            api::Options { authority, loopback, rate, address_rate, origins, ..api::Options::loopback(plan.tenant) };
         let api = Api::new(handle.clone(), metrics, open).await?;
         if let Some(address) = [rest, grpc].into_iter().find(|address| !address.ip().is_loopback())
             && plan.first_token.is_none()

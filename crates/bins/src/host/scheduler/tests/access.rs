@@ -3,11 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use orlop_core::id::JobId;
-use orlop_core::ports::fleet_store::{FleetReads as _, FleetStore as _, Record, Token, Turn};
+use orlop_core::id::{JobId, TenantName};
+use orlop_core::ports::fleet_store::{
+    AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, Turn,
+};
 use orlop_core::rate::Rate;
+use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
+use orlop_scheduler::event::Capabilities;
 use ring::rand::SystemRandom;
 use serde_json::json;
 use tonic::Request;
@@ -17,11 +22,12 @@ use tonic_prost::ProstCodec;
 
 use super::super::grpc::gate::{METHODS, Needs};
 use super::super::{Status, Stop, grpc};
-use super::bed::{Bed, spec};
+use super::agent::{Agent, offer};
+use super::bed::{Bed, spec, until};
 use crate::api::auth::{Bearer, Role};
 use crate::api::{self, Api};
 use crate::telemetry::metrics::Metrics;
-use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening};
+use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
 use crate::wire::problem::Code;
 use crate::wire::query::{Cancellation, JobFilter, JobQuery, LogQuery, Watching};
@@ -142,8 +148,7 @@ async fn s5_5_jobs_of_other_tenants_are_not_there() {
     let guarded = Guarded::new().await;
     let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
     let submit = |tenant: Option<&str>| {
-        let spec =
-            orlop_core::spec::job::JobSpec { tenant: tenant.map(|name| name.parse().unwrap()), ..spec(&json!({})) };
+        let spec = JobSpec { tenant: tenant.map(|name| name.parse().unwrap()), ..spec(&json!({})) };
         Submission { jobs: vec![spec], key: None }
     };
     let foreign: JobId = admin.submit(submit(None)).await.unwrap().jobs[0];
@@ -152,7 +157,7 @@ async fn s5_5_jobs_of_other_tenants_are_not_there() {
     assert_eq!(guarded.bed.store.job(mine).await.unwrap().unwrap().job.tenant.as_str(), "physics");
     assert_eq!(own.submit(submit(Some("default"))).await.unwrap_err().code, Code::Forbidden);
     let not_found = |code: Code| assert_eq!(code, Code::NotFound);
-    not_found(own.job(foreign, None, std::time::Duration::ZERO).await.unwrap_err().code);
+    not_found(own.job(foreign, None, Duration::ZERO).await.unwrap_err().code);
     not_found(own.cancel(Cancellation::Jobs(vec![mine, foreign])).await.unwrap_err().code);
     not_found(own.retry(foreign, None).await.unwrap_err().code);
     not_found(own.explain(foreign, None).await.unwrap_err().code);
@@ -173,5 +178,65 @@ async fn s5_5_jobs_of_other_tenants_are_not_there() {
     assert_eq!(admin.jobs(JobQuery::default()).await.unwrap().items.len(), 2);
     let row = guarded.bed.store.job(mine).await.unwrap().unwrap();
     assert!(row.job.correlation_id.is_some_and(|id| !id.is_empty()), "one is made where the client has none");
+    guarded.stop.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_workers_of_other_tenants_are_not_there() {
+    let guarded = Guarded::new().await;
+    let handle = guarded.bed.handle();
+    for (id, tenants) in [("w-all", &[][..]), ("w-theirs", &["chemistry"]), ("w-ours", &["physics"])] {
+        let tenants = tenants.iter().map(|name| name.parse().unwrap()).collect();
+        Agent::offering(&handle, id, "state-1", Capabilities { tenants, ..offer(1) }).await.unwrap();
+    }
+    let token = guarded.token(Role::Operator, &["physics"]).await;
+    let jobs = guarded.client(&token);
+    let job = jobs.submit(Submission { jobs: vec![spec(&json!({ "resources": { "cpu_m": 1_000_000 } }))], key: None });
+    let job = job.await.unwrap().jobs[0];
+    // A picture is made when some time has passed since the last one.
+    guarded.bed.pass(Duration::from_millis(200));
+    until("a picture with the workers", async || (handle.snapshot().workers.len() == 3).then_some(())).await;
+    let client = |token: &str| WorkerClient::new(guarded.channel.clone(), Some(token)).unwrap();
+    let (ours, admin) = (client(&token), client(&guarded.token(Role::Admin, &["*"]).await));
+    for (id, seen) in [("w-all", true), ("w-theirs", false), ("w-ours", true), ("w-none", false)] {
+        let id = id.parse().unwrap();
+        let status = ours.worker_status(&id).await;
+        assert_eq!(
+            status.as_ref().err().map(|refusal| refusal.code),
+            (!seen).then_some(Code::NotFound),
+            "{id}: {status:?}"
+        );
+        let placed = ours.place(&id, job).await.unwrap_err().code;
+        assert_eq!(placed == Code::NotFound, !seen, "{id}: {placed:?}");
+        assert_eq!(admin.worker_status(&id).await.is_ok(), id.as_str() != "w-none");
+    }
+    guarded.stop.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_the_audit_trail_names_the_tenant_a_call_was_about() {
+    let guarded = Guarded::new().await;
+    let admin = guarded.client(&guarded.token(Role::Admin, &["*"]).await);
+    let job = JobSpec { tenant: Some("physics".parse().unwrap()), ..spec(&json!({})) };
+    let job = admin.submit(Submission { jobs: vec![job], key: None }).await.unwrap().jobs[0];
+    admin.cancel(Cancellation::Jobs(vec![job])).await.unwrap();
+    let stranger = guarded.client(&guarded.token(Role::Submitter, &["chemistry"]).await);
+    assert!(stranger.cancel(Cancellation::Jobs(vec![job])).await.is_err());
+    for _ in 0..3 {
+        assert_eq!(guarded.call("/orlop.v1.JobService/List", None).await, tonic::Code::Unauthenticated);
+    }
+    let entries = until("the trail", async || {
+        let found = guarded.bed.store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
+        (found.len() >= 4).then_some(found)
+    });
+    let entries: Vec<_> = entries.await;
+    let line = |at: usize| {
+        let AuditEntry { action, tenant, outcome, .. } = &entries[at];
+        (&**action, tenant.as_ref().map(TenantName::as_str), &**outcome)
+    };
+    assert_eq!(line(0), ("jobs.submit", Some("physics"), "ok"));
+    assert_eq!(line(1), ("jobs.cancel", Some("physics"), "ok"));
+    assert_eq!(line(2), ("jobs.cancel", Some("physics"), "NotFound"), "whose it is, not who asked");
+    assert_eq!((line(3), entries.len()), (("jobs.list", None, "Unauthenticated"), 4), "a read, and once");
     guarded.stop.stop();
 }

@@ -4,6 +4,7 @@ mod access;
 mod agent;
 pub(super) mod bed;
 mod crash;
+mod events;
 mod grpc;
 mod life;
 mod logs;

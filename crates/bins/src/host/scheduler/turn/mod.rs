@@ -97,6 +97,8 @@ pub(super) struct Core {
     bus: Arc<LocalBus>,
     /// Events go to the store's outbox too.
     outbox: bool,
+    /// Events of heartbeats are told.
+    heartbeats: bool,
     /// Events of this term.
     events: u64,
     /// Turns that were staged in this term.

@@ -142,7 +142,7 @@ impl Core {
         };
         let record = Record::put(&document).map_err(|error| error::port(&error))?;
         self.draft.records.push(record);
-        self.publish_plain("quota.changed");
+        self.publish_tenant("quota.changed", name);
         Ok(())
     }
 }

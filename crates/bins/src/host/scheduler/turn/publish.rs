@@ -1,7 +1,7 @@
 //! Events of the bus (scheduler contract, section 5.3): what the core's effects and the loop's inputs are called outside.
 //! Owns subjects and bodies; events are released after the commit of their turn, and made only if somebody listens.
 
-use orlop_core::id::JobId;
+use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::ports::bus::{BusEvent, EventBody, SUBJECT_ROOT};
@@ -59,6 +59,21 @@ impl Core {
         }
     }
 
+    /// Publishes that a worker was heard, where that is wanted.
+    pub(super) fn publish_heartbeat(&mut self, worker: WorkerKey) {
+        if self.heartbeats {
+            self.publish_worker("worker.heartbeat", worker);
+        }
+    }
+
+    /// Publishes something of a tenant itself.
+    pub(super) fn publish_tenant(&mut self, kind: &'static str, tenant: &TenantName) {
+        if self.is_heard() {
+            let body = EventBody { tenant: Some(tenant.to_string()), ..self.event(kind) };
+            self.publish_body(body);
+        }
+    }
+
     /// Publishes something of the server itself.
     pub(super) fn publish_plain(&mut self, kind: &'static str) {
         if self.is_heard() {
@@ -74,10 +89,18 @@ impl Core {
     }
 
     /// Publishes what another part of the server tells, such as what happens to flows.
-    pub(super) fn publish_told(&mut self, body: EventBody) {
-        if self.is_heard() {
-            self.publish_body(body);
+    pub(super) fn publish_told(&mut self, mut body: EventBody) {
+        if !self.is_heard() {
+            return;
         }
+        // Who tells of a job need not know whose it is.
+        let job = body.job.as_deref().filter(|_| body.tenant.is_none()).and_then(|job| job.parse::<JobId>().ok());
+        if let Some(live) = job.and_then(|job| self.registry.jobs.get(job)) {
+            body.tenant = Some(live.spec.asks().tenant.to_string());
+            let client = live.client.as_deref();
+            body.correlation_id = client.and_then(|client| client.correlation_id.as_deref()).map(str::to_owned);
+        }
+        self.publish_body(body);
     }
 
     fn event(&self, kind: &str) -> EventBody {

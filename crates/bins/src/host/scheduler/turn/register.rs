@@ -249,6 +249,7 @@ impl Core {
                 if let Some(live) = self.registry.workers.get(key) {
                     self.metrics.workers.heartbeats.of([live.id.as_str()]).inc();
                 }
+                self.publish_heartbeat(key);
                 if let Some(good) = healthy {
                     self.apply(Event::HealthReport { worker: key, good }, &Told::default());
                 }

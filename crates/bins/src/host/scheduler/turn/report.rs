@@ -44,6 +44,7 @@ impl Core {
         }
         if let Some(status) = frame.status {
             self.metrics.workers.heartbeats.of([session.facts().worker.as_str()]).inc();
+            self.publish_heartbeat(key);
             self.status(key, &status);
             if let Some(live) = self.registry.workers.get_mut(key) {
                 live.status = Some(Arc::new(status));

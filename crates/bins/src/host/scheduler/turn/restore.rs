@@ -105,6 +105,7 @@ impl Core {
             traces: Traces::new(options.tracer.clone()),
             bus: Arc::clone(&shared.bus),
             outbox: options.outbox,
+            heartbeats: options.frequent.heartbeats,
             events: 0,
             staged: 0,
             placing: Placing::new(),

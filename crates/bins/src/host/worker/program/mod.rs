@@ -5,38 +5,22 @@ mod config;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use orlop_cloud::runtime::process::{ShimProgram, shim};
-use orlop_cloud::runtime::worker::process::{launch, supervise};
+use orlop_cloud::runtime::core_dump;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use self::config::{Config, ConfigError};
-use super::super::step;
+pub(crate) use self::config::{Enforced, limits_of};
 use super::remote::RemoteLink;
+use super::roles;
 use super::{Agent, AgentOptions};
 use crate::telemetry::trace::{ExportError, export};
-
-/// The hidden argument with which the program is the supervisor of attempts.
-const SUPERVISOR: &str = "__supervisor";
-
-/// The hidden argument with which it joins a control group and becomes an attempt's command.
-const LAUNCHER: &str = "__launcher";
-
-/// The hidden argument with which it is the shim of a pod of a step.
-const SHIM: &str = "__shim";
 
 /// Runs the program to its end.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Before any thread is started: a supervisor blocks signals for all of its own.
-    match std::env::args_os().nth(1) {
-        Some(argument) if argument == SUPERVISOR => return supervise::main(),
-        Some(argument) if argument == SHIM => return shim::main(),
-        Some(argument) if argument == step::ARGUMENT => {
-            return step::main(std::env::args_os().skip(2), SHIM);
-        }
-        Some(argument) if argument == LAUNCHER => return launch(std::env::args_os().skip(2)),
-        _ => {}
+    if let Some(code) = roles::play() {
+        return code;
     }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,6 +47,7 @@ enum Failure {
 }
 
 fn run() -> Result<(), Failure> {
+    core_dump::never()?;
     let config = config::read(std::env::args_os(), std::env::vars())?;
     if config.print {
         show(&config.masked());
@@ -83,10 +68,7 @@ async fn work(config: Config) -> Result<(), Failure> {
     }
     let mut options: AgentOptions = config.options()?;
     options.exclusive = true;
-    let own = std::env::current_exe()?;
-    options.supervisor = Some(ShimProgram { path: own.clone(), args: vec![SUPERVISOR.into()] });
-    options.steps = Some(ShimProgram { path: own.clone(), args: vec![step::ARGUMENT.into()] });
-    options.launcher = Some(ShimProgram { path: own, args: vec![LAUNCHER.into()] });
+    options.play_with(&std::env::current_exe()?);
     let traces = config.traces().map(|plan| export(&plan)).transpose()?.map(|(tracer, exporting)| {
         options.tracer = tracer;
         exporting

@@ -25,6 +25,9 @@ impl Session {
             self.deadline = Some(at + self.options.drain);
         }
         let over = wish == Wish::Cancel || self.deadline.is_some_and(|deadline| deadline <= at);
+        if over && !self.cancelled {
+            self.shared.leave();
+        }
         let ticked = {
             let mut core = self.shared.lock();
             let mut ticked = core.tick(at, &mut acts);

@@ -2,7 +2,7 @@
 
 mod artifacts;
 mod jobs;
-mod workers;
+pub(crate) mod workers;
 
 use super::super::identity::{Authority, ServerIdentity};
 use super::*;

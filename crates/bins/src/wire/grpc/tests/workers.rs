@@ -69,7 +69,7 @@ impl WorkerHost for Echo {
     }
 }
 
-pub(super) struct Served {
+pub(crate) struct Served {
     host: Arc<Echo>,
     address: std::net::SocketAddr,
     leads: watch::Sender<bool>,
@@ -78,7 +78,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) async fn start(tls: Option<TlsIdentity>) -> Self {
+    pub(crate) async fn start(tls: Option<TlsIdentity>) -> Self {
         let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), tls).await.unwrap();
         let address = listening.address();
         let (host, (leads, leading), (stop, stopped)) =
@@ -167,7 +167,7 @@ async fn s4_a_stream_begins_with_hello_and_nonsense_ends_it() {
     insta::assert_snapshot!(client.register(old).await.unwrap_err(), @"this server speaks protocols 1 to 1 (precondition)");
 }
 
-pub(super) async fn served_channel(served: &Served) -> tonic::transport::Channel {
+pub(crate) async fn served_channel(served: &Served) -> tonic::transport::Channel {
     Connector::plain(served.endpoint("http")).unwrap().connect().await.unwrap()
 }
 
@@ -298,4 +298,34 @@ fn s9_plain_text_is_for_this_machine_only() {
     assert!(Connector::plain("https://example.com".parse().unwrap()).is_err());
     let token = JoinToken::new("t", [1; 32], [2; 32]).unwrap();
     assert!(Connector::joining("http://localhost".parse().unwrap(), &token).is_err());
+}
+
+#[tokio::test]
+async fn s9_beyond_the_limit_of_connections_the_next_waits_for_one_to_end() {
+    let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap().at_most(2);
+    let address = listening.address();
+    let (_leads, leading) = watch::channel(true);
+    let services =
+        Services { workers: Arc::new(Echo::default()), jobs: None, artifacts: None, leads: leading, gate: None };
+    let (_stop, stopped) = oneshot::channel::<()>();
+    let served = tokio::spawn(listening.serve(services, async { drop(stopped.await) }));
+    let connect = || tokio::net::TcpStream::connect(address);
+    let mut first = connect().await.unwrap();
+    let second = connect().await.unwrap();
+    // A server speaks first: its settings.
+    async fn greeted(stream: &mut tokio::net::TcpStream) -> bool {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        drop(stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await);
+        let read = tokio::time::timeout(std::time::Duration::from_millis(500), stream.read_u8()).await;
+        matches!(read, Ok(Ok(_)))
+    }
+    assert!(greeted(&mut first).await);
+    let mut third = connect().await.unwrap();
+    assert!(!greeted(&mut third).await, "two are there already");
+    drop(second);
+    let began = std::time::Instant::now();
+    while !greeted(&mut third).await {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "there is room now");
+    }
+    served.abort();
 }

@@ -1,5 +1,5 @@
-//! The server is killed at full load, many times: no submit or result that was acknowledged is missing, none is accepted
-//! twice. Owns the load and the reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
+//! The server, or an agent, is killed at full load, many times: no submit or result that was acknowledged is missing, none is
+//! accepted twice. Owns the load and the reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,14 @@ use serde_json::{Value, json};
 
 use super::super::programs::{Programs, Scheduler, ask, until};
 
-/// How often the server is killed where nobody says, and in a long run.
+/// Who is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    Server,
+    Agent,
+}
+
+/// How often it is killed where nobody says, and in a long run.
 const KILLS: u32 = 8;
 const MANY: u32 = 100;
 /// Jobs in one submit.
@@ -63,7 +70,7 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// What the store says of all jobs, and what the jobs wrote: each ended well, once.
-fn reckon(programs: &Programs, acknowledged: &BTreeSet<String>, ran: &str) {
+fn reckon(programs: &Programs, victim: Victim, acknowledged: &BTreeSet<String>, ran: &str) {
     let store = rusqlite::Connection::open(programs.path("orlop-fleet.db")).expect("the store is there");
     let number = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("an answer");
     let jobs = number("SELECT count(*) FROM jobs");
@@ -76,7 +83,8 @@ fn reckon(programs: &Programs, acknowledged: &BTreeSet<String>, ran: &str) {
     assert_eq!(number(live), 0, "nothing is left over");
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
     ran.lines().for_each(|line| *times.entry(line).or_default() += 1);
-    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    // What an agent had begun and nobody kept runs again; its first result never counts.
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1 && victim == Victim::Server).collect();
     assert_eq!(twice, [], "nothing ran twice: the workers were there all the time");
     // Every result that was accepted is of work that was done: the other half of the jobs do nothing.
     assert_eq!(times.len() * 2, acknowledged.len(), "{} ran", times.len());
@@ -84,16 +92,43 @@ fn reckon(programs: &Programs, acknowledged: &BTreeSet<String>, ran: &str) {
 
 #[test]
 fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
+    killed_at_full_load(Victim::Server);
+}
+
+#[test]
+fn s7_1_an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
+    killed_at_full_load(Victim::Agent);
+}
+
+/// How often, as somebody says or as is usual.
+fn kills() -> u32 {
     let given = std::env::var("ORLOP_TEST_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
     let usual = if std::env::var_os("ORLOP_TEST_LONG").is_some() { MANY } else { KILLS };
-    let kills: u32 = given.unwrap_or(usual);
+    given.unwrap_or(usual)
+}
+
+/// Waits until nothing is left to do. After many kills a worker waits for up to a minute before it asks again.
+fn all_end(rest: &str) {
+    let ended = Instant::now();
+    while super::super::programs::json(rest, "/stats").is_none_or(|stats| stats["jobs"] != 0) {
+        assert!(ended.elapsed() < Duration::from_secs(180), "the ends of all jobs do not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn killed_at_full_load(victim: Victim) {
+    let kills = kills();
     let programs = Programs::new();
     // Nothing is given up for lost meanwhile: whatever runs twice would be a mistake.
     let args = ["--scheduler-reassign-after=120s", "--log-level=warn"];
     let mut server: Scheduler = programs.scheduler("s1", &args);
-    let workers = ["w1", "w2"].map(|name| {
-        programs.worker(name, &[&server.grpc], &["--cpu-m", "2000", "--max-jobs", "16", "--memory-bytes", "4000000000"])
-    });
+    let grpc = server.grpc.clone();
+    let start = |name: &str| {
+        let offer = ["--cpu-m", "2000", "--max-jobs", "16", "--memory-bytes", "4000000000", "--reconnect-seconds", "2"];
+        programs.worker(name, &[&grpc], &offer)
+    };
+    let names = ["w1", "w2"];
+    let mut workers = names.map(start);
     let ran = programs.path("ran");
     let small = json!({ "cpu_m": 1, "memory_bytes": 1 << 20 });
     let script = format!("echo $ORLOP_JOB_ID >> {}", ran.display());
@@ -108,8 +143,17 @@ fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
         let mut seed = 7;
         for _ in 0..kills {
             std::thread::sleep(Duration::from_millis(30 + random(&mut seed) % 700));
-            server.process.kill();
-            server = programs.scheduler_again("s1", &server, &args);
+            match victim {
+                Victim::Server => {
+                    server.process.kill();
+                    server = programs.scheduler_again("s1", &server, &args);
+                }
+                Victim::Agent => {
+                    let which = usize::try_from(random(&mut seed)).expect("a number") % names.len();
+                    workers[which].kill();
+                    workers[which] = start(names[which]);
+                }
+            }
         }
         drop(guard);
         let mut all = one.join().expect("it submits");
@@ -128,14 +172,9 @@ fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
         }
         all
     });
-    // After many kills a worker waits for up to a minute before it asks again.
-    let ended = Instant::now();
-    while super::super::programs::json(&rest, "/stats").is_none_or(|stats| stats["jobs"] != 0) {
-        assert!(ended.elapsed() < Duration::from_secs(180), "the ends of all jobs do not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    all_end(&rest);
     let ids: BTreeSet<String> = acknowledged.values().flatten().cloned().collect();
-    println!("{kills} kills, {} jobs, {:.0?}", ids.len(), began.elapsed());
+    println!("{kills} kills of the {victim:?}, {} jobs, {:.0?}", ids.len(), began.elapsed());
     for worker in &workers {
         worker.signal(Signal::SIGTERM);
     }
@@ -144,5 +183,5 @@ fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
     }
     server.process.signal(Signal::SIGTERM);
     assert_eq!(server.process.end(), Some(0), "{}", programs.log("s1"));
-    reckon(&programs, &ids, &std::fs::read_to_string(ran).expect("the jobs ran"));
+    reckon(&programs, victim, &ids, &std::fs::read_to_string(ran).expect("the jobs ran"));
 }

@@ -7,12 +7,40 @@ use std::path::PathBuf;
 use orlop_core::error::{Class, PortError};
 
 use super::{Enforce, ProcessOptions};
-use crate::runtime::process::cgroup::{Bounds, Cgroup, probe};
+use crate::runtime::process::cgroup::{Bounds, Cgroup, Limits, probe};
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::plan::WorkSpec;
 
 /// Processes and threads of an attempt, at most.
 const PIDS: u64 = 4096;
+
+/// Refuses what is required and cannot be, and says what else is not limited.
+fn judge(options: &ProcessOptions, limits: &Limits) -> Result<(), PortError> {
+    let mut missing = limits.missing();
+    if options.launcher.is_none() {
+        missing = Limits::default().missing();
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join(", ");
+    if options.enforce == Enforce::Require {
+        let message = format!(
+            "limits are required, and this program has no control group (version 2) in which it can limit {missing}; \
+             delegate one to it with the controllers cpu, memory and pids, or set `enforce` to auto"
+        );
+        return Err(PortError::new(Class::Invalid, message));
+    }
+    // A supervisor is one of many, and its agent has said it.
+    if !options.inside {
+        tracing::warn!(
+            missing,
+            "limits of attempts are not enforced: this program has no control group (version 2) with these controllers; \
+             delegate one to it"
+        );
+    }
+    Ok(())
+}
 
 /// Where groups are made.
 #[derive(Debug)]
@@ -30,14 +58,9 @@ impl Groups {
             return Ok(None);
         }
         let limits = probe(options.cgroup.as_deref());
-        let required = options.enforce == Enforce::Require;
-        if required && !(limits.cpu && limits.memory && options.launcher.is_some()) {
-            let message = "limits are required, and this program has no control group (version 2) in which it can limit \
-                           CPU and memory; delegate one to it, or set `enforce` to auto";
-            return Err(PortError::new(Class::Invalid, message));
-        }
+        judge(options, &limits)?;
         // A group that limits nothing is made only where somebody asked for groups.
-        let useful = limits.cpu || limits.memory || options.cgroup.is_some();
+        let useful = limits.cpu || limits.memory || limits.pids || options.cgroup.is_some();
         let parent = limits.parent.filter(|_| useful);
         Ok(parent.filter(|_| options.launcher.is_some()).map(|parent| Self { parent }))
     }
@@ -68,5 +91,34 @@ impl Groups {
     /// Where that is.
     pub(super) fn place(&self, id: &AttemptId) -> PathBuf {
         Cgroup::path(&self.parent, &id.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::process::ShimProgram;
+
+    #[test]
+    fn s6_required_limits_are_those_of_processes_too() {
+        let mut options = ProcessOptions::new("w", "/nowhere");
+        options.launcher = Some(ShimProgram { path: "/bin/true".into(), args: Vec::new() });
+        options.enforce = Enforce::Require;
+        let all = Limits { parent: None, cpu: true, memory: true, pids: true };
+        assert!(judge(&options, &all).is_ok());
+        for (limits, what) in [
+            (Limits { cpu: false, ..all.clone() }, "limit CPU;"),
+            (Limits { memory: false, ..all.clone() }, "limit memory;"),
+            (Limits { pids: false, ..all.clone() }, "limit processes;"),
+        ] {
+            let error = judge(&options, &limits).unwrap_err();
+            assert!(error.class == Class::Invalid && error.message.contains(what), "{error}");
+            options.enforce = Enforce::Auto;
+            assert!(judge(&options, &limits).is_ok(), "as far as it goes");
+            options.enforce = Enforce::Require;
+        }
+        options.launcher = None;
+        let error = judge(&options, &all).unwrap_err();
+        assert!(error.message.contains("CPU, memory, processes"), "nobody joins a group: {error}");
     }
 }

@@ -41,6 +41,7 @@ use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::{JobRuntime, Remains};
 use crate::runtime::blocking::blocking;
+use crate::runtime::core_dump;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 
@@ -55,7 +56,7 @@ pub enum Enforce {
     /// As far as this machine lets this program.
     #[default]
     Auto,
-    /// Limits of CPU and memory, or nothing is run.
+    /// Limits of CPU, memory and processes, or nothing is run.
     Require,
     /// Not at all.
     Off,
@@ -87,7 +88,7 @@ pub struct ProcessOptions {
     /// Whether limits are enforced.
     pub enforce: Enforce,
     /// Control group below which those of attempts are made; no process is in it, and it is this program's. None: the
-    /// program's own group, if it was delegated and can limit CPU or memory.
+    /// program's own group, if it was delegated and can limit CPU, memory or processes.
     pub cgroup: Option<PathBuf>,
     /// How processes are started in a group, under limits or as other users: a program that calls [`launch`] when it is run
     /// with these arguments. None: no groups, and neither of the others.
@@ -201,7 +202,7 @@ impl ProcessRuntime {
 
 /// Limits this program, and with it all that it starts, at no cost for each of them. A dump would hold secrets.
 fn restrain() -> io::Result<()> {
-    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    core_dump::never()?;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let files = hard.min(FILES);
     Ok(setrlimit(Resource::RLIMIT_NOFILE, files, files)?)

@@ -13,6 +13,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use super::error::classify;
 use super::schema;
+use super::tls::Tls;
 
 /// A value of a statement.
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
@@ -83,10 +84,18 @@ pub(super) fn borrowed(params: &[Param]) -> Vec<&(dyn ToSql + Sync)> {
     params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect()
 }
 
+/// Carries a connection until it ends. Whoever waits for an answer is told by the client itself.
+async fn run(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
+    if let Err(error) = connection.await {
+        tracing::warn!(%error, "a connection to the fleet store broke");
+    }
+}
+
 /// A place for one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     config: Config,
+    tls: Option<Tls>,
     schema: String,
     /// How long the database lets a transaction wait for its client.
     patience: Duration,
@@ -97,9 +106,9 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A place for a connection of a server whose term is so long.
-    pub(super) fn new(config: Config, schema: String, term: Duration) -> Self {
+    pub(super) fn new((config, tls): (Config, Option<Tls>), schema: String, term: Duration) -> Self {
         let patience = (term / 2).max(Duration::from_secs(1));
-        Self { config, schema, patience, bound: None, session: Mutex::new(None) }
+        Self { config, tls, schema, patience, bound: None, session: Mutex::new(None) }
     }
 
     /// The same for somebody who only reads, and waits no longer than this for a database that says nothing.
@@ -125,13 +134,18 @@ impl Connection {
 
     async fn open(&self) -> Result<Session, PortError> {
         let failed = |error: tokio_postgres::Error| classify("connecting to", &error);
-        let (mut client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
-        tokio::spawn(async move {
-            // Whoever waits for an answer is told by the client itself.
-            if let Err(error) = connection.await {
-                tracing::warn!(%error, "a connection to the fleet store broke");
+        let mut client = match self.tls.clone() {
+            Some(tls) => {
+                let (client, connection) = self.config.connect(tls).await.map_err(failed)?;
+                tokio::spawn(run(connection));
+                client
             }
-        });
+            None => {
+                let (client, connection) = self.config.connect(NoTls).await.map_err(failed)?;
+                tokio::spawn(run(connection));
+                client
+            }
+        };
         // The name was checked when the store was opened.
         let place = format!("SET search_path TO {}", self.schema);
         // A server that stands still within a transaction keeps the row of the leader locked: nobody could follow it.

@@ -13,6 +13,7 @@ mod restore;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod worker;
 mod write;
 
@@ -27,8 +28,6 @@ use orlop_core::id::{Epoch, JobId};
 use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Retained, Retention, Turn};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 
 use self::connection::{Connection, Session, schema_name};
 use crate::store::fleet::request::{Commit, QUEUE, Request};
@@ -44,7 +43,8 @@ const READERS: usize = 3;
 #[non_exhaustive]
 pub struct PostgresOptions {
     /// A URL or words such as `host=/run/postgresql dbname=orlop user=orlop`. The server knows the connections as `orlop`
-    /// unless `application_name` is among them.
+    /// unless `application_name` is among them. Off this machine it is reached over TLS, and its certificate is checked by the
+    /// authorities of the system or of the file `sslrootcert`; `sslmode=disable` asks for plain text.
     pub url: String,
     /// Schema that holds the tables; it is made when it is not there.
     pub schema: String,
@@ -119,21 +119,13 @@ impl PostgresFleet {
     /// Invalid when the URL or the schema's name is none; Transient when the database cannot be reached; Denied without
     /// rights; Fatal when the schema is of a newer version.
     pub async fn open(options: PostgresOptions) -> Result<Self, PortError> {
-        let mut config: Config = options.url.parse().map_err(|error: tokio_postgres::Error| {
-            // The text itself can hold a password.
-            PortError::new(Class::Invalid, format!("the URL of the fleet store cannot be read: {error}"))
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            let message = "the URL of the fleet store demands TLS, which this Orlop does not speak to PostgreSQL; use a \
-                           socket, loopback or a tunnel";
-            return Err(PortError::new(Class::Invalid, message));
-        }
+        let (mut config, tls) = tls::of(&options.url)?;
         if config.get_application_name().is_none() {
             config.application_name("orlop");
         }
         config.connect_timeout(Duration::from_secs(5)).keepalives_idle(Duration::from_secs(5));
         let schema = schema_name(&options.schema)?;
-        let connection = || Connection::new(config.clone(), schema.clone(), options.term);
+        let connection = || Connection::new((config.clone(), tls.clone()), schema.clone(), options.term);
         let writer = connection();
         writer.session().await?;
         let (requests, inbox) = mpsc::channel(QUEUE);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use orlop_cloud::runtime::worker::process::Enforce;
+use orlop_cloud::runtime::worker::process::{self, Enforce};
 use orlop_core::hardware::fleet::check_labels;
 use orlop_core::id::{TenantName, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ struct Flags {
     min_free: Option<u64>,
     /// Whether limits are enforced by control groups
     #[arg(long, value_enum)]
-    enforce: Option<Limits>,
+    enforce: Option<Enforced>,
     /// Control group below which those of attempts are made; default: the program's own, if it was delegated
     #[arg(long)]
     cgroup: Option<PathBuf>,
@@ -165,7 +165,7 @@ struct Flags {
 /// Whether limits are enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-enum Limits {
+pub(crate) enum Enforced {
     /// As far as this machine lets this program
     #[default]
     Auto,
@@ -173,6 +173,16 @@ enum Limits {
     Require,
     /// None
     Off,
+}
+
+impl From<Enforced> for Enforce {
+    fn from(enforced: Enforced) -> Self {
+        match enforced {
+            Enforced::Auto => Self::Auto,
+            Enforced::Require => Self::Require,
+            Enforced::Off => Self::Off,
+        }
+    }
 }
 
 /// The settings in effect: names in files, and in variables in capitals behind `ORLOP_WORKER_`.
@@ -200,7 +210,7 @@ pub(super) struct Config {
     keep_failed: usize,
     keep_claims_days: u64,
     min_free: u64,
-    enforce: Limits,
+    enforce: Enforced,
     cgroup: Option<PathBuf>,
     spool_logs: u64,
     spool_fsync: bool,
@@ -237,7 +247,7 @@ impl Default for Config {
             keep_failed: options.keep_failed,
             keep_claims_days: options.claims.as_secs() / days,
             min_free: options.min_free,
-            enforce: Limits::default(),
+            enforce: Enforced::default(),
             cgroup: None,
             spool_logs: options.spool_logs,
             spool_fsync: options.spool_fsync,
@@ -273,6 +283,16 @@ pub(super) fn read(
         serde_json::from_value(settings).map_err(|error| ConfigError::Value(SECTION, error.to_string()))?;
     flags.put_on(&mut config)?;
     Ok(config)
+}
+
+/// Limits of processes as flags write them.
+pub(crate) fn limits_of(flags: &[String]) -> Result<process::Limits, String> {
+    let given = flags.iter().map(|text| {
+        let (name, value) = pair("rlimit", text)?;
+        Ok((name.to_owned(), Count::Text(value.to_owned())))
+    });
+    let given = given.collect::<Result<_, ConfigError>>().and_then(|given| values::limits(&given));
+    given.map_err(|error| error.to_string())
 }
 
 /// A flag as `key=value`.
@@ -403,11 +423,7 @@ impl Config {
             keep_failed: self.keep_failed,
             claims: Duration::from_secs(self.keep_claims_days.saturating_mul(86_400)),
             min_free: self.min_free,
-            enforce: match self.enforce {
-                Limits::Auto => Enforce::Auto,
-                Limits::Require => Enforce::Require,
-                Limits::Off => Enforce::Off,
-            },
+            enforce: self.enforce.into(),
             cgroup: self.cgroup.clone(),
             drain: Duration::from_secs(self.drain_seconds),
             backoff: values::pause(self.reconnect_seconds)?,

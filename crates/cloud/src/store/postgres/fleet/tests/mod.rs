@@ -6,6 +6,8 @@ use orlop_core::testing::fleet_store_suite;
 
 use super::*;
 
+mod encrypted;
+
 /// The database for tests, if there is one.
 fn url() -> Option<String> {
     let url = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
@@ -172,7 +174,7 @@ async fn a_place_without_a_database_is_transient_and_keeps_the_password() {
     assert_eq!(error.class, Class::Invalid);
     assert!(!error.chain().contains("hush"));
     assert!(!format!("{:?}", PostgresOptions::new("postgres://u:hush@h/db")).contains("hush"));
-    let error = PostgresFleet::open(PostgresOptions::new("postgres://h/db?sslmode=require")).await.unwrap_err();
+    let error = PostgresFleet::open(PostgresOptions::new("postgres://h/db?sslmode=prefer")).await.unwrap_err();
     assert_eq!(error.class, Class::Invalid);
     let options = PostgresOptions::new("postgres://h/db").schema("a; DROP TABLE jobs");
     assert_eq!(PostgresFleet::open(options).await.unwrap_err().class, Class::Invalid);

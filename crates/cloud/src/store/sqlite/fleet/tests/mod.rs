@@ -2,6 +2,7 @@
 
 mod crash;
 mod laws;
+mod older;
 mod trouble;
 mod values;
 

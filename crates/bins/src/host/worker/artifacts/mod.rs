@@ -1,11 +1,12 @@
 //! What attempts need before they start and leave when they have ended (scheduler contract, section 6). Owns fetching into a
 //! cache, checking, delivering read-only, collecting and storing; when that is done is decided by the agent's core.
 
+mod tries;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -14,23 +15,20 @@ use orlop_cloud::artifact::{Found, Shelf, collect, digest};
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, Outcome, beneath};
 use orlop_core::spec::job::{JobSpec, Runtime};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
-use super::link::{Link, LinkError};
+use self::tries::{PAUSE, TRIES, Tries, Trouble};
+use super::link::Link;
 use super::runtimes::directory;
 use super::work::remote;
 use crate::host::flow::fleet::COMMAND;
 use crate::wire::artifact::{Beginning, Download, Finalization, UPLOAD_CHUNK, UploadChunk};
 use crate::wire::bound::NAME_MAX;
-use crate::wire::grpc::{ArtifactClient, Refusal};
+use crate::wire::grpc::ArtifactClient;
 use crate::wire::problem::Code;
 
 /// Bytes of the cache.
 const CACHE: u64 = 10 << 30;
-/// How often something is fetched or stored.
-const TRIES: u32 = 5;
-/// The first pause between two tries; each is twice the one before.
-const PAUSE: Duration = Duration::from_millis(500);
-
 /// What attempts of one specification need and leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Needs {
@@ -98,65 +96,12 @@ pub(super) struct Files {
     inputs: PathBuf,
     /// Where directories of attempts are.
     state: PathBuf,
-}
-
-/// Why files are not where they should be.
-enum Trouble {
-    /// Another try may help.
-    Passing(String),
-    /// None does.
-    Final(String),
-}
-
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Self {
-        match refusal.code {
-            Code::NotFound | Code::InvalidSpec | Code::TooLarge | Code::Forbidden | Code::QuotaExceeded => {
-                Self::Final(refusal.to_string())
-            }
-            _ => Self::Passing(refusal.to_string()),
-        }
-    }
-}
-
-impl From<LinkError> for Trouble {
-    fn from(error: LinkError) -> Self {
-        Self::Passing(error.to_string())
-    }
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Passing(error.to_string())
-    }
+    /// The agent ends: a server that is away is waited for no longer.
+    leaving: watch::Sender<bool>,
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Trouble> + Send + 'static) -> Result<T, Trouble> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Trouble::Passing(error.to_string()))?
-}
-
-/// Several tries of one thing, with longer and longer pauses between.
-struct Tries {
-    left: u32,
-    pause: Duration,
-}
-
-impl Tries {
-    fn new() -> Self {
-        Self { left: TRIES - 1, pause: PAUSE }
-    }
-
-    /// Waits for the next try; or gives the trouble back, where another would not help.
-    async fn again(&mut self, trouble: Trouble) -> Result<(), Trouble> {
-        let Trouble::Passing(why) = &trouble else { return Err(trouble) };
-        if self.left == 0 {
-            return Err(trouble);
-        }
-        tracing::debug!(why, "files of an attempt: trying again");
-        tokio::time::sleep(self.pause).await;
-        (self.left, self.pause) = (self.left - 1, self.pause * 2);
-        Ok(())
-    }
 }
 
 impl Files {
@@ -169,17 +114,22 @@ impl Files {
         fs::create_dir_all(&cache)?;
         fs::create_dir_all(&inputs)?;
         let cache = Shelf::open(&cache).map_err(io::Error::other)?;
-        Ok(Self { link, cache, inputs, state: state.to_owned() })
+        Ok(Self { link, cache, inputs, state: state.to_owned(), leaving: watch::Sender::new(false) })
+    }
+
+    /// The agent ends: from now on nothing waits for a server that is away.
+    pub(super) fn leave(&self) {
+        self.leaving.send_replace(true);
     }
 
     /// Fetches what an attempt needs. Gives the folder with its inputs, or the reason of its failure.
     pub(super) async fn fetch(&self, id: AttemptId, needs: &Needs) -> Result<PathBuf, String> {
         let folder = self.inputs.join(id.to_string());
         for input in &needs.inputs {
-            let mut tries = Tries::new();
+            let mut tries = Tries::new(self.leaving.subscribe());
             while let Err(trouble) = self.input(&folder, input).await {
                 tries.again(trouble).await.map_err(|trouble| match trouble {
-                    Trouble::Passing(why) => format!("artifact_fetch: `{}`: {why}", input.name),
+                    Trouble::Away(why) | Trouble::Passing(why) => format!("artifact_fetch: `{}`: {why}", input.name),
                     Trouble::Final(why) => format!("artifact: `{}`: {why}", input.name),
                 })?;
             }
@@ -272,12 +222,12 @@ impl Files {
                     Err(format!("artifact: `{}`: nothing is at {}", output.name, output.path))
                 }
                 Ok(found) => self.all(id, output, found).await,
-                Err(Trouble::Passing(why) | Trouble::Final(why)) => Err(format!("artifact: `{}`: {why}", output.name)),
+                Err(trouble) => Err(format!("artifact: `{}`: {}", output.name, trouble.why())),
             };
             match stored {
                 Ok(kept) => end.artifacts.extend(kept),
-                // Who failed has a reason already.
-                Err(why) if end.outcome == Outcome::Succeeded => {
+                // Who failed has a reason already, and what need not be there fails nobody.
+                Err(why) if output.required && end.outcome == Outcome::Succeeded => {
                     (end.outcome, end.reason) = (Outcome::Failed, why);
                 }
                 Err(why) => tracing::warn!(attempt = %id, why, "not all that an attempt left is stored"),
@@ -305,13 +255,14 @@ impl Files {
                 true if longer.len() <= NAME_MAX => longer,
                 true => format!("{}/{number}", output.name),
             };
-            let (mut upload, mut tries) = (None, Tries::new());
+            let (mut upload, mut tries) = (None, Tries::new(self.leaving.subscribe()));
             let (sha256, bytes) = loop {
                 match self.upload(id, &name, &file, &mut upload).await {
                     Ok(stored) => break stored,
-                    Err(trouble) => tries.again(trouble).await.map_err(|trouble| match trouble {
-                        Trouble::Passing(why) | Trouble::Final(why) => format!("artifact: `{name}`: {why}"),
-                    })?,
+                    Err(trouble) => {
+                        let again = tries.again(trouble).await;
+                        again.map_err(|trouble| format!("artifact: `{name}`: {}", trouble.why()))?;
+                    }
                 }
             };
             kept.push(Kept { name, sha256, bytes, path: file.relative });
@@ -437,3 +388,6 @@ fn chunks(file: fs::File, upload: String, offset: u64) -> BoxStream<'static, Upl
     });
     pieces.boxed()
 }
+
+#[cfg(test)]
+mod tests;
