@@ -309,7 +309,12 @@ mod tests {
             ("ZEN_FLOW_CONFIGMAP_SIZE_LIMIT", "1048577"),
         ];
         let told: Vec<String> = wrong.iter().map(|pair| with(&ON, &[*pair]).unwrap_err().to_string()).collect();
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @"
+        ZEN_FLOW_DEFAULT_CONTENT_TYPE: `text` is not valid; use a media type like application/octet-stream
+        ZEN_FLOW_DEFAULT_DIR_PERM: `0600` is not valid; use octal digits like 0755, with all rights that their owner needs
+        ZEN_FLOW_DEFAULT_FILE_PERM: `9` is not valid; use octal digits like 0755, with all rights that their owner needs
+        ZEN_FLOW_CONFIGMAP_SIZE_LIMIT: `1048577` is not valid; use a number of bytes from 1 to 1048576
+        ");
     }
 
     #[test]

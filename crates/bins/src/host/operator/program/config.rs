@@ -391,9 +391,15 @@ mod tests {
         insecure_webhook: false
         helper_image: null
         artifact_store: configmap
+        artifact_s3_endpoint: https://s3.amazonaws.com
+        artifact_s3_secret: null
         artifact_addr: null
         artifact_url: null
         artifact_max_bytes: 107374182400
+        default_content_type: null
+        default_dir_perm: null
+        default_file_perm: null
+        configmap_size_limit: null
         workers: 8
         resync: 5m0s
         kube_qps: 50
@@ -412,6 +418,9 @@ mod tests {
         default_backoff_base: null
         default_backoff_factor: null
         default_container_name: null
+        default_configmap_key: null
+        default_archive_format: null
+        default_compression: null
         hardware_config: null
         cluster_domain: cluster.local
         security_profile: restricted
