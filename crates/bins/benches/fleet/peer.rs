@@ -79,8 +79,18 @@ impl Peer {
         for class in 0..classes {
             // How long a task may take at least is part of what it asks for.
             let request = format!("{}s", class + 1);
-            let args =
-                ["submit", "--array", &range, "--stdout", "none", "--stderr", "none", "--time-request", &request, "true"];
+            let args = [
+                "submit",
+                "--array",
+                &range,
+                "--stdout",
+                "none",
+                "--stderr",
+                "none",
+                "--time-request",
+                &request,
+                "true",
+            ];
             assert!(self.command(&args).status().expect("HyperQueue's client runs").success(), "it takes the tasks");
         }
         let waited = self.command(&["job", "wait", "all"]).status();

@@ -272,7 +272,7 @@ impl Call<'_> {
 
     /// Asks for an ended execution to be deleted, where the flow or the template says so.
     pub(super) fn retain(&mut self, at: Address, succeeded: bool) {
-        if let Some(attempt) = self.state.node(at).filter(|node| node.ran).map(|node| node.attempt()) {
+        if let Some(attempt) = self.state.node(at).filter(|node| node.ran).map(super::state::Node::attempt) {
             self.retain_attempt(at, attempt, succeeded);
         }
     }

@@ -17,6 +17,7 @@ use orlop_dag::engine::step_status;
 use serde_json::Value;
 
 use super::memory::{Memory, Unit};
+use super::monitor::Note;
 use super::{Controller, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Conclusion, Left};
@@ -63,6 +64,10 @@ impl<A: Api> Controller<A> {
             Some(conclusion) if live => {
                 let end = self.end(memory, unit, &job, conclusion).await?;
                 memory.tell_unstored(unit, &end, self.now());
+                for location in end.artifacts.iter().filter_map(|artifact| artifact.location.as_ref()) {
+                    let (store, bytes) = (location.kind.as_str(), location.size_bytes);
+                    self.monitor.note(Note::Artifact { stored: true, store, bytes });
+                }
                 memory.tell_end(unit, end, self.now());
             }
             None if !live => self.end_stray(memory, unit, &job).await?,

@@ -66,6 +66,15 @@ pub enum Note<'a> {
         /// Of which kind, in one word.
         class: &'static str,
     },
+    /// An artifact of a step is stored, or goes to one that begins.
+    Artifact {
+        /// Whether it is stored; else it goes to a step.
+        stored: bool,
+        /// Kind of its store.
+        store: &'a str,
+        /// Its size.
+        bytes: u64,
+    },
     /// A flow was planned.
     Planned {
         /// How long it took.

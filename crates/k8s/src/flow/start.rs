@@ -1,7 +1,7 @@
 //! Starting an attempt: parameters that stand in ConfigMaps, the Job, its creation or adoption. Owns what an answer of the
 //! server means for the attempt; a Job is created once, since its name follows from flow, step and attempt.
 
-use orlop_core::attempt::Address;
+use orlop_core::attempt::{Address, ArtifactSource, AttemptSpec};
 use orlop_core::effect::FlowEffect;
 use orlop_core::error::Class;
 use orlop_core::event::FlowEvent;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::Controller;
 use super::memory::Memory;
+use super::monitor::Note;
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::observe::{self, Ownership};
 use crate::render;
@@ -99,11 +100,27 @@ impl<A: Api> Controller<A> {
         let (porter, shared) = (self.options.porter.as_ref(), Some(memory.shared()));
         let carriage = render::Carriage { porter, store: store.as_ref(), shared };
         match render::job(&spec, &memory.owner, carriage) {
-            Ok(job) => self.create(memory, start, job).await,
+            Ok(job) => {
+                let outcome = self.create(memory, start, job).await;
+                if matches!(outcome, Outcome::Seen(..)) {
+                    self.tell_inputs(&spec);
+                }
+                outcome
+            }
             Err(error) => {
                 let (reason, message) = (error.reason().to_owned(), error.to_string());
                 let retryable = matches!(error, render::RenderError::Unavailable { .. });
                 start.refused(Refusal { reason, message, retryable })
+            }
+        }
+    }
+
+    /// Tells of the artifacts that an attempt takes from stores.
+    fn tell_inputs(&self, spec: &AttemptSpec) {
+        for input in &spec.inputs {
+            if let ArtifactSource::Stored { location, .. } = &input.source {
+                let (store, bytes) = (location.kind.as_str(), location.size_bytes);
+                self.monitor.note(Note::Artifact { stored: false, store, bytes });
             }
         }
     }

@@ -40,7 +40,7 @@ pub fn allocation(need: &ResolvedGpu, words: &Vocabulary, facts: &DeviceFacts, n
     let Some(vendor) = vendors.get(&need.vendor) else { return Allocation::DevicePlugin };
     let class = device_class(need, vendor);
     let has_class = class.zip(facts.classes.as_ref()).is_some_and(|(class, known)| known.contains(class.as_str()));
-    let resource = vendor.resource.as_ref().map(|resource| resource.as_str());
+    let resource = vendor.resource.as_ref().map(orlop_core::resource::ResourceName::as_str);
     let domain = resource.and_then(|resource| resource.split_once('/')).map(|(domain, _)| domain);
     // Shares and slices are the vendor's devices too.
     let devices = |name: &str| {

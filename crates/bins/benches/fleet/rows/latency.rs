@@ -131,7 +131,8 @@ async fn at_load(options: &Options) {
     let bed = Bed::with_workers(1, 2).await;
     let client = bed.client().await;
     let count = options.part(5_000);
-    let task = job(json!({"command": ["true"], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}, "expected_ms": 1}));
+    let task =
+        job(json!({"command": ["true"], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}, "expected_ms": 1}));
     let began = Instant::now();
     let all = Submission { jobs: vec![array(&task, count)], key: None };
     let taken = client.submit(all).await.expect("it is taken");

@@ -44,7 +44,8 @@ fn bare(count: u32, batch: u32) -> f64 {
 /// One array of a million, and a million jobs in batches of 1024.
 pub(super) async fn million(options: &Options) {
     let count = options.part(1_000_000);
-    let (mut ours, mut theirs, mut grown, mut grown_theirs) = Default::default();
+    let (mut ours, mut theirs) = (Tally::default(), Tally::default());
+    let (mut grown, mut grown_theirs) = (Tally::default(), Tally::default());
     for side in (0..options.repeat).flat_map(sides) {
         if side == 0 {
             array_once(count, [&mut ours, &mut grown]).await;

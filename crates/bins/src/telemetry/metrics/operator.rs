@@ -59,6 +59,8 @@ pub struct ControllerMetrics {
     pub status_duration: Histogram,
     /// Sizes of statuses.
     pub status_bytes: Histogram,
+    /// Bytes of artifacts of steps, by `direction` and `store`.
+    pub artifact_bytes: Series<Counter, 2>,
 }
 
 impl ControllerMetrics {
@@ -105,6 +107,12 @@ impl ControllerMetrics {
                 short(),
             ),
             status_bytes: group.single("orlop_status_bytes", "Sizes of statuses", sizes()),
+            artifact_bytes: group.series(
+                "orlop_artifact_bytes",
+                "Bytes of artifacts that went in to stores and out to steps",
+                (["direction", "store"], OWN),
+                Counter::default,
+            ),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::hourglass::tests::host;
 
 /// What the kubelet says of the container of the newest pod.
 fn says(bed: &mut Bed, reason: &str) {
-    let name = super::pods(bed).into_iter().max_by_key(|name| name.len()).unwrap();
+    let name = super::pods(bed).into_iter().max_by_key(String::len).unwrap();
     let status = json!([{"name": "performer", "state": {"waiting": {"reason": reason}}, "imageID": ""}]);
     bed.server.edit(Kind::Pod, &name, |pod| pod["status"]["containerStatuses"] = status);
     bed.rest();

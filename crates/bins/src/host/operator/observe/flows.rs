@@ -130,6 +130,10 @@ impl Monitor for FlowMonitor {
                 metrics.apply.observe(took.as_secs_f64());
                 metrics.fenced.inc_by(u64::from(fenced));
             }
+            Note::Artifact { stored, store, bytes } => {
+                let direction = if stored { "in" } else { "out" };
+                metrics.artifact_bytes.of([direction, store]).inc_by(bytes);
+            }
             Note::Started { waited } => self.metrics().flows.step_start_latency.observe(waited.as_secs_f64()),
             _ => {}
         }
@@ -193,6 +197,24 @@ mod tests {
         let steps = vec![step("many", Some(counts)), step("many-i0", None), step("many-i1", None)];
         let standing = Counts::of(&FlowStatus { steps, ..FlowStatus::default() });
         assert_eq!(standing.steps, BTreeMap::from([(StepPhase::Running, 2)]));
+    }
+
+    #[test]
+    fn s5_2_bytes_of_artifacts_are_counted_by_where_they_go_and_by_store() {
+        let metrics = Arc::new(OperatorMetrics::new());
+        let standing = Standing::new(&Which::ALL, Term::default(), false);
+        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
+        for (stored, store, bytes) in [(true, "s3", 5), (true, "s3", 7), (false, "s3", 5), (true, "configmap", 1)] {
+            monitor.note(Note::Artifact { stored, store, bytes });
+        }
+        let text = metrics.text().unwrap();
+        let mut lines: Vec<&str> = text.lines().filter(|line| line.starts_with("orlop_artifact_bytes_total")).collect();
+        lines.sort_unstable();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        orlop_artifact_bytes_total{direction="in",store="configmap"} 1
+        orlop_artifact_bytes_total{direction="in",store="s3"} 12
+        orlop_artifact_bytes_total{direction="out",store="s3"} 5
+        "#);
     }
 
     #[test]
