@@ -38,7 +38,7 @@ impl Tally {
 
 /// Which of two sides begins in a repetition: they take turns.
 pub(crate) const fn sides(turn: usize) -> [usize; 2] {
-    if turn % 2 == 0 { [0, 1] } else { [1, 0] }
+    if turn.is_multiple_of(2) { [0, 1] } else { [1, 0] }
 }
 
 /// A number that is easy to read.
