@@ -3,6 +3,8 @@
 
 mod error;
 mod redirect;
+#[cfg(feature = "s3")]
+mod signed;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
@@ -17,12 +19,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::spec::artifact::HttpSource;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Body, Client, ClientBuilder, Method, Response, StatusCode, Url};
+use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 
+#[cfg(feature = "s3")]
 pub(crate) use self::error::refused;
 use self::error::{occupied, shown, unavailable, writing};
 use self::redirect::Trail;
@@ -102,32 +105,6 @@ impl HttpDownload {
                 _ => return Err(error::refused(trail.url(), &response)),
             }
         }
-    }
-
-    /// The answer to a request of somebody who signs it, whatever its status. A redirect is an answer: the signature is for
-    /// this host. The body is of this media type; of none where it is empty.
-    pub(crate) async fn send(
-        &self,
-        (method, url): (Method, &Url),
-        kind: &str,
-        (body, bytes): (Body, u64),
-    ) -> Result<Response, PortError> {
-        let mut request = self.client.request(method, url.clone()).header(ACCEPT_ENCODING, "identity");
-        if !kind.is_empty() {
-            request = request.header(CONTENT_TYPE, kind);
-        }
-        let request = request.header(CONTENT_LENGTH, bytes).body(body);
-        request.send().await.map_err(|error| error::failed(url, error))
-    }
-
-    /// Writes an answer into a file, within the limit.
-    pub(crate) async fn take_down(&self, response: Response, url: &Url, into: &NamedTempFile) -> Result<(), PortError> {
-        let failed = |error| writing(into.path(), error);
-        let mut file = File::from_std(into.reopen().map_err(failed)?);
-        self.write(response, url, &mut file).await.map_err(|trouble| match trouble {
-            Trouble::Port(error) => error,
-            Trouble::Disk(error) => failed(error),
-        })
     }
 
     async fn write(&self, mut response: Response, url: &Url, file: &mut File) -> Result<(), Trouble> {

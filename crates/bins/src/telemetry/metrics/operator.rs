@@ -8,11 +8,10 @@ use std::sync::Arc;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::alias;
-use super::group::{Described, Group, Kind, OWN, short};
+use super::group::{Described, Group, OWN, short};
 use super::process;
 use super::series::Series;
 use super::{FlowMetrics, HourglassMetrics, WebhookMetrics};
@@ -189,9 +188,9 @@ impl OperatorMetrics {
         let controllers = ControllerMetrics::new(&mut group);
         let kube = KubeMetrics::new(&mut group);
         let webhook = Arc::new(WebhookMetrics::new(&mut group));
-        group.note("orlop_build_info", Kind::Gauge, &["version"]);
-        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        group.registry.register("orlop_build", "Version of the program", build);
+        let build: Series<Gauge, 1> =
+            group.series("orlop_build_info", "Version of the program", (["version"], OWN), Gauge::default);
+        build.of([env!("CARGO_PKG_VERSION")]).set(1);
         process::register(&mut group);
         Self {
             flows,

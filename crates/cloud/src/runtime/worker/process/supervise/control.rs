@@ -95,7 +95,12 @@ impl Control {
 
     /// Who keeps the attempt. When nobody does, nobody ever will from now on.
     pub(in crate::runtime::worker) fn standing(&self) -> io::Result<Standing> {
-        let Some(_lock) = self.lock()? else {
+        let lock = match self.lock() {
+            // An agent died while it made them: no supervisor was started yet.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Left),
+            lock => lock?,
+        };
+        let Some(_lock) = lock else {
             // Between lock and name there is a moment.
             return match fs::read(self.0.join("keeper")) {
                 Ok(bytes) => Ok(Standing::Kept(serde_json::from_slice(&bytes)?)),
@@ -183,6 +188,19 @@ mod tests {
         assert!(control.keep(own).unwrap().is_none(), "it was closed");
         control.remove();
         assert!(!control.exists());
+    }
+
+    #[test]
+    fn s6_files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
+        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        for made in [&[][..], &["lock"][..]] {
+            let dir = tempfile::tempdir().unwrap();
+            let control = Control::of(dir.path(), &id);
+            fs::create_dir_all(&control.0).unwrap();
+            made.iter().for_each(|name| fs::write(control.0.join(name), "").unwrap());
+            assert_eq!(super::super::state(&control).unwrap(), None, "{made:?}");
+            assert!(matches!(control.standing().unwrap(), Standing::Left));
+        }
     }
 
     #[test]

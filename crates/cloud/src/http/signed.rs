@@ -1,0 +1,39 @@
+//! Requests of somebody who signs them, such as for an object of a store. Owns that they go to the host they are signed for and
+//! to no other, and that an answer that is written down keeps to the limit.
+
+use orlop_core::error::PortError;
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use reqwest::{Body, Method, Response, Url};
+use tempfile::NamedTempFile;
+use tokio::fs::File;
+
+use super::error::{failed, writing};
+use super::{HttpDownload, Trouble};
+
+impl HttpDownload {
+    /// The answer to a request of somebody who signs it, whatever its status. A redirect is an answer: the signature is for
+    /// this host. The body is of this media type; of none where it is empty.
+    pub(crate) async fn send(
+        &self,
+        (method, url): (Method, &Url),
+        kind: &str,
+        (body, bytes): (Body, u64),
+    ) -> Result<Response, PortError> {
+        let mut request = self.client.request(method, url.clone()).header(ACCEPT_ENCODING, "identity");
+        if !kind.is_empty() {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        let request = request.header(CONTENT_LENGTH, bytes).body(body);
+        request.send().await.map_err(|error| failed(url, error))
+    }
+
+    /// Writes an answer into a file, within the limit.
+    pub(crate) async fn take_down(&self, response: Response, url: &Url, into: &NamedTempFile) -> Result<(), PortError> {
+        let unwritten = |error| writing(into.path(), error);
+        let mut file = File::from_std(into.reopen().map_err(unwritten)?);
+        self.write(response, url, &mut file).await.map_err(|trouble| match trouble {
+            Trouble::Port(error) => error,
+            Trouble::Disk(error) => unwritten(error),
+        })
+    }
+}
