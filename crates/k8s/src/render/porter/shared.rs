@@ -93,7 +93,7 @@ impl Shared {
 
     /// Whether an artifact of a step stays where it is.
     pub(super) fn holds(&self, step: &str, artifact: &str) -> bool {
-        self.0.iter().any(|(of, name)| of == step && name == artifact)
+        self.0.contains(&(step.to_owned(), artifact.to_owned()))
     }
 }
 
