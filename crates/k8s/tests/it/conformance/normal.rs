@@ -14,14 +14,16 @@ pub(crate) struct Normal {
 /// Members that the double leaves out or fills in with less detail; listed in the documentation of the double.
 const LEFT_OUT: &[&str] = &["managedFields", "selfLink"];
 
-/// Texts that show whole objects in the words of another language, versions, or paths in one of two forms.
-static MASKS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+/// Texts that show whole objects in the words of another language, versions, paths in one of two forms, or the line of a
+/// server's own source.
+static MASKS: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
     let mask = |pattern, by| (Regex::new(pattern).expect("a pattern"), by);
     [
         mask(r#"(?s)Invalid value: "\{.*\}": "#, "Invalid value: {}: "),
         mask(r"(?s)Invalid value: \{.*\}: ", "Invalid value: {}: "),
         mask(r"(?s)was previously negative\)\n.*", "was previously negative)"),
         mask(r"(record|object meta:|precondition) \(?\d+\)?", "$1 *"),
+        mask(r#"in scheme "[^"]+""#, "in scheme *"),
         mask(r"(?:[\w.\[\]]+\.)?(\w+(?:\[\d+\])?) in body", "$1 in body"),
     ]
 });
