@@ -5,12 +5,16 @@ use std::borrow::Cow;
 
 use orlop_core::hardware::{HardwareError, HardwareInput, Resolved, Tables, resolve};
 use orlop_dag::manifest::{FieldPath, Node, Note, Report, Segment, Severity, Source, TextLimits, Violations};
+use orlop_k8s::hourglass::spec::PerformerSpec;
 use serde_json::{Map, Value, json};
 
 use crate::cli::failure::{Exit, Failure};
 
 /// The rule that findings name.
 const RULE: &str = "hardware";
+/// The kind that has needs.
+const KIND: &str = "Performer";
+const HELP: &str = "give a Performer, or the fields of its hardwareRequirements alone";
 /// The container that gets devices.
 pub(super) const CONTAINER: &str = "performer";
 
@@ -55,6 +59,7 @@ fn wrong(found: &mut Violations, at: &[&str], note: Note) {
 fn one(root: Node<'_>, tables: &Tables, found: &mut Violations) -> Option<Request> {
     let spec = root.pair("spec").map(|(_, spec)| spec);
     let (holder, above): (Node<'_>, &[&str]) = spec.map_or((root, &[]), |spec| (spec, &["spec"]));
+    known_object(root, holder, above, found);
     let nested = holder.pair("hardwareRequirements").map(|(_, node)| node);
     let is_object = spec.is_some() || nested.is_some() || root.pair("kind").is_some();
     let mut at: Vec<&str> = above.to_vec();
@@ -72,6 +77,21 @@ fn one(root: Node<'_>, tables: &Tables, found: &mut Violations) -> Option<Reques
     };
     let value = if is_object { holder.to_value() } else { Value::Null };
     Some(Request { input, resolved, pod: pod(&value) })
+}
+
+/// An object that is no Performer has no need, and a field that Performers do not have would ask for nothing in silence.
+fn known_object(root: Node<'_>, spec: Node<'_>, above: &[&str], found: &mut Violations) {
+    if let Some(kind) = root.pair("kind").and_then(|(_, kind)| kind.text()).filter(|kind| *kind != KIND) {
+        let note = Note::new(format!("a {kind} has no hardware requirements"), Some(HELP.to_owned()));
+        wrong(found, &["kind"], note);
+        return;
+    }
+    let fields = spec.to_value();
+    let names = fields.as_object().filter(|_| !above.is_empty()).into_iter().flat_map(Map::keys);
+    for name in names.filter(|name| !PerformerSpec::FIELDS.contains(&name.as_str())) {
+        let message = format!("unknown field `{name}`, expected one of `{}`", PerformerSpec::FIELDS.join("`, `"));
+        wrong(found, &[above, &[name]].concat(), Note::new(message, None).on_key());
+    }
 }
 
 /// The fields one by one, so that each finding has a line.

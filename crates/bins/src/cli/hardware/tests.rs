@@ -184,6 +184,27 @@ fn what_is_wrong_is_told_with_its_line() {
 
     1 error
     ");
+    insta::assert_snapshot!(error("kind: Performer\nspec:\n  image: i\n  hardware: {gpuType: a100}\n"), @r"
+    error[hardware]: unknown field `hardware`, expected one of `avsAddress`, `config`, `executorRef`, `hardwareRequirements`, `image`, `imagePullPolicy`, `imagePullSecrets`, `resources`, `scheduling`, `securityProfile`, `upgrade`, `version`
+     --> need.yaml:4:3
+      |
+    4 |   hardware: {gpuType: a100}
+      |   ^^^^^^^^
+      = field: spec.hardware
+
+    1 error
+    ");
+    insta::assert_snapshot!(error("kind: JobFlow\nspec:\n  steps: []\n"), @r"
+    error[hardware]: a JobFlow has no hardware requirements
+     --> need.yaml:1:7
+      |
+    1 | kind: JobFlow
+      |       ^^^^^^^
+      = field: kind
+      = help: give a Performer, or the fields of its hardwareRequirements alone
+
+    1 error
+    ");
     insta::assert_snapshot!(error("kind: Performer\nspec:\n  hardwareRequirements:\n    gpuTyp: a100\n    gpuCount: many\n"), @r#"
     error[hardware]: unknown field `gpuTyp`, expected one of `gpuType`, `gpuCount`, `gpuMemoryGiB`, `nvlink`, `teeRequired`, `teeType`, `cpuArch`, `allocation`, `customLabels`
      --> need.yaml:4:5

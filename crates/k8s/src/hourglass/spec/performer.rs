@@ -61,6 +61,24 @@ pub struct PerformerSpec {
     pub security_profile: Option<SecurityProfile>,
 }
 
+impl PerformerSpec {
+    /// Names of all its fields, as manifests write them.
+    pub const FIELDS: [&str; 12] = [
+        "avsAddress",
+        "config",
+        "executorRef",
+        "hardwareRequirements",
+        "image",
+        "imagePullPolicy",
+        "imagePullSecrets",
+        "resources",
+        "scheduling",
+        "securityProfile",
+        "upgrade",
+        "version",
+    ];
+}
+
 /// How the container of a performer runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "client", derive(schemars::JsonSchema))]

@@ -18,6 +18,15 @@ fn s2_1_defaults_of_a_performer() {
     assert_eq!(empty, spec);
 }
 
+#[cfg(feature = "client")]
+#[test]
+fn s2_1_all_fields_of_a_performer_are_listed() {
+    let schema = serde_json::to_value(schemars::schema_for!(PerformerSpec)).unwrap();
+    let mut names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    names.sort();
+    assert_eq!(names, PerformerSpec::FIELDS);
+}
+
 #[test]
 fn s2_2_defaults_of_an_executor() {
     let config = json!({"aggregatorEndpoint": "a", "chains": [], "kubernetes": {}});
