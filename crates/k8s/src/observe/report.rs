@@ -12,6 +12,9 @@ use super::Left;
 use crate::render::porter::{FETCHER, Places};
 use crate::value::{item, items, text};
 
+/// Exit codes above this one are those of signals.
+const KILLED: i64 = 128;
+
 /// What an attempt gave through the helper.
 #[derive(Debug, Default)]
 pub(super) struct Given {
@@ -108,8 +111,9 @@ fn fetching(pods: &[Value]) -> Option<Trouble> {
         return None;
     }
     let told = Report::read(&text(status, "/state/terminated/message")).ok().and_then(|report| report.trouble);
-    Some(told.unwrap_or_else(|| Trouble {
-        reason: "ArtifactUnavailable".to_owned(),
-        message: format!("the helper that fetches inputs ended with exit code {code}; its log says more"),
-    }))
+    // A helper that was killed, by a deadline, an eviction or for its memory, says nothing of its inputs: the Job does.
+    told.or_else(|| {
+        let message = format!("the helper that fetches inputs ended with exit code {code}; its log says more");
+        (code <= KILLED).then(|| Trouble { reason: "ArtifactUnavailable".to_owned(), message })
+    })
 }

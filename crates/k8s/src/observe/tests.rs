@@ -230,12 +230,12 @@ fn r31_inputs_that_could_not_be_fetched_are_the_reason() {
     let (job, plan) = carried("Failed");
     let report =
         json!({"v": 1, "trouble": {"reason": "ArtifactUnavailable", "message": "input artifact x cannot be had"}});
-    let reason = |message: &str, started: bool| {
+    let reason_of = |message: &str, started: bool, code: i32| {
         let mut pod = pod("p", "Failed", &[("main", 1)], None);
         if started {
             pod["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = json!("2026-11-21T10:00:00Z");
         }
-        let state = json!({"terminated": {"exitCode": 70, "message": message}});
+        let state = json!({"terminated": {"exitCode": code, "message": message}});
         pod["status"]["initContainerStatuses"] = json!([{"name": "orlop-in", "state": state}]);
         let end = end(plan.step(StepIndex(0)), &job, &left(&[pod]), conclusion(&job).unwrap(), NOW);
         match end.result {
@@ -243,10 +243,13 @@ fn r31_inputs_that_could_not_be_fetched_are_the_reason() {
             other => panic!("{other:?}"),
         }
     };
+    let reason = |message: &str, started: bool| reason_of(message, started, 70);
     assert_eq!(reason(&report.to_string(), false), "ArtifactUnavailable: input artifact x cannot be had");
     assert_eq!(
         reason("", false),
         "ArtifactUnavailable: the helper that fetches inputs ended with exit code 70; its log says more"
     );
     assert_eq!(reason(&report.to_string(), true), "BackoffLimitExceeded: m", "the command was what failed");
+    assert_eq!(reason_of("", false, 143), "BackoffLimitExceeded: m", "the helper was killed");
+    assert_eq!(reason_of(&report.to_string(), false, 143), "ArtifactUnavailable: input artifact x cannot be had");
 }
