@@ -376,4 +376,10 @@ impl State {
     pub fn attempt(&self, at: Address) -> Option<(StepState, u32)> {
         self.node(at).map(|node| (node.state, node.attempt()))
     }
+
+    /// Whether the clock of a live attempt stands still: its flow is suspended, and not only left to finish.
+    #[must_use]
+    pub fn is_frozen(&self, at: Address) -> bool {
+        self.node(at).is_some_and(|node| node.frozen.is_some())
+    }
 }

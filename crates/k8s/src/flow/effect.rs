@@ -34,6 +34,10 @@ impl<A: Api> Controller<A> {
             let starts = self.next_starts(memory);
             if starts.is_empty() {
                 let Some(effect) = memory.queue.pop_front() else { break };
+                if memory.waits_for_status(&effect) {
+                    memory.unstored.push(effect);
+                    continue;
+                }
                 let outcome = self.carry_out_one(memory, &effect).await;
                 if self.settle(memory, effect, outcome) == Carried::Off {
                     return Carried::Off;
@@ -87,6 +91,7 @@ impl<A: Api> Controller<A> {
                 }
                 memory.tell(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {
+                    memory.unnamed.insert((at, attempt));
                     memory.watch_pods((at, attempt), now);
                     memory.not_short((at, attempt));
                 }
@@ -218,10 +223,14 @@ impl<A: Api> Controller<A> {
 
     async fn set_suspended(&self, memory: &Memory, (at, on): (Address, bool), key: &str) -> Outcome {
         let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
-        let job = self.known().cache.job(&memory.owner.uid, &reference.name);
-        let now = |job: &Value| job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false);
-        if job.is_some_and(|job| now(&job) == on || observe::conclusion(&job).is_some()) {
+        if memory.state.is_frozen(at) != on {
+            // What was ordered since counts.
             return Outcome::Done;
+        }
+        match self.is_suspended(memory, &reference.name, on).await {
+            Ok(true) => return Outcome::Done,
+            Ok(false) => {}
+            Err(error) => return self.again(memory, key, &error),
         }
         let patch = json!({"spec": {"suspend": on}});
         match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
@@ -235,6 +244,18 @@ impl<A: Api> Controller<A> {
                 Outcome::Done
             }
         }
+    }
+
+    /// Whether a Job is suspended or not, as it is to be, or has ended. What is known here may be old: the server is asked
+    /// before nothing is done.
+    async fn is_suspended(&self, memory: &Memory, job: &str, on: bool) -> Result<bool, ApiError> {
+        let is = |job: &Value| job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false) == on;
+        let known = self.known().cache.job(&memory.owner.uid, job);
+        if known.is_some_and(|job| !is(&job) && observe::conclusion(&job).is_none()) {
+            return Ok(false);
+        }
+        let found = self.live_job(memory, job).await?;
+        Ok(found.is_none_or(|job| is(&job) || observe::conclusion(&job).is_some()))
     }
 
     async fn items(&self, memory: &Memory, at: Address, key: &str) -> Outcome {

@@ -78,7 +78,7 @@ impl<A: Api> Controller<A> {
     }
 
     /// A Job as it is on the server; none when there is none, or another than ours.
-    async fn live_job(&self, memory: &Memory, name: &str) -> Result<Option<Arc<Value>>, ApiError> {
+    pub(super) async fn live_job(&self, memory: &Memory, name: &str) -> Result<Option<Arc<Value>>, ApiError> {
         match self.api.send(&Request::get(Kind::Job, &memory.owner.namespace, name)).await {
             Ok(job) if observe::owner(&job, &memory.owner.uid) == observe::Ownership::Ours => {
                 self.job_seen(&job);

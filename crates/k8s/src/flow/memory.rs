@@ -43,6 +43,10 @@ pub(super) struct Memory {
     pub(super) waiting: BTreeMap<Unit, (Start, Option<Time>)>,
     /// Effects that are tried again later.
     pub(super) later: Vec<(Time, FlowEffect)>,
+    /// Attempts that the stored status does not name yet as accepted.
+    pub(super) unnamed: BTreeSet<Unit>,
+    /// Effects that wait for the status to be stored.
+    pub(super) unstored: Vec<FlowEffect>,
     /// Starts that quota refused, with what the server said of it.
     pub(super) short: BTreeMap<Unit, String>,
     /// Whether quota refused resources.
@@ -168,6 +172,8 @@ impl Memory {
             queue: VecDeque::new(),
             waiting: BTreeMap::new(),
             later: Vec::new(),
+            unnamed: BTreeSet::new(),
+            unstored: Vec::new(),
             short: BTreeMap::new(),
             resources_short: false,
             queued: BTreeSet::new(),
@@ -246,6 +252,23 @@ impl Memory {
         self.later = later;
         let due: Vec<(Time, FlowEffect)> = due;
         self.queue.extend(due.into_iter().map(|(_, effect)| effect));
+    }
+
+    /// Whether an effect has to wait until the status is stored: a Job that no stored status names would be made again by a
+    /// controller which takes over and does not find it.
+    pub(super) fn waits_for_status(&mut self, effect: &FlowEffect) -> bool {
+        let waits =
+            matches!(effect, FlowEffect::CancelAttempt { at, attempt, .. } if self.unnamed.contains(&(*at, *attempt)));
+        self.dirty |= waits;
+        self.urgent |= waits;
+        waits
+    }
+
+    /// The status is stored as it is now.
+    pub(super) fn is_stored(&mut self) {
+        (self.dirty, self.urgent, self.is_new) = (false, false, false);
+        self.unnamed.clear();
+        self.queue.extend(self.unstored.drain(..));
     }
 
     /// How often something was put off before; counts once more.

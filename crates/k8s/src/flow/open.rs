@@ -1,13 +1,14 @@
 //! From an object to a memory: the flow is read from the server, planned, and begun or rebuilt from its status and the Jobs
 //! that exist. Owns that, and what becomes of flows that have no plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use orlop_core::effect::FlowEffect;
 use orlop_core::event::FlowEvent;
 use orlop_core::ports::substrate::FlowOwner;
 use orlop_core::spec::flow::JobFlow;
+use orlop_core::spec::meta::ObjectReference;
 use orlop_core::spec::status::FlowStatus;
 use orlop_core::time::Time;
 use orlop_dag::attempt::rewrite_config_map;
@@ -17,7 +18,7 @@ use orlop_dag::params::{FlowSource, config_map_value, flow_source};
 use orlop_dag::plan::Plan;
 use serde_json::Value;
 
-use super::memory::{Memory, Stored};
+use super::memory::{Memory, Stored, Unit};
 use super::notices::Notices;
 use super::{Controller, Key, Note, gate};
 use crate::api::{Api, ApiError, Kind, Request};
@@ -96,7 +97,7 @@ impl<A: Api> Controller<A> {
         };
         let meta = self.meta(&flow, (parameters, hash));
         let stored = Stored::of(&object, status.as_ref());
-        let mut told = Notices::default();
+        let (mut told, mut named) = (Notices::default(), BTreeSet::new());
         let (state, effects) = match status.filter(|_| !fresh) {
             None => {
                 self.monitor.note(Note::Opened { flow: key, status: &FlowStatus::default() });
@@ -112,6 +113,7 @@ impl<A: Api> Controller<A> {
                 let whole = records::whole(&self.api, &flow, &status).await?;
                 self.monitor.note(Note::Opened { flow: key, status: &whole });
                 told = Notices::after(&whole.steps);
+                named.extend(whole.steps.iter().filter_map(|step| Some(step.job_ref.as_ref()?.uid.clone())));
                 self.rebuild(&plan, &meta, &whole, now)
             }
         };
@@ -119,6 +121,8 @@ impl<A: Api> Controller<A> {
         memory.claim = gate::claim(&flow, &self.options);
         memory.dirty |= fresh;
         memory.notices = told;
+        memory.unnamed =
+            memory.live_attempts().filter(|(_, job)| !named.contains(&job.uid)).map(|(unit, _)| unit).collect();
         memory.take(effects, now);
         memory.take_up_waiting(now);
         self.look_at_all_jobs(&memory);
@@ -255,8 +259,13 @@ fn refusal(object: &Value, found: &Violations, now: Time) -> FlowStatus {
 impl Memory {
     /// Names of the Jobs of attempts that are accepted and not known to have ended.
     pub(super) fn live_jobs(&self) -> Vec<String> {
-        let status = |(at, _)| orlop_dag::engine::step_status(&self.plan, &self.state, at).job_ref;
-        self.state.live().filter_map(status).map(|reference| reference.name).collect()
+        self.live_attempts().map(|(_, reference)| reference.name).collect()
+    }
+
+    /// Attempts that are accepted and not known to have ended, with their Jobs.
+    fn live_attempts(&self) -> impl Iterator<Item = (Unit, ObjectReference)> {
+        let job = |(at, _)| orlop_dag::engine::step_status(&self.plan, &self.state, at).job_ref;
+        self.state.live().filter_map(move |unit| Some((unit, job(unit)?)))
     }
 
     /// Whether the flow was admitted.

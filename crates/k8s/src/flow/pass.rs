@@ -115,14 +115,15 @@ impl<A: Api> Controller<A> {
             }
         }
         let was_new = memory.is_new;
+        let mut stored_at = None;
         match self.write_status(key, &mut memory).await {
             Wrote::Stored => {
                 self.forget(&mut memory).await;
                 self.publish(&mut memory).await;
             }
             Wrote::Later(at) => {
-                memory.failed = true;
                 again = earlier(again, Some(at));
+                stored_at = Some(at);
             }
             Wrote::Outdated => {
                 tracing::warn!(flow = %key, "somebody else has written the status; the flow is read again");
@@ -141,10 +142,12 @@ impl<A: Api> Controller<A> {
         let at_once = unread || self.has_room(&memory) || !memory.is_new && (was_new || !memory.queue.is_empty());
         wake.extend(self.called());
         again = earlier(again, at_once.then(|| self.now()));
-        again = earlier(again, memory.notices.next_due());
+        // What waits for the status comes no earlier than that.
+        let after_that = |due: Option<Time>| due.map(|due| stored_at.map_or(due, |at| due.max(at)));
+        again = earlier(again, after_that(memory.notices.next_due()));
         again = earlier(again, memory.pods.values().min().copied());
         again = earlier(again, next_deadline(&memory.state));
-        again = earlier(again, memory.forget_at);
+        again = earlier(again, after_that(memory.forget_at));
         again = memory.later.iter().fold(again, |again, (at, _)| earlier(again, Some(*at)));
         let failed = std::mem::take(&mut memory.failed);
         self.known().memories.insert(key.clone(), memory);

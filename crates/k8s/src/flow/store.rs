@@ -59,7 +59,7 @@ impl<A: Api> Controller<A> {
             let value = serde_json::to_value(&arranged.status).unwrap_or_default();
             if same(&value, &memory.stored.status) {
                 // It may have been stored by a request whose answer was lost.
-                (memory.dirty, memory.urgent, memory.is_new) = (false, false, false);
+                memory.is_stored();
                 self.after(memory, &arranged.after).await;
                 return Wrote::Stored;
             }
@@ -85,6 +85,7 @@ impl<A: Api> Controller<A> {
     fn put_off(&self, memory: &mut Memory, error: &ApiError) -> Time {
         let wait = patience(&error.port_error("writing the status"), memory.stored.failures);
         memory.stored.failures = memory.stored.failures.saturating_add(1);
+        memory.failed = true;
         let at = self.now().plus(wait);
         memory.stored.not_before = Some(at);
         at
@@ -168,7 +169,7 @@ impl<A: Api> Controller<A> {
             at: Some(self.now()),
             ..Stored::default()
         };
-        (memory.dirty, memory.urgent, memory.is_new) = (false, false, false);
+        memory.is_stored();
     }
 
     /// After a conflict: the version of the object whose status is the one that is known here. The inner value is absent

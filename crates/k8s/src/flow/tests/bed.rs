@@ -25,6 +25,8 @@ pub(super) struct Bed {
     /// How much of the past a new controller does not see at first: of the next one, of the one after it, and so on.
     pub(super) stale: VecDeque<usize>,
     pub(super) passes: usize,
+    /// What goes wrong here, in words.
+    pub(super) told: String,
 }
 
 impl Bed {
@@ -36,8 +38,8 @@ impl Bed {
         let clock = Arc::new(TestClock::new());
         let server = Server::new(Arc::clone(&clock));
         let controller = Controller::new(server.clone(), clock.clone() as Arc<dyn Clock>, options.clone());
-        let (queue, due, endless, stale) = Default::default();
-        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, passes: 0 }
+        let (queue, due, endless, stale, told) = Default::default();
+        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, passes: 0, told }
     }
 
     pub(super) fn with_fault(fault: Fault) -> Self {
@@ -83,7 +85,7 @@ impl Bed {
     fn pass(&mut self) -> bool {
         let Some(key) = self.queue.pop_first() else { return false };
         self.passes += 1;
-        assert!(self.passes < 20_000, "the controller does not come to rest");
+        assert!(self.passes < 20_000, "the controller does not come to rest: {}, {:?}", self.told, self.writes());
         let next = self.controller.reconcile(&key).now_or_never().expect("nothing here waits");
         match next.again_at {
             Some(at) if at <= self.clock.now() => drop(self.queue.insert(key)),

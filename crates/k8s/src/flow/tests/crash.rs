@@ -43,6 +43,7 @@ impl Case {
         bed.server.store().faults = plan.iter().map(|(fault, _)| fault.clone()).collect();
         bed.stale = plan.iter().filter(|(fault, _)| kills(fault)).map(|(_, behind)| *behind).collect();
         bed.endless.clone_from(&self.endless);
+        bed.told = told(plan);
         if let Some(before) = &self.before {
             bed.submit("old", before.clone());
             bed.run();
@@ -61,19 +62,15 @@ impl Case {
     /// Carries out a plan; afterwards all is as if nothing had gone wrong, and nothing more is written.
     fn holds(&self, clean: &Bed, plan: &[(Fault, usize)]) {
         let mut bed = self.run(plan);
-        let told = || {
-            let place = |(fault, behind): &(Fault, usize)| format!("{fault:?} ({behind} behind)");
-            plan.iter().map(place).collect::<Vec<_>>().join(", ")
-        };
-        assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "{}", told());
-        assert_eq!(made(&bed), made(clean), "{}", told());
-        assert_eq!(jobs(&bed), jobs(clean), "Jobs that are left: {}", told());
-        assert_eq!(bed.pieces("etl").len(), clean.pieces("etl").len(), "{}", told());
+        assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "{}", told(plan));
+        assert_eq!(made(&bed), made(clean), "{}", told(plan));
+        assert_eq!(jobs(&bed), jobs(clean), "Jobs that are left: {}", told(plan));
+        assert_eq!(bed.pieces("etl").len(), clean.pieces("etl").len(), "{}", told(plan));
         bed.check_created_once();
         let writes = bed.writes().len();
         bed.restart();
         bed.settle();
-        assert_eq!(bed.writes().get(writes..), Some([].as_slice()), "a finished flow is written: {}", told());
+        assert_eq!(bed.writes().get(writes..), Some([].as_slice()), "a finished flow is written: {}", told(plan));
     }
 
     /// All plans of one fault and of two.
@@ -101,6 +98,12 @@ impl Case {
         println!("{} of {} plans over {writes} writes", plans.len().div_ceil(every), plans.len());
         plans.len()
     }
+}
+
+/// A plan in words.
+fn told(plan: &[(Fault, usize)]) -> String {
+    let place = |(fault, behind): &(Fault, usize)| format!("{fault:?} ({behind} behind)");
+    plan.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
 /// All that was created, with a word for the flow's uid, which is the number of a write.
@@ -143,18 +146,33 @@ fn a_crash_at_any_two_writes_of_a_chain_changes_nothing_and_creates_nothing_twic
     assert!(plans > 5_000, "{plans}");
 }
 
-#[test]
-fn a_crash_at_any_two_writes_of_a_fan_out_changes_nothing_and_creates_nothing_twice() {
+/// Two instances and a step that fails, of which only the failed one keeps its Job.
+fn fan_out() -> Case {
     let mut many = job("many");
     many["withItems"] = json!([1, 2]);
     let mut tolerated = after("bad", &["many"]);
     tolerated["continueOnFailure"] = json!(true);
-    let plans = Case::of(json!({
+    Case::of(json!({
         "steps": [many, tolerated],
         "resourceTemplates": {"configMapTemplates": [{"metadata": {"name": "settings"}, "data": {"k": "v"}}]},
         "executionPolicy": {"jobRetention": "Failed"},
     }))
-    .all();
+}
+
+#[test]
+fn what_waits_for_the_status_is_not_tried_before_it_can_be_stored() {
+    let (case, deletion, status) = (fan_out(), 11, 14);
+    let writes = case.run(&[]).writes();
+    assert!(writes.get(deletion).is_some_and(|write| write.starts_with("delete jobs")), "{writes:?}");
+    let bed = case.run(&[(Fault::LoseAnswer(deletion), 0), (Fault::LoseAnswer(status), 0)]);
+    let found = bed.writes();
+    assert!(found.get(status).is_some_and(|write| write.starts_with("patch jobflows/status")), "{found:?}");
+    assert!(bed.passes < 100, "{} passes for {} writes", bed.passes, found.len());
+}
+
+#[test]
+fn a_crash_at_any_two_writes_of_a_fan_out_changes_nothing_and_creates_nothing_twice() {
+    let plans = fan_out().all();
     assert!(plans > 5_000, "{plans}");
 }
 
@@ -180,12 +198,26 @@ fn a_crash_at_any_two_writes_of_attempts_that_are_ended_changes_nothing_and_crea
     assert!(plans > 1_000, "{plans}");
 }
 
-#[test]
-fn a_crash_at_any_two_writes_of_a_suspension_changes_nothing_and_creates_nothing_twice() {
+fn suspension() -> Case {
     let orders: Vec<Order> =
         vec![|flow| flow["spec"]["suspend"] = json!(true), |flow| flow["spec"]["suspend"] = json!(false)];
     let spec = json!({"suspendMode": "Suspend", "steps": [job("a"), after("b", &["a"])]});
-    let plans = Case { endless: vec!["-a-"], orders, ..Case::of(spec) }.all();
+    Case { endless: vec!["-a-"], orders, ..Case::of(spec) }
+}
+
+#[test]
+fn what_was_ordered_since_undoes_a_suspension_that_a_restart_brings_back() {
+    let (case, resumption) = (suspension(), 9);
+    let clean = case.run(&[]);
+    assert_eq!(clean.writes().get(resumption).map(String::as_str), Some("patch jobs default/etl-a-00000001"));
+    case.holds(&clean, &[(Fault::DieAfter(resumption), 0), (Fault::LoseAnswer(resumption + 1), 0)]);
+    // The next controller sees the Job as it was before it was suspended.
+    case.holds(&clean, &[(Fault::DieBefore(resumption), 5)]);
+}
+
+#[test]
+fn a_crash_at_any_two_writes_of_a_suspension_changes_nothing_and_creates_nothing_twice() {
+    let plans = suspension().all();
     assert!(plans > 1_000, "{plans}");
 }
 
@@ -207,10 +239,28 @@ fn a_crash_at_any_two_writes_of_a_fan_out_over_an_output_changes_nothing_and_cre
     assert!(plans > 1_500, "{plans}");
 }
 
+/// A flow that takes the place of another, whose Job does not end.
+fn replacement() -> Case {
+    let spec = |policy: &str| json!({"steps": [job("a")], "executionPolicy": {"concurrencyPolicy": policy, "concurrencyKey": "k"}});
+    Case { before: Some(spec("Forbid")), fresh: true, endless: vec!["old"], ..Case::of(spec("Replace")) }
+}
+
+#[test]
+fn a_job_is_deleted_only_once_a_stored_status_names_it() {
+    let case = replacement();
+    let creation =
+        case.run(&[]).writes().iter().position(|write| write == "create jobs default/old-a-00000001").unwrap();
+    let bed = case.run(&[(Fault::DieAfter(creation), 0)]);
+    let writes = bed.writes();
+    let after = writes.iter().skip(creation + 1);
+    let order: Vec<_> = after.filter(|write| write.contains("default/old") && !write.contains("event")).collect();
+    assert_eq!(order.first().map(|write| write.as_str()), Some("patch jobflows/status default/old"), "{writes:?}");
+    assert_eq!(order.get(1).map(|write| write.as_str()), Some("delete jobs default/old-a-00000001"), "{writes:?}");
+}
+
 #[test]
 fn a_crash_at_any_two_writes_of_a_flow_that_replaces_another_changes_nothing_and_creates_nothing_twice() {
-    let spec = |policy: &str| json!({"steps": [job("a")], "executionPolicy": {"concurrencyPolicy": policy, "concurrencyKey": "k"}});
-    let case = Case { before: Some(spec("Forbid")), fresh: true, endless: vec!["old"], ..Case::of(spec("Replace")) };
+    let case = replacement();
     assert!(case.run(&[]).status("old")["conditions"].to_string().contains("Replaced"));
     let plans = case.all();
     assert!(plans > 1_000, "{plans}");
