@@ -87,7 +87,8 @@ impl<A: Api> Controller<A> {
                 if let FlowEvent::AttemptAccepted { at, attempt: 1, .. } = &event
                     && let Some(ready) = memory.ready_at(*at)
                 {
-                    self.monitor.note(Note::Started { waited: now.since(ready) });
+                    let namespace = &memory.owner.namespace;
+                    self.monitor.note(Note::Started { namespace, waited: now.since(ready) });
                 }
                 memory.tell(&event, now);
                 if let FlowEvent::AttemptAccepted { at, attempt, .. } = event {

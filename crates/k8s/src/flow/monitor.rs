@@ -77,6 +77,8 @@ pub enum Note<'a> {
     },
     /// A flow was planned.
     Planned {
+        /// Where the flow is.
+        namespace: &'a str,
         /// How long it took.
         took: Duration,
     },
@@ -121,6 +123,8 @@ pub enum Note<'a> {
     },
     /// A first attempt was accepted.
     Started {
+        /// Where the flow is.
+        namespace: &'a str,
         /// How long after the last of its dependencies had settled.
         waited: Duration,
     },

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::memory::{Memory, Stored, Unit};
 use super::notices::Notices;
-use super::{Controller, Key, Note, gate};
+use super::{Controller, Key, Note, gate, text};
 use crate::api::{Api, ApiError, Kind, Request};
 use crate::records::{self, FetchError};
 use crate::{convert, observe};
@@ -140,7 +140,8 @@ impl<A: Api> Controller<A> {
             self.options.defaults.fill(&mut flow.spec);
             plan(flow)
         });
-        self.monitor.note(Note::Planned { took: self.monitor.now().saturating_sub(began) });
+        let (namespace, took) = (text(object, "/metadata/namespace"), self.monitor.now().saturating_sub(began));
+        self.monitor.note(Note::Planned { namespace: &namespace, took });
         read
     }
 
@@ -185,7 +186,7 @@ impl<A: Api> Controller<A> {
         let mut known = self.known();
         let uid = &memory.owner.uid;
         for job in known.cache.jobs(uid) {
-            known.cache.mark(uid, super::text(&job, "/metadata/name"));
+            known.cache.mark(uid, text(&job, "/metadata/name"));
         }
         for name in memory.live_jobs() {
             known.cache.mark(uid, name);

@@ -47,7 +47,7 @@ use self::hourglass::Hourglass;
 use self::observe::Monitors;
 pub use self::standing::Standing;
 pub use self::webhook::{Admitting, Files, WebhookPlan};
-use crate::telemetry::metrics::OperatorMetrics;
+use crate::telemetry::metrics::{OperatorMetrics, Telling};
 
 /// What an operator does.
 #[derive(Clone, Debug)]
@@ -69,8 +69,8 @@ pub struct Plan {
     pub flows: orlop_k8s::flow::Options,
     /// How the API server is answered about objects; it is not, where there is none.
     pub webhook: Option<WebhookPlan>,
-    /// Whether metrics of flows have the names of zen-flow too.
-    pub zen_aliases: bool,
+    /// What metrics of flows are told besides.
+    pub telling: Telling,
     /// What performers and executors are rendered with.
     pub hourglass: Arc<orlop_k8s::hourglass::Config>,
 }
@@ -87,7 +87,7 @@ impl Default for Plan {
             rate: limits::DEFAULT,
             flows: orlop_k8s::flow::Options::default(),
             webhook: None,
-            zen_aliases: false,
+            telling: Telling::default(),
             hourglass: Arc::default(),
         }
     }
@@ -142,8 +142,7 @@ impl Operator {
     /// An operator over a client, with its rights.
     #[must_use]
     pub fn new(plan: Plan, client: kube::Client, clock: Arc<dyn Clock>) -> Self {
-        let metrics = if plan.zen_aliases { OperatorMetrics::with_aliases() } else { OperatorMetrics::new() };
-        let metrics = Arc::new(metrics);
+        let metrics = Arc::new(OperatorMetrics::telling(plan.telling));
         let term = Term::default();
         let standing = Standing::new(&plan.controllers, term.clone(), plan.election.is_some());
         if plan.webhook.as_ref().is_some_and(|webhook| webhook.files.is_some()) {

@@ -123,12 +123,12 @@ fn pairs(text: &str) -> Vec<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::OperatorMetrics;
+    use super::super::{OperatorMetrics, Telling};
     use super::*;
 
     #[test]
     fn s5_2_the_same_figures_have_the_names_of_zen_flow_too() {
-        let metrics = OperatorMetrics::with_aliases();
+        let metrics = OperatorMetrics::telling(Telling { zen_aliases: true, ..Telling::default() });
         metrics.flows.flows.of(["Running"]).set(3);
         metrics.flows.steps.of(["Pending"]).set(4);
         metrics.flows.transitions.of(["Pending", "Running"]).inc();
@@ -160,6 +160,45 @@ mod tests {
             assert!(text.contains(&format!("# TYPE {} ", alias.theirs)), "{} is exported", alias.theirs);
         }
         assert!(!OperatorMetrics::new().text().unwrap().contains("zen_flow_"), "where nobody asks there are none");
+    }
+
+    #[test]
+    fn s5_2_namespaces_are_told_under_both_names_where_they_are_asked_for() {
+        let metrics = OperatorMetrics::telling(Telling { zen_aliases: true, namespaces: true });
+        let physics = metrics.flows_of("physics");
+        physics.flows.of(["Running"]).set(3);
+        physics.step_retries.inc();
+        physics.step_duration.of(["success"]).observe(2.0);
+        metrics.flows_of("labs").flows.of(["Running"]).set(1);
+        let text = metrics.text().unwrap();
+        for line in [
+            "orlop_flows{namespace=\"physics\",phase=\"Running\"} 3",
+            "orlop_flows{namespace=\"labs\",phase=\"Running\"} 1",
+            "orlop_step_retries_total{namespace=\"physics\"} 1",
+            "orlop_step_duration_seconds_sum{namespace=\"physics\",result=\"success\"} 2.0",
+            "zen_flow_jobflows{namespace=\"physics\",phase=\"Running\"} 3",
+            "zen_flow_step_retries_total{flow=\"\",step=\"\",namespace=\"physics\"} 1",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("orlop_flows{phase"), "{text}");
+        assert_eq!(metrics.names()["orlop_flows"].labels, ["namespace", "phase"]);
+        assert_eq!(metrics.names()["orlop_leader"].labels, [] as [&str; 0], "only metrics of flows have it");
+        let plain = OperatorMetrics::new();
+        plain.flows_of("physics").flows.of(["Running"]).set(3);
+        assert!(plain.text().unwrap().contains("orlop_flows{phase=\"Running\"} 3"));
+    }
+
+    #[test]
+    fn s5_2_namespaces_beyond_the_bound_share_a_name() {
+        let metrics = OperatorMetrics::telling(Telling { namespaces: true, ..Telling::default() });
+        for number in 0..300 {
+            metrics.flows_of(&format!("n{number}")).step_retries.inc();
+        }
+        assert_eq!((metrics.place("n7"), metrics.place("n250"), metrics.place("new")), ("n7", "other", "other"));
+        let text = metrics.text().unwrap();
+        assert!(text.contains("orlop_step_retries_total{namespace=\"other\"} 100"), "{text}");
+        assert_eq!(metrics.known_places().len(), 201);
     }
 
     #[test]

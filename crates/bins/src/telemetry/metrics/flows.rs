@@ -1,11 +1,13 @@
-//! Metrics of flows that the server drives. No label names a flow, a step, a job or a person.
+//! Metrics of flows, in one place or, where it is asked for, by namespace. No label names a flow, a step, a job or a person.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::group::{Group, OWN};
-use super::series::Series;
+#[cfg(feature = "kube")]
+use super::series::Label;
+use super::series::{Series, Single};
 
 /// Seconds from 1 s to 24 h: what flows and steps take.
 fn hours() -> Histogram {
@@ -40,11 +42,11 @@ pub struct FlowMetrics {
     /// Their steps, by `phase`.
     pub steps: Series<Gauge, 1>,
     /// Steps that wait for a slot or a worker.
-    pub ready: Gauge,
+    pub ready: Single<Gauge>,
     /// Attempts that are under way.
-    pub live_attempts: Gauge,
+    pub live_attempts: Single<Gauge>,
     /// Steps that wait for a decision.
-    pub approvals_pending: Gauge,
+    pub approvals_pending: Single<Gauge>,
     /// Changes of flows, `from` a phase `to` another.
     pub transitions: Series<Counter, 2>,
     /// Changes of steps, `from` a phase `to` another.
@@ -56,17 +58,17 @@ pub struct FlowMetrics {
     /// Seconds an attempt took, by `result`: success, failure or timeout.
     pub step_duration: Series<Histogram, 1>,
     /// Seconds from the end of the last step it depends on until its attempt was accepted.
-    pub step_start_latency: Histogram,
+    pub step_start_latency: Single<Histogram>,
     /// Seconds that planning a flow took.
-    pub plan_duration: Histogram,
+    pub plan_duration: Single<Histogram>,
     /// Attempts that failed, by `reason`.
     pub step_errors: Series<Counter, 1>,
     /// Attempts that were repeated.
-    pub step_retries: Counter,
+    pub step_retries: Single<Counter>,
     /// Seconds a retry waited.
-    pub retry_backoff: Histogram,
+    pub retry_backoff: Single<Histogram>,
     /// Seconds from the question to the decision.
-    pub approval_latency: Histogram,
+    pub approval_latency: Single<Histogram>,
     /// What took too long, by `type`: step, flow or approval.
     pub timeouts: Series<Counter, 1>,
 }
@@ -74,10 +76,10 @@ pub struct FlowMetrics {
 const UNDER_WAY: &str = "Attempts of steps that are under way";
 
 /// How long steps that may run wait, and planning takes.
-fn latencies(group: &mut Group) -> (Histogram, Histogram) {
+fn latencies(group: &mut Group) -> (Single<Histogram>, Single<Histogram>) {
     let wait = "Seconds from the end of the last step a step depends on until its first attempt was accepted";
-    let latency = group.single("orlop_step_start_latency_seconds", wait, waits());
-    (latency, group.single("orlop_plan_duration_seconds", "Seconds that planning flows took", instants()))
+    let latency = group.placed("orlop_step_start_latency_seconds", wait, waits);
+    (latency, group.placed("orlop_plan_duration_seconds", "Seconds that planning flows took", instants))
 }
 
 impl FlowMetrics {
@@ -92,12 +94,12 @@ impl FlowMetrics {
                 (phase, OWN),
                 Gauge::default,
             ),
-            ready: group.single("orlop_ready_steps", "Steps that wait for a slot or a worker", Gauge::default()),
-            live_attempts: group.single("orlop_live_attempts", UNDER_WAY, Gauge::default()),
-            approvals_pending: group.single(
+            ready: group.placed("orlop_ready_steps", "Steps that wait for a slot or a worker", Gauge::default),
+            live_attempts: group.placed("orlop_live_attempts", UNDER_WAY, Gauge::default),
+            approvals_pending: group.placed(
                 "orlop_approvals_pending",
                 "Steps that wait for a decision",
-                Gauge::default(),
+                Gauge::default,
             ),
             transitions: group.series(
                 "orlop_flow_phase_transitions",
@@ -132,22 +134,42 @@ impl FlowMetrics {
                 (["reason"], OWN),
                 Counter::default,
             ),
-            step_retries: group.single(
-                "orlop_step_retries",
-                "Attempts of steps that were repeated",
-                Counter::default(),
-            ),
-            retry_backoff: group.single(
+            step_retries: group.placed("orlop_step_retries", "Attempts of steps that were repeated", Counter::default),
+            retry_backoff: group.placed(
                 "orlop_step_retry_backoff_seconds",
                 "Seconds that retries of steps waited",
-                minutes(),
+                minutes,
             ),
-            approval_latency: group.single(
+            approval_latency: group.placed(
                 "orlop_approval_latency_seconds",
                 "Seconds from the question to the decision",
-                people(),
+                people,
             ),
             timeouts: group.series("orlop_timeouts", "What took too long", (["type"], OWN), Counter::default),
+        }
+    }
+
+    /// The same metrics in a place.
+    #[cfg(feature = "kube")]
+    pub(super) fn within(&self, place: &Label) -> Self {
+        Self {
+            flows: self.flows.within(place),
+            steps: self.steps.within(place),
+            ready: self.ready.within(place),
+            live_attempts: self.live_attempts.within(place),
+            approvals_pending: self.approvals_pending.within(place),
+            transitions: self.transitions.within(place),
+            step_transitions: self.step_transitions.within(place),
+            finished: self.finished.within(place),
+            duration: self.duration.within(place),
+            step_duration: self.step_duration.within(place),
+            step_start_latency: self.step_start_latency.within(place),
+            plan_duration: self.plan_duration.within(place),
+            step_errors: self.step_errors.within(place),
+            step_retries: self.step_retries.within(place),
+            retry_backoff: self.retry_backoff.within(place),
+            approval_latency: self.approval_latency.within(place),
+            timeouts: self.timeouts.within(place),
         }
     }
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
-use super::series::Series;
+use super::series::{Series, Single};
 
 /// A gauge of real numbers.
 pub type Real = Gauge<f64, std::sync::atomic::AtomicU64>;
@@ -61,6 +61,8 @@ pub struct Described {
 pub(super) struct Group {
     pub(super) registry: Registry,
     pub(super) names: BTreeMap<String, Described>,
+    /// The label that says where something is, while what is registered has one.
+    pub(super) place: Option<&'static str>,
 }
 
 /// Metrics whose kind is known from their type.
@@ -92,6 +94,22 @@ impl Group {
         metric
     }
 
+    /// Registers a metric without labels of its own.
+    pub(super) fn placed<M: Known + Clone + TypedMetric>(
+        &mut self,
+        name: &str,
+        help: &str,
+        make: fn() -> M,
+    ) -> Single<M> {
+        if self.place.is_none() {
+            return Single::new(self.single(name, help, make()));
+        }
+        self.note(name, M::KIND, &[]);
+        let (single, family) = Single::placed(make);
+        self.registry.register(name, help, family);
+        single
+    }
+
     /// Registers a metric with labels.
     pub(super) fn series<M, const N: usize>(
         &mut self,
@@ -117,7 +135,7 @@ impl Group {
             Kind::Histogram => &[("_bucket", &["le"]), ("_sum", &[]), ("_count", &[])],
         };
         for (suffix, further) in names {
-            let labels = labels.iter().chain(*further).copied().collect();
+            let labels = self.place.iter().chain(labels).chain(*further).copied().collect();
             self.names.insert(format!("{name}{suffix}"), Described { kind, labels });
         }
     }

@@ -34,9 +34,9 @@ pub use hourglass::{HourglassMetrics, PerformerMeter};
 pub use jobs::JobMetrics;
 pub use meter::{Meter, is_group};
 #[cfg(feature = "kube")]
-pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics};
+pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics, Telling};
 pub use scheduler::SchedulerMetrics;
-pub use series::{OTHER, Series};
+pub use series::{OTHER, Series, Single};
 pub use transport::{StoreMetrics, TransportMetrics};
 #[cfg(feature = "kube")]
 pub use webhook::WebhookMetrics;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -11,9 +11,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::alias;
-use super::group::{Described, Group, OWN, short};
+use super::group::{Described, Group, OWN, TENANTS, short};
 use super::process;
-use super::series::Series;
+use super::series::{OTHER, Series};
 use super::{FlowMetrics, HourglassMetrics, WebhookMetrics};
 
 /// Seconds from 5 ms to 10 s: what a pass takes.
@@ -153,11 +153,23 @@ impl KubeMetrics {
     }
 }
 
+/// What metrics of flows are told besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Telling {
+    /// The names of zen-flow too.
+    pub zen_aliases: bool,
+    /// The namespace of the flow, as a label.
+    pub namespaces: bool,
+}
+
+/// The label that says where a flow is.
+const NAMESPACE: &str = "namespace";
+
 /// All metrics of one operator.
 #[derive(Debug)]
 pub struct OperatorMetrics {
-    /// Flows and their steps.
-    pub flows: FlowMetrics,
+    /// Flows and their steps, wherever they are.
+    pub flows: Arc<FlowMetrics>,
     /// Performers and executors.
     pub hourglass: HourglassMetrics,
     /// Passes, watches, the engine, statuses.
@@ -168,8 +180,9 @@ pub struct OperatorMetrics {
     pub webhook: Arc<WebhookMetrics>,
     registry: Registry,
     names: BTreeMap<String, Described>,
-    /// Whether the names of zen-flow are exported too.
-    aliases: bool,
+    telling: Telling,
+    /// Flows by namespace, those beyond the bound aside.
+    places: Mutex<BTreeMap<String, Arc<FlowMetrics>>>,
 }
 
 impl Default for OperatorMetrics {
@@ -182,8 +195,15 @@ impl OperatorMetrics {
     /// The metrics of an operator, all at zero.
     #[must_use]
     pub fn new() -> Self {
-        let mut group = Group::default();
-        let flows = FlowMetrics::new(&mut group);
+        Self::telling(Telling::default())
+    }
+
+    /// The same, with what is told besides.
+    #[must_use]
+    pub fn telling(telling: Telling) -> Self {
+        let mut group = Group { place: telling.namespaces.then_some(NAMESPACE), ..Group::default() };
+        let flows = Arc::new(FlowMetrics::new(&mut group));
+        group.place = None;
         let hourglass = HourglassMetrics::new(&mut group);
         let controllers = ControllerMetrics::new(&mut group);
         let kube = KubeMetrics::new(&mut group);
@@ -200,14 +220,41 @@ impl OperatorMetrics {
             webhook,
             registry: group.registry,
             names: group.names,
-            aliases: false,
+            telling,
+            places: Mutex::default(),
         }
     }
 
-    /// The same, which are also told under the names that zen-flow gives them.
+    /// The name under which flows of a namespace are counted: its own, `other` beyond the bound, none where namespaces are
+    /// not told.
     #[must_use]
-    pub fn with_aliases() -> Self {
-        Self { aliases: true, ..Self::new() }
+    pub fn place<'n>(&self, namespace: &'n str) -> &'n str {
+        if !self.telling.namespaces {
+            return "";
+        }
+        let places = self.places();
+        if places.contains_key(namespace) || places.len() < TENANTS { namespace } else { OTHER }
+    }
+
+    /// The metrics of flows of a namespace.
+    #[must_use]
+    pub fn flows_of(&self, namespace: &str) -> Arc<FlowMetrics> {
+        let place = self.place(namespace);
+        if !self.telling.namespaces {
+            return Arc::clone(&self.flows);
+        }
+        let within = || Arc::new(self.flows.within(&(NAMESPACE, Arc::from(place))));
+        Arc::clone(self.places().entry(place.to_owned()).or_insert_with(within))
+    }
+
+    /// All places that flows were counted in.
+    #[must_use]
+    pub fn known_places(&self) -> Vec<String> {
+        if self.telling.namespaces { self.places().keys().cloned().collect() } else { vec![String::new()] }
+    }
+
+    fn places(&self) -> MutexGuard<'_, BTreeMap<String, Arc<FlowMetrics>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names that an answer of `/metrics` can hold, each with its kind and labels; other names of the same are not among
@@ -224,6 +271,6 @@ impl OperatorMetrics {
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
         prometheus_client::encoding::text::encode(&mut out, &self.registry)?;
-        Ok(if self.aliases { alias::with_aliases(&out) } else { out })
+        Ok(if self.telling.zen_aliases { alias::with_aliases(&out) } else { out })
     }
 }

@@ -1,17 +1,71 @@
 //! A metric with labels whose number of series is bounded: the first label names an object of the user's (a tenant, a
-//! worker), and objects beyond the bound share the name `other`. Owns which series exist; never measures anything.
+//! worker), and objects beyond the bound share the name `other`. One label may stand before them that says where something
+//! is, as the namespace of a flow. Owns which series exist; never measures anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 /// The name that objects beyond the bound share.
 pub const OTHER: &str = "other";
 
-type Labels<const N: usize> = [(&'static str, Arc<str>); N];
+/// A label: its name and its value.
+pub(super) type Label = (&'static str, Arc<str>);
+
+/// The labels of one series: where it is, and its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Labels<const N: usize> {
+    pub(super) place: Option<Label>,
+    own: [Label; N],
+}
+
+impl<const N: usize> EncodeLabelSet for Labels<N> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        self.place.iter().chain(&self.own).try_for_each(|label| label.encode(encoder.encode_label()))
+    }
+}
+
+/// A metric without labels of its own, in one place or in none.
+#[derive(Debug)]
+pub struct Single<M> {
+    metric: M,
+    family: Option<Family<Labels<0>, M, fn() -> M>>,
+}
+
+impl<M: Clone> Single<M> {
+    /// One that is nowhere in particular.
+    pub(super) const fn new(metric: M) -> Self {
+        Self { metric, family: None }
+    }
+
+    /// One that is in places: what counts before a place is named is seen by nobody.
+    pub(super) fn placed(make: fn() -> M) -> (Self, Family<Labels<0>, M, fn() -> M>) {
+        let family = Family::new_with_constructor(make);
+        (Self { metric: make(), family: Some(family.clone()) }, family)
+    }
+
+    /// The same in a place; itself where it is in none.
+    #[cfg(feature = "kube")]
+    pub(super) fn within(&self, place: &Label) -> Self {
+        let Some(family) = &self.family else { return Self::new(self.metric.clone()) };
+        let labels = Labels { place: Some(place.clone()), own: [] };
+        Self { metric: family.get_or_create_owned(&labels), family: Some(family.clone()) }
+    }
+}
+
+impl<M> Deref for Single<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.metric
+    }
+}
 
 /// What stands at a value, instead of counting.
 pub trait Stands {
@@ -59,7 +113,8 @@ pub struct Series<M, const N: usize> {
     keys: [&'static str; N],
     cap: usize,
     family: Family<Labels<N>, M, fn() -> M>,
-    known: Mutex<Known<N>>,
+    known: Arc<Mutex<Known<N>>>,
+    place: Option<Label>,
 }
 
 impl<M, const N: usize> Series<M, N>
@@ -68,7 +123,14 @@ where
 {
     /// A metric with these labels, and at most `cap` values of the first.
     pub(super) fn new(keys: [&'static str; N], cap: usize, make: fn() -> M) -> Self {
-        Self { keys, cap, family: Family::new_with_constructor(make), known: Mutex::default() }
+        Self { keys, cap, family: Family::new_with_constructor(make), known: Arc::default(), place: None }
+    }
+
+    /// The same metric in a place. The bound holds over all places.
+    #[cfg(feature = "kube")]
+    pub(super) fn within(&self, place: &Label) -> Self {
+        let (family, known) = (self.family.clone(), Arc::clone(&self.known));
+        Self { keys: self.keys, cap: self.cap, family, known, place: Some(place.clone()) }
     }
 
     pub(super) fn family(&self) -> Family<Labels<N>, M, fn() -> M> {
@@ -88,12 +150,13 @@ where
         let first = values.first().copied().unwrap_or_default();
         let full = !known.of.contains_key(first) && known.of.len() >= self.cap;
         let mut position = 0;
-        let labels: Labels<N> = self.keys.map(|key| {
+        let own: [Label; N] = self.keys.map(|key| {
             let value = if position == 0 && full { OTHER } else { values.get(position).copied().unwrap_or_default() };
             position += 1;
             (key, Arc::from(value))
         });
-        if let Some((_, name)) = labels.first()
+        let labels = Labels { place: self.place.clone(), own };
+        if let Some((_, name)) = labels.own.first()
             && !full
         {
             known.of.entry(Arc::clone(name)).or_default().insert(labels.clone());

@@ -14,7 +14,7 @@ use orlop_k8s::flow::{Key, Monitor, Note};
 use orlop_k8s::status::Level;
 
 use super::LoopMonitor;
-use crate::telemetry::metrics::{Meter, OperatorMetrics, is_group};
+use crate::telemetry::metrics::{FlowMetrics, Meter, OperatorMetrics, is_group};
 
 /// What stands of one flow.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,37 @@ struct Counts {
     phase: FlowPhase,
     steps: BTreeMap<StepPhase, i64>,
     ready: i64,
+}
+
+/// What stands of the flows in one place.
+#[derive(Debug, Default)]
+struct Total {
+    phases: BTreeMap<FlowPhase, i64>,
+    steps: BTreeMap<StepPhase, i64>,
+    ready: i64,
+}
+
+impl Total {
+    fn add(&mut self, counts: &Counts) {
+        *self.phases.entry(counts.phase).or_default() += 1;
+        self.ready += counts.ready;
+        for (phase, count) in &counts.steps {
+            *self.steps.entry(*phase).or_default() += count;
+        }
+    }
+
+    fn stand(&self, metrics: &FlowMetrics) {
+        for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
+            metrics.flows.of([phase.as_str()]).set(self.phases.get(phase).copied().unwrap_or_default());
+        }
+        let count = |phase: StepPhase| self.steps.get(&phase).copied().unwrap_or_default();
+        for phase in StepPhase::ALL {
+            metrics.steps.of([phase.as_str()]).set(count(*phase));
+        }
+        metrics.live_attempts.set(count(StepPhase::Running));
+        metrics.approvals_pending.set(count(StepPhase::PendingApproval));
+        metrics.ready.set(self.ready);
+    }
 }
 
 impl Counts {
@@ -57,7 +88,7 @@ impl FlowMonitor {
         match flows.get_mut(flow).filter(|_| counts) {
             Some((meter, known)) => {
                 self.common.moved(known.phase.as_str(), standing.phase.as_str());
-                meter.count(&self.metrics().flows, status);
+                meter.count(&self.metrics().flows_of(&flow.namespace), status);
                 *known = standing;
             }
             // What an earlier process has counted is that one's.
@@ -69,30 +100,21 @@ impl FlowMonitor {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what stands into the metrics.
+    /// Takes what stands into the metrics. A place whose flows are gone stands at zero.
     pub(super) fn stand(&self) {
+        let metrics = self.metrics();
+        let mut totals: BTreeMap<String, Total> =
+            metrics.known_places().into_iter().map(|place| (place, Total::default())).collect();
         let flows = self.flows();
         let mut phases: BTreeMap<FlowPhase, i64> = BTreeMap::new();
-        let (mut steps, mut ready): (BTreeMap<StepPhase, i64>, i64) = (BTreeMap::new(), 0);
-        for (_, counts) in flows.values().filter(|(_, counts)| !counts.phase.is_terminal()) {
+        for (key, (_, counts)) in flows.iter().filter(|(_, (_, counts))| !counts.phase.is_terminal()) {
             *phases.entry(counts.phase).or_default() += 1;
-            ready += counts.ready;
-            for (phase, count) in &counts.steps {
-                *steps.entry(*phase).or_default() += count;
-            }
+            totals.entry(metrics.place(&key.namespace).to_owned()).or_default().add(counts);
         }
-        let metrics = &self.metrics().flows;
         self.common.stands(FlowPhase::ALL, |phase| phases.get(&phase).copied().unwrap_or_default());
-        for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
-            metrics.flows.of([phase.as_str()]).set(phases.get(phase).copied().unwrap_or_default());
+        for (place, total) in &totals {
+            total.stand(&metrics.flows_of(place));
         }
-        let count = |phase: StepPhase| steps.get(&phase).copied().unwrap_or_default();
-        for phase in StepPhase::ALL {
-            metrics.steps.of([phase.as_str()]).set(count(*phase));
-        }
-        metrics.live_attempts.set(count(StepPhase::Running));
-        metrics.approvals_pending.set(count(StepPhase::PendingApproval));
-        metrics.ready.set(ready);
     }
 
     fn forgotten(&self, flow: &Key) {
@@ -115,7 +137,9 @@ impl Monitor for FlowMonitor {
             Note::Broken { resource, code, message } => self.common.broken(resource, code, message),
             Note::Passed { took, failed } => self.common.passed(took, failed),
             Note::Failed { class } => self.common.failed(class),
-            Note::Planned { took } => self.metrics().flows.plan_duration.observe(took.as_secs_f64()),
+            Note::Planned { namespace, took } => {
+                self.metrics().flows_of(namespace).plan_duration.observe(took.as_secs_f64());
+            }
             Note::Opened { flow, status } => self.shown(flow, status, false),
             Note::Shown { flow, status } => self.shown(flow, status, true),
             Note::Forgotten { flow } => self.forgotten(flow),
@@ -134,7 +158,9 @@ impl Monitor for FlowMonitor {
                 let direction = if stored { "in" } else { "out" };
                 metrics.artifact_bytes.of([direction, store]).inc_by(bytes);
             }
-            Note::Started { waited } => self.metrics().flows.step_start_latency.observe(waited.as_secs_f64()),
+            Note::Started { namespace, waited } => {
+                self.metrics().flows_of(namespace).step_start_latency.observe(waited.as_secs_f64());
+            }
             _ => {}
         }
     }
@@ -184,6 +210,7 @@ mod tests {
 
     use super::super::super::{Standing, Which};
     use super::*;
+    use crate::telemetry::metrics::Telling;
 
     #[test]
     fn s5_2_a_fan_out_stands_as_its_instances() {
@@ -246,5 +273,37 @@ mod tests {
         monitor.stand();
         let text = metrics.text().unwrap();
         assert!(text.contains("orlop_flows{phase=\"Running\"} 0") && text.contains("orlop_live_attempts 0"), "{text}");
+    }
+
+    #[test]
+    fn s5_2_flows_stand_in_their_namespaces_where_that_is_asked_for() {
+        let metrics = Arc::new(OperatorMetrics::telling(Telling { namespaces: true, ..Telling::default() }));
+        let standing = Standing::new(&Which::ALL, Term::default(), false);
+        let monitor = FlowMonitor::new(LoopMonitor::new(Which::JobFlow, Arc::clone(&metrics), standing));
+        let flow = |namespace: &str| Key { namespace: namespace.into(), name: "etl".into() };
+        let steps = vec![StepStatus { name: "s".into(), phase: StepPhase::Running, ..StepStatus::default() }];
+        let running = FlowStatus { phase: FlowPhase::Running, steps, ..FlowStatus::default() };
+        for namespace in ["physics", "labs"] {
+            monitor.note(Note::Opened { flow: &flow(namespace), status: &FlowStatus::default() });
+            monitor.note(Note::Shown { flow: &flow(namespace), status: &running });
+        }
+        monitor.note(Note::Planned { namespace: "labs", took: Duration::from_millis(3) });
+        monitor.note(Note::Started { namespace: "labs", waited: Duration::from_secs(2) });
+        monitor.stand();
+        monitor.note(Note::Forgotten { flow: &flow("physics") });
+        monitor.stand();
+        let text = metrics.text().unwrap();
+        for line in [
+            "orlop_flows{namespace=\"labs\",phase=\"Running\"} 1",
+            "orlop_flows{namespace=\"physics\",phase=\"Running\"} 0",
+            "orlop_live_attempts{namespace=\"labs\"} 1",
+            "orlop_live_attempts{namespace=\"physics\"} 0",
+            "orlop_flow_phase_transitions_total{namespace=\"physics\",from=\"Pending\",to=\"Running\"} 1",
+            "orlop_step_start_latency_seconds_sum{namespace=\"labs\"} 2.0",
+            "orlop_plan_duration_seconds_count{namespace=\"labs\"} 1",
+            "orlop_objects{controller=\"jobflow\",phase=\"Running\"} 1",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
+        }
     }
 }

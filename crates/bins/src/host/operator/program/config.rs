@@ -20,6 +20,7 @@ use super::switch::{LogFormat, Mode, Switch};
 use super::way::WayFlags;
 use super::webhook::{WebhookConfig, WebhookFlags};
 use crate::host::cluster::Way;
+use crate::telemetry::metrics::Telling;
 
 /// Where a pod finds its namespace.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -107,6 +108,11 @@ struct Flags {
     #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     metrics_zen_aliases: bool,
+    /// Tell the namespace of flows as a label of their metrics; 200 of them have a name of their own, all others share
+    /// `other`
+    #[arg(long, env = "ORLOP_METRICS_NAMESPACE_LABEL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value_t = false, default_missing_value = "true")]
+    metrics_namespace_label: bool,
     #[command(flatten)]
     webhook: WebhookFlags,
     #[command(flatten)]
@@ -183,6 +189,7 @@ pub(super) struct Config {
     pub(super) metrics_addr: Option<Listen>,
     pub(super) health_addr: Option<Listen>,
     metrics_zen_aliases: bool,
+    metrics_namespace_label: bool,
     #[serde(flatten)]
     pub(super) webhook: WebhookConfig,
     #[serde(flatten)]
@@ -278,6 +285,7 @@ fn config(flags: Flags, in_pod: bool) -> Result<Config, ConfigError> {
         metrics_addr: address("metrics-addr", flags.metrics_addr, 8080)?,
         health_addr: address("health-addr", flags.health_addr, 8081)?,
         metrics_zen_aliases: flags.metrics_zen_aliases,
+        metrics_namespace_label: flags.metrics_namespace_label,
         webhook: flags.webhook.config(default)?,
         artifacts: flags.artifacts.config(default)?,
         workers: flags.workers,
@@ -352,7 +360,7 @@ impl Config {
             flows,
             hourglass,
             webhook,
-            zen_aliases: self.metrics_zen_aliases,
+            telling: Telling { zen_aliases: self.metrics_zen_aliases, namespaces: self.metrics_namespace_label },
         })
     }
 }
@@ -385,6 +393,7 @@ mod tests {
         metrics_addr: 127.0.0.1:8080
         health_addr: 127.0.0.1:8081
         metrics_zen_aliases: false
+        metrics_namespace_label: false
         webhook_addr: null
         webhook_cert_file: /etc/webhook/certs/tls.crt
         webhook_key_file: /etc/webhook/certs/tls.key
