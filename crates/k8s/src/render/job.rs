@@ -33,6 +33,12 @@ pub enum RenderError {
     /// There is nothing for the helper to run.
     #[error("a step whose outputs the helper collects must say its command: the helper runs it")]
     NoCommand,
+    /// Several pods would store the same artifacts.
+    #[error(
+        "{0} pods of the Job would each store the artifacts of the step at one place; set `completionMode: Indexed` in its \
+         template: the pod of index 0 gives them then"
+    )]
+    Several(i64),
     /// An input cannot be put where it is wanted.
     #[error("input artifact {input} has no place at {path}: {why}")]
     NoPlace {

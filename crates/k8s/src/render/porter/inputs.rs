@@ -86,6 +86,10 @@ fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result
         return Ok((format!("{DIRECTORY}/{part}"), false));
     };
     let name = mount.get("name").and_then(Value::as_str).unwrap_or_default();
+    if let Some(other) = mount.get("subPath").and_then(Value::as_str).filter(|_| name == VOLUME) {
+        let other = other.strip_prefix("in/").unwrap_or(other);
+        return Err(no(format!("it lies below the input `{other}`; choose a path beside it")));
+    }
     let rest = below(path, path_of(&mount)).unwrap_or_default();
     let volume = helper.volumes.iter().find(|volume| volume.get("name").and_then(Value::as_str) == Some(name));
     let fixed = volume.is_none_or(|volume| {

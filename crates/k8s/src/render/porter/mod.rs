@@ -123,6 +123,10 @@ pub(super) fn place(
     (porter, carriage): (&Porter, Carriage<'_>),
 ) -> Result<(), RenderError> {
     let indexed = job.pointer("/spec/completionMode").and_then(Value::as_str) == Some("Indexed");
+    let pods = pods_of(job);
+    if pods > 1 && !indexed && !spec.output_artifacts.is_empty() {
+        return Err(RenderError::Several(pods));
+    }
     let pod = job.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     let mut helper = Helper::new(pod)?;
     let reports = !spec.output_files.is_empty() || !spec.output_artifacts.is_empty();
@@ -150,6 +154,12 @@ pub(super) fn place(
         annotations.insert(place::ANNOTATION.to_owned(), json!(places.text()));
     }
     Ok(())
+}
+
+/// How many pods of a Job may succeed: as many as are to, or as run at once where that is not said.
+fn pods_of(job: &Value) -> i64 {
+    let number = |name: &str| job.get("spec")?.get(name)?.as_i64();
+    number("completions").or_else(|| number("parallelism")).unwrap_or(1)
 }
 
 /// A pod that the helper is placed in, and what is added to it.

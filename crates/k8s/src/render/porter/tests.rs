@@ -237,6 +237,14 @@ fn what_cannot_be_moved_is_refused_in_words() {
         with_pod(|pod| pod["containers"][0]["command"] = json!(null)),
         refused(|spec| spec.inputs[0].path = "/etc/app/rows".into()),
         with_pod(|pod| pod["containers"][0]["volumeMounts"][0]["subPathExpr"] = json!("$(X)")),
+        refused(|spec| {
+            let mut below = spec.inputs[0].clone();
+            (below.name, below.path) = ("more".into(), "/rows/more".into());
+            spec.inputs[0].path = "/rows".into();
+            spec.inputs.push(below);
+        }),
+        refused(|spec| Arc::make_mut(&mut spec.template)["spec"]["completions"] = json!(3)),
+        refused(|spec| Arc::make_mut(&mut spec.template)["spec"]["parallelism"] = json!(2)),
         refused(|spec| spec.inputs[0] = input("rows", "/r", ("cas", "sha256/ab"))),
         refused(|spec| spec.inputs[0] = input("rows", "/r", ("pvc", "shelf/../x"))),
         refused(|spec| {
@@ -248,6 +256,16 @@ fn what_cannot_be_moved_is_refused_in_words() {
     insta::assert_snapshot!(lines.join("\n"));
     let error = job(&full(), &owner(), Carriage::default()).unwrap_err();
     insta::assert_snapshot!(error, @"artifacts are moved by a program inside the pod, which this operator does not place: start it with --helper-image and --artifact-url, or use one output `path` or a `jsonPath`");
+}
+
+#[test]
+fn r31_of_the_pods_of_an_indexed_job_the_first_gives_artifacts() {
+    let mut spec = full();
+    let job = &mut Arc::make_mut(&mut spec.template)["spec"];
+    (job["completions"], job["completionMode"]) = (json!(3), json!("Indexed"));
+    let job = rendered(&spec, None).unwrap();
+    let run: RunOrder = serde_json::from_str(&order_of(&job["spec"]["template"]["spec"]["containers"][0])).unwrap();
+    assert!(run.indexed);
 }
 
 fn s3(store: Value) -> ArtifactStore {
