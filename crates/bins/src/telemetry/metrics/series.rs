@@ -35,6 +35,7 @@ impl<const N: usize> EncodeLabelSet for Labels<N> {
 #[derive(Debug)]
 pub struct Single<M> {
     metric: M,
+    #[cfg_attr(not(feature = "kube"), expect(dead_code, reason = "only an operator tells places"))]
     family: Option<Family<Labels<0>, M, fn() -> M>>,
 }
 
