@@ -6,6 +6,7 @@ use orlop_core::attempt::Address;
 use orlop_core::effect::FlowEffect;
 use orlop_core::error::Class;
 use orlop_core::event::FlowEvent;
+use orlop_core::machine::step::StepState;
 use orlop_core::time::Time;
 use orlop_dag::attempt::{self, bind};
 use orlop_dag::engine::step_status;
@@ -63,6 +64,11 @@ impl<A: Api> Controller<A> {
         match outcome {
             Outcome::NamespaceGone => return Carried::Off,
             Outcome::Done => memory.done(&key),
+            Outcome::Looked(ended) => {
+                memory.done(&key);
+                // No watch tells again what was read.
+                memory.adopted_an_end |= ended;
+            }
             Outcome::Again(at) => {
                 memory.put_off(&key);
                 memory.later.push((at, effect));
@@ -110,8 +116,12 @@ impl<A: Api> Controller<A> {
         match effect {
             FlowEffect::EnsureResources => self.ensure_resources(memory, &key).await,
             FlowEffect::CancelAttempt { at, attempt, .. } => self.cancel(memory, (*at, *attempt), &key).await,
-            FlowEffect::SuspendAttempt { at, .. } => self.set_suspended(memory, (*at, true), &key).await,
-            FlowEffect::ResumeAttempt { at, .. } => self.set_suspended(memory, (*at, false), &key).await,
+            FlowEffect::SuspendAttempt { at, attempt, .. } => {
+                self.set_suspended(memory, (*at, *attempt), (true, &key)).await
+            }
+            FlowEffect::ResumeAttempt { at, attempt, .. } => {
+                self.set_suspended(memory, (*at, *attempt), (false, &key)).await
+            }
             FlowEffect::ResolveItems { step } => self.items(memory, Address { step: *step, item: None }, &key).await,
             _ => {
                 tracing::error!(effect = %key, "the engine asked for an effect this controller does not know");
@@ -194,6 +204,10 @@ impl<A: Api> Controller<A> {
 
     async fn cancel(&self, memory: &Memory, unit: Unit, key: &str) -> Outcome {
         let (at, attempt) = unit;
+        if !memory.is_cancelling(at, attempt) {
+            // It has ended meanwhile, and another one may run.
+            return Outcome::Done;
+        }
         let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
         let uid = Some(reference.uid.clone()).filter(|uid| !uid.is_empty());
         let request = Request::delete(Kind::Job, &memory.owner.namespace, &reference.name, uid);
@@ -222,22 +236,24 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    async fn set_suspended(&self, memory: &Memory, (at, on): (Address, bool), key: &str) -> Outcome {
-        let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
-        if memory.state.is_frozen(at) != on {
-            // What was ordered since counts.
+    async fn set_suspended(&self, memory: &Memory, (at, attempt): Unit, (on, key): (bool, &str)) -> Outcome {
+        let is_live = memory.state.attempt(at) == Some((StepState::Active, attempt));
+        if !is_live || memory.state.is_frozen(at) != on {
+            // What has happened or was ordered since counts.
             return Outcome::Done;
         }
-        match self.is_suspended(memory, &reference.name, on).await {
-            Ok(true) => return Outcome::Done,
-            Ok(false) => {}
-            Err(error) => return self.again(memory, key, &error),
+        let Some(reference) = step_status(&memory.plan, &memory.state, at).job_ref else { return Outcome::Done };
+        match self.as_wanted(memory, &reference.name, on).await {
+            Ok(Some(outcome)) => return outcome,
+            Err(error) if error.class().is_retryable() => return self.again(memory, key, &error),
+            // Who may not read it may be allowed to change it.
+            Ok(None) | Err(_) => {}
         }
         let patch = json!({"spec": {"suspend": on}});
         match self.api.send(&Request::patch(Kind::Job, &memory.owner.namespace, &reference.name, patch)).await {
             Ok(job) => {
                 self.job_seen(&job);
-                Outcome::Done
+                Outcome::Looked(observe::conclusion(&job).is_some())
             }
             Err(error) if error.class().is_retryable() => self.again(memory, key, &error),
             Err(error) => {
@@ -247,16 +263,21 @@ impl<A: Api> Controller<A> {
         }
     }
 
-    /// Whether a Job is suspended or not, as it is to be, or has ended. What is known here may be old: the server is asked
-    /// before nothing is done.
-    async fn is_suspended(&self, memory: &Memory, job: &str, on: bool) -> Result<bool, ApiError> {
+    /// What comes of it where a Job is suspended, or is not, as it is to be, or has ended. What is known here may be old: the
+    /// server is asked before nothing is done.
+    async fn as_wanted(&self, memory: &Memory, job: &str, on: bool) -> Result<Option<Outcome>, ApiError> {
         let is = |job: &Value| job.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or(false) == on;
-        let known = self.known().cache.job(&memory.owner.uid, job);
-        if known.is_some_and(|job| !is(&job) && observe::conclusion(&job).is_none()) {
-            return Ok(false);
+        let ended = |job: &Value| observe::conclusion(job).is_some();
+        match self.known().cache.job(&memory.owner.uid, job) {
+            // That does not go back.
+            Some(known) if ended(&known) => return Ok(Some(Outcome::Done)),
+            Some(known) if !is(&known) => return Ok(None),
+            _ => {}
         }
-        let found = self.live_job(memory, job).await?;
-        Ok(found.is_none_or(|job| is(&job) || observe::conclusion(&job).is_some()))
+        Ok(match self.live_job(memory, job).await? {
+            None => Some(Outcome::Done),
+            Some(found) => (is(&found) || ended(&found)).then(|| Outcome::Looked(ended(&found))),
+        })
     }
 
     async fn items(&self, memory: &Memory, at: Address, key: &str) -> Outcome {

@@ -183,7 +183,7 @@ impl Memory {
         }
     }
 
-    fn is_cancelling(&self, at: Address, number: u32) -> bool {
+    pub(super) fn is_cancelling(&self, at: Address, number: u32) -> bool {
         self.state.attempt(at) == Some((StepState::Cancelling, number))
     }
 }

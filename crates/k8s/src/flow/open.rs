@@ -123,6 +123,9 @@ impl<A: Api> Controller<A> {
         memory.notices = told;
         memory.unnamed =
             memory.live_attempts().filter(|(_, job)| !named.contains(&job.uid)).map(|(unit, _)| unit).collect();
+        // Jobs that an earlier controller made and did not tell of.
+        memory.dirty |= !memory.unnamed.is_empty();
+        memory.urgent |= !memory.unnamed.is_empty();
         memory.take(effects, now);
         memory.take_up_waiting(now);
         self.look_at_all_jobs(&memory);

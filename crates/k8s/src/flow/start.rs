@@ -40,6 +40,8 @@ pub(super) enum Outcome {
     Blocked(Time, FlowEvent),
     /// There is nothing to tell.
     Done,
+    /// The same, and a Job was looked at: whether it has ended.
+    Looked(bool),
     /// The namespace is going, and the flow with it.
     NamespaceGone,
 }

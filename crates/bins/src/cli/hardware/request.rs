@@ -14,6 +14,8 @@ use crate::cli::failure::{Exit, Failure};
 const RULE: &str = "hardware";
 /// The kind that has needs.
 const KIND: &str = "Performer";
+/// Fields of every object.
+const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 const HELP: &str = "give a Performer, or the fields of its hardwareRequirements alone";
 /// The container that gets devices.
 pub(super) const CONTAINER: &str = "performer";
@@ -86,10 +88,24 @@ fn known_object(root: Node<'_>, spec: Node<'_>, above: &[&str], found: &mut Viol
         wrong(found, &["kind"], note);
         return;
     }
-    let fields = spec.to_value();
-    let names = fields.as_object().filter(|_| !above.is_empty()).into_iter().flat_map(Map::keys);
-    for name in names.filter(|name| !PerformerSpec::FIELDS.contains(&name.as_str())) {
-        let message = format!("unknown field `{name}`, expected one of `{}`", PerformerSpec::FIELDS.join("`, `"));
+    let is_object = root.pair("kind").is_some() || root.pair("hardwareRequirements").is_some() || !above.is_empty();
+    if !is_object {
+        return;
+    }
+    // Without `spec`, its fields stand at the top.
+    let own: &[&str] = if above.is_empty() { &PerformerSpec::FIELDS } else { &[] };
+    unknown(root, &[], &[&OBJECT, own].concat(), found);
+    if !above.is_empty() {
+        unknown(spec, above, &PerformerSpec::FIELDS, found);
+    }
+}
+
+/// Tells of fields that are not among the known ones.
+fn unknown(node: Node<'_>, above: &[&str], known: &[&str], found: &mut Violations) {
+    let fields = node.to_value();
+    let names = fields.as_object().into_iter().flat_map(Map::keys);
+    for name in names.filter(|name| !known.contains(&name.as_str())) {
+        let message = format!("unknown field `{name}`, expected one of `{}`", known.join("`, `"));
         wrong(found, &[above, &[name]].concat(), Note::new(message, None).on_key());
     }
 }

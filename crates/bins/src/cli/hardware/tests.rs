@@ -194,6 +194,7 @@ fn what_is_wrong_is_told_with_its_line() {
 
     1 error
     ");
+    insta::assert_snapshot!(error("kind: Performer\nspce:\n  image: i\n").lines().next().unwrap(), @"error[hardware]: unknown field `spce`, expected one of `apiVersion`, `kind`, `metadata`, `spec`, `status`, `avsAddress`, `config`, `executorRef`, `hardwareRequirements`, `image`, `imagePullPolicy`, `imagePullSecrets`, `resources`, `scheduling`, `securityProfile`, `upgrade`, `version`");
     insta::assert_snapshot!(error("kind: JobFlow\nspec:\n  steps: []\n"), @r"
     error[hardware]: a JobFlow has no hardware requirements
      --> need.yaml:1:7

@@ -229,22 +229,25 @@ impl OperatorMetrics {
     /// not told.
     #[must_use]
     pub fn place<'n>(&self, namespace: &'n str) -> &'n str {
-        if !self.telling.namespaces {
-            return "";
-        }
-        let places = self.places();
-        if places.contains_key(namespace) || places.len() < TENANTS { namespace } else { OTHER }
+        self.placed(namespace).0
     }
 
     /// The metrics of flows of a namespace.
     #[must_use]
     pub fn flows_of(&self, namespace: &str) -> Arc<FlowMetrics> {
-        let place = self.place(namespace);
+        self.placed(namespace).1
+    }
+
+    fn placed<'n>(&self, namespace: &'n str) -> (&'n str, Arc<FlowMetrics>) {
         if !self.telling.namespaces {
-            return Arc::clone(&self.flows);
+            return ("", Arc::clone(&self.flows));
         }
+        let mut places = self.places();
+        let full = places.len() >= TENANTS && !places.contains_key(namespace);
+        let place = if full { OTHER } else { namespace };
         let within = || Arc::new(self.flows.within(&(NAMESPACE, Arc::from(place))));
-        Arc::clone(self.places().entry(place.to_owned()).or_insert_with(within))
+        let metrics = Arc::clone(places.entry(place.to_owned()).or_insert_with(within));
+        (place, metrics)
     }
 
     /// All places that flows were counted in.

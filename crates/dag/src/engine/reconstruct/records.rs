@@ -46,6 +46,9 @@ pub(super) fn read_step(plan: &Plan, state: &mut State, record: &StepStatus, ter
     if node.frozen.is_some() {
         state.flow.mode = SuspendMode::Suspend;
         state.flow.suspensions = 1;
+    } else if node.state == StepState::Active && node.stood > 0 {
+        // Its resumption may never have arrived.
+        state.flow.suspensions = 1;
     }
     if let Some(place) = state.node_mut(at) {
         *place = node;

@@ -24,6 +24,8 @@ pub(super) struct Bed {
     pub(super) endless: Vec<&'static str>,
     /// How much of the past a new controller does not see at first: of the next one, of the one after it, and so on.
     pub(super) stale: VecDeque<usize>,
+    /// Seconds that nobody is there after a controller died.
+    pub(super) away: u64,
     pub(super) passes: usize,
     /// What goes wrong here, in words.
     pub(super) told: String,
@@ -38,8 +40,8 @@ impl Bed {
         let clock = Arc::new(TestClock::new());
         let server = Server::new(Arc::clone(&clock));
         let controller = Controller::new(server.clone(), clock.clone() as Arc<dyn Clock>, options.clone());
-        let (queue, due, endless, stale, told) = Default::default();
-        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, passes: 0, told }
+        let (queue, due, endless, stale, told, away) = Default::default();
+        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, away, passes: 0, told }
     }
 
     pub(super) fn with_fault(fault: Fault) -> Self {
@@ -58,6 +60,7 @@ impl Bed {
     /// Another controller takes over; at first it sees what was true a while ago.
     pub(super) fn restart(&mut self) {
         self.server.store().dead = false;
+        self.clock.set(self.clock.now().plus(std::time::Duration::from_secs(self.away)));
         self.controller =
             Controller::new(self.server.clone(), self.clock.clone() as Arc<dyn Clock>, self.options.clone());
         (self.queue, self.due) = Default::default();
@@ -103,15 +106,27 @@ impl Bed {
         true
     }
 
+    /// One pass, after all that has happened was seen; false when nothing is to be done now.
+    pub(super) fn step(&mut self) -> bool {
+        let until = self.server.store().log.len();
+        self.deliver(until);
+        self.pass()
+    }
+
+    /// How much has happened so far.
+    pub(super) fn history(&self) -> usize {
+        self.server.store().log.len()
+    }
+
+    /// Passes until nothing is to be done now, of which watches tell only what had happened by then.
+    pub(super) fn settle_seeing(&mut self, until: usize) {
+        self.deliver(until);
+        while self.pass() {}
+    }
+
     /// Passes until nothing is to be done now.
     pub(super) fn settle(&mut self) {
-        loop {
-            let until = self.server.store().log.len();
-            self.deliver(until);
-            if !self.pass() {
-                break;
-            }
-        }
+        while self.step() {}
     }
 
     /// Everything that is to happen until all flows are over or wait for people.

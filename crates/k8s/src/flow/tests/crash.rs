@@ -246,19 +246,6 @@ fn replacement() -> Case {
 }
 
 #[test]
-fn a_job_is_deleted_only_once_a_stored_status_names_it() {
-    let case = replacement();
-    let creation =
-        case.run(&[]).writes().iter().position(|write| write == "create jobs default/old-a-00000001").unwrap();
-    let bed = case.run(&[(Fault::DieAfter(creation), 0)]);
-    let writes = bed.writes();
-    let after = writes.iter().skip(creation + 1);
-    let order: Vec<_> = after.filter(|write| write.contains("default/old") && !write.contains("event")).collect();
-    assert_eq!(order.first().map(|write| write.as_str()), Some("patch jobflows/status default/old"), "{writes:?}");
-    assert_eq!(order.get(1).map(|write| write.as_str()), Some("delete jobs default/old-a-00000001"), "{writes:?}");
-}
-
-#[test]
 fn a_crash_at_any_two_writes_of_a_flow_that_replaces_another_changes_nothing_and_creates_nothing_twice() {
     let case = replacement();
     assert!(case.run(&[]).status("old")["conditions"].to_string().contains("Replaced"));

@@ -6,6 +6,7 @@ mod carried;
 mod crash;
 mod leaders;
 mod life;
+mod named;
 mod orders;
 mod quota;
 mod repeat;

@@ -75,10 +75,20 @@ fn targets(helper: &mut Helper, group: &[ArtifactDelivery]) -> Result<(Vec<Strin
     Ok((group.iter().map(|input| format!("{below}{}", rest(&input.path))).collect(), into))
 }
 
+/// The input that a mount of the command is for.
+fn input_of(mount: &Value) -> Option<&str> {
+    let of_helper = mount.get("name").and_then(Value::as_str) == Some(VOLUME);
+    mount.get("subPath").and_then(Value::as_str).filter(|_| of_helper)?.strip_prefix("in/")
+}
+
 /// The path under which the init container reaches a path of the command, and whether a volume is mounted right there.
 fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result<(String, bool), RenderError> {
     let no = |why: String| RenderError::NoPlace { input: input.name.clone(), path: input.path.clone(), why };
     let mounts = helper.main.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
+    let meets = |mount: &&Value| below(path, path_of(mount)).or_else(|| below(path_of(mount), path)).is_some();
+    if let Some(other) = mounts.clone().filter(meets).find_map(input_of) {
+        return Err(no(format!("it and the path of the input `{other}` overlap; choose one beside that")));
+    }
     let covers = |mount: &&Value| below(path, path_of(mount)).is_some();
     let Some(mount) = mounts.filter(covers).max_by_key(|mount| path_of(mount).len()).cloned() else {
         let part = format!("in/{}", input.name);
@@ -86,10 +96,6 @@ fn root_for(helper: &mut Helper, input: &ArtifactDelivery, path: &str) -> Result
         return Ok((format!("{DIRECTORY}/{part}"), false));
     };
     let name = mount.get("name").and_then(Value::as_str).unwrap_or_default();
-    if let Some(other) = mount.get("subPath").and_then(Value::as_str).filter(|_| name == VOLUME) {
-        let other = other.strip_prefix("in/").unwrap_or(other);
-        return Err(no(format!("it lies below the input `{other}`; choose a path beside it")));
-    }
     let rest = below(path, path_of(&mount)).unwrap_or_default();
     let volume = helper.volumes.iter().find(|volume| volume.get("name").and_then(Value::as_str) == Some(name));
     let fixed = volume.is_none_or(|volume| {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use orlop_core::attempt::AttemptSpec;
 use orlop_core::name::sha256_hex;
-use orlop_core::porter::{Modes, ORDER, RunOrder, VERSION, order_text};
+use orlop_core::porter::{Modes, ORDER, RunOrder, Shelf, VERSION, order_text};
 use orlop_core::spec::artifact::ArtifactStore;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -124,9 +124,6 @@ pub(super) fn place(
 ) -> Result<(), RenderError> {
     let indexed = job.pointer("/spec/completionMode").and_then(Value::as_str) == Some("Indexed");
     let pods = pods_of(job);
-    if pods > 1 && !indexed && !spec.output_artifacts.is_empty() {
-        return Err(RenderError::Several(pods));
-    }
     let pod = job.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut).ok_or(RenderError::NotAJob)?;
     let mut helper = Helper::new(pod)?;
     let reports = !spec.output_files.is_empty() || !spec.output_artifacts.is_empty();
@@ -145,6 +142,9 @@ pub(super) fn place(
         let token = (porter.tokens.0)();
         let mut keep = outputs::keep(&mut helper, spec, (porter, carriage), &mut places)?;
         keep.indexed = indexed;
+        if pods > 1 && !indexed && keep.artifacts.iter().any(|artifact| !matches!(artifact.to, Shelf::InPlace)) {
+            return Err(RenderError::Several(pods));
+        }
         places.token = fingerprint(&token);
         helper.wrap(&keep, &token)?;
     }

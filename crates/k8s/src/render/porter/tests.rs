@@ -228,6 +228,11 @@ fn with_pod(change: impl FnOnce(&mut Value)) -> (&'static str, String) {
     refused(|spec| change(&mut Arc::make_mut(&mut spec.template)["spec"]["template"]["spec"]))
 }
 
+/// Another input at a path below that of this one.
+fn nested(input: &ArtifactDelivery) -> ArtifactDelivery {
+    ArtifactDelivery { name: "more".into(), path: format!("{}/more", input.path), ..input.clone() }
+}
+
 #[test]
 fn what_cannot_be_moved_is_refused_in_words() {
     let told = [
@@ -238,10 +243,12 @@ fn what_cannot_be_moved_is_refused_in_words() {
         refused(|spec| spec.inputs[0].path = "/etc/app/rows".into()),
         with_pod(|pod| pod["containers"][0]["volumeMounts"][0]["subPathExpr"] = json!("$(X)")),
         refused(|spec| {
-            let mut below = spec.inputs[0].clone();
-            (below.name, below.path) = ("more".into(), "/rows/more".into());
             spec.inputs[0].path = "/rows".into();
-            spec.inputs.push(below);
+            spec.inputs.push(nested(&spec.inputs[0]));
+        }),
+        refused(|spec| {
+            spec.inputs[0].path = "/rows".into();
+            spec.inputs.insert(0, nested(&spec.inputs[0]));
         }),
         refused(|spec| Arc::make_mut(&mut spec.template)["spec"]["completions"] = json!(3)),
         refused(|spec| Arc::make_mut(&mut spec.template)["spec"]["parallelism"] = json!(2)),
