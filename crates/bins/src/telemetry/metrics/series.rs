@@ -35,20 +35,29 @@ impl<const N: usize> EncodeLabelSet for Labels<N> {
 #[derive(Debug)]
 pub struct Single<M> {
     metric: M,
-    #[cfg_attr(not(feature = "kube"), expect(dead_code, reason = "only an operator tells places"))]
+    #[cfg(feature = "kube")]
     family: Option<Family<Labels<0>, M, fn() -> M>>,
 }
 
 impl<M: Clone> Single<M> {
     /// One that is nowhere in particular.
     pub(super) const fn new(metric: M) -> Self {
-        Self { metric, family: None }
+        Self {
+            metric,
+            #[cfg(feature = "kube")]
+            family: None,
+        }
     }
 
     /// One that is in places: what counts before a place is named is seen by nobody.
     pub(super) fn placed(make: fn() -> M) -> (Self, Family<Labels<0>, M, fn() -> M>) {
         let family = Family::new_with_constructor(make);
-        (Self { metric: make(), family: Some(family.clone()) }, family)
+        let single = Self {
+            metric: make(),
+            #[cfg(feature = "kube")]
+            family: Some(family.clone()),
+        };
+        (single, family)
     }
 
     /// The same in a place; itself where it is in none.
