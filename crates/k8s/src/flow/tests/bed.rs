@@ -24,8 +24,8 @@ pub(super) struct Bed {
     pub(super) endless: Vec<&'static str>,
     /// How much of the past a new controller does not see at first: of the next one, of the one after it, and so on.
     pub(super) stale: VecDeque<usize>,
-    /// Seconds that nobody is there after a controller died.
-    pub(super) away: u64,
+    /// What people do while nobody is there after a controller died.
+    pub(super) meanwhile: Option<fn(&Server)>,
     pub(super) passes: usize,
     /// What goes wrong here, in words.
     pub(super) told: String,
@@ -40,8 +40,8 @@ impl Bed {
         let clock = Arc::new(TestClock::new());
         let server = Server::new(Arc::clone(&clock));
         let controller = Controller::new(server.clone(), clock.clone() as Arc<dyn Clock>, options.clone());
-        let (queue, due, endless, stale, told, away) = Default::default();
-        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, away, passes: 0, told }
+        let (queue, due, endless, stale, told, meanwhile) = Default::default();
+        Self { server, clock, options, controller, queue, due, seen: 0, endless, stale, meanwhile, passes: 0, told }
     }
 
     pub(super) fn with_fault(fault: Fault) -> Self {
@@ -60,7 +60,9 @@ impl Bed {
     /// Another controller takes over; at first it sees what was true a while ago.
     pub(super) fn restart(&mut self) {
         self.server.store().dead = false;
-        self.clock.set(self.clock.now().plus(std::time::Duration::from_secs(self.away)));
+        if let Some(act) = self.meanwhile.take() {
+            act(&self.server);
+        }
         self.controller =
             Controller::new(self.server.clone(), self.clock.clone() as Arc<dyn Clock>, self.options.clone());
         (self.queue, self.due) = Default::default();

@@ -8,15 +8,16 @@ use crate::api::Kind;
 
 const JOB: &str = "etl-slow-00000001";
 
-/// A flow whose controller dies when it has made the Job, and whose next one comes when the time of the step is over.
-fn overdue() -> Bed {
+/// A flow whose controller dies when it has made the Job, and which is told to end before the next one comes.
+fn told_to_end() -> Bed {
     let mut bed = Bed::new();
-    (bed.away, bed.endless) = (100, vec!["slow"]);
     let creation = 2;
+    bed.endless = vec!["slow"];
     bed.server.store().faults.push(Fault::DieAfter(creation));
-    let mut slow = job("slow");
-    slow["timeoutSeconds"] = json!(60);
-    bed.submit("etl", json!({"steps": [slow]}));
+    bed.meanwhile = Some(|server| {
+        server.edit(Kind::JobFlow, "etl", |flow| flow["spec"]["stop"] = json!("Terminate"));
+    });
+    bed.submit("etl", json!({"steps": [job("slow")]}));
     while bed.writes().len() <= creation {
         assert!(bed.step(), "{:?}", bed.writes());
     }
@@ -30,20 +31,20 @@ fn named(status: &Value) -> bool {
 
 #[test]
 fn a_job_is_deleted_only_once_a_stored_status_names_it() {
-    let mut bed = overdue();
+    let mut bed = told_to_end();
     bed.run();
     let writes = bed.writes();
     let first = |what: &str| writes.iter().skip(3).position(|write| write.starts_with(what));
     let (told, deleted) = (first("patch jobflows/status").unwrap(), first("delete jobs").unwrap());
     assert!(told < deleted, "{writes:?}");
     let status = bed.status("etl");
-    assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!("Timeout")), "{status}");
+    assert_eq!((&status["phase"], &status["steps"][0]["reason"]), (&json!("Failed"), &json!("Terminated")), "{status}");
     bed.check_created_once();
 }
 
 #[test]
 fn a_job_that_ends_before_the_status_names_it_is_left_as_it_is() {
-    let mut bed = overdue();
+    let mut bed = told_to_end();
     while !named(&bed.status("etl")) {
         assert!(bed.step(), "{:?}", bed.writes());
     }
