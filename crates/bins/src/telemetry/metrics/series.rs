@@ -31,12 +31,15 @@ impl<const N: usize> EncodeLabelSet for Labels<N> {
     }
 }
 
+/// A metric by its labels.
+pub(super) type Labelled<M, const N: usize> = Family<Labels<N>, M, fn() -> M>;
+
 /// A metric without labels of its own, in one place or in none.
 #[derive(Debug)]
 pub struct Single<M> {
     metric: M,
     #[cfg(feature = "kube")]
-    family: Option<Family<Labels<0>, M, fn() -> M>>,
+    family: Option<Labelled<M, 0>>,
 }
 
 impl<M: Clone> Single<M> {
@@ -50,7 +53,7 @@ impl<M: Clone> Single<M> {
     }
 
     /// One that is in places: what counts before a place is named is seen by nobody.
-    pub(super) fn placed(make: fn() -> M) -> (Self, Family<Labels<0>, M, fn() -> M>) {
+    pub(super) fn placed(make: fn() -> M) -> (Self, Labelled<M, 0>) {
         let family = Family::new_with_constructor(make);
         let single = Self {
             metric: make(),
@@ -122,7 +125,7 @@ impl<const N: usize> Default for Known<N> {
 pub struct Series<M, const N: usize> {
     keys: [&'static str; N],
     cap: usize,
-    family: Family<Labels<N>, M, fn() -> M>,
+    family: Labelled<M, N>,
     known: Arc<Mutex<Known<N>>>,
     place: Option<Label>,
 }
@@ -143,7 +146,7 @@ where
         Self { keys: self.keys, cap: self.cap, family, known, place: Some(place.clone()) }
     }
 
-    pub(super) fn family(&self) -> Family<Labels<N>, M, fn() -> M> {
+    pub(super) fn family(&self) -> Labelled<M, N> {
         self.family.clone()
     }
 
