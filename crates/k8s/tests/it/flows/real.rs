@@ -162,7 +162,7 @@ impl Bed {
         let name = job["metadata"]["name"].as_str().expect("a name");
         let now = self.clock.now().plus(Duration::from_secs(1)).whole_seconds().to_string();
         let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason, "message": "m", "lastTransitionTime": now, "lastProbeTime": now});
-        let status = if name.contains("bad") {
+        let status = if name.contains("-bad-") {
             let why = "BackoffLimitExceeded";
             json!({"startTime": now, "failed": 1, "conditions": [condition("FailureTarget", why), condition("Failed", why)]})
         } else {
