@@ -4,17 +4,14 @@
 use std::collections::BTreeMap;
 
 use orlop_core::id::TenantName;
-use orlop_core::machine::flow::FlowPhase;
-use orlop_core::machine::step::StepPhase;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::named::Named as _;
 use orlop_scheduler::engine::TenantView;
 use orlop_scheduler::event::TenantStatus;
 
 use super::view::worker::band;
-use crate::host::scheduler::flows::Flows;
 use crate::host::scheduler::{BANDS, Handle, Snapshot, Status, WorkerPicture};
-use crate::telemetry::metrics::{FlowMetrics, Metrics};
+use crate::telemetry::metrics::Metrics;
 
 fn gauge(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -58,21 +55,6 @@ fn stand(metrics: &Metrics, snapshot: &Snapshot, stored: &BTreeMap<TenantName, u
 /// Whether a tenant is more than a name: one that is closed and has nothing left is gone.
 fn is_there(known: &TenantView) -> bool {
     known.settings.status != TenantStatus::Closing || known.active > 0
-}
-
-/// Takes what stands of flows into the metrics.
-pub(super) fn flows(metrics: &FlowMetrics, flows: &Flows) {
-    let standing = flows.standing();
-    for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
-        metrics.flows.of([phase.as_str()]).set(standing.flows.get(phase).copied().unwrap_or_default());
-    }
-    let steps = |phase: StepPhase| standing.steps.get(&phase).copied().unwrap_or_default();
-    for phase in StepPhase::ALL {
-        metrics.steps.of([phase.as_str()]).set(steps(*phase));
-    }
-    metrics.live_attempts.set(steps(StepPhase::Running));
-    metrics.approvals_pending.set(steps(StepPhase::PendingApproval));
-    metrics.ready.set(standing.ready);
 }
 
 fn fleet(metrics: &Metrics, snapshot: &Snapshot) {

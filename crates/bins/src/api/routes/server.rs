@@ -159,7 +159,7 @@ pub(in super::super) async fn metrics(api: Arc<Api>, _: Call) -> Answer {
     let stored = async { if leads { api.handle.artifact_bytes().await.unwrap_or_default() } else { BTreeMap::new() } };
     let stored = tokio::time::timeout(STORED, stored).await.unwrap_or_default();
     standing::look(&api.metrics, &api.handle, &stored);
-    standing::flows(&api.metrics.flows, &api.flows);
+    api.flows.standing().show(&api.metrics.flows);
     let text = api.metrics.text();
     let text = text.map_err(|error| Box::new(Problem::new(Code::Internal, error.to_string())))?;
     Ok(Reply::text("application/openmetrics-text; version=1.0.0; charset=utf-8", text))

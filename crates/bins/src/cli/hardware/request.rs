@@ -61,11 +61,11 @@ fn wrong(found: &mut Violations, at: &[&str], note: Note) {
 fn one(root: Node<'_>, tables: &Tables, found: &mut Violations) -> Option<Request> {
     let spec = root.pair("spec").map(|(_, spec)| spec);
     let (holder, above): (Node<'_>, &[&str]) = spec.map_or((root, &[]), |spec| (spec, &["spec"]));
-    known_object(root, holder, above, found);
     let nested = holder.pair("hardwareRequirements").map(|(_, node)| node);
     let is_object = spec.is_some() || nested.is_some() || root.pair("kind").is_some();
     let mut at: Vec<&str> = above.to_vec();
     if is_object {
+        known_object(root, holder, above, found);
         at.push("hardwareRequirements");
     }
     let fields = if is_object { nested } else { Some(root) };
@@ -86,10 +86,6 @@ fn known_object(root: Node<'_>, spec: Node<'_>, above: &[&str], found: &mut Viol
     if let Some(kind) = root.pair("kind").and_then(|(_, kind)| kind.text()).filter(|kind| *kind != KIND) {
         let note = Note::new(format!("a {kind} has no hardware requirements"), Some(HELP.to_owned()));
         wrong(found, &["kind"], note);
-        return;
-    }
-    let is_object = root.pair("kind").is_some() || root.pair("hardwareRequirements").is_some() || !above.is_empty();
-    if !is_object {
         return;
     }
     // Without `spec`, its fields stand at the top.

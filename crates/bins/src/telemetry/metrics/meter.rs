@@ -42,8 +42,7 @@ fn cause(status: &FlowStatus) -> &str {
 }
 
 /// Whether a record is that of a fan-out whose instances follow: they count in its place.
-#[must_use]
-pub fn is_group(steps: &[StepStatus], at: usize) -> bool {
+pub(super) fn is_group(steps: &[StepStatus], at: usize) -> bool {
     let Some(step) = steps.get(at).filter(|step| step.instances.is_some()) else { return false };
     steps.get(at.saturating_add(1)).is_some_and(|next| next.name == instance(&step.name, 0))
 }

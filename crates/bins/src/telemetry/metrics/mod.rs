@@ -14,6 +14,7 @@ mod operator;
 mod process;
 mod scheduler;
 mod series;
+mod tally;
 mod transport;
 #[cfg(feature = "kube")]
 mod webhook;
@@ -32,11 +33,13 @@ pub use group::{Described, Kind, Real};
 #[cfg(feature = "kube")]
 pub use hourglass::{HourglassMetrics, PerformerMeter};
 pub use jobs::JobMetrics;
-pub use meter::{Meter, is_group};
+pub use meter::Meter;
+use meter::is_group;
 #[cfg(feature = "kube")]
 pub use operator::{ControllerMetrics, KubeMetrics, OperatorMetrics, Telling};
 pub use scheduler::SchedulerMetrics;
 pub use series::{OTHER, Series, Single};
+pub use tally::Tally;
 pub use transport::{StoreMetrics, TransportMetrics};
 #[cfg(feature = "kube")]
 pub use webhook::WebhookMetrics;

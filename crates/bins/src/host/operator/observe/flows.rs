@@ -7,70 +7,19 @@ use std::time::Duration;
 
 use orlop_core::event::FlowEvent;
 use orlop_core::machine::flow::FlowPhase;
-use orlop_core::machine::step::StepPhase;
 use orlop_core::named::Named as _;
 use orlop_core::spec::status::FlowStatus;
 use orlop_k8s::flow::{Key, Monitor, Note};
 use orlop_k8s::status::Level;
 
 use super::LoopMonitor;
-use crate::telemetry::metrics::{FlowMetrics, Meter, OperatorMetrics, is_group};
-
-/// What stands of one flow.
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    phase: FlowPhase,
-    steps: BTreeMap<StepPhase, i64>,
-    ready: i64,
-}
-
-/// What stands of the flows in one place.
-#[derive(Debug, Default)]
-struct Total {
-    phases: BTreeMap<FlowPhase, i64>,
-    steps: BTreeMap<StepPhase, i64>,
-    ready: i64,
-}
-
-impl Total {
-    fn add(&mut self, counts: &Counts) {
-        *self.phases.entry(counts.phase).or_default() += 1;
-        self.ready += counts.ready;
-        for (phase, count) in &counts.steps {
-            *self.steps.entry(*phase).or_default() += count;
-        }
-    }
-
-    fn stand(&self, metrics: &FlowMetrics) {
-        for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
-            metrics.flows.of([phase.as_str()]).set(self.phases.get(phase).copied().unwrap_or_default());
-        }
-        let count = |phase: StepPhase| self.steps.get(&phase).copied().unwrap_or_default();
-        for phase in StepPhase::ALL {
-            metrics.steps.of([phase.as_str()]).set(count(*phase));
-        }
-        metrics.live_attempts.set(count(StepPhase::Running));
-        metrics.approvals_pending.set(count(StepPhase::PendingApproval));
-        metrics.ready.set(self.ready);
-    }
-}
-
-impl Counts {
-    fn of(status: &FlowStatus) -> Self {
-        let mut counts = Self { phase: status.phase, ..Self::default() };
-        let each = status.steps.iter().enumerate();
-        for (_, step) in each.filter(|(at, _)| !is_group(&status.steps, *at)) {
-            *counts.steps.entry(step.phase).or_default() += 1;
-            counts.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
-        }
-        counts
-    }
-}
+use crate::telemetry::metrics::{Meter, OperatorMetrics, Tally};
 
 /// What the controller of flows tells.
 pub(in super::super) struct FlowMonitor {
     common: LoopMonitor,
-    flows: Mutex<BTreeMap<Key, (Meter, Counts)>>,
+    /// What was counted of each flow, its phase, and how it stands.
+    flows: Mutex<BTreeMap<Key, (Meter, FlowPhase, Tally)>>,
 }
 
 impl FlowMonitor {
@@ -84,36 +33,34 @@ impl FlowMonitor {
 
     fn shown(&self, flow: &Key, status: &FlowStatus, counts: bool) {
         let mut flows = self.flows();
-        let standing = Counts::of(status);
         match flows.get_mut(flow).filter(|_| counts) {
-            Some((meter, known)) => {
-                self.common.moved(known.phase.as_str(), standing.phase.as_str());
+            Some((meter, phase, stands)) => {
+                self.common.moved(phase.as_str(), status.phase.as_str());
                 meter.count(&self.metrics().flows_of(&flow.namespace), status);
-                *known = standing;
+                (*phase, *stands) = (status.phase, Tally::of(status));
             }
             // What an earlier process has counted is that one's.
-            None => drop(flows.insert(flow.clone(), (Meter::new(status), standing))),
+            None => drop(flows.insert(flow.clone(), (Meter::new(status), status.phase, Tally::of(status)))),
         }
     }
 
-    fn flows(&self) -> MutexGuard<'_, BTreeMap<Key, (Meter, Counts)>> {
+    fn flows(&self) -> MutexGuard<'_, BTreeMap<Key, (Meter, FlowPhase, Tally)>> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what stands into the metrics. A place whose flows are gone stands at zero.
     pub(super) fn stand(&self) {
         let metrics = self.metrics();
-        let mut totals: BTreeMap<String, Total> =
-            metrics.known_places().into_iter().map(|place| (place, Total::default())).collect();
-        let flows = self.flows();
-        let mut phases: BTreeMap<FlowPhase, i64> = BTreeMap::new();
-        for (key, (_, counts)) in flows.iter().filter(|(_, (_, counts))| !counts.phase.is_terminal()) {
-            *phases.entry(counts.phase).or_default() += 1;
-            totals.entry(metrics.place(&key.namespace).to_owned()).or_default().add(counts);
+        let mut places: BTreeMap<String, Tally> =
+            metrics.known_places().into_iter().map(|place| (place, Tally::default())).collect();
+        let mut all = Tally::default();
+        for (key, (_, _, stands)) in self.flows().iter().filter(|(_, (_, phase, _))| !phase.is_terminal()) {
+            all.add(stands);
+            places.entry(metrics.place(&key.namespace).to_owned()).or_default().add(stands);
         }
-        self.common.stands(FlowPhase::ALL, |phase| phases.get(&phase).copied().unwrap_or_default());
-        for (place, total) in &totals {
-            total.stand(&metrics.flows_of(place));
+        self.common.stands(FlowPhase::ALL, |phase| all.in_phase(phase));
+        for (place, stands) in &places {
+            stands.show(&metrics.flows_of(place));
         }
     }
 
@@ -205,26 +152,13 @@ const fn word(event: &FlowEvent) -> &'static str {
 mod tests {
     use std::sync::Arc;
 
-    use orlop_core::spec::status::{InstanceCounts, StepStatus};
+    use orlop_core::machine::step::StepPhase;
+    use orlop_core::spec::status::StepStatus;
     use orlop_k8s::shell::lease::Term;
 
     use super::super::super::{Standing, Which};
     use super::*;
     use crate::telemetry::metrics::Telling;
-
-    #[test]
-    fn s5_2_a_fan_out_stands_as_its_instances() {
-        let step = |name: &str, instances| StepStatus {
-            name: name.to_owned(),
-            phase: StepPhase::Running,
-            instances,
-            ..StepStatus::default()
-        };
-        let counts = InstanceCounts { total: 2, running: 2, ..InstanceCounts::default() };
-        let steps = vec![step("many", Some(counts)), step("many-i0", None), step("many-i1", None)];
-        let standing = Counts::of(&FlowStatus { steps, ..FlowStatus::default() });
-        assert_eq!(standing.steps, BTreeMap::from([(StepPhase::Running, 2)]));
-    }
 
     #[test]
     fn s5_2_bytes_of_artifacts_are_counted_by_where_they_go_and_by_store() {

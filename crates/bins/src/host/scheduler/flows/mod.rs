@@ -33,7 +33,6 @@ pub use self::facts::Driver;
 pub use self::jobs::ServerFleet;
 pub use self::journal::{FleetJournal, MayWrite};
 use self::key::Keys;
-pub use self::meter::Standing;
 pub use self::order::{APPROVERS, Decider};
 pub use self::pipeline::definition_text;
 pub use self::read::{FlowRead, Known};

@@ -1,0 +1,88 @@
+//! How flows stand, counted from their statuses when it is asked for. Owns what of a status counts as what, and what metrics
+//! show of it.
+
+use std::collections::BTreeMap;
+
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::machine::step::StepPhase;
+use orlop_core::named::Named as _;
+use orlop_core::spec::status::FlowStatus;
+
+use super::{FlowMetrics, is_group};
+
+/// How one or many flows stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    flows: BTreeMap<FlowPhase, i64>,
+    steps: BTreeMap<StepPhase, i64>,
+    /// Steps that wait for a worker, or for a slot of their flow.
+    ready: i64,
+}
+
+impl Tally {
+    /// One flow, with its steps; a fan-out counts as its instances.
+    #[must_use]
+    pub fn of(status: &FlowStatus) -> Self {
+        let mut tally = Self { flows: BTreeMap::from([(status.phase, 1)]), ..Self::default() };
+        let each = status.steps.iter().enumerate();
+        for (_, step) in each.filter(|(at, _)| !is_group(&status.steps, *at)) {
+            *tally.steps.entry(step.phase).or_default() += 1;
+            tally.ready += i64::from(step.phase == StepPhase::Pending && step.reason == "Queued");
+        }
+        tally
+    }
+
+    /// Adds other flows.
+    pub fn add(&mut self, other: &Self) {
+        for (phase, count) in &other.flows {
+            *self.flows.entry(*phase).or_default() += count;
+        }
+        for (phase, count) in &other.steps {
+            *self.steps.entry(*phase).or_default() += count;
+        }
+        self.ready += other.ready;
+    }
+
+    /// Flows in a phase.
+    #[must_use]
+    pub fn in_phase(&self, phase: FlowPhase) -> i64 {
+        self.flows.get(&phase).copied().unwrap_or_default()
+    }
+
+    /// Has metrics stand at this.
+    pub fn show(&self, metrics: &FlowMetrics) {
+        for phase in FlowPhase::ALL.iter().filter(|phase| !phase.is_terminal()) {
+            metrics.flows.of([phase.as_str()]).set(self.in_phase(*phase));
+        }
+        let steps = |phase: StepPhase| self.steps.get(&phase).copied().unwrap_or_default();
+        for phase in StepPhase::ALL {
+            metrics.steps.of([phase.as_str()]).set(steps(*phase));
+        }
+        metrics.live_attempts.set(steps(StepPhase::Running));
+        metrics.approvals_pending.set(steps(StepPhase::PendingApproval));
+        metrics.ready.set(self.ready);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orlop_core::spec::status::{InstanceCounts, StepStatus};
+
+    use super::*;
+
+    #[test]
+    fn s5_2_a_fan_out_stands_as_its_instances() {
+        let step = |name: &str, instances| StepStatus {
+            name: name.to_owned(),
+            phase: StepPhase::Running,
+            instances,
+            ..StepStatus::default()
+        };
+        let counts = InstanceCounts { total: 2, running: 2, ..InstanceCounts::default() };
+        let steps = vec![step("many", Some(counts)), step("many-i0", None), step("many-i1", None)];
+        let mut tally = Tally::of(&FlowStatus { steps, ..FlowStatus::default() });
+        assert_eq!(tally.steps, BTreeMap::from([(StepPhase::Running, 2)]));
+        tally.add(&tally.clone());
+        assert_eq!((tally.in_phase(FlowPhase::Pending), &tally.steps[&StepPhase::Running]), (2, &4));
+    }
+}
