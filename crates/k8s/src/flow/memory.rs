@@ -265,7 +265,7 @@ impl Memory {
     }
 
     /// The status is stored as it is now.
-    pub(super) fn is_stored(&mut self) {
+    pub(super) fn note_stored(&mut self) {
         (self.dirty, self.urgent, self.is_new) = (false, false, false);
         self.unnamed.clear();
         self.queue.extend(self.unstored.drain(..));

@@ -59,7 +59,7 @@ impl<A: Api> Controller<A> {
             let value = serde_json::to_value(&arranged.status).unwrap_or_default();
             if same(&value, &memory.stored.status) {
                 // It may have been stored by a request whose answer was lost.
-                memory.is_stored();
+                memory.note_stored();
                 self.after(memory, &arranged.after).await;
                 return Wrote::Stored;
             }
@@ -169,7 +169,7 @@ impl<A: Api> Controller<A> {
             at: Some(self.now()),
             ..Stored::default()
         };
-        memory.is_stored();
+        memory.note_stored();
     }
 
     /// After a conflict: the version of the object whose status is the one that is known here. The inner value is absent
