@@ -159,15 +159,10 @@ impl Guard {
         self.secured.store(true, Ordering::SeqCst);
     }
 
-    /// Who calls, if a role lets them. A token that is none is given as an empty text.
-    pub(crate) async fn admit(&self, role: Role, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
+    /// Who calls. A token that is none is given as an empty text.
+    pub(crate) async fn identify(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
         let caller = tokio::time::timeout(PATIENCE, self.caller(token, origin)).await;
-        let caller = caller.unwrap_or_else(|_| Err(store(&silent())))?;
-        if caller.role.may(role) {
-            return Ok(caller);
-        }
-        let detail = format!("this needs the role {}; this token has the role {}", role.as_str(), caller.role.as_str());
-        Err(refused(Code::Forbidden, &detail))
+        caller.unwrap_or_else(|_| Err(store(&silent())))
     }
 
     async fn caller(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
@@ -197,19 +192,30 @@ impl Guard {
     }
 }
 
+impl Caller {
+    /// Refuses who has not a role.
+    pub(crate) fn check(&self, role: Role) -> Result<(), Error> {
+        if self.role.may(role) {
+            return Ok(());
+        }
+        let detail = format!("this needs the role {}; this token has the role {}", role.as_str(), self.role.as_str());
+        Err(refused(Code::Forbidden, &detail))
+    }
+}
+
 impl Api {
-    /// Who calls, if the route's role lets them.
-    pub(super) async fn admit(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
-        let Needs::Role(role) = needs else {
+    /// Who calls: nobody in particular where anybody may.
+    pub(super) async fn identify(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
+        if !matches!(needs, Needs::Role(_)) {
             return Ok(Caller { token: None, role: Role::Viewer, scope: Scope::Tenants(Default::default()) });
-        };
+        }
         let token = headers.get(AUTHORIZATION).map(|header| {
             let text = header.to_str().unwrap_or_default();
             let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
             bearer.map_or("", |(_, token)| token)
         });
         let origin = Origin { address: peer.ip(), exposed: !self.options.loopback };
-        self.guard.admit(role, token, origin).await
+        self.guard.identify(token, origin).await
     }
 }
 

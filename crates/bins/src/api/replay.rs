@@ -8,6 +8,7 @@ use std::time::Duration;
 use orlop_core::ports::fleet_store::{IdempotencyKey, IdempotencyRecord, Record, SpecHash};
 use serde_json::{Value, json};
 
+use super::auth::Concern;
 use super::call::Call;
 use super::reply::{Answer, Reply};
 use super::route::{Repeat, Route};
@@ -60,12 +61,14 @@ impl Api {
         let now = self.handle.clock().wall();
         let known = self.handle.store().idempotency(&key, now).await.map_err(|error| store(&error))?;
         if let Some(known) = known {
-            return again(&known, hash);
+            return again(&known, hash, &call.concern);
         }
+        let concern = call.concern.clone();
         let reply = (route.handler)(Arc::clone(self), call).await?;
         let (status, location, body) = reply.kept();
         let body = if route.repeat == Repeat::Secret { None } else { body };
-        let response = json!({ "location": location, "body": body, "secret": route.repeat == Repeat::Secret });
+        let (secret, about) = (route.repeat == Repeat::Secret, concern.tenant());
+        let response = json!({ "location": location, "body": body, "secret": secret, "tenant": about });
         let response = response.to_string().into();
         let record = IdempotencyRecord { key, body_hash: hash, status, response, expires_at: now.plus(KEPT) };
         self.write(vec![Record::Idempotency(Box::new(record))]).await?;
@@ -77,12 +80,15 @@ fn conflict(text: &str) -> Error {
     Box::new(Problem::new(Code::Conflict, text))
 }
 
-fn again(known: &IdempotencyRecord, hash: [u8; 32]) -> Answer {
+fn again(known: &IdempotencyRecord, hash: [u8; 32], concern: &Concern) -> Answer {
     if known.body_hash != hash {
         let text = "this idempotency key was used for another request; use a new one";
         return Err(Box::new(Problem::new(Code::IdempotencyMismatch, text)));
     }
     let kept: Value = serde_json::from_str(&known.response).unwrap_or_default();
+    if let Some(Ok(tenant)) = kept["tenant"].as_str().map(str::parse) {
+        concern.is(&tenant);
+    }
     if kept["secret"] == Value::Bool(true) {
         return Err(conflict("this was done by an earlier request with this key; its secret is shown once only"));
     }

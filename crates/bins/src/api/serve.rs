@@ -26,7 +26,7 @@ use super::call::{Call, wrong};
 use super::cors;
 use super::guard::check_browser;
 use super::reply::{self, Answer, Reply};
-use super::route::{Method, Repeat, Route};
+use super::route::{Method, Needs, Repeat, Route};
 use super::state::Api;
 use super::table::{ROOT, ROUTES};
 use crate::host::scheduler::Error;
@@ -150,8 +150,11 @@ async fn pass(
         &parts.headers,
         parts.uri.authority().map(Authority::as_str),
     )?;
-    let caller = api.admit(route.needs, &parts.headers, peer).await?;
+    let caller = api.identify(route.needs, &parts.headers, peer).await?;
     *who = Some(caller.clone());
+    if let Needs::Role(role) = route.needs {
+        caller.check(role)?;
+    }
     let query = query(&parts.uri)?;
     let body = read(route, &parts.headers, body).await?;
     let path = parts.uri.path().to_owned();

@@ -216,7 +216,13 @@ async fn s9_the_audit_trail_names_the_tenant_a_request_was_about() {
     assert_eq!(bed.ask(Ask::new("PUT", "/tenants/biology/quota").json(&json!({})).token(&admin)).await.status, 200);
     expected.push(("tenants.set_quota", Some("biology"), "ok"));
     assert_eq!(bed.ask(Ask::post("/workers/w1/cordon", &json!({})).token(&theirs)).await.status, 403);
-    expected.push(("workers.cordon", None, "forbidden"));
+    // The caller's only tenant, for who was refused is known.
+    expected.push(("workers.cordon", Some("chemistry"), "forbidden"));
+    for _ in 0..2 {
+        let key = Ask::post("/tenants", &json!({ "name": "botany" })).with("idempotency-key", "k1");
+        assert_eq!(bed.ask(key.token(&admin)).await.status, 201);
+        expected.push(("tenants.create", Some("botany"), "ok"));
+    }
     for _ in 0..3 {
         assert_eq!(bed.ask(Ask::get("/jobs")).await.status, 401);
     }

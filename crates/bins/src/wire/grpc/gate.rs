@@ -17,14 +17,18 @@ use crate::api::auth::Caller as Admitted;
 /// Decides who may call what.
 #[async_trait]
 pub trait Gate: Send + Sync + 'static {
-    /// Who calls a method such as `/orlop.v1.JobService/Submit`; none where the method itself checks its caller.
+    /// Lets a caller of a method such as `/orlop.v1.JobService/Submit` pass. Says in `who` of the caller who it is, where it
+    /// is known, if it may not pass too; nobody where the method itself checks its caller.
     ///
     /// # Errors
     /// The caller may not call it; so for methods that are not known.
-    async fn admit(&self, method: &str, caller: &Caller) -> Result<Option<Admitted>, Refusal>;
+    async fn admit(&self, method: &str, caller: &mut Caller) -> Result<(), Refusal>;
 
     /// Hears how a call was answered: with this code at its beginning, streams included.
     async fn answered(&self, method: &str, caller: &Caller, code: Code);
+
+    /// Hears what became of one message of a stream that changes something with each.
+    async fn taken(&self, method: &str, caller: &Caller, code: Code);
 }
 
 /// What the layer found out.
@@ -42,10 +46,9 @@ async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -
     let mut caller = Caller::of(&tonic::Request::from_parts(metadata, parts.extensions.clone(), ()));
     let method = parts.uri.path().to_owned();
     let mut request = Request::from_parts(parts, body);
-    let response = match gate.admit(&method, &caller).await {
-        Ok(found) => {
-            caller.who.clone_from(&found);
-            if let Some(found) = found {
+    let response = match gate.admit(&method, &mut caller).await {
+        Ok(()) => {
+            if let Some(found) = caller.who.clone() {
                 request.extensions_mut().insert(Found(found));
             }
             request.extensions_mut().insert(caller.concern.clone());

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use orlop_core::id::JobId;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::super::bound::{WireError, at_most};
 use super::super::job::{JobView, KEY_MAX, Submission, SubmitAnswer};
@@ -18,7 +18,8 @@ use super::super::proto::v1::job_service_server::JobService;
 use super::super::query::{
     CancelAnswer, Cancellation, Explained, JobEvent, JobPage, JobQuery, LogPage, LogQuery, WAIT_MAX, Watching,
 };
-use super::{Caller, Refusal};
+use super::{Caller, Gate, Refusal};
+use crate::api::auth::Concern;
 
 /// Batches of one stream of submits that are under way at once.
 const BATCHES: usize = 8;
@@ -78,8 +79,11 @@ pub trait JobHost: Send + Sync + 'static {
     async fn logs(&self, caller: Caller, query: LogQuery) -> Result<Answers<LogPage>, Refusal>;
 }
 
-/// The service over a host.
-pub(super) struct JobApi(pub(super) Arc<dyn JobHost>);
+/// The path of the method whose messages are told one by one.
+pub(crate) const SUBMIT_STREAM: &str = "/orlop.v1.JobService/SubmitStream";
+
+/// The service over a host, and who hears of each batch of a stream.
+pub(super) struct JobApi(pub(super) Arc<dyn JobHost>, pub(super) Option<Arc<dyn Gate>>);
 
 fn bad(error: WireError) -> Status {
     Problem::from(error).into()
@@ -94,14 +98,18 @@ where
 
 /// Takes one batch of a stream and says what became of it.
 async fn batch(
-    host: Arc<dyn JobHost>,
+    (host, gate): (Arc<dyn JobHost>, Option<Arc<dyn Gate>>),
     caller: Caller,
     (number, request): (u64, Result<v1::SubmitRequest, Status>),
 ) -> Result<v1::SubmitAck, Status> {
     let answer = match Submission::try_from(request?) {
-        Ok(submission) => host.submit(caller, submission).await,
+        Ok(submission) => host.submit(caller.clone(), submission).await,
         Err(refused) => Err(refused),
     };
+    if let Some(gate) = gate {
+        let code = answer.as_ref().map_or_else(|problem| Status::from(problem.clone()).code(), |_| Code::Ok);
+        gate.taken(SUBMIT_STREAM, &caller, code).await;
+    }
     let ack = v1::SubmitAck { batch: number, ..v1::SubmitAck::default() };
     Ok(match answer {
         Ok(answer) => v1::SubmitAck { accepted: Some(answer.into()), ..ack },
@@ -123,9 +131,11 @@ impl JobService for JobApi {
         &self,
         request: Request<Streaming<v1::SubmitRequest>>,
     ) -> Result<Response<Self::SubmitStreamStream>, Status> {
-        let (caller, host) = (Caller::of(&request), Arc::clone(&self.0));
+        let (caller, host, gate) = (Caller::of(&request), Arc::clone(&self.0), self.1.clone());
         let numbered = futures::stream::iter(1..).zip(request.into_inner());
-        let acks = numbered.map(move |next| batch(Arc::clone(&host), caller.clone(), next)).buffered(BATCHES);
+        // Each batch may be about another tenant.
+        let own = move || Caller { concern: Concern::default(), ..caller.clone() };
+        let acks = numbered.map(move |next| batch((Arc::clone(&host), gate.clone()), own(), next)).buffered(BATCHES);
         Ok(Response::new(acks.boxed()))
     }
 

@@ -137,7 +137,7 @@ impl Listening {
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
         let jobs = services.jobs.map(|jobs| {
-            JobServiceServer::new(JobApi(jobs))
+            JobServiceServer::new(JobApi(jobs, services.gate.clone()))
                 .max_decoding_message_size(MESSAGE_MAX)
                 .max_encoding_message_size(MESSAGE_MAX)
         });

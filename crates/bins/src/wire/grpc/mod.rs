@@ -32,6 +32,7 @@ pub use artifact_server::ArtifactHost;
 pub use connect::{Connector, Endpoint};
 pub use gate::Gate;
 pub use job_client::JobClient;
+pub(crate) use job_server::SUBMIT_STREAM;
 pub use job_server::{Answers, JobHost};
 pub use listen::{Listening, Services, TlsIdentity, check_address};
 pub use worker_client::{FrameSink, WorkerClient};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use orlop_core::ports::fleet_store::AuditEntry;
 
-use crate::api::auth::{Caller as Admitted, Role};
+use crate::api::auth::Role;
 use crate::api::{Api, Origin, whose};
-use crate::wire::grpc::{Caller, Gate, Refusal};
+use crate::wire::grpc::{Caller, Gate, Refusal, SUBMIT_STREAM};
 use crate::wire::problem::{Code, Problem};
 
 /// Who may call a method.
@@ -60,7 +60,8 @@ pub(in super::super) const METHODS: &[Method] = &[
     reads("/orlop.v1.WorkerService/GetWorkerStatus", "workers.get", VIEWER),
     writes("/orlop.v1.WorkerService/AssignJob", "jobs.assign", OPERATOR),
     writes("/orlop.v1.JobService/Submit", "jobs.submit", SUBMITTER),
-    writes("/orlop.v1.JobService/SubmitStream", "jobs.submit_stream", SUBMITTER),
+    // Its batches are written down, each when it was taken.
+    reads(SUBMIT_STREAM, "jobs.submit_stream", SUBMITTER),
     reads("/orlop.v1.JobService/Get", "jobs.get", VIEWER),
     reads("/orlop.v1.JobService/List", "jobs.list", VIEWER),
     writes("/orlop.v1.JobService/Cancel", "jobs.cancel", SUBMITTER),
@@ -103,22 +104,22 @@ fn method(path: &str) -> Option<&'static Method> {
 
 #[async_trait]
 impl Gate for Keeper {
-    async fn admit(&self, path: &str, caller: &Caller) -> Result<Option<Admitted>, Refusal> {
+    async fn admit(&self, path: &str, caller: &mut Caller) -> Result<(), Refusal> {
         let known = method(path);
         let known = known.ok_or_else(|| Box::new(Problem::new(Code::NotFound, "there is no such method")))?;
         let (guard, origin) = (self.api.guard(), self.origin(caller));
         // Whose session it is, the method asks.
         if let (Needs::WorkerOr(_), false, None, Some(session)) = (known.needs, self.tls, &caller.token, caller.session)
         {
-            return self.api.handle().alive(session, None, None).await.map(|_| None);
+            return self.api.handle().alive(session, None, None).await.map(|_| ());
         }
         match known.needs {
-            Needs::Nothing | Needs::Joining => Ok(None),
-            Needs::Worker | Needs::WorkerOr(_) if caller.certificate.is_some() => Ok(None),
-            Needs::Worker if !self.tls => Ok(None),
+            Needs::Nothing | Needs::Joining => Ok(()),
+            Needs::Worker | Needs::WorkerOr(_) if caller.certificate.is_some() => Ok(()),
+            Needs::Worker if !self.tls => Ok(()),
             Needs::Worker => Err(guard.stranger(origin, "a worker shows its certificate; register to get one")),
             Needs::Role(role) | Needs::WorkerOr(role) => {
-                guard.admit(role, caller.token.as_deref(), origin).await.map(Some)
+                caller.who.insert(guard.identify(caller.token.as_deref(), origin).await?).check(role)
             }
         }
     }
@@ -131,7 +132,22 @@ impl Gate for Keeper {
         self.api.metrics().transport.grpc_requests.of([label, said.as_str()]).inc();
         let knocks = matches!(code, tonic::Code::Unauthenticated | tonic::Code::ResourceExhausted);
         let refused = knocks || code == tonic::Code::PermissionDenied;
-        let Some(known) = known.filter(|method| method.writes || refused) else { return };
+        if let Some(known) = known.filter(|method| method.writes || refused) {
+            // Over a quota is who is known, too.
+            self.note(known, caller, code, knocks && caller.who.is_none()).await;
+        }
+    }
+
+    async fn taken(&self, path: &str, caller: &Caller, code: tonic::Code) {
+        if let Some(known) = method(path) {
+            self.note(known, caller, code, false).await;
+        }
+    }
+}
+
+impl Keeper {
+    /// Writes down how a call ended. Of those who knock only some are.
+    async fn note(&self, known: &Method, caller: &Caller, code: tonic::Code, knocks: bool) {
         let address = || self.origin(caller).address.to_string();
         let entry = AuditEntry {
             number: 0,
@@ -139,11 +155,10 @@ impl Gate for Keeper {
             actor: caller.who.as_ref().map_or_else(address, |who| who.name().to_owned()),
             tenant: whose(caller.who.as_ref(), &caller.concern),
             action: known.name.into(),
-            target: path.to_owned(),
-            outcome: if code == tonic::Code::Ok { "ok".into() } else { said.into() },
+            target: known.path.to_owned(),
+            outcome: if code == tonic::Code::Ok { "ok".into() } else { format!("{code:?}").into() },
             request_id: caller.request_id.clone(),
         };
-        // Over a quota is who is known, too.
-        self.api.note(entry, knocks && caller.who.is_none()).await;
+        self.api.note(entry, knocks).await;
     }
 }

@@ -7,6 +7,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::machine::job::JobState;
+use orlop_core::ports::fleet_store::{AuditFilter, Page};
 use orlop_core::rate::Rate;
 use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
@@ -141,6 +142,36 @@ fn logged(seq: u64, ack: u64, attempt: AttemptRef) -> WorkerFrame {
     let other = AttemptRef { attempt: 7, ..attempt };
     let logs = vec![chunk(attempt, "forty-two\n"), chunk(other, "stolen\n")];
     WorkerFrame { seq, ack, epoch: attempt.epoch, logs, ..WorkerFrame::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_each_batch_of_a_stream_of_submits_is_in_the_audit_trail_with_its_tenant() {
+    let wire = Wire::new().await;
+    let of = |tenant: &str| Submission { jobs: vec![spec(&json!({ "tenant": tenant }))], key: None };
+    let none = Submission { jobs: Vec::new(), key: None };
+    let batches = futures::stream::iter([of("physics"), of("chemistry"), none]).boxed();
+    let acks: Vec<_> = wire.jobs.submit_stream(batches).await.unwrap().collect().await;
+    let taken: Vec<_> = acks.iter().map(Result::is_ok).collect();
+    assert_eq!(taken, [true, true, false]);
+    let store = wire.bed.handle().store().clone();
+    let began = std::time::Instant::now();
+    let entries = loop {
+        let found = store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
+        if found.len() >= 3 {
+            break found;
+        }
+        assert!(began.elapsed() < SOON, "the trail is written");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    let mut lines: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            (&*entry.action, entry.tenant.as_ref().map(ToString::to_string), entry.actor.as_str(), &*entry.outcome)
+        })
+        .collect();
+    lines.sort();
+    let line = |tenant: Option<&str>, outcome| ("jobs.submit_stream", tenant.map(str::to_owned), "local", outcome);
+    assert_eq!(lines, [line(None, "InvalidArgument"), line(Some("chemistry"), "ok"), line(Some("physics"), "ok")]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
