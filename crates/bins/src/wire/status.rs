@@ -6,6 +6,7 @@ use orlop_core::machine::worker::WorkerState;
 use orlop_core::time::Time;
 use orlop_scheduler::token::AttemptRef;
 
+use super::attempt::about;
 use super::bound::{
     ATTEMPTS_MAX, NAME_MAX, OnWire, TEXT_MAX, WireError, at_most, each, millis, same_values, text, time,
 };
@@ -73,6 +74,17 @@ pub struct SpoolStatus {
     pub dropped: u64,
 }
 
+/// What an attempt uses while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptUse {
+    /// The attempt.
+    pub attempt: AttemptRef,
+    /// CPU in millicores, mean since it was measured before.
+    pub cpu_m: u64,
+    /// Memory it holds, in bytes.
+    pub memory_bytes: u64,
+}
+
 /// What a worker says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerStatus {
@@ -92,6 +104,8 @@ pub struct WorkerStatus {
     pub spool: SpoolStatus,
     /// When, by its clock.
     pub time: Option<Time>,
+    /// What its attempts use, of those of which that is known.
+    pub in_use: Vec<AttemptUse>,
 }
 
 impl WorkerStatus {
@@ -127,7 +141,23 @@ impl From<WorkerStatus> for v1::WorkerStatus {
             health: status.health.into_iter().map(check).collect(),
             spool: Some(v1::SpoolStatus { bytes, results, dropped }),
             time: millis(status.time),
+            in_use: status.in_use.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<AttemptUse> for v1::AttemptUse {
+    fn from(AttemptUse { attempt, cpu_m, memory_bytes }: AttemptUse) -> Self {
+        Self { r#ref: Some(attempt.into()), cpu_m, memory_bytes }
+    }
+}
+
+impl TryFrom<v1::AttemptUse> for AttemptUse {
+    type Error = WireError;
+
+    fn try_from(wire: v1::AttemptUse) -> Result<Self, WireError> {
+        let v1::AttemptUse { r#ref, cpu_m, memory_bytes } = wire;
+        Ok(Self { attempt: about(r#ref)?, cpu_m, memory_bytes })
     }
 }
 
@@ -165,6 +195,7 @@ impl TryFrom<v1::WorkerStatus> for WorkerStatus {
     fn try_from(wire: v1::WorkerStatus) -> Result<Self, WireError> {
         at_most("status.refs", wire.refs.len(), ATTEMPTS_MAX)?;
         at_most("status.health", wire.health.len(), 64)?;
+        at_most("status.in_use", wire.in_use.len(), ATTEMPTS_MAX)?;
         let measured = wire.measured.unwrap_or_default();
         at_most("status.measured.gpu_percent", measured.gpu_percent.len(), 64)?;
         let v1::Allocated { cpu_m, memory_bytes, gpus, attempts } = wire.allocated.unwrap_or_default();
@@ -178,6 +209,7 @@ impl TryFrom<v1::WorkerStatus> for WorkerStatus {
             health: each(wire.health)?,
             spool: SpoolStatus { bytes, results, dropped },
             time: time(wire.time),
+            in_use: each(wire.in_use)?,
         })
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, ElementFilter, Page};
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, ElementFilter, Page};
 
 use super::super::call::{Call, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
-use super::super::view::job::{AttemptList, AttemptView, ElementList, ElementView};
+use super::super::view::job::{AttemptList, AttemptView, ElementList, ElementView, InUseView};
 use super::jobs::states;
 
 /// GET /jobs/{id}/attempts
@@ -24,7 +25,12 @@ pub(in super::super) async fn attempts(api: Arc<Api>, call: Call) -> Answer {
     let found = api.handle.store().attempts(row.job.id, &filter, &page).await.map_err(|error| store(&error))?;
     let next = found.next.and_then(|id| serde_json::to_string(&id).ok());
     let next_cursor = next.map(|id| cursor::write("attempts", &id));
-    Reply::json(200, &AttemptList { items: found.items.into_iter().map(AttemptView::from).collect(), next_cursor })
+    let fleet = api.handle.snapshot();
+    let view = |row: AttemptRow| {
+        let in_use = if row.state == AttemptState::Running { InUseView::of(&row, &fleet) } else { None };
+        AttemptView { in_use, ..AttemptView::from(row) }
+    };
+    Reply::json(200, &AttemptList { items: found.items.into_iter().map(view).collect(), next_cursor })
 }
 
 /// GET /jobs/{id}/elements

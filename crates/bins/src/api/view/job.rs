@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use orlop_core::ports::fleet_store::{AttemptRow, ElementRow, JobRow};
+use orlop_core::ports::fleet_store::{AttemptId, AttemptRow, ElementRow, JobRow};
+use orlop_scheduler::token::AttemptRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::list::Listed;
 use super::{time, times};
+use crate::host::scheduler::Snapshot;
 
 /// A job.
 #[derive(Debug, Serialize, ToSchema)]
@@ -169,6 +171,32 @@ pub(crate) struct AttemptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub(crate) usage: Option<Value>,
+    /// What it uses while it runs, as its worker last told
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_use: Option<InUseView>,
+}
+
+/// What an attempt uses while it runs.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = InUse)]
+pub(crate) struct InUseView {
+    /// CPU in millicores, mean of the last seconds
+    pub(crate) cpu_m: u64,
+    /// Memory it holds, in bytes
+    pub(crate) memory_bytes: u64,
+}
+
+impl InUseView {
+    /// Of an attempt, where its worker has told of it.
+    pub(crate) fn of(row: &AttemptRow, fleet: &Snapshot) -> Option<Self> {
+        let AttemptRow { attempt, .. } = row;
+        let picture = fleet.workers.get(&attempt.worker);
+        let picture = picture.filter(|picture| picture.view.incarnation == attempt.incarnation)?;
+        let AttemptId { job, index, member, attempt: number, epoch } = attempt.id;
+        let wanted = AttemptRef { job, index, member, attempt: number, epoch };
+        let known = picture.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
+        Some(Self { cpu_m: known.cpu_m, memory_bytes: known.memory_bytes })
+    }
 }
 
 impl From<AttemptRow> for AttemptView {
@@ -192,6 +220,7 @@ impl From<AttemptRow> for AttemptView {
             signal: end.signal,
             reason: end.reason.map(String::from),
             usage: end.usage.and_then(|usage| serde_json::to_value(usage).ok()),
+            in_use: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::list::Listed;
 use super::{time, times};
 use crate::host::scheduler::WorkerPicture;
+use crate::wire::status::{HealthCheck, Measured, WorkerStatus};
 
 /// A worker.
 #[derive(Debug, Serialize, ToSchema)]
@@ -40,6 +41,72 @@ pub(crate) struct WorkerView {
     /// cpu_m, memory_bytes, gpus, extras, labels, features, runtimes, max_jobs, tenants
     #[schema(value_type = Object)]
     pub(crate) capabilities: Value,
+    /// What it last said of itself
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) report: Option<ReportView>,
+}
+
+/// What a worker says of itself every few seconds.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WorkerReport)]
+pub(crate) struct ReportView {
+    /// When, by its clock
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time: Option<String>,
+    /// Processor use of its host, 0 to 100
+    pub(crate) cpu_percent: f64,
+    /// Memory in use on its host, in bytes
+    pub(crate) memory_bytes: u64,
+    /// Free bytes where work and spool lie
+    pub(crate) disk_free: u64,
+    /// Bytes a second, read and written
+    pub(crate) disk_io: u64,
+    /// Bytes a second, received and sent
+    pub(crate) net_io: u64,
+    /// Runnable threads, mean of one minute
+    pub(crate) load: f64,
+    /// How busy each GPU is, 0 to 100; empty where nobody tells
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) gpu_percent: Vec<f64>,
+    /// What it checked
+    pub(crate) health: Vec<CheckView>,
+    /// Bytes that wait in its spool
+    pub(crate) spool_bytes: u64,
+    /// Results that wait in its spool
+    pub(crate) spool_results: u64,
+    /// Bytes of logs that it gave up
+    pub(crate) spool_dropped: u64,
+}
+
+/// One thing a worker checks.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HealthCheck)]
+pub(crate) struct CheckView {
+    pub(crate) check: String,
+    pub(crate) ok: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) detail: String,
+}
+
+impl From<&WorkerStatus> for ReportView {
+    fn from(status: &WorkerStatus) -> Self {
+        let Measured { cpu_percent, memory_bytes, disk_free, disk_io, net_io, ref gpu_percent, load } = status.measured;
+        let check = |HealthCheck { check, ok, detail }: HealthCheck| CheckView { check, ok, detail };
+        Self {
+            time: times(status.time),
+            cpu_percent,
+            memory_bytes,
+            disk_free,
+            disk_io,
+            net_io,
+            load,
+            gpu_percent: gpu_percent.clone(),
+            health: status.health.iter().cloned().map(check).collect(),
+            spool_bytes: status.spool.bytes,
+            spool_results: status.spool.results,
+            spool_dropped: status.spool.dropped,
+        }
+    }
 }
 
 /// How a worker is to leave.
@@ -94,6 +161,7 @@ impl From<&WorkerPicture> for WorkerView {
             agent_version: picture.agent_version.clone(),
             registered_at: times(picture.registered_at),
             capabilities: capabilities(&picture.capabilities),
+            report: picture.status.as_deref().map(ReportView::from),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::output;
 use super::client::{Asked, Client, escaped};
 use super::exit::{Exit, Trouble};
-use super::read::{ago, items, text};
+use super::read::{ago, items, number, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
 
@@ -135,16 +135,60 @@ fn page(job: &Value, attempts: &Value) -> String {
     let rows: Vec<Vec<String>> = items(attempts).iter().map(row).collect();
     if !rows.is_empty() {
         page.push('\n');
-        page.push_str(&columns(&["INDEX", "MEMBER", "ATTEMPT", "STATE", "WORKER", "CODE", "REASON", "AGE"], &rows));
+        page.push_str(&columns(
+            &["INDEX", "MEMBER", "ATTEMPT", "STATE", "WORKER", "CPU", "MEMORY", "CODE", "REASON", "AGE"],
+            &rows,
+        ));
     }
     page
 }
 
 fn row(attempt: &Value) -> Vec<String> {
-    let mut row: Vec<String> = ["index", "member", "attempt", "state", "worker", "exit_code", "reason"]
-        .into_iter()
-        .map(|field| text(attempt, field))
-        .collect();
+    let of = |fields: &[&str]| fields.iter().map(|field| text(attempt, field)).collect::<Vec<_>>();
+    let mut row = of(&["index", "member", "attempt", "state", "worker"]);
+    row.extend(used(attempt));
+    row.extend(of(&["exit_code", "reason"]));
     row.push(ago(attempt, "assigned_at"));
     row
+}
+
+/// CPU and memory: of an attempt that runs millicores and what it holds, of one that has ended CPU time and the most it held.
+fn used(attempt: &Value) -> [String; 2] {
+    let mebi = |bytes: u64| if bytes > 0 { format!("{}Mi", bytes.div_ceil(1 << 20)) } else { String::new() };
+    let (now, ended) = (&attempt["in_use"], &attempt["usage"]);
+    if now.is_object() {
+        return [format!("{}m", number(now, "cpu_m")), mebi(number(now, "memory_bytes"))];
+    }
+    if ended.is_object() {
+        let seconds = number(ended, "cpu_ms") as f64 / 1000.0;
+        return [format!("{seconds:.2}s"), mebi(number(ended, "max_rss"))];
+    }
+    [String::new(), String::new()]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn s6_what_attempts_use_is_shown_while_they_run_and_afterwards() {
+        let attempts = json!({"items": [
+            {"index": 0, "member": 0, "attempt": 1, "state": "Failed", "worker": "w1", "exit_code": 3,
+             "usage": {"cpu_ms": 1234, "max_rss": 10_000_000}},
+            {"index": 0, "member": 0, "attempt": 2, "state": "Running", "worker": "w2",
+             "in_use": {"cpu_m": 950, "memory_bytes": 4096}},
+            {"index": 0, "member": 0, "attempt": 3, "state": "Assigned", "worker": "w3"}
+        ]});
+        let shown = page(&json!({"id": "7", "count": 1, "retries": 0, "infra": 0}), &attempts);
+        insta::assert_snapshot!(shown, @r"
+        id         7
+
+        INDEX  MEMBER  ATTEMPT  STATE     WORKER  CPU    MEMORY  CODE  REASON  AGE
+        0      0       1        Failed    w1      1.23s  10Mi    3
+        0      0       2        Running   w2      950m   1Mi
+        0      0       3        Assigned  w3
+        ");
+    }
 }

@@ -152,11 +152,26 @@ fn row(worker: &Value) -> Vec<String> {
         text(worker, "band"),
         set.collect::<Vec<_>>().join(","),
         ago(worker, "since"),
-        match text(&worker["drain"], "reason") {
-            none if none.is_empty() => text(worker, "reason"),
-            given => format!("drain: {}", one_line(&given, 40)),
-        },
+        why(worker),
     ]
+}
+
+/// Why it leaves, or is not well.
+fn why(worker: &Value) -> String {
+    let given = text(&worker["drain"], "reason");
+    if !given.is_empty() {
+        return format!("drain: {}", one_line(&given, 40));
+    }
+    match unwell(worker).next() {
+        Some(check) if text(worker, "state") == "Unhealthy" => one_line(&check, 60),
+        _ => text(worker, "reason"),
+    }
+}
+
+/// What a worker checked and did not find good.
+fn unwell(worker: &Value) -> impl Iterator<Item = String> {
+    let bad = worker["report"]["health"].as_array().into_iter().flatten().filter(|check| check["ok"] == json!(false));
+    bad.map(|check| format!("{}: {}", text(check, "check"), text(check, "detail")))
 }
 
 async fn get(one: &OneArgs) -> Result<Exit, Trouble> {
@@ -171,7 +186,7 @@ fn page(worker: &Value) -> String {
     let mut page = String::new();
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
-            page.push_str(&format!("{name:<12}{value}\n"));
+            page.push_str(&format!("{name:<13}{value}\n"));
         }
     };
     for field in ["id", "incarnation", "state", "since", "reason", "connected", "cordoned", "draining", "band"] {
@@ -196,7 +211,27 @@ fn page(worker: &Value) -> String {
         line("label", format!("{key}={}", value.as_str().unwrap_or_default()));
     }
     line("agent", text(worker, "agent_version"));
+    let report = &worker["report"];
+    if report.is_object() {
+        line("host cpu", format!("{:.0}%, load {:.2}", real(report, "cpu_percent"), real(report, "load")));
+        line("host memory", format!("{}Mi in use", number(report, "memory_bytes") >> 20));
+        line("host disk", format!("{}Mi free, {}", number(report, "disk_free") >> 20, rate(report, "disk_io")));
+        line("host network", rate(report, "net_io"));
+        let busy = report["gpu_percent"].as_array().into_iter().flatten().filter_map(Value::as_f64);
+        line("host gpus", busy.map(|busy| format!("{busy:.0}%")).collect::<Vec<_>>().join(" "));
+        let (waits, results) = (number(report, "spool_bytes"), number(report, "spool_results"));
+        line("spool", format!("{waits} bytes and {results} results wait for the server"));
+        unwell(worker).for_each(|check| line("unwell", check));
+    }
     page
+}
+
+fn real(value: &Value, field: &str) -> f64 {
+    value[field].as_f64().unwrap_or_default()
+}
+
+fn rate(value: &Value, field: &str) -> String {
+    format!("{}Ki/s", number(value, field) >> 10)
 }
 
 async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Trouble> {
@@ -237,4 +272,48 @@ async fn drained(args: &DrainArgs) -> Result<Exit, Trouble> {
         output::tell(&format!("{}: has left", args.worker));
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s6_a_worker_that_is_not_well_says_why_in_the_list_and_on_its_page() {
+        let worker = json!({
+            "id": "w1", "state": "Unhealthy", "reason": "report_bad", "attempts": 0, "band": "below",
+            "cpu_allocated": 0.5, "memory_allocated": 0.0, "capabilities": {"cpu_m": 2000, "max_jobs": 8},
+            "report": {
+                "cpu_percent": 51.4, "memory_bytes": 700_000_000, "disk_free": 12_000_000_000_u64, "disk_io": 5000,
+                "net_io": 0, "load": 2.678, "gpu_percent": [37.0, 0.0], "spool_bytes": 91, "spool_results": 1,
+                "health": [
+                    {"check": "clock", "ok": true},
+                    {"check": "room work", "ok": false, "detail": "12235 MiB of 258019 MiB are free"}
+                ]
+            }
+        });
+        insta::assert_snapshot!(table(&json!({ "items": [worker] })), @r"
+        ID  STATE      JOBS  CPU  MEMORY  BAND   FLAGS  SINCE  REASON
+        w1  Unhealthy  0     50%  0%      below                room work: 12235 MiB of 258019 MiB are free
+        ");
+        insta::assert_snapshot!(page(&worker), @r"
+        id           w1
+        state        Unhealthy
+        reason       report_bad
+        band         below
+        jobs         0 of 8
+        cpu          50% of 2000m
+        memory       0% of 0Mi
+        host cpu     51%, load 2.68
+        host memory  667Mi in use
+        host disk    11444Mi free, 4Ki/s
+        host network 0Ki/s
+        host gpus    37% 0%
+        spool        91 bytes and 1 results wait for the server
+        unwell       room work: 12235 MiB of 258019 MiB are free
+        ");
+        let leaving = json!({"id": "w2", "state": "Draining", "drain": {"reason": "new disks"}});
+        assert_eq!(why(&leaving), "drain: new disks");
+        assert_eq!(why(&json!({"state": "Unhealthy", "reason": "silent"})), "silent");
+    }
 }

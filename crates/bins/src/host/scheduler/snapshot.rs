@@ -102,3 +102,5 @@ pub struct Snapshot {
 pub(super) const BLOCKED: usize = 20;
 /// The least time between two pictures while the server is busy, in milliseconds.
 pub(super) const EVERY: u64 = 100;
+/// The same where nothing has happened but that workers told how they are: a thousand idle ones are to cost little.
+pub(super) const REPORTS: u64 = 1000;

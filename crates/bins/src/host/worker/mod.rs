@@ -7,7 +7,8 @@
 //! | `shared` | the one lock around it, and carrying out |
 //! | `outbox`, `inbox` | frames: what goes out, what comes in |
 //! | `session`, `link`, `backoff` | registering, streams, heartbeats, connecting again |
-//! | `monitor`, `machine`, `runtimes` | what the machine does, what it offers, what runs attempts on it |
+//! | `monitor`, `gauges`, `gpu_use` | what the machine, its attempts and its GPUs use |
+//! | `machine`, `nvlink`, `tool`, `runtimes` | what the machine offers, what runs attempts on it |
 //! | `artifacts` | files that attempts need and leave |
 //! | `recovery`, `state` | what stays when an agent ends |
 //! | `roles` | what its program is started again as |
@@ -16,6 +17,8 @@ mod artifacts;
 mod backoff;
 mod clock;
 mod core;
+mod gauges;
+mod gpu_use;
 mod gpus;
 mod inbox;
 pub mod link;
@@ -36,6 +39,7 @@ mod specs;
 mod state;
 #[cfg(test)]
 mod tests;
+mod tool;
 mod work;
 
 use std::ffi::OsString;

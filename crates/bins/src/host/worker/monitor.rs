@@ -1,6 +1,7 @@
 //! What the host does and whether it is well: CPU, memory, disk, network, free room, the clock. Owns reading `/proc` and
 //! the bounds of health; never decides what happens to a worker that is not well.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,12 +33,14 @@ pub(super) struct Monitor {
     /// Free bytes of each, at least.
     least: u64,
     before: Option<(Instant, Time, Counters)>,
+    /// Places that were too full at the last look.
+    full: BTreeSet<PathBuf>,
 }
 
 impl Monitor {
     /// Looks after these directories, in which so many bytes are to be free.
     pub(super) const fn new(places: Vec<PathBuf>, least: u64) -> Self {
-        Self { places, least, before: None }
+        Self { places, least, before: None, full: BTreeSet::new() }
     }
 
     /// Measures since the last look.
@@ -61,6 +64,15 @@ impl Monitor {
         measured.disk_free = u64::MAX;
         for place in &self.places {
             let (free, check) = room(place, self.least);
+            let was_full = self.full.contains(place);
+            if check.ok && was_full {
+                tracing::info!(place = %place.display(), "there is room again: this worker takes work");
+                self.full.remove(place);
+            } else if !check.ok && !was_full {
+                let (place, why) = (place.clone(), &check.detail);
+                tracing::warn!(place = %place.display(), why, "there is too little room: this worker takes no work");
+                self.full.insert(place);
+            }
             measured.disk_free = measured.disk_free.min(free);
             checks.push(check);
         }

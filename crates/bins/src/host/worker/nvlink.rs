@@ -2,16 +2,13 @@
 //! nor in `/sys`, and a product that could have them may stand in a machine that does not. Owns asking and reading; what is
 //! not said clearly is no.
 
-use std::io::Read as _;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
+use std::process::Command;
 use std::time::Duration;
+
+use super::tool::ask;
 
 /// How long an answer is waited for: where a device is lost, the program hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer at most.
-const MOST: u64 = 1 << 20;
 
 /// The table of links of this machine; none where nobody tells.
 pub(super) fn table() -> Option<String> {
@@ -22,26 +19,6 @@ pub(super) fn table() -> Option<String> {
         tracing::info!("`nvidia-smi topo -m` does not answer; GPUs are offered without NVLink");
     }
     told
-}
-
-/// What a program prints, if it ends well in time.
-fn ask(command: &mut Command, patience: Duration) -> Option<String> {
-    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
-    let out = child.stdout.take()?;
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
-        let mut text = String::new();
-        let read = out.take(MOST).read_to_string(&mut text).ok().map(|_| text);
-        // Who does not wait any more misses it.
-        drop(tell.send(read));
-    });
-    let Ok(text) = told.recv_timeout(patience) else {
-        // One that hangs in the driver ends when the driver lets it: it is not waited for.
-        drop(child.kill());
-        return None;
-    };
-    text.filter(|_| child.wait().is_ok_and(|status| status.success()))
 }
 
 /// Whether so many GPUs are all there are, and each is connected with each other.
@@ -131,14 +108,5 @@ GPU3\tSYS\tSYS\tNV2\t X \t16-31
         assert!(!connects_all(alone, 1), "there is nothing it could be connected with");
         assert!(!connects_all("Failed to initialize NVML: Driver/library version mismatch\n", 2));
         assert!(!connects_all("\u{1b}[", 2) && !connects_all("\tGPU0\tGPU1\nGPU0\nGPU1\tX", 2));
-    }
-
-    #[test]
-    fn what_a_program_prints_counts_when_it_ends_well_in_time() {
-        let shell = |script: &str, patience| ask(Command::new("sh").args(["-c", script]), patience);
-        assert_eq!(shell("printf 'a\\tb'", PATIENCE).as_deref(), Some("a\tb"));
-        assert_eq!(shell("echo a; exit 9", PATIENCE), None);
-        assert_eq!(shell("echo a; exec sleep 60", Duration::from_millis(50)), None);
-        assert_eq!(ask(&mut Command::new("/nothing/like/this"), PATIENCE), None);
     }
 }

@@ -144,7 +144,7 @@ async fn answer(runtime: &dyn JobRuntime) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, Remains};
+    use orlop_cloud::runtime::worker::{AttemptId, AttemptPlan, Cause, InUse, Remains};
     use orlop_core::error::Class;
 
     use super::*;
@@ -170,6 +170,9 @@ mod tests {
         }
         async fn remove(&self, _: AttemptId) -> Result<(), PortError> {
             Ok(())
+        }
+        async fn in_use(&self, _: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+            Ok(Vec::new())
         }
         async fn check(&self) -> Result<(), PortError> {
             let there = *self.0.lock().unwrap();

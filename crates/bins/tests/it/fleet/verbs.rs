@@ -41,6 +41,32 @@ fn s10_arrays_and_filters() {
 }
 
 #[test]
+fn s10_jobs_are_listed_since_a_time_and_cancelled_by_state() {
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
+    let (one, two) = (bench.good(&["submit", "--", "true"]), bench.good(&["submit", "--", "true"]));
+    assert_eq!(bench.good(&["jobs", "--since", "1h", "-o", "name"]).lines().count(), 2);
+    assert_eq!(bench.good(&["jobs", "--since", "2100-01-01T00:00:00Z"]), "no jobs\n");
+    let wrong = bench.orlop(&["jobs", "--since", "yesterday"]);
+    assert!(wrong.code == 2 && wrong.err.contains("RFC 3339"), "{wrong:?}");
+    assert_eq!(bench.orlop(&["cancel", one.trim(), "--wait"]).code, 0);
+    let none = bench.orlop(&["cancel", "--state", "Running,Assigned", "--yes"]);
+    assert!(none.code == 0 && none.err.contains("0 jobs"), "{none:?}");
+    assert_eq!(bench.orlop(&["cancel", "--state", "Queued", "--yes", "--wait"]).code, 0);
+    assert_eq!(bench.orlop(&["job", "get", two.trim(), "-o", "json"]).json()["state"], "Cancelled");
+    let unknown = bench.orlop(&["cancel", "--state", "Sleeping", "--yes"]);
+    assert!(unknown.code == 3 && unknown.err.contains("Sleeping"), "{unknown:?}");
+}
+
+#[test]
+fn s5_5_headers_have_16_kib_at_most() {
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
+    let fits = bench.get("/jobs", &format!("X-Filler: {}\r\n", "a".repeat(12 << 10)));
+    assert!(fits.starts_with("HTTP/1.1 200"), "{fits}");
+    let more = bench.get("/jobs", &format!("X-Filler: {}\r\n", "a".repeat(16 << 10)));
+    assert!(more.starts_with("HTTP/1.1 431"), "{more}");
+}
+
+#[test]
 fn s10_a_key_submits_once_and_wait_has_its_own_end() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let file = bench.noop("job.yaml", "");

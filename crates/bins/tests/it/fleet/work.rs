@@ -50,6 +50,69 @@ fn s2_9_what_waits_is_explained() {
 }
 
 #[test]
+fn s6_what_a_job_uses_is_shown_while_it_runs_and_afterwards() {
+    let bench = Bench::up(&["--memory-store"]);
+    // Its first process waits: what it started is counted too.
+    let script = "sh -c 'while :; do :; done' & sleep 600";
+    let id = bench.good(&["submit", "--cpu", "500m", "--memory", "16Mi", "--", "sh", "-c", script]).trim().to_owned();
+    let attempts = || bench.get(&format!("/jobs/{id}/attempts"), "");
+    let body = |text: String| -> serde_json::Value {
+        serde_json::from_str(text.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
+    };
+    let used = super::programs::until("the worker tells what it uses", || {
+        let used = body(attempts())["items"][0]["in_use"].clone();
+        (used["cpu_m"].as_u64() > Some(50) && used["memory_bytes"].as_u64() > Some(0)).then_some(used)
+    });
+    assert!(used["cpu_m"].as_u64() < Some(64_000), "one loop: {used}");
+    let page = bench.good(&["job", "get", &id]);
+    let line = page.lines().find(|line| line.contains("Running") && line.contains("Mi")).expect("its attempt");
+    assert!(line.split_whitespace().any(|word| word.ends_with('m') && word.len() > 1), "{page}");
+    let worker = bench.good(&["workers", "-o", "name"]).trim().to_owned();
+    let page = bench.good(&["workers", "get", &worker]);
+    for line in ["host cpu", "host memory", "host disk", "host network", "spool"] {
+        assert!(page.lines().any(|known| known.starts_with(line)), "{line}: {page}");
+    }
+    assert!(!page.contains("host gpus") && !page.contains("unwell"), "{page}");
+    assert_eq!(bench.orlop(&["cancel", &id, "--wait"]).code, 0);
+    let ended = body(attempts())["items"][0].clone();
+    assert!(ended["in_use"].is_null() && ended["usage"].is_object(), "{ended}");
+}
+
+#[test]
+fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
+    let bench = Bench::up(&["--memory-store"]);
+    let submit = ["submit", "--cpu", "100m", "--memory", "1Mi", "--", "sleep", "600"];
+    let before = bench.good(&submit).trim().to_owned();
+    let state = |id: &str| bench.orlop(&["job", "get", id, "-o", "json"]).json()["state"].clone();
+    super::programs::until("it runs", || (state(&before) == "Running").then_some(()));
+    let worker = bench.good(&["workers", "-o", "name"]).trim().to_owned();
+    bench.good(&["workers", "cordon", &worker]);
+    super::programs::until("the flag", || bench.good(&["workers"]).contains("cordoned").then_some(()));
+    let later = bench.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--wait-timeout", "1s", "--", "true"]);
+    assert_eq!(later.code, 124, "it waits: {later:?}");
+    let later = later.out.trim();
+    let why = bench.good(&["job", "get", later, "--explain"]);
+    assert!(why.contains("cordon"), "{why}");
+    assert_eq!(state(&before), "Running", "what runs goes on");
+    bench.good(&["workers", "uncordon", &worker]);
+    super::programs::until("it runs by itself", || (state(later) == "Completed").then_some(()));
+    assert!(!bench.good(&["workers"]).contains("cordoned"));
+}
+
+#[test]
+fn s10_a_watch_shows_the_jobs_again_and_again() {
+    use std::io::BufRead as _;
+    let bench = Bench::up(&["--memory-store", "--no-worker"]);
+    let mut watch = bench.begin(&["jobs", "--watch", "-o", "name"]);
+    let id = bench.good(&["submit", "--", "true"]);
+    let lines = std::io::BufReader::new(watch.stdout.take().expect("its output")).lines();
+    let seen: Vec<String> = lines.take(2).map(|line| line.expect("a line")).collect();
+    assert_eq!(seen, [id.trim(), id.trim()], "every two seconds");
+    watch.kill().expect("it is a child");
+    watch.wait().expect("it ends");
+}
+
+#[test]
 fn s10_an_interrupt_drains_and_a_second_one_cancels() {
     let mut bench = Bench::up(&[]);
     bench.good(&["submit", "--cpu", "100m", "--memory", "1Mi", "--", "sleep", "1000"]);

@@ -190,6 +190,13 @@ impl Cgroup {
         (usec.unwrap_or(0) / 1000, peak.trim().parse().unwrap_or(0))
     }
 
+    /// CPU time in milliseconds that the group has used so far, and memory in bytes that it holds now; none where that is not
+    /// counted.
+    pub(crate) fn in_use(&self) -> Option<(u64, u64)> {
+        let memory = fs::read_to_string(self.0.join("memory.current")).ok()?.trim().parse().ok()?;
+        Some((self.used().0, memory))
+    }
+
     /// The processes in the group.
     pub(crate) fn processes(&self) -> Vec<i32> {
         words(&self.0.join("cgroup.procs")).iter().filter_map(|word| word.parse().ok()).collect()
@@ -261,6 +268,9 @@ mod tests {
         fs::write(dir.path().join("cpu.stat"), "usage_usec 12345\nuser_usec 1\n").unwrap();
         fs::write(dir.path().join("memory.peak"), "4096\n").unwrap();
         assert_eq!(group.used(), (12, 4096));
+        assert_eq!(group.in_use(), None);
+        fs::write(dir.path().join("memory.current"), "1024\n").unwrap();
+        assert_eq!(group.in_use(), Some((12, 1024)));
     }
 
     #[test]

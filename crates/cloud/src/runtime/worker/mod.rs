@@ -61,6 +61,15 @@ pub enum RemainsState {
     Gone,
 }
 
+/// What an attempt uses while it runs: all its processes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InUse {
+    /// CPU time so far, in milliseconds.
+    pub cpu_ms: u64,
+    /// Memory it holds at this moment, in bytes.
+    pub memory_bytes: u64,
+}
+
 /// Runs attempts. Object-safe; every implementation passes the same suite of tests.
 #[async_trait]
 pub trait JobRuntime: Send + Sync + std::fmt::Debug {
@@ -108,6 +117,13 @@ pub trait JobRuntime: Send + Sync + std::fmt::Debug {
     async fn clear_made_by(&self, _id: AttemptId) -> Result<(), PortError> {
         Ok(())
     }
+
+    /// What some attempts use at this moment. Those that do not run here are left out, and so are those of which that cannot
+    /// be told.
+    ///
+    /// # Errors
+    /// Transient when it cannot be found out now.
+    async fn in_use(&self, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError>;
 
     /// Whether attempts can be started now.
     ///

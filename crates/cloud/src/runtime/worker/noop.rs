@@ -10,7 +10,7 @@ use orlop_core::time::Time;
 use super::attempt::AttemptId;
 use super::event::{AttemptEnd, AttemptEvents, Cause, Outcome, Started};
 use super::plan::AttemptPlan;
-use super::{JobRuntime, Remains};
+use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
 
 /// The end of an attempt that ran nothing.
@@ -63,6 +63,10 @@ impl JobRuntime for NoopRuntime {
 
     async fn remove(&self, _id: AttemptId) -> Result<(), PortError> {
         Ok(())
+    }
+
+    async fn in_use(&self, _ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+        Ok(Vec::new())
     }
 
     async fn check(&self) -> Result<(), PortError> {

@@ -37,6 +37,7 @@ pub(crate) async fn holds(subject: &Subject<'_>) {
         times_out(subject);
         cannot_start(subject);
         secrets_are_given_and_masked(subject);
+        what_it_uses_is_told_while_it_runs(subject).await;
     }
 }
 
@@ -105,6 +106,35 @@ fn cancelled_with_and_without_grace(subject: &Subject<'_>) {
     let (_, end) = subject.told.ended(id);
     assert_eq!(end.outcome, Outcome::Cancelled, "{end:?}");
     assert!(end.signal == Some(9) || end.exit_code == Some(137), "{end:?}");
+}
+
+/// Its first process holds the memory, a child of it uses the CPU.
+async fn what_it_uses_is_told_while_it_runs(subject: &Subject<'_>) {
+    let text = "x=$(head -c 8000000 /dev/zero | tr '\\0' a); echo ready; sh -c 'while :; do :; done'; echo ${#x}";
+    let plan = subject.plan(text);
+    let (id, other) = (plan.id, fresh());
+    subject.runtime.start(plan);
+    subject.told.until(id, |story| story.text().contains("ready"));
+    let begun = std::time::Instant::now();
+    let mut before = 0;
+    loop {
+        let found = subject.runtime.in_use(&[id, other]).await.unwrap();
+        assert!(found.len() <= 1 && found.iter().all(|(known, _)| *known == id), "{found:?}");
+        if let Some((_, used)) = found.first() {
+            assert!(used.cpu_ms >= before, "CPU time does not go back: {used:?} after {before}");
+            before = used.cpu_ms;
+            // The script is held in it once at least; nothing else here is that large.
+            if used.cpu_ms >= 500 && used.memory_bytes >= 8_000_000 {
+                assert!(used.memory_bytes < 1 << 30, "{used:?}");
+                break;
+            }
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{found:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    subject.runtime.end(id, Cause::Cancel, Duration::ZERO);
+    subject.told.ended(id);
+    assert_eq!(subject.runtime.in_use(&[id]).await.unwrap(), [], "it has ended");
 }
 
 fn times_out(subject: &Subject<'_>) {

@@ -84,6 +84,8 @@ async fn s6_an_attempt_goes_on_without_its_agent_and_another_takes_it_over() {
     assert!(matches!(&found[0].state, RemainsState::Alive { started } if Some(started) == story.started.as_ref()));
     let seq = story.chunks.last().unwrap().seq;
     next.runtime.adopt(id, seq).await.unwrap();
+    let used = next.runtime.in_use(&[id]).await.unwrap();
+    assert!(used.len() == 1 && used[0].1.memory_bytes > 0, "{used:?}");
     fs::write(&go, "").unwrap();
     let (rest, end) = next.told.ended(id);
     assert_eq!(

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::super::{Closing, Error, Handle, Opened, Registration, Session, Status as ServerStatus, error};
 use super::arrivals::Arrivals;
 use super::join::Entrance;
+use crate::api::auth::Scope;
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
 use crate::wire::problem::{Code, Problem};
@@ -224,8 +225,12 @@ impl WorkerHost for Workers {
             health: Vec::new(),
             spool: SpoolStatus::default(),
             time: None,
+            in_use: Vec::new(),
         });
-        Ok(WorkerStatus { state: picture.view.state, ..said })
+        let told = WorkerStatus { state: picture.view.state, ..said };
+        // Whose attempts they are is not known here: who does not see everybody's sees none.
+        let all = who.scope == Scope::All;
+        Ok(if all { told } else { WorkerStatus { attempts: Vec::new(), in_use: Vec::new(), ..told } })
     }
 
     async fn place(&self, caller: Caller, worker: WorkerId, job: JobId) -> Result<AttemptRef, Refusal> {

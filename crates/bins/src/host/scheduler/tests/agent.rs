@@ -15,6 +15,7 @@ use super::super::{Closing, Error, Handle, Registration, Session};
 use super::bed::until;
 use crate::wire::frame::{Hello, Live, LiveState, ServerFrame, Welcome, WorkerFrame};
 use crate::wire::result::{Ending, JobResult};
+use crate::wire::status::WorkerStatus;
 
 /// A worker's agent.
 pub(super) struct Agent {
@@ -234,6 +235,13 @@ impl Agent {
     pub(super) async fn beat(&mut self) {
         let alive = self.handle.alive(self.session.id(), None, None).await;
         assert!(alive.is_ok(), "{alive:?}");
+    }
+
+    /// A heartbeat over the stream, with what it says of itself.
+    pub(super) async fn report(&self, status: WorkerStatus) {
+        let epoch = self.session.facts().epoch;
+        let frame = WorkerFrame { ack: self.heard, epoch, status: Some(status), ..WorkerFrame::default() };
+        self.handle.frame(&self.session, self.stream, frame).await.unwrap();
     }
 
     /// Ends attempts.

@@ -9,5 +9,6 @@ mod grpc;
 mod life;
 mod logs;
 mod place;
+mod reports;
 mod throughput;
 mod trouble;

@@ -46,7 +46,7 @@ use super::live::{Jobs, Keys, Specs, Watchers, Workers};
 use super::logs::Losses;
 use super::release::Release;
 use super::session::{Opened, Opening};
-use super::snapshot::{EVERY, Totals};
+use super::snapshot::Totals;
 use crate::telemetry::metrics::Metrics;
 
 /// The most inputs of one turn.
@@ -115,6 +115,8 @@ pub(super) struct Core {
     pictured: u64,
     /// Something has happened since.
     outdated: bool,
+    /// A worker has said how it is since.
+    heard: bool,
     /// The last round ended at its limit.
     more: bool,
 }
@@ -163,8 +165,7 @@ impl Core {
         if self.more {
             return Some(0);
         }
-        let picture = self.outdated.then(|| self.pictured.saturating_add(EVERY));
-        self.scheduler.next_deadline().into_iter().chain(picture).min()
+        self.scheduler.next_deadline().into_iter().chain(self.next_picture()).min()
     }
 
     fn read_clock(&mut self) {

@@ -6,21 +6,26 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::super::session::Closing;
-use super::super::snapshot::{BLOCKED, DrainPicture, EVERY, Snapshot, WorkerPicture};
+use super::super::snapshot::{BLOCKED, DrainPicture, EVERY, REPORTS, Snapshot, WorkerPicture};
 use super::Core;
 
 impl Core {
     /// Makes a new picture if the last one is old enough.
     pub(in super::super) fn publish_snapshot(&mut self, to: &ArcSwap<Snapshot>) {
         self.now = self.clock.monotonic();
-        let early = self.now < self.pictured.saturating_add(EVERY);
-        if self.pictured > 0 && (early || !self.outdated) {
+        if self.pictured > 0 && self.next_picture().is_none_or(|at| self.now < at) {
             return;
         }
-        (self.pictured, self.outdated) = (self.now, false);
+        (self.pictured, self.outdated, self.heard) = (self.now, false, false);
         let scheduler = &self.scheduler;
         self.registry.workers.retain(|key| scheduler.worker_view(key).is_some());
         to.store(Arc::new(self.picture()));
+    }
+
+    /// When the next picture is due; none while nothing is new.
+    pub(super) fn next_picture(&self) -> Option<u64> {
+        let wait = if self.outdated { Some(EVERY) } else { self.heard.then_some(REPORTS) };
+        wait.map(|wait| self.pictured.saturating_add(wait))
     }
 
     fn picture(&self) -> Snapshot {

@@ -48,6 +48,7 @@ impl Core {
             self.status(key, &status);
             if let Some(live) = self.registry.workers.get_mut(key) {
                 live.status = Some(Arc::new(status));
+                self.heard = true;
             }
         }
         if frame.seq > 0 {

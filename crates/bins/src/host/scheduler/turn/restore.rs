@@ -115,6 +115,7 @@ impl Core {
             more: true,
             pictured: 0,
             outdated: true,
+            heard: false,
         };
         core.know_workers(workers);
         core.count_gated();

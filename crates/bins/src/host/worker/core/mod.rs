@@ -70,6 +70,7 @@ struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::host::worker) struct Held {
     pub(in crate::host::worker) id: AttemptId,
+    pub(in crate::host::worker) runtime: Runtime,
     pub(in crate::host::worker) running: bool,
     pub(in crate::host::worker) started_at: Option<Time>,
 }
@@ -363,9 +364,9 @@ impl Core {
 
     /// All attempts that are held.
     pub(in crate::host::worker) fn held(&self) -> Vec<Held> {
-        let one = |(id, attempt): (&AttemptId, &Attempt)| match attempt.state {
-            State::Waiting(..) => Held { id: *id, running: false, started_at: None },
-            State::Running(started_at) => Held { id: *id, running: started_at.is_some(), started_at },
+        let one = |(id, attempt): (&AttemptId, &Attempt)| {
+            let started_at = if let State::Running(started_at) = attempt.state { started_at } else { None };
+            Held { id: *id, runtime: attempt.runtime, running: started_at.is_some(), started_at }
         };
         self.attempts.iter().map(one).collect()
     }

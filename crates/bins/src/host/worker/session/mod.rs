@@ -3,6 +3,7 @@
 
 mod ending;
 mod report;
+mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
 use super::clock::now;
+use super::gauges::Gauges;
 use super::gpus::Gpu;
 use super::inbox::{self, Now};
 use super::link::{Link, LinkError, Stream};
@@ -72,13 +74,14 @@ pub(super) struct Session {
     session: Option<SessionId>,
     heartbeat: Duration,
     monitor: Monitor,
+    gauges: Arc<Gauges>,
     /// When attempts are cancelled though they have not ended.
     deadline: Option<Instant>,
     /// When the agent ends though not all is told.
     farewell: Option<Instant>,
     cancelled: bool,
     shut_down: bool,
-    /// Asks after the runtimes.
+    /// Asks after the runtimes, and looks at what is used.
     asking: tokio::task::AbortHandle,
 }
 
@@ -93,7 +96,9 @@ impl Session {
         wish: watch::Receiver<Wish>,
     ) -> Self {
         let monitor = Monitor::new(vec![options.state.join("work"), options.state.join("spool")], options.min_free);
+        let gauges = Arc::new(Gauges::default());
         let asking = Arc::clone(&answers).keep_asking(Arc::clone(&shared));
+        let reading = Arc::clone(&gauges).keep_reading(Arc::clone(&shared), gpus.clone());
         Self {
             options,
             state,
@@ -107,11 +112,12 @@ impl Session {
             session: None,
             heartbeat: Duration::from_secs(5),
             monitor,
+            gauges,
             deadline: None,
             farewell: None,
             cancelled: false,
             shut_down: false,
-            asking: tokio::spawn(asking).abort_handle(),
+            asking: tokio::spawn(async { tokio::join!(asking, reading) }).abort_handle(),
         }
     }
 
@@ -145,24 +151,9 @@ impl Session {
             backoff.ended(begun.elapsed());
             let fresh = matches!(error, LinkError::SessionOver(_));
             let wait = if fresh { asked } else { backoff.next(random(), asked) };
-            if self.rest(wait).await {
+            let asked_to = matches!(error, LinkError::Later(..));
+            if self.rest(wait, asked_to).await {
                 return;
-            }
-        }
-    }
-
-    /// Waits before the next connection; what time brings is done meanwhile. True when the agent has ended.
-    async fn rest(&mut self, wait: Duration) -> bool {
-        let until = tokio::time::Instant::now() + wait;
-        loop {
-            if self.shut_down || self.is_over(false) {
-                return true;
-            }
-            self.tick();
-            tokio::select! {
-                () = sleep_until(until) => return false,
-                () = sleep(TICK) => {}
-                changed = self.wish.changed() => if changed.is_err() { return true },
             }
         }
     }

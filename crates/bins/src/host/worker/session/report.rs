@@ -30,14 +30,15 @@ impl Session {
 
     pub(super) fn status(&mut self) -> WorkerStatus {
         let state = self.worker_state();
-        let (measured, mut health) = self.monitor.look(Instant::now(), now());
+        let (mut measured, mut health) = self.monitor.look(Instant::now(), now());
+        measured.gpu_percent = self.gauges.gpu_percent();
         health.extend(self.answers.health(&self.offered));
         let core = self.shared.lock();
-        let (sum, spool) = (core.sum(), core.spool.stats());
+        let (sum, spool, held) = (core.sum(), core.spool.stats(), core.held());
         WorkerStatus {
             worker: self.state.worker.clone(),
             state,
-            attempts: core.held().into_iter().map(|held| remote(held.id)).collect(),
+            attempts: held.iter().map(|held| remote(held.id)).collect(),
             allocated: Allocated {
                 cpu_m: sum.cpu_m,
                 memory_bytes: sum.memory_bytes,
@@ -48,6 +49,7 @@ impl Session {
             health,
             spool: SpoolStatus { bytes: spool.bytes, results: spool.results, dropped: spool.dropped },
             time: Some(now()),
+            in_use: self.gauges.attempts(held.iter().map(|held| held.id)),
         }
     }
 
@@ -96,12 +98,13 @@ impl Session {
         tracing::info!(kind = ?directive.kind, reason = directive.reason, "the server directs");
         match directive.kind {
             // Whom it sends nothing any more has nothing to do but wait; the server says when to end.
-            DirectiveKind::Drain | DirectiveKind::Reconfigure => Ok(()),
+            DirectiveKind::Drain => Ok(()),
             DirectiveKind::Shutdown => {
                 self.shut_down = true;
                 Ok(())
             }
-            DirectiveKind::Reregister => Err(LinkError::SessionOver(directive.reason)),
+            // Registering again learns what the server wants by now and tells what this machine offers by now.
+            DirectiveKind::Reregister | DirectiveKind::Reconfigure => Err(LinkError::SessionOver(directive.reason)),
         }
     }
 }

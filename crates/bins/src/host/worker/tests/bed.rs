@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::host::worker::link::{Link, LinkError, Stream};
 use crate::host::worker::{Agent, AgentOptions};
 use crate::wire::attempt::{AssignJob, Mode};
-use crate::wire::frame::{Hello, ServerFrame, Spec, Welcome, WorkerFrame};
+use crate::wire::frame::{Directive, Hello, ServerFrame, Spec, Welcome, WorkerFrame};
 use crate::wire::result::{JobResult, LogChunk};
 use crate::wire::status::{Heartbeat, HeartbeatAnswer};
 use crate::wire::worker::{Limits, ProtocolRange, Registered, Registration};
@@ -40,6 +40,12 @@ pub(super) struct Server {
     pub(super) refusal: Mutex<Option<LinkError>>,
     pub(super) registrations: Mutex<Vec<Registration>>,
     pub(super) renewal: AtomicBool,
+    /// Streams are refused with this.
+    pub(super) busy: Mutex<Option<LinkError>>,
+    /// Signs of life.
+    pub(super) beats: Mutex<Vec<Heartbeat>>,
+    /// What each is answered with, beside a lease.
+    pub(super) directive: Mutex<Option<Directive>>,
     streams: mpsc::Sender<Served>,
 }
 
@@ -69,6 +75,9 @@ impl Link for Server {
     }
 
     async fn open(&self, hello: WorkerFrame) -> Result<Stream, LinkError> {
+        if let Some(busy) = self.busy.lock().unwrap().clone() {
+            return Err(busy);
+        }
         let (out, from) = mpsc::channel(64);
         let (to, back) = mpsc::channel(64);
         let served = Served { hello: hello.hello.unwrap(), from, to };
@@ -76,8 +85,10 @@ impl Link for Server {
         Ok(Stream { out, back })
     }
 
-    async fn heartbeat(&self, _: Heartbeat) -> Result<HeartbeatAnswer, LinkError> {
-        Err(LinkError::Unreachable("not in this test".to_owned()))
+    async fn heartbeat(&self, beat: Heartbeat) -> Result<HeartbeatAnswer, LinkError> {
+        self.beats.lock().unwrap().push(beat);
+        let (epoch, lease_ms) = (*self.epoch.lock().unwrap(), *self.lease_ms.lock().unwrap());
+        Ok(HeartbeatAnswer { epoch, lease_ms, directive: self.directive.lock().unwrap().clone() })
     }
 
     fn wants_renewal(&self) -> bool {
@@ -122,6 +133,9 @@ impl Bed {
             refusal: Mutex::default(),
             registrations: Mutex::default(),
             renewal: AtomicBool::new(false),
+            busy: Mutex::default(),
+            beats: Mutex::default(),
+            directive: Mutex::default(),
             streams,
         });
         let mut options = AgentOptions::new(dir.join("state"));
@@ -142,9 +156,14 @@ impl Bed {
 
     /// Ends the stream and takes the next one.
     pub(super) async fn reconnect(&mut self) {
+        self.cut();
+        self.next_stream().await;
+    }
+
+    /// Ends the stream.
+    pub(super) fn cut(&mut self) {
         let (to, _) = mpsc::channel(1);
         drop(std::mem::replace(&mut self.stream.to, to));
-        self.next_stream().await;
     }
 
     pub(super) async fn next_stream(&mut self) {

@@ -9,6 +9,7 @@ use crate::host::worker::link::LinkError;
 use crate::wire::attempt::Mode;
 use crate::wire::frame::{Directive, DirectiveKind, LiveState, ServerFrame, Welcome};
 use crate::wire::result::Ending;
+use crate::wire::status::Heartbeat;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_what_was_not_acknowledged_comes_again_on_the_next_stream() {
@@ -124,6 +125,63 @@ async fn s28_without_a_lease_nothing_more_is_started() {
     assert!(!bed.results.contains_key(&attempt(1)), "it is held");
     *bed.server.lease_ms.lock().unwrap() = 20_000;
     assert_eq!(bed.result(1).await.ending, Ending::Succeeded, "and starts with the next lease");
+}
+
+/// Waits until the server has heard so many signs of life.
+async fn beats(bed: &Bed, count: usize) -> Vec<Heartbeat> {
+    let heard = async {
+        loop {
+            let heard = bed.server.beats.lock().unwrap().clone();
+            if heard.len() >= count {
+                return heard;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), heard).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_its_lease() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::leased(dir.path(), 0).await;
+    let file = dir.path().join("ran");
+    bed.assign(script(&format!("touch {}", file.display())), &[1], Mode::Now).await;
+    bed.until(|bed| bed.accepted(1)).await;
+    // The next stream is refused for longer than this test may take.
+    *bed.server.busy.lock().unwrap() = Some(LinkError::Later("busy".to_owned(), Duration::from_secs(600)));
+    bed.cut();
+    let heard = beats(&bed, 2).await;
+    let session = bed.stream.hello.session;
+    assert!(heard.iter().all(|beat| beat.session == session && beat.epoch == Epoch(1)), "{heard:?}");
+    let held: Vec<_> = heard[1].status.as_ref().unwrap().attempts.clone();
+    assert_eq!(held, [attempt(1)]);
+    assert!(!file.exists(), "there is no lease");
+    *bed.server.lease_ms.lock().unwrap() = 20_000;
+    let begun = std::time::Instant::now();
+    while !file.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it starts with the lease of a heartbeat");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // One that knows the session no more is registered with at once.
+    *bed.server.busy.lock().unwrap() = None;
+    let directive = Directive { kind: DirectiveKind::Reregister, reason: "restart".to_owned(), deadline_ms: 0 };
+    *bed.server.directive.lock().unwrap() = Some(directive);
+    bed.next_stream().await;
+    assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s4_a_worker_that_is_to_configure_itself_anew_registers_again_while_work_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new(dir.path()).await;
+    bed.assign(script("echo up; sleep 600"), &[1], Mode::Now).await;
+    bed.started(1).await;
+    let directive = Directive { kind: DirectiveKind::Reconfigure, reason: "new limits".to_owned(), deadline_ms: 0 };
+    bed.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
+    bed.next_stream().await;
+    assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
+    assert_eq!(bed.stream.hello.live.iter().map(|live| live.attempt).collect::<Vec<_>>(), [attempt(1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,6 +34,7 @@ fn status() -> WorkerStatus {
         health: Vec::new(),
         spool: Default::default(),
         time: None,
+        in_use: Vec::new(),
     }
 }
 

@@ -33,7 +33,7 @@ use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::process::supervise::{Control, Followers, Ground, Order, Tools, write_lease};
-use super::{JobRuntime, Remains};
+use super::{InUse, JobRuntime, Remains};
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 
@@ -256,6 +256,11 @@ impl JobRuntime for ContainerRuntime {
             cleared.inspect_err(|_| hub.missed())
         })
         .await
+    }
+
+    async fn in_use(&self, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+        let (hub, ids) = (Arc::clone(&self.hub), ids.to_vec());
+        self.there(async move { usage::look(&hub, &ids).await }).await
     }
 
     async fn check(&self) -> Result<(), PortError> {

@@ -9,6 +9,7 @@
 
 mod begin;
 mod group;
+mod in_use;
 pub(super) mod lane;
 mod launcher;
 mod life;
@@ -39,7 +40,7 @@ use super::attempt::AttemptId;
 use super::directories::memory_dir;
 use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
-use super::{JobRuntime, Remains};
+use super::{InUse, JobRuntime, Remains};
 use crate::runtime::blocking::blocking;
 use crate::runtime::core_dump;
 use crate::runtime::logs::now;
@@ -297,6 +298,11 @@ impl JobRuntime for ProcessRuntime {
     async fn remove(&self, id: AttemptId) -> Result<(), PortError> {
         let shared = Arc::clone(&self.shared);
         blocking(move || remains::remove(&shared, &id)).await
+    }
+
+    async fn in_use(&self, ids: &[AttemptId]) -> Result<Vec<(AttemptId, InUse)>, PortError> {
+        let (shared, ids) = (Arc::clone(&self.shared), ids.to_vec());
+        blocking(move || Ok(in_use::look(&shared, &ids)?)).await
     }
 
     async fn check(&self) -> Result<(), PortError> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::runtime::worker::InUse;
 use crate::runtime::worker::event::Usage;
 
 /// Milliseconds of a clock tick: the kernel tells 100 ticks a second to user space.
@@ -21,6 +22,13 @@ pub(super) fn of(pid: i32) -> Usage {
         io_read: field(&io, "read_bytes:"),
         io_write: field(&io, "write_bytes:"),
     }
+}
+
+/// What a process, with the CPU time of those of its children that it has waited for, uses; nothing when it is gone.
+pub(super) fn in_use(pid: i32) -> InUse {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    InUse { cpu_ms: cpu_ms(&stat), memory_bytes: field(&status, "VmRSS:").saturating_mul(1024) }
 }
 
 /// User, system, and those of reaped children.
@@ -47,5 +55,7 @@ mod tests {
         assert_eq!(field("", "VmHWM:"), 0);
         let own = of(i32::try_from(std::process::id()).unwrap());
         assert!(own.max_rss > 1 << 20, "{own:?}");
+        let now = in_use(i32::try_from(std::process::id()).unwrap());
+        assert!(now.memory_bytes > 1 << 20 && now.memory_bytes <= own.max_rss.saturating_mul(2), "{now:?} {own:?}");
     }
 }

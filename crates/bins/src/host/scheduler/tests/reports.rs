@@ -1,0 +1,40 @@
+//! What workers say of themselves reaches readers, on a server where nothing else happens too.
+
+use std::time::Duration;
+
+use orlop_core::machine::worker::WorkerState;
+
+use super::agent::Agent;
+use super::bed::{Bed, until};
+use crate::wire::status::{Allocated, Measured, SpoolStatus, WorkerStatus};
+
+fn status(cpu_percent: f64) -> WorkerStatus {
+    WorkerStatus {
+        worker: "w1".parse().unwrap(),
+        state: WorkerState::Available,
+        attempts: Vec::new(),
+        allocated: Allocated::default(),
+        measured: Measured { cpu_percent, ..Measured::default() },
+        health: Vec::new(),
+        spool: SpoolStatus::default(),
+        time: None,
+        in_use: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_what_an_idle_worker_measures_is_in_the_next_picture() {
+    let mut bed = Bed::new().await;
+    let agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let shown = || {
+        let snapshot = bed.handle().snapshot();
+        snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.measured.cpu_percent))
+    };
+    for percent in [10.0, 20.0, 30.0] {
+        agent.report(status(percent)).await;
+        // A picture for that alone is made once a second at most.
+        bed.pass(Duration::from_secs(1));
+        until("the picture", async || (shown() == Some(percent)).then_some(())).await;
+    }
+    bed.stop().await;
+}

@@ -1,0 +1,80 @@
+//! Between two connections: what time brings is done, and a server that asked to wait gets signs of life. Owns both; how long
+//! that is is decided above.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::super::link::LinkError;
+use super::{Session, TICK, jittered};
+use crate::wire::frame::DirectiveKind;
+use crate::wire::status::Heartbeat;
+
+/// How long a server may take for the answer to a sign of life.
+const ANSWER: Duration = Duration::from_secs(5);
+
+impl Session {
+    /// Waits before the next connection. `asked_to`: the server is there and wants it so; it hears that this worker lives. One
+    /// that cannot be reached is left alone: that is what the waiting is for. True when the agent has ended.
+    pub(super) async fn rest(&mut self, wait: Duration, asked_to: bool) -> bool {
+        let until = tokio::time::Instant::now() + wait;
+        let mut beat = tokio::time::Instant::now() + jittered(self.heartbeat);
+        loop {
+            if self.shut_down || self.is_over(false) {
+                return true;
+            }
+            self.tick();
+            tokio::select! {
+                () = sleep_until(until) => return false,
+                () = sleep(TICK) => {}
+                changed = self.wish.changed() => if changed.is_err() { return true },
+            }
+            if asked_to && beat <= tokio::time::Instant::now() {
+                if self.show_life().await {
+                    return false;
+                }
+                beat = tokio::time::Instant::now() + jittered(self.heartbeat);
+            }
+        }
+    }
+
+    /// A sign of life while no stream is up; the answer renews the lease. True when the session is over.
+    async fn show_life(&mut self) -> bool {
+        let Some(session) = self.session else { return false };
+        let sent = Instant::now();
+        let beat = Heartbeat { session, epoch: self.state.epoch, status: Some(self.status()) };
+        let answer = match timeout(ANSWER, self.link.heartbeat(beat)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(LinkError::SessionOver(reason))) => return self.forget_session(&reason),
+            Ok(Err(error)) => {
+                tracing::debug!(worker = %self.state.worker, %error, "no answer to a sign of life");
+                return false;
+            }
+            Err(_) => return false,
+        };
+        if answer.epoch < self.state.epoch {
+            tracing::warn!(epoch = %answer.epoch, seen = %self.state.epoch, "a server of an older term answers");
+            return false;
+        }
+        if let Some(directive) = answer.directive.filter(|directive| directive.kind == DirectiveKind::Reregister) {
+            return self.forget_session(&directive.reason);
+        }
+        if answer.lease_ms > 0 {
+            let mut acts = Vec::new();
+            {
+                let mut core = self.shared.lock();
+                core.lease_granted(sent, answer.lease_ms);
+                core.renewed(Instant::now(), &mut acts);
+            }
+            self.renew_runtimes();
+            self.shared.perform(acts);
+        }
+        false
+    }
+
+    fn forget_session(&mut self, reason: &str) -> bool {
+        tracing::info!(worker = %self.state.worker, reason, "the session is over");
+        self.session = None;
+        true
+    }
+}
