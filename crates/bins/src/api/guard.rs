@@ -10,7 +10,6 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page};
-use orlop_core::rate::Rate;
 
 use super::auth::{Bearer, Caller, Rates, Role, Scope};
 use super::known::{Known, stored};
@@ -139,16 +138,6 @@ impl Guard {
         Ok(self.secured.load(Ordering::SeqCst))
     }
 
-    /// From now on calls come as fast as these allow: those of a token, and those of an address without one.
-    pub(crate) fn set_rates(&self, token: Rate, address: Rate) {
-        self.rates.set(token, address);
-    }
-
-    /// Whether a token was seen.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.secured.load(Ordering::SeqCst)
-    }
-
     /// Tokens were written: what was known of them is not good any more.
     pub(super) fn tokens_changed(&self) {
         self.known.forget();
@@ -189,6 +178,20 @@ impl Guard {
             Ok(()) => refused(Code::Unauthenticated, detail),
             Err(wait) => too_fast(wait),
         }
+    }
+}
+
+/// What the program asks of it.
+#[cfg(all(unix, feature = "cli"))]
+impl Guard {
+    /// From now on calls come as fast as these allow: those of a token, and those of an address without one.
+    pub(crate) fn set_rates(&self, token: orlop_core::rate::Rate, address: orlop_core::rate::Rate) {
+        self.rates.set(token, address);
+    }
+
+    /// Whether a token was seen.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.secured.load(Ordering::SeqCst)
     }
 }
 

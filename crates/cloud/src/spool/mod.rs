@@ -9,6 +9,8 @@
 //! again knows what its predecessor ran.
 
 pub mod codec;
+#[cfg(all(feature = "process", target_os = "linux"))]
+pub(crate) mod follower;
 mod journal;
 mod outlog;
 mod recover;

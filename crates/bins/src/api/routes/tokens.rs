@@ -42,6 +42,7 @@ fn internal(error: impl std::fmt::Display) -> Error {
     Box::new(Problem::new(Code::Internal, error.to_string()))
 }
 
+#[cfg(all(unix, feature = "cli"))]
 impl Api {
     /// Makes a bearer's token one of an administrator, if there is no token yet.
     ///

@@ -10,6 +10,7 @@ pub(super) const PROGRAM: &str = "/usr/local/bin/orlop-worker";
 /// Where the token is until the worker has used it.
 pub(super) const TOKEN: &str = "/run/orlop/join-token";
 /// The name of the unit.
+#[cfg(feature = "openstack")]
 pub(super) const NAME: &str = "orlop-worker.service";
 
 /// The unit. What is drained stays away: only a worker that failed is started again.

@@ -28,7 +28,7 @@ use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, Cause, Room};
 use crate::runtime::worker::plan::AttemptPlan;
 use crate::runtime::worker::process::lane::Mailbox;
 use crate::spool::codec::{Entry, decode};
-use crate::spool::segment::Follower;
+use crate::spool::follower::Follower;
 
 /// What a supervisor needs of the agent's environment to find a container engine and its logins as the agent does.
 const PASSED: [&str; 6] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "DOCKER_HOST", "ORLOP_DOCKER_HOST"];

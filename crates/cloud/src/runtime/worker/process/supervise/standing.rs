@@ -9,7 +9,7 @@ use crate::runtime::logs::now;
 use crate::runtime::worker::RemainsState;
 use crate::runtime::worker::event::Started;
 use crate::spool::codec::{Entry, decode};
-use crate::spool::segment::Follower;
+use crate::spool::follower::Follower;
 
 /// The state of an attempt under a supervisor; none where no supervisor keeps it and its end was not written.
 ///
