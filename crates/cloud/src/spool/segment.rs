@@ -174,4 +174,22 @@ mod tests {
             assert_eq!(last, b"more", "cut at {cut}");
         }
     }
+
+    #[test]
+    fn a_changed_byte_ends_the_whole_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut segment = Segment::create(&path).unwrap();
+        segment.append(b"one").unwrap();
+        segment.append(b"two").unwrap();
+        segment.write().unwrap();
+        let whole = fs::read(&path).unwrap();
+        for index in 19..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[index] ^= 1;
+            let mut count = 0;
+            assert_eq!(walk(&bytes, |_, _| count += 1), 19);
+            assert_eq!(count, 1);
+        }
+    }
 }

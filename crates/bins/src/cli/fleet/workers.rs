@@ -186,7 +186,7 @@ fn page(worker: &Value) -> String {
     let mut page = String::new();
     let mut line = |name: &str, value: String| {
         if !value.is_empty() {
-            page.push_str(&format!("{name:<13}{value}\n"));
+            page.push_str(&format!("{name:<12}{value}\n"));
         }
     };
     for field in ["id", "incarnation", "state", "since", "reason", "connected", "cordoned", "draining", "band"] {
@@ -216,7 +216,7 @@ fn page(worker: &Value) -> String {
         line("host cpu", format!("{:.0}%, load {:.2}", real(report, "cpu_percent"), real(report, "load")));
         line("host memory", format!("{}Mi in use", number(report, "memory_bytes") >> 20));
         line("host disk", format!("{}Mi free, {}", number(report, "disk_free") >> 20, rate(report, "disk_io")));
-        line("host network", rate(report, "net_io"));
+        line("host net", rate(report, "net_io"));
         let busy = report["gpu_percent"].as_array().into_iter().flatten().filter_map(Value::as_f64);
         line("host gpus", busy.map(|busy| format!("{busy:.0}%")).collect::<Vec<_>>().join(" "));
         let (waits, results) = (number(report, "spool_bytes"), number(report, "spool_results"));
@@ -297,20 +297,20 @@ mod tests {
         w1  Unhealthy  0     50%  0%      below                room work: 12235 MiB of 258019 MiB are free
         ");
         insta::assert_snapshot!(page(&worker), @r"
-        id           w1
-        state        Unhealthy
-        reason       report_bad
-        band         below
-        jobs         0 of 8
-        cpu          50% of 2000m
-        memory       0% of 0Mi
-        host cpu     51%, load 2.68
-        host memory  667Mi in use
-        host disk    11444Mi free, 4Ki/s
-        host network 0Ki/s
-        host gpus    37% 0%
-        spool        91 bytes and 1 results wait for the server
-        unwell       room work: 12235 MiB of 258019 MiB are free
+        id          w1
+        state       Unhealthy
+        reason      report_bad
+        band        below
+        jobs        0 of 8
+        cpu         50% of 2000m
+        memory      0% of 0Mi
+        host cpu    51%, load 2.68
+        host memory 667Mi in use
+        host disk   11444Mi free, 4Ki/s
+        host net    0Ki/s
+        host gpus   37% 0%
+        spool       91 bytes and 1 results wait for the server
+        unwell      room work: 12235 MiB of 258019 MiB are free
         ");
         let leaving = json!({"id": "w2", "state": "Draining", "drain": {"reason": "new disks"}});
         assert_eq!(why(&leaving), "drain: new disks");

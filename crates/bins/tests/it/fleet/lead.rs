@@ -17,7 +17,7 @@ use super::programs::{Programs, Scheduler, json as told, until};
 const TAKEOVER: Duration = Duration::from_secs(12);
 
 /// A schema of its own in the database for tests, if there is one.
-fn database(name: &str) -> Option<[String; 2]> {
+pub(super) fn database(name: &str) -> Option<[String; 2]> {
     let url = std::env::var("ORLOP_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
     if url.is_none() {
         println!("skipped: no PostgreSQL in ORLOP_TEST_POSTGRES; scripts/with-postgres provides one");

@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::programs::{Programs, Running, get, until};
 
 /// A port that nobody has at this moment.
-fn free() -> u16 {
+pub(super) fn free() -> u16 {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
     socket.local_addr().expect("its address").port()
 }
 
 /// A NATS server on these ports, if the program is there.
-fn nats(programs: &Programs, port: u16, monitor: u16) -> Option<Running> {
+pub(super) fn nats(programs: &Programs, port: u16, monitor: u16) -> Option<Running> {
     let mut command = Command::new("nats-server");
     command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--http_port", &monitor.to_string()]);
     command.arg("--jetstream").arg("--store_dir").arg(programs.path("nats"));

@@ -69,7 +69,7 @@ fn s6_what_a_job_uses_is_shown_while_it_runs_and_afterwards() {
     assert!(line.split_whitespace().any(|word| word.ends_with('m') && word.len() > 1), "{page}");
     let worker = bench.good(&["workers", "-o", "name"]).trim().to_owned();
     let page = bench.good(&["workers", "get", &worker]);
-    for line in ["host cpu", "host memory", "host disk", "host network", "spool"] {
+    for line in ["host cpu", "host memory", "host disk", "host net", "spool"] {
         assert!(page.lines().any(|known| known.starts_with(line)), "{line}: {page}");
     }
     assert!(!page.contains("host gpus") && !page.contains("unwell"), "{page}");

@@ -25,13 +25,15 @@ fn status(cpu_percent: f64) -> WorkerStatus {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s6_what_an_idle_worker_measures_is_in_the_next_picture() {
     let mut bed = Bed::new().await;
-    let agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
     let shown = || {
         let snapshot = bed.handle().snapshot();
         snapshot.workers.values().next().and_then(|worker| Some(worker.status.as_ref()?.measured.cpu_percent))
     };
     for percent in [10.0, 20.0, 30.0] {
         agent.report(status(percent)).await;
+        // Answered behind the report: that has been taken by then.
+        agent.beat().await;
         // A picture for that alone is made once a second at most.
         bed.pass(Duration::from_secs(1));
         until("the picture", async || (shown() == Some(percent)).then_some(())).await;

@@ -213,3 +213,34 @@ async fn s4_events_and_logs_come_until_they_end() {
     let pages: Vec<LogPage> = client.logs(query.clone()).await.unwrap().map(Result::unwrap).collect().await;
     assert_eq!(pages, [LogPage { chunks: vec![chunk(&query)], end: true }]);
 }
+
+#[tokio::test]
+async fn s4_a_connection_has_1024_streams_at_most() {
+    let (_served, client) = client().await;
+    let open = || client.submit_stream(futures::stream::pending().boxed());
+    let (end, ended) = tokio::sync::oneshot::channel::<Submission>();
+    let short = futures::stream::once(ended).filter_map(async |batch| batch.ok()).boxed();
+    let mut first = client.submit_stream(short).await.unwrap();
+    let mut streams = Vec::new();
+    for _ in 1..1024 {
+        streams.push(open().await.unwrap());
+    }
+    let mut next = Box::pin(open());
+    let waited = tokio::time::timeout(Duration::from_millis(300), &mut next).await;
+    assert!(waited.is_err(), "there are as many as may be");
+    // Its batches are over: the stream ends on both sides.
+    drop(end);
+    assert!(first.next().await.is_none());
+    drop(tokio::time::timeout(Duration::from_secs(60), next).await.expect("one has ended").unwrap());
+}
+
+#[tokio::test]
+async fn s4_headers_have_16_kib_at_most() {
+    let (served, _) = client().await;
+    let ask = async |bytes: usize| {
+        let client = JobClient::new(served_channel(&served).await, Some(&"x".repeat(bytes))).unwrap();
+        client.explain(JobId::from_u64(1), None).await
+    };
+    assert_eq!(ask(12 << 10).await.unwrap().json.len(), 12 << 10);
+    assert!(ask(20 << 10).await.is_err());
+}

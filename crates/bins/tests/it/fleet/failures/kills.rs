@@ -1,5 +1,6 @@
 //! The server, or an agent, is killed at full load, many times: no submit or result that was acknowledged is missing, none is
-//! accepted twice. Owns the load and the reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
+//! accepted twice; with the books in SQLite and events in the program, and with PostgreSQL and NATS. Owns the load and the
+//! reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +9,54 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::super::programs::{Programs, Scheduler, ask, until};
+use super::super::programs::{Programs, Scheduler, ask, json as read, until};
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
+pub(super) enum Victim {
     Server,
     Agent,
 }
 
+/// What the server keeps its books in and tells of jobs, and what must stand there in the end.
+pub(super) trait Books {
+    /// Flags of the server.
+    fn args(&self) -> Vec<String>;
+
+    /// It leads, and nothing has been submitted yet.
+    fn begin(&mut self) {}
+
+    /// All jobs have ended, and the server is still there.
+    fn reckon_while_it_runs(&self, _rest: &str, _done: &Done<'_>) {}
+
+    /// The server has ended.
+    fn reckon(self, programs: &Programs, done: &Done<'_>);
+}
+
+/// What was to be done, and what was.
+pub(super) struct Done<'a> {
+    pub(super) victim: Victim,
+    /// Ids of all jobs whose submit was acknowledged.
+    pub(super) acknowledged: &'a BTreeSet<String>,
+    /// What the jobs wrote.
+    ran: &'a str,
+}
+
+/// SQLite, and events that stay in the program.
+struct Embedded;
+
+impl Books for Embedded {
+    fn args(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn reckon(self, programs: &Programs, done: &Done<'_>) {
+        reckon(programs, done);
+    }
+}
+
 /// How often it is killed where nobody says, and in a long run.
-const KILLS: u32 = 8;
+pub(super) const KILLS: u32 = 8;
 const MANY: u32 = 100;
 /// Jobs in one submit.
 const BATCH: usize = 25;
@@ -70,40 +108,70 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// What the store says of all jobs, and what the jobs wrote: each ended well, once.
-fn reckon(programs: &Programs, victim: Victim, acknowledged: &BTreeSet<String>, ran: &str) {
+fn reckon(programs: &Programs, done: &Done<'_>) {
     let store = rusqlite::Connection::open(programs.path("orlop-fleet.db")).expect("the store is there");
     let number = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("an answer");
     let jobs = number("SELECT count(*) FROM jobs");
-    assert_eq!(jobs, acknowledged.len() as i64, "one job for each that was acknowledged");
+    assert_eq!(jobs, done.acknowledged.len() as i64, "one job for each that was acknowledged");
     assert_eq!(number("SELECT count(*) FROM jobs WHERE state = 'Completed'"), jobs);
     let finals = "SELECT count(*) FROM jobs WHERE 1 = \
                   (SELECT count(*) FROM attempts WHERE job_id = jobs.id AND final = 1 AND state = 'Succeeded')";
     assert_eq!(number(finals), jobs, "each has one result that counts");
     let live = "SELECT count(*) FROM attempts WHERE state IN ('Assigned', 'Accepted', 'Running', 'Suspect')";
     assert_eq!(number(live), 0, "nothing is left over");
+    count_runs(done);
+}
+
+/// The same as the server tells it, whatever it keeps its books in.
+#[cfg(all(feature = "postgres", feature = "nats"))]
+pub(super) fn reckon_by_asking(rest: &str, done: &Done<'_>) {
+    let (mut seen, mut cursor) = (BTreeSet::new(), String::new());
+    loop {
+        let page = until("a page of jobs", || read(rest, &format!("/jobs?limit=1000{cursor}")));
+        for job in page["items"].as_array().expect("jobs") {
+            assert_eq!(job["state"], "Completed", "{job}");
+            seen.insert(job["id"].as_str().expect("an id").to_owned());
+        }
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(seen, *done.acknowledged, "one job for each that was acknowledged");
+    for id in &seen {
+        let attempts = until("its attempts", || read(rest, &format!("/jobs/{id}/attempts")));
+        let attempts = attempts["items"].as_array().expect("attempts");
+        let finals = attempts.iter().filter(|attempt| attempt["final"] == true);
+        let states: Vec<&Value> = finals.map(|attempt| &attempt["state"]).collect();
+        assert_eq!(states, ["Succeeded"], "{attempts:?}");
+        assert!(attempts.iter().all(|attempt| attempt["finished_at"].is_string()), "nothing is left: {attempts:?}");
+    }
+    count_runs(done);
+}
+
+/// What the jobs wrote.
+fn count_runs(done: &Done<'_>) {
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
-    ran.lines().for_each(|line| *times.entry(line).or_default() += 1);
+    done.ran.lines().for_each(|line| *times.entry(line).or_default() += 1);
     // What an agent had begun and nobody kept runs again; its first result never counts.
-    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1 && victim == Victim::Server).collect();
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1 && done.victim == Victim::Server).collect();
     assert_eq!(twice, [], "nothing ran twice: the workers were there all the time");
     // Every result that was accepted is of work that was done: the other half of the jobs do nothing.
-    assert_eq!(times.len() * 2, acknowledged.len(), "{} ran", times.len());
+    assert_eq!(times.len() * 2, done.acknowledged.len(), "{} ran", times.len());
 }
 
 #[test]
 fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
-    killed_at_full_load(Victim::Server);
+    killed_at_full_load(Victim::Server, Embedded, KILLS);
 }
 
 #[test]
 fn s7_1_an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
-    killed_at_full_load(Victim::Agent);
+    killed_at_full_load(Victim::Agent, Embedded, KILLS);
 }
 
 /// How often, as somebody says or as is usual.
-fn kills() -> u32 {
+fn kills(few: u32) -> u32 {
     let given = std::env::var("ORLOP_TEST_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
-    let usual = if std::env::var_os("ORLOP_TEST_LONG").is_some() { MANY } else { KILLS };
+    let usual = if std::env::var_os("ORLOP_TEST_LONG").is_some() { MANY } else { few };
     given.unwrap_or(usual)
 }
 
@@ -116,12 +184,15 @@ fn all_end(rest: &str) {
     }
 }
 
-fn killed_at_full_load(victim: Victim) {
-    let kills = kills();
-    let programs = Programs::new();
+/// Kills somebody a few times, or as often as is asked for.
+pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books, few: u32) {
+    let (kills, programs) = (kills(few), Programs::new());
     // Nothing is given up for lost meanwhile: whatever runs twice would be a mistake.
-    let args = ["--scheduler-reassign-after=120s", "--log-level=warn"];
-    let mut server: Scheduler = programs.scheduler("s1", &args);
+    let more = books.args();
+    let mut args = vec!["--scheduler-reassign-after=120s", "--log-level=warn"];
+    args.extend(more.iter().map(String::as_str));
+    let mut server: Scheduler = programs.leader("s1", &args);
+    books.begin();
     let grpc = server.grpc.clone();
     let start = |name: &str| {
         let offer = ["--cpu-m", "2000", "--max-jobs", "16", "--memory-bytes", "4000000000", "--reconnect-seconds", "2"];
@@ -181,7 +252,10 @@ fn killed_at_full_load(victim: Victim) {
     for worker in workers {
         assert_eq!(worker.end(), Some(0));
     }
+    let ran = std::fs::read_to_string(ran).expect("the jobs ran");
+    let done = Done { victim, acknowledged: &ids, ran: &ran };
+    books.reckon_while_it_runs(&rest, &done);
     server.process.signal(Signal::SIGTERM);
     assert_eq!(server.process.end(), Some(0), "{}", programs.log("s1"));
-    reckon(&programs, victim, &ids, &std::fs::read_to_string(ran).expect("the jobs ran"));
+    books.reckon(&programs, &done);
 }

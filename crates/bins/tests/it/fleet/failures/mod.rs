@@ -5,7 +5,7 @@
 //! |---|---|
 //! | network partition, short, long, one way | `line` |
 //! | worker crash, agent crash, job crash, broken worker, poison job, log flood, reconnect storm | `workers` |
-//! | server crash | `kills`, `workers` (storm) |
+//! | server crash | `kills`, `shared` (on PostgreSQL and NATS), `workers` (storm) |
 //! | leader stalls; worker stalls; clock jump | `pause`, and `fleet::lead` |
 //! | store down, slow, full, damaged | `store` |
 //! | bus down | `fleet::nats` |
@@ -20,6 +20,8 @@ mod kills;
 mod line;
 mod pause;
 mod proxy;
+#[cfg(all(feature = "postgres", feature = "nats"))]
+mod shared;
 mod store;
 mod uploads;
 mod workers;
