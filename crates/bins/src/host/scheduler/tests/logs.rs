@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::{LogNews, LogOrder, LogReader, Options, Stop};
 use super::agent::Agent;
-use super::bed::{Bed, SOON};
+use super::bed::{Bed, SOON, until};
 use crate::wire::frame::WorkerFrame;
 use crate::wire::problem::Code;
 use crate::wire::result::{Ending, JobResult, LogChunk, LogGap, LogStream, LogSummary};
@@ -176,6 +176,8 @@ async fn s5_6_what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     let given = at.agent.given(2).await;
     let metrics = Arc::clone(&at.bed.handle().options().metrics);
     let dropped = || metrics.transport.log_dropped_bytes.of(["worker"]).get();
+    // Ends are counted once they are written, which who reads the store may see before.
+    let comes_to = async |bytes| until("the count", async || (dropped() >= bytes).then_some(())).await;
     let gap = |attempt, seq, bytes| LogChunk { gap: Some(LogGap { chunks: 1, bytes }), ..chunk(attempt, seq, "x") };
     let ended = |attempt, dropped_bytes| {
         let mut frame = result(attempt, Ending::Succeeded, 2);
@@ -191,6 +193,7 @@ async fn s5_6_what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     for _ in 0..2 {
         at.agent.send(ended(given[0], 20)).await;
         at.agent.all_acknowledged().await;
+        comes_to(25).await;
         assert_eq!(dropped(), 25);
     }
     at.agent.send(frame(&[gap(given[0], 3, 13), gap(given[0], 4, 2)])).await;
@@ -205,6 +208,7 @@ async fn s5_6_what_workers_drop_is_counted_once_at_the_end_of_a_log_too() {
     at.agent.live.clear();
     at.agent.rejoin(&at.bed.handle()).await.unwrap();
     at.bed.reaches(jobs[1], JobState::Completed).await;
+    comes_to(27 + 4).await;
     assert_eq!(dropped(), 27 + 4, "only what the second attempt lost behind its last chunk is new");
     assert_eq!(metrics.transport.log_bytes.get(), 4);
 }
