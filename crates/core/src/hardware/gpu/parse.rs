@@ -89,11 +89,18 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
     if words.is_empty() {
         return Err(HardwareError::EmptyGpuType);
     }
-    let mut reading = Reading::default();
+    let (mut reading, mut others) = (Reading::default(), Vec::new());
     for word in &words {
+        let before = reading.rest.len();
         reading.take(word)?;
+        if reading.rest.len() == before {
+            others.push(word.clone());
+        }
     }
-    reading.finish(catalogue, product(catalogue, &words))
+    // A model that is written in several words is the product that is named by one: `T 4` is a `T4`.
+    others.push(reading.rest.clone());
+    let product = product(catalogue, &words).or_else(|| product(catalogue, &others));
+    reading.finish(catalogue, product)
 }
 
 /// What was read so far.

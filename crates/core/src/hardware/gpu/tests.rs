@@ -210,6 +210,15 @@ fn any_word() -> impl Strategy<Value = String> {
     prop_oneof![9 => proptest::sample::select(KNOWN).prop_map(str::to_owned), 1 => "[a-z0-9.+]{1,6}"]
 }
 
+#[test]
+fn s1_1_a_model_in_several_words_is_the_product_of_one() {
+    let whole = parse_gpu_type("t4").unwrap();
+    for text in ["t-4", "T 4", "nvidia t_4", "tesla/t/4"] {
+        assert_eq!(parse_gpu_type(text), Ok(whole.clone()), "{text}");
+    }
+    assert!(whole.memory_gib.is_some());
+}
+
 proptest! {
     #[test]
     fn h6_the_canonical_text_reads_back(words in proptest::collection::vec(any_word(), 1..6)) {
