@@ -93,23 +93,13 @@ mod tests {
         for cut in 0..whole.len() {
             fs::write(&copy, &whole[..cut]).unwrap();
             let (mut follower, mut count) = (Follower::open(&copy).unwrap(), 0);
-            assert!(
-                follower
-                    .read(|_| {
-                        count += 1;
-                        true
-                    })
-                    .unwrap()
-            );
+            let mut tell = |_: &[u8]| {
+                count += 1;
+                true
+            };
+            assert!(follower.read(&mut tell).unwrap());
             fs::write(&copy, &whole).unwrap();
-            assert!(
-                follower
-                    .read(|_| {
-                        count += 1;
-                        true
-                    })
-                    .unwrap()
-            );
+            assert!(follower.read(&mut tell).unwrap());
             assert_eq!(count, 3, "cut at {cut}");
         }
     }

@@ -183,6 +183,13 @@ impl Scheduler {
         })
     }
 
+    /// Whether a worker was silent for so long that its attempts were given up, and has not connected since. Cost: constant.
+    #[must_use]
+    pub fn is_given_up(&self, key: WorkerKey) -> bool {
+        let worker = self.worker_at(key).ok().and_then(|number| self.workers.get(number));
+        worker.is_some_and(|worker| worker.reassigned)
+    }
+
     /// All workers that are known, those that left lately included. Cost: linear in workers.
     pub fn worker_keys(&self) -> impl Iterator<Item = WorkerKey> {
         self.workers.iter().map(|(number, _)| self.key_of(number))

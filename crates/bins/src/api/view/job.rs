@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use orlop_core::ports::fleet_store::{AttemptId, AttemptRow, ElementRow, JobRow};
-use orlop_scheduler::token::AttemptRef;
+use orlop_core::ports::fleet_store::{AttemptRow, ElementRow, JobRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::list::Listed;
 use super::{time, times};
-use crate::host::scheduler::Snapshot;
+use crate::host::scheduler::{Snapshot, reference};
 
 /// A job.
 #[derive(Debug, Serialize, ToSchema)]
@@ -192,8 +191,7 @@ impl InUseView {
         let AttemptRow { attempt, .. } = row;
         let picture = fleet.workers.get(&attempt.worker);
         let picture = picture.filter(|picture| picture.view.incarnation == attempt.incarnation)?;
-        let AttemptId { job, index, member, attempt: number, epoch } = attempt.id;
-        let wanted = AttemptRef { job, index, member, attempt: number, epoch };
+        let wanted = reference(&attempt.id);
         let known = picture.status.as_ref()?.in_use.iter().find(|known| known.attempt == wanted)?;
         Some(Self { cpu_m: known.cpu_m, memory_bytes: known.memory_bytes })
     }

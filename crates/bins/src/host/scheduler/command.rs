@@ -74,6 +74,16 @@ pub struct Submitted {
     pub warnings: Vec<String>,
 }
 
+/// Who showed a sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alive {
+    /// The worker.
+    pub worker: WorkerId,
+    /// It was silent for so long that what it had may run elsewhere by now: it may start nothing before it has connected and
+    /// heard what of it still counts.
+    pub given_up: bool,
+}
+
 /// What became of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
@@ -145,5 +155,5 @@ pub(super) enum Command {
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
     Publish(Box<EventBody>),
-    Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<WorkerId> },
+    Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<Alive> },
 }

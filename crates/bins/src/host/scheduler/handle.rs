@@ -17,7 +17,7 @@ use orlop_scheduler::token::AttemptRef;
 use tokio::sync::{oneshot, watch};
 
 use super::clock::Clock;
-use super::command::{Batch, Cancelled, Command, Registration, Submitted, Watch, WorkerOrder};
+use super::command::{Alive, Batch, Cancelled, Command, Registration, Submitted, Watch, WorkerOrder};
 use super::error::{self, Error};
 use super::explain::Explained;
 use super::ingress::Lane;
@@ -278,7 +278,7 @@ impl Handle {
         session: SessionId,
         healthy: Option<bool>,
         certificate: Option<PeerCertificate>,
-    ) -> Result<WorkerId, Error> {
+    ) -> Result<Alive, Error> {
         self.ask(Lane::Control, |reply| Command::Alive { session, healthy, certificate, reply }).await
     }
 

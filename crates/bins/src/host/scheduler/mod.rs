@@ -52,14 +52,14 @@ use orlop_core::ports::fleet_store::FleetStore;
 
 pub use self::artifacts::Swept;
 use self::clock::Clock;
-pub use self::command::{Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
+pub use self::command::{Alive, Batch, Cancelled, Once, Registration, Submission, Submitted, WorkerOrder};
 pub use self::error::Error;
 pub use self::explain::Explained;
 pub use self::handle::{Handle, StreamError};
 use self::ingress::{LockFreePriorityQueue, Wake};
 pub use self::live::{ClientFields, Interned};
 pub use self::logs::{LogNews, LogOrder, LogReader};
-pub(crate) use self::logs::{stored_stream, wire_stream};
+pub(crate) use self::logs::{reference, stored_stream, wire_stream};
 pub use self::prepare::Prepared;
 pub use self::room::Disks;
 use self::room::Room;

@@ -44,7 +44,6 @@ impl Gauges {
         let mut gpu_use = GpuUse::new(gpus.into_iter().map(|gpu| gpu.device).collect());
         loop {
             sleep(EVERY).await;
-            let begun = Instant::now();
             let found = attempts(&shared).await;
             let looked = tokio::task::spawn_blocking(move || {
                 let percent = gpu_use.look();
@@ -54,7 +53,7 @@ impl Gauges {
             gpu_use = again;
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let before = std::mem::take(&mut known.attempts);
-            known.attempts = found.iter().map(|one| one.read(begun, before.get(&one.id))).collect();
+            known.attempts = found.iter().map(|one| one.read(before.get(&one.id))).collect();
             known.gpu_percent = percent;
         }
     }
@@ -79,13 +78,16 @@ impl Gauges {
 struct Found {
     id: AttemptId,
     used: InUse,
+    /// When that was.
+    at: Instant,
     /// When it started, and the time by the same clock.
     ran: (Option<Time>, Time),
 }
 
 impl Found {
     /// The mean since the look before; of the first one since it started.
-    fn read(&self, at: Instant, before: Option<&Reading>) -> (AttemptId, Reading) {
+    fn read(&self, before: Option<&Reading>) -> (AttemptId, Reading) {
+        let at = self.at;
         let (cpu_ms, passed) = match (before, self.ran) {
             (Some(before), _) => {
                 (self.used.cpu_ms.saturating_sub(before.used.cpu_ms), at.saturating_duration_since(before.at))
@@ -112,7 +114,7 @@ async fn attempts(shared: &Shared) -> Vec<Found> {
         match runtime.in_use(&ids).await {
             Ok(all) => found.extend(all.into_iter().map(|(id, used)| {
                 let ran = (started.get(&id).copied().flatten(), now());
-                Found { id, used, ran }
+                Found { id, used, at: Instant::now(), ran }
             })),
             Err(error) => tracing::debug!(runtime = %kind, %error, "what attempts use is not known now"),
         }
@@ -126,29 +128,29 @@ mod tests {
 
     use super::*;
 
-    fn found(cpu_ms: u64, started: Option<u64>, now: u64) -> Found {
+    fn found(at: Instant, cpu_ms: u64, started: Option<u64>, now: u64) -> Found {
         let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
-        let at = |millis: u64| Time::from_millis(i64::try_from(millis).unwrap());
-        Found { id, used: InUse { cpu_ms, memory_bytes: 7 }, ran: (started.map(at), at(now)) }
+        let time = |millis: u64| Time::from_millis(i64::try_from(millis).unwrap());
+        Found { id, used: InUse { cpu_ms, memory_bytes: 7 }, at, ran: (started.map(time), time(now)) }
     }
 
     #[test]
     fn s6_cpu_is_the_mean_since_the_look_before_or_since_the_start() {
         let at = Instant::now();
-        let (_, first) = found(500, Some(1_000), 2_000).read(at, None);
+        let (_, first) = found(at, 500, Some(1_000), 2_000).read(None);
         assert_eq!((first.cpu_m, first.used.memory_bytes), (500, 7));
-        let (_, second) = found(9_500, Some(1_000), 7_000).read(at + Duration::from_secs(5), Some(&first));
+        let (_, second) = found(at + Duration::from_secs(5), 9_500, Some(1_000), 7_000).read(Some(&first));
         assert_eq!(second.cpu_m, 1_800, "nine seconds in five");
-        let (_, restarted) = found(100, Some(1_000), 9_000).read(at + Duration::from_secs(10), Some(&second));
+        let (_, restarted) = found(at + Duration::from_secs(10), 100, Some(1_000), 9_000).read(Some(&second));
         assert_eq!(restarted.cpu_m, 0, "what went back is no use of anything");
-        assert_eq!(found(9, None, 9).read(at, None).1.cpu_m, 0);
-        assert_eq!(found(9, Some(9), 9).read(at, Some(&first)).1.cpu_m, 0, "no time has passed");
+        assert_eq!(found(at, 9, None, 9).read(None).1.cpu_m, 0);
+        assert_eq!(found(at, 9, Some(9), 9).read(Some(&first)).1.cpu_m, 0, "no time has passed");
     }
 
     #[tokio::test]
     async fn only_what_is_held_is_told() {
         let gauges = Gauges::default();
-        let (id, reading) = found(500, Some(1_000), 2_000).read(Instant::now(), None);
+        let (id, reading) = found(Instant::now(), 500, Some(1_000), 2_000).read(None);
         gauges.0.lock().unwrap().attempts.insert(id, reading);
         let told = gauges.attempts([id, AttemptId { attempt: 2, ..id }].into_iter());
         assert_eq!(told, [AttemptUse { attempt: remote(id), cpu_m: 500, memory_bytes: 7 }]);

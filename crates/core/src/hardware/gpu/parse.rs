@@ -97,9 +97,13 @@ fn read(catalogue: &Catalogue, text: &str) -> Result<GpuType, HardwareError> {
             others.push(word.clone());
         }
     }
+    let is_split = words.len() > others.len() + 1;
+    let whole = |mut others: Vec<String>| {
+        others.push(reading.rest.clone());
+        product(catalogue, &others)
+    };
     // A model that is written in several words is the product that is named by one: `T 4` is a `T4`.
-    others.push(reading.rest.clone());
-    let product = product(catalogue, &words).or_else(|| product(catalogue, &others));
+    let product = product(catalogue, &words).or_else(|| if is_split { whole(others) } else { None });
     reading.finish(catalogue, product)
 }
 

@@ -43,7 +43,7 @@ impl Artifacts {
         let tenant = self.handle.job(attempt.job).await?.job.tenant;
         let session = caller.session.filter(|_| caller.who.is_none() && caller.certificate.is_none());
         let worker = match session {
-            Some(session) => Some(self.handle.alive(session, None, None).await?),
+            Some(session) => Some(self.handle.alive(session, None, None).await?.worker),
             None => None,
         };
         if caller.certificate.is_some() || worker.is_some() {

@@ -199,6 +199,10 @@ impl WorkerHost for Workers {
     async fn heartbeat(&self, caller: Caller, beat: Heartbeat) -> Result<HeartbeatAnswer, Refusal> {
         let healthy = beat.status.as_ref().map(WorkerStatus::is_healthy);
         let directive = match self.handle.alive(beat.session, healthy, caller.certificate).await {
+            Ok(alive) if alive.given_up => {
+                let reason = "it was silent for long; register again".to_owned();
+                Some(Directive { kind: DirectiveKind::Reregister, reason, deadline_ms: 0 })
+            }
             Ok(_) => None,
             Err(gone) if gone.code == Code::Unauthenticated => {
                 Some(Directive { kind: DirectiveKind::Reregister, reason: gone.detail, deadline_ms: 0 })

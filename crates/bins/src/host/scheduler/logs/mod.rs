@@ -12,6 +12,7 @@ use crate::wire::result::LogStream;
 
 pub(super) use self::keep::{expect_ends, keep};
 pub(super) use self::losses::Losses;
+pub(crate) use self::read::reference;
 pub use self::read::{LogNews, LogOrder, LogReader};
 
 /// The name of an attempt's log.

@@ -339,7 +339,8 @@ fn key(id: &AttemptId) -> LogKey {
     LogKey { job: id.job, index: id.index, member: id.member, attempt: id.attempt }
 }
 
-fn reference(id: &AttemptId) -> AttemptRef {
+/// An attempt as the core and the protocol name it.
+pub(crate) fn reference(id: &AttemptId) -> AttemptRef {
     let AttemptId { job, index, member, attempt, epoch } = *id;
     AttemptRef { job, index, member, attempt, epoch }
 }

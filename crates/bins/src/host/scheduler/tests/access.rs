@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_core::id::{JobId, TenantName};
+use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::ports::fleet_store::{
     AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, Turn,
 };
@@ -13,6 +13,7 @@ use orlop_core::rate::Rate;
 use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
 use orlop_scheduler::event::Capabilities;
+use orlop_scheduler::token::AttemptRef;
 use ring::rand::SystemRandom;
 use serde_json::json;
 use tonic::Request;
@@ -24,6 +25,7 @@ use super::super::grpc::gate::{METHODS, Needs};
 use super::super::{Status, Stop, grpc};
 use super::agent::{Agent, offer};
 use super::bed::{Bed, spec, until};
+use super::reports::status;
 use crate::api::auth::{Bearer, Role};
 use crate::api::{self, Api};
 use crate::telemetry::metrics::Metrics;
@@ -31,6 +33,7 @@ use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient}
 use crate::wire::job::Submission;
 use crate::wire::problem::Code;
 use crate::wire::query::{Cancellation, JobFilter, JobQuery, LogQuery, Watching};
+use crate::wire::status::{AttemptUse, WorkerStatus};
 
 struct Guarded {
     bed: Bed,
@@ -187,7 +190,14 @@ async fn s9_workers_of_other_tenants_are_not_there() {
     let handle = guarded.bed.handle();
     for (id, tenants) in [("w-all", &[][..]), ("w-theirs", &["chemistry"]), ("w-ours", &["physics"])] {
         let tenants = tenants.iter().map(|name| name.parse().unwrap()).collect();
-        Agent::offering(&handle, id, "state-1", Capabilities { tenants, ..offer(1) }).await.unwrap();
+        let agent = Agent::offering(&handle, id, "state-1", Capabilities { tenants, ..offer(1) }).await;
+        let mut agent = agent.unwrap();
+        let (job, epoch) = (JobId::from_u64(77), Epoch(1));
+        let attempt = AttemptRef { job, index: 0, member: 0, attempt: 1, epoch };
+        let in_use = vec![AttemptUse { attempt, cpu_m: 1, memory_bytes: 1 }];
+        let worker = id.parse().unwrap();
+        agent.report(WorkerStatus { worker, attempts: vec![attempt], in_use, ..status(0.0) }).await;
+        agent.beat().await;
     }
     let token = guarded.token(Role::Operator, &["physics"]).await;
     let jobs = guarded.client(&token);
@@ -208,7 +218,10 @@ async fn s9_workers_of_other_tenants_are_not_there() {
         );
         let placed = ours.place(&id, job).await.unwrap_err().code;
         assert_eq!(placed == Code::NotFound, !seen, "{id}: {placed:?}");
-        assert_eq!(admin.worker_status(&id).await.is_ok(), id.as_str() != "w-none");
+        let all = admin.worker_status(&id).await.ok().map(|all| (all.attempts.len(), all.in_use.len()));
+        assert_eq!(all, (id.as_str() != "w-none").then_some((1, 1)));
+        let shown = status.ok().map(|status| (status.attempts.len(), status.in_use.len()));
+        assert_eq!(shown, seen.then_some((0, 0)), "whose they are, nobody said");
     }
     guarded.stop.stop();
 }
@@ -225,9 +238,11 @@ async fn s9_the_audit_trail_names_the_tenant_a_call_was_about() {
     for _ in 0..3 {
         assert_eq!(guarded.call("/orlop.v1.JobService/List", None).await, tonic::Code::Unauthenticated);
     }
+    let viewer = guarded.token(Role::Viewer, &["chemistry"]).await;
+    assert_eq!(guarded.call("/orlop.v1.JobService/Submit", Some(&viewer)).await, tonic::Code::PermissionDenied);
     let entries = until("the trail", async || {
         let found = guarded.bed.store.audit(&AuditFilter::default(), &Page::first(10)).await.unwrap().items;
-        (found.len() >= 4).then_some(found)
+        (found.len() >= 5).then_some(found)
     });
     let entries: Vec<_> = entries.await;
     let line = |at: usize| {
@@ -237,6 +252,8 @@ async fn s9_the_audit_trail_names_the_tenant_a_call_was_about() {
     assert_eq!(line(0), ("jobs.submit", Some("physics"), "ok"));
     assert_eq!(line(1), ("jobs.cancel", Some("physics"), "ok"));
     assert_eq!(line(2), ("jobs.cancel", Some("physics"), "NotFound"), "whose it is, not who asked");
-    assert_eq!((line(3), entries.len()), (("jobs.list", None, "Unauthenticated"), 4), "a read, and once");
+    assert_eq!(line(3), ("jobs.list", None, "Unauthenticated"), "a read, and once");
+    assert_eq!((line(4), entries.len()), (("jobs.submit", Some("chemistry"), "PermissionDenied"), 5));
+    assert!(viewer.contains(&entries[4].actor), "who was refused is known: {}", entries[4].actor);
     guarded.stop.stop();
 }

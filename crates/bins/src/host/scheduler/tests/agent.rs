@@ -237,6 +237,11 @@ impl Agent {
         assert!(alive.is_ok(), "{alive:?}");
     }
 
+    /// Whether the server takes what it has for lost.
+    pub(super) async fn is_given_up(&self) -> bool {
+        self.handle.alive(self.session.id(), None, None).await.unwrap().given_up
+    }
+
     /// A heartbeat over the stream, with what it says of itself.
     pub(super) async fn report(&self, status: WorkerStatus) {
         let epoch = self.session.facts().epoch;

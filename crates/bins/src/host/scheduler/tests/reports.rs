@@ -8,7 +8,7 @@ use super::agent::Agent;
 use super::bed::{Bed, until};
 use crate::wire::status::{Allocated, Measured, SpoolStatus, WorkerStatus};
 
-fn status(cpu_percent: f64) -> WorkerStatus {
+pub(super) fn status(cpu_percent: f64) -> WorkerStatus {
     WorkerStatus {
         worker: "w1".parse().unwrap(),
         state: WorkerState::Available,

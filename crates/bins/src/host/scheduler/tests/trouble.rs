@@ -33,6 +33,7 @@ async fn s7_1_a_worker_that_stays_away_loses_its_attempts_to_others() {
     one.stored(WorkerState::Unhealthy).await;
     assert_eq!(bed.state(job).await, JobState::Running, "nothing restarts before reassign_after");
     two.beat().await;
+    assert!(!two.is_given_up().await);
     bed.pass(Duration::from_secs(10));
     two.beat().await;
     bed.pass(Duration::from_secs(10));
@@ -40,8 +41,10 @@ async fn s7_1_a_worker_that_stays_away_loses_its_attempts_to_others() {
     bed.pass(Duration::from_millis(10_100));
     let second = two.given(1).await[0];
     assert_eq!((second.job, second.attempt), (job, 2));
+    assert!(one.is_given_up().await, "a sign of life does not bring back what runs elsewhere");
     let welcome = one.rejoin(&bed.handle()).await.unwrap();
     assert_eq!(welcome.kill, [first], "the older token is stale");
+    assert!(!one.is_given_up().await);
     one.end(&[first], Ending::Succeeded).await;
     one.all_acknowledged().await;
     assert_eq!(bed.state(job).await, JobState::Assigned, "a stale result changes nothing");

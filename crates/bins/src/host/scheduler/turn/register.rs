@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use orlop_core::id::{Incarnation, SessionId, WorkerId};
+use orlop_core::id::{Incarnation, SessionId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
@@ -13,7 +13,7 @@ use orlop_scheduler::effect::{CancelReason, Effect, WorkerReason};
 use orlop_scheduler::event::{Departure, Event, Kept};
 use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
-use super::super::command::{Registration, Reply};
+use super::super::command::{Alive, Registration, Reply};
 use super::super::error::{self, Error};
 use super::super::live::{LiveWorker, Syncing};
 use super::super::release::Release;
@@ -239,7 +239,7 @@ impl Core {
         &mut self,
         session: SessionId,
         healthy: Option<bool>,
-        (certificate, reply): (Option<&PeerCertificate>, Reply<WorkerId>),
+        (certificate, reply): (Option<&PeerCertificate>, Reply<Alive>),
     ) {
         let over = || error::problem(Code::Unauthenticated, "the session is over; register again");
         let checked = self.check_certificate(session, certificate);
@@ -257,7 +257,10 @@ impl Core {
             }),
             None => Err(over()),
         };
-        let known = |key| self.registry.workers.get(key).map(|live| live.id.clone());
+        let known = |key| {
+            let live = self.registry.workers.get(key)?;
+            Some(Alive { worker: live.id.clone(), given_up: self.scheduler.is_given_up(key) })
+        };
         let answer = answer.and_then(|key| known(key).ok_or_else(over));
         self.draft.release(Release::reply(reply, answer));
     }

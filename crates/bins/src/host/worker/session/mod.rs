@@ -171,9 +171,9 @@ impl Session {
     }
 
     async fn connect(&mut self) -> Result<Stream, LinkError> {
-        let session = match self.session {
-            Some(session) => session,
-            None => self.register().await?,
+        let (session, lease) = match self.session {
+            Some(session) => (session, None),
+            None => self.register().await.map(|(session, lease)| (session, Some(lease)))?,
         };
         let mut stream = self.link.open(self.hello(session)).await?;
         let first = timeout(FIRST_FRAME, stream.back.recv()).await;
@@ -194,12 +194,17 @@ impl Session {
             applied.and_then(|()| core.spool.flush()).map_err(spool_failed)?;
         }
         self.shared.perform(acts);
+        if let Some((asked_at, lease_ms)) = lease {
+            self.take_lease(asked_at, lease_ms);
+        }
         self.apply(frame)?;
         tracing::info!(worker = %self.state.worker, "connected to the server");
         Ok(stream)
     }
 
-    async fn register(&mut self) -> Result<SessionId, LinkError> {
+    /// Registers. Gives the session, and the lease with the time from which it runs: it is good once the server has said what of
+    /// that which is held still counts, for what does not may run elsewhere.
+    async fn register(&mut self) -> Result<(SessionId, (Instant, u32)), LinkError> {
         let asked_at = Instant::now();
         let offered = self.answers.working();
         let kinds = offered.iter().copied().chain([Runtime::Noop]).map(scheduler_runtime).collect();
@@ -222,16 +227,20 @@ impl Session {
         self.session = Some(registered.session);
         self.offered = offered;
         self.outbox = Outbox::new();
+        self.shared.lock().new_session();
+        Ok((registered.session, (asked_at, registered.lease_ms)))
+    }
+
+    /// Takes a lease that runs from when it was asked for: what was held for want of one starts.
+    fn take_lease(&self, asked_at: Instant, lease_ms: u32) {
         let mut acts = Vec::new();
         {
             let mut core = self.shared.lock();
-            core.new_session();
-            core.lease_granted(asked_at, registered.lease_ms);
+            core.lease_granted(asked_at, lease_ms);
             core.renewed(Instant::now(), &mut acts);
         }
         self.renew_runtimes();
         self.shared.perform(acts);
-        Ok(registered.session)
     }
 
     fn hello(&self, session: SessionId) -> WorkerFrame {

@@ -52,22 +52,22 @@ impl Session {
             }
             Err(_) => return false,
         };
-        if answer.epoch < self.state.epoch {
-            tracing::warn!(epoch = %answer.epoch, seen = %self.state.epoch, "a server of an older term answers");
-            return false;
+        match self.state.see(answer.epoch) {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!(epoch = %answer.epoch, seen = %self.state.epoch, "a server of an older term answers");
+                return false;
+            }
+            Err(error) => {
+                tracing::error!(%error, "the epoch cannot be written down: the answer does not count");
+                return false;
+            }
         }
         if let Some(directive) = answer.directive.filter(|directive| directive.kind == DirectiveKind::Reregister) {
             return self.forget_session(&directive.reason);
         }
         if answer.lease_ms > 0 {
-            let mut acts = Vec::new();
-            {
-                let mut core = self.shared.lock();
-                core.lease_granted(sent, answer.lease_ms);
-                core.renewed(Instant::now(), &mut acts);
-            }
-            self.renew_runtimes();
-            self.shared.perform(acts);
+            self.take_lease(sent, answer.lease_ms);
         }
         false
     }

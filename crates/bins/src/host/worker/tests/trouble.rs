@@ -172,6 +172,28 @@ async fn s4_a_server_that_asks_to_wait_hears_that_the_worker_lives_and_renews_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s7_2_what_is_held_does_not_start_before_the_server_says_that_it_still_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bed = Bed::leased(dir.path(), 0).await;
+    let file = |job: u64| dir.path().join(format!("ran{job}"));
+    for job in [1, 2] {
+        bed.assign(script(&format!("touch {}", file(job).display())), &[job], Mode::Now).await;
+        bed.until(|bed| bed.accepted(job)).await;
+    }
+    // The session is new, and with it there is a lease.
+    *bed.server.lease_ms.lock().unwrap() = 20_000;
+    let directive = Directive { kind: DirectiveKind::Reregister, reason: "silent".to_owned(), deadline_ms: 0 };
+    bed.send(ServerFrame { directive: Some(directive), ..ServerFrame::default() }).await;
+    bed.next_stream().await;
+    bed.last = 0;
+    let (keep, kill) = (vec![attempt(1)], vec![attempt(2)]);
+    bed.welcome(Welcome { keep, kill, ..Welcome::default() }).await;
+    assert_eq!(bed.result(1).await.ending, Ending::Succeeded);
+    bed.until(|bed| bed.revoked(2) || bed.results.contains_key(&attempt(2))).await;
+    assert!(file(1).exists() && !file(2).exists(), "the other runs elsewhere by now");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_a_worker_that_is_to_configure_itself_anew_registers_again_while_work_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut bed = Bed::new(dir.path()).await;
