@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::worker::noop::succeeded;
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started, Usage,
+    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, Cause, JobRuntime, LogChunk, Outcome, Room, Started,
 };
 use orlop_core::spec::job::Runtime;
 use tokio::runtime::Handle;
@@ -222,11 +222,6 @@ impl AttemptEvents for Shared {
 
     fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
         self.lock().log(id, chunk)
-    }
-
-    fn measured(&self, id: AttemptId, usage: Usage) {
-        let Usage { cpu_ms, max_rss, io_read, io_write } = usage;
-        tracing::debug!(attempt = %id, cpu_ms, max_rss, io_read, io_write, "measured");
     }
 
     fn ended(&self, id: AttemptId, end: AttemptEnd) {

@@ -202,15 +202,13 @@ pub enum Room {
 
 /// Who is told what becomes of attempts. Called by the threads of a runtime, which it must not block.
 ///
-/// Of one attempt the calls come in order: `started` at most once, any number of `log` and `measured`, `ended` once and
-/// last. What is logged before `started` tells of preparations. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
+/// Of one attempt the calls come in order: `started` at most once, any number of `log`, `ended` once and last. What is
+/// logged before `started` tells of preparations. After a round of calls comes `flush`: what was told is then to be made durable and passed on.
 pub trait AttemptEvents: Send + Sync + std::fmt::Debug {
     /// Its process or container runs.
     fn started(&self, id: AttemptId, started: Started);
     /// It wrote something.
     fn log(&self, id: AttemptId, chunk: LogChunk) -> Room;
-    /// What it has used so far.
-    fn measured(&self, id: AttemptId, usage: Usage);
     /// It ended, and nothing of it is left.
     fn ended(&self, id: AttemptId, end: AttemptEnd);
     /// The calls of this round are over.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use orlop_cloud::runtime::worker::process::{ProcessOptions, ProcessRuntime};
 use orlop_cloud::runtime::worker::{
-    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, JobRuntime, LogChunk, Outcome, Room, Started, Usage, WorkSpec,
+    AttemptEnd, AttemptEvents, AttemptId, AttemptPlan, JobRuntime, LogChunk, Outcome, Room, Started, WorkSpec,
 };
 
 use super::fresh;
@@ -27,7 +27,6 @@ impl AttemptEvents for Counter {
     fn log(&self, _: AttemptId, _: LogChunk) -> Room {
         Room::Free
     }
-    fn measured(&self, _: AttemptId, _: Usage) {}
     fn ended(&self, _: AttemptId, end: AttemptEnd) {
         if end.outcome != Outcome::Succeeded {
             self.failed.fetch_add(1, Ordering::Relaxed);

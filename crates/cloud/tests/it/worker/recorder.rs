@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, AttemptId, LogChunk, LogStream, Room, Started, Usage};
+use orlop_cloud::runtime::worker::{AttemptEnd, AttemptEvents, AttemptId, LogChunk, LogStream, Room, Started};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,7 +14,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Story {
     pub(crate) started: Option<Started>,
     pub(crate) chunks: Vec<LogChunk>,
-    pub(crate) usage: Option<Usage>,
     pub(crate) end: Option<AttemptEnd>,
 }
 
@@ -96,10 +95,6 @@ impl AttemptEvents for Recorder {
     fn log(&self, id: AttemptId, chunk: LogChunk) -> Room {
         self.note(id, |story| story.chunks.push(chunk));
         if *self.full.lock().unwrap() { Room::Full } else { Room::Free }
-    }
-
-    fn measured(&self, id: AttemptId, usage: Usage) {
-        self.note(id, |story| story.usage = Some(usage));
     }
 
     fn ended(&self, id: AttemptId, end: AttemptEnd) {

@@ -29,7 +29,7 @@ use crate::runtime::worker::verdict::{Why, judge};
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(5);
 /// How long an engine may take for a signal or a measurement.
-const BRIEF: Duration = Duration::from_secs(10);
+pub(super) const BRIEF: Duration = Duration::from_secs(10);
 /// Between two kills of one that does not die.
 const KILL_AGAIN: Duration = Duration::from_secs(2);
 /// Between two tries of an engine that does not answer, at first and at most.
@@ -293,8 +293,6 @@ impl Life<'_> {
                 && let Ok(Ok(Some(stats))) = looked.await
             {
                 self.usage = self.usage.most(usage::of(&stats));
-                self.hub.events.measured(self.plan.id, self.usage);
-                self.hub.events.flush();
             }
         }
     }

@@ -1,13 +1,12 @@
 //! What containers use and have used, as their engine tells. Owns that translation, and asking for many at once.
 
-use std::time::Duration;
-
 use bollard::models::ContainerStatsResponse;
 use futures::StreamExt as _;
 use orlop_core::error::PortError;
 use tokio::time::timeout;
 
 use super::hub::Hub;
+use super::life::BRIEF;
 use super::request;
 use crate::runtime::worker::InUse;
 use crate::runtime::worker::attempt::AttemptId;
@@ -15,8 +14,6 @@ use crate::runtime::worker::event::Usage;
 
 /// Questions to the engine at once.
 const TOGETHER: usize = 8;
-/// How long it may take to answer one.
-const BRIEF: Duration = Duration::from_secs(5);
 
 /// Nanoseconds in a millisecond.
 const MILLI: u64 = 1_000_000;

@@ -253,10 +253,7 @@ impl Lane {
             self.timers.remove(&(due, number));
             let Some(life) = self.lives.get_mut(&number) else { continue };
             life.armed = None;
-            if let Some(usage) = life.tick(at, &self.shared, &self.starters) {
-                self.told = true;
-                self.shared.events.measured(life.body.plan.id, usage);
-            }
+            life.tick(at, &self.shared, &self.starters);
             self.settle(number);
         }
     }

@@ -163,8 +163,8 @@ impl Life {
         [phase, log, Some(self.look)].into_iter().flatten().min()
     }
 
-    /// Does what is due. True when it was looked at for what it uses.
-    pub(super) fn tick(&mut self, at: Instant, shared: &Shared, starters: &BTreeSet<i32>) -> Option<Usage> {
+    /// Does what is due. What it uses is looked at from time to time, for its end no longer tells of memory.
+    pub(super) fn tick(&mut self, at: Instant, shared: &Shared, starters: &BTreeSet<i32>) {
         let moment = self.moment(at);
         if self.cutter.due().is_some_and(|due| due <= moment.since) {
             self.cutter.tick(moment, &mut self.fresh);
@@ -177,14 +177,12 @@ impl Life {
             _ => {}
         }
         if self.look > at {
-            return None;
+            return;
         }
         self.look = at + LOOK;
-        if matches!(self.phase, Phase::Sweeping { .. } | Phase::Over) {
-            return None;
+        if !matches!(self.phase, Phase::Sweeping { .. } | Phase::Over) {
+            self.usage = self.usage.most(usage::of(self.body.pid));
         }
-        self.usage = self.usage.most(usage::of(self.body.pid));
-        Some(self.usage)
     }
 
     fn due_for_timeout(&self, at: Instant) -> bool {

@@ -11,7 +11,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::control::Control;
 use crate::runtime::worker::attempt::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogChunk, Room, Started, Usage};
+use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogChunk, Room, Started};
 use crate::spool::EntryNo;
 use crate::spool::codec::{Entry, encode};
 use crate::spool::segment::Segment;
@@ -100,8 +100,6 @@ impl AttemptEvents for Sink {
         self.write(id, &Entry::Log(EntryNo(0), id, chunk));
         Room::Free
     }
-
-    fn measured(&self, _id: AttemptId, _usage: Usage) {}
 
     fn ended(&self, id: AttemptId, end: AttemptEnd) {
         self.write(id, &Entry::Ended(EntryNo(0), id, Box::new(end)));
