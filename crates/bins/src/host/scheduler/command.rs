@@ -16,7 +16,7 @@ use super::explain::Explained;
 use super::live::ClientFields;
 use super::prepare::Prepared;
 use super::session::{Opened, Opening, Session};
-use crate::wire::frame::WorkerFrame;
+use crate::wire::frame::{Judgement, WorkerFrame};
 use crate::wire::identity::PeerCertificate;
 
 /// Where an answer goes, after the commit of the turn that gives it.
@@ -155,5 +155,6 @@ pub(super) enum Command {
     Frame(Arc<Session>, Box<WorkerFrame>),
     Closed { session: Arc<Session>, stream: u64 },
     Publish(Box<EventBody>),
+    Recalled(Vec<(Arc<Session>, Judgement)>),
     Alive { session: SessionId, healthy: Option<bool>, certificate: Option<PeerCertificate>, reply: Reply<Alive> },
 }

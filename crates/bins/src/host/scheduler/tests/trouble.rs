@@ -1,14 +1,17 @@
 //! What goes wrong between server, workers and store: lost streams, late and repeated results, failed commits.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use orlop_core::error::Class;
 use orlop_core::hardware::gpu::Vendor;
+use orlop_core::id::Epoch;
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::machine::job::JobState;
 use orlop_core::machine::verdict::Verdict;
 use orlop_core::machine::worker::WorkerState;
 use orlop_scheduler::event::{Capabilities, GpuDevices};
+use orlop_scheduler::token::AttemptRef;
 use serde_json::json;
 
 use super::super::{Closing, Status, WorkerOrder};
@@ -186,6 +189,36 @@ async fn s1_4_a_repeated_result_is_a_duplicate() {
     let verdicts: Vec<Verdict> =
         agent.received.iter().flat_map(|frame| &frame.verdicts).map(|judged| judged.verdict).collect();
     assert_eq!(verdicts, [Verdict::Duplicate]);
+    assert_eq!(bed.state(job).await, JobState::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s1_4_what_ended_before_a_restart_is_judged_by_what_is_stored() {
+    let mut bed = Bed::new().await;
+    let mut agent = Agent::join(&bed.handle(), "w1", 1).await;
+    let job = bed.submit(&[json!({})]).await[0];
+    let lost = agent.given(1).await[0];
+    agent.hang_up().await;
+    agent.stored(WorkerState::Unhealthy).await;
+    agent.live.clear();
+    agent.rejoin(&bed.handle()).await.unwrap();
+    let counted = agent.given(1).await[0];
+    agent.end(&[counted], Ending::Succeeded).await;
+    bed.reaches(job, JobState::Completed).await;
+    bed.crash();
+    bed.start().await;
+    agent.rejoin(&bed.handle()).await.unwrap();
+    let (never, newer) = (AttemptRef { attempt: 9, ..counted }, AttemptRef { epoch: Epoch(9), ..counted });
+    let given = [counted, lost, never, newer];
+    agent.end(&given, Ending::Failed).await;
+    let mut verdicts = BTreeMap::new();
+    while verdicts.len() < given.len() {
+        agent.listen().await;
+        let told = agent.received.iter().flat_map(|frame| &frame.verdicts);
+        verdicts.extend(told.map(|judged| (judged.attempt, judged.verdict)));
+    }
+    let expected = [Verdict::Duplicate, Verdict::Stale, Verdict::Unknown, Verdict::Unknown];
+    assert_eq!(given.map(|attempt| verdicts[&attempt]), expected);
     assert_eq!(bed.state(job).await, JobState::Completed);
 }
 

@@ -1,14 +1,17 @@
 //! What a turn has decided so far: records in the order they are written, units that changed, and what is released once
 //! they are committed. Owns the collecting; writes and sends nothing.
 
+use std::sync::Arc;
+
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{Record, Text};
 use orlop_core::time::Time;
 use orlop_scheduler::effect::Reason;
-use orlop_scheduler::token::WorkerKey;
+use orlop_scheduler::token::{AttemptRef, WorkerKey};
 
 use super::super::release::Release;
+use super::super::session::Session;
 
 /// A job, element or gang that changed.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub(super) struct Draft {
     pub(super) touched: Vec<WorkerKey>,
     /// What is done after the commit, in order; frames come before.
     pub(super) releases: Vec<Release>,
+    /// Messages whose worth the store is asked for after the commit, and who sent them.
+    pub(super) recalls: Vec<(Arc<Session>, AttemptRef)>,
     /// Something was applied: the core is worth a round.
     pub(super) applied: bool,
 }
@@ -61,6 +66,7 @@ impl Draft {
             && self.units.is_empty()
             && self.workers.is_empty()
             && self.touched.is_empty()
+            && self.recalls.is_empty()
             && self.releases.is_empty()
     }
 }

@@ -11,6 +11,7 @@ mod phases;
 mod picture;
 mod place;
 mod publish;
+mod recall;
 mod register;
 mod report;
 mod restore;
@@ -46,6 +47,7 @@ use super::live::{Jobs, Keys, Specs, Watchers, Workers};
 use super::logs::Losses;
 use super::release::Release;
 use super::session::{Opened, Opening};
+use super::shared::Shared;
 use super::snapshot::Totals;
 use crate::telemetry::metrics::Metrics;
 
@@ -74,6 +76,8 @@ pub(super) struct Core {
     epoch: Epoch,
     next_job: u64,
     clock: Arc<dyn Clock>,
+    /// Where the store is asked for what the loop does not hold.
+    shared: Arc<Shared>,
     lease_ms: u32,
     /// Time of the turn.
     now: u64,
@@ -150,6 +154,7 @@ impl Core {
             return None;
         }
         self.flush();
+        self.ask_recalls();
         self.end_departed();
         self.report_counts();
         phases.end("records");
@@ -203,6 +208,7 @@ impl Core {
             Command::Open(opening, reply) => self.open(*opening, reply),
             Command::Frame(session, frame) => self.frame(&session, *frame),
             Command::Closed { session, stream } => self.closed(session.id(), stream),
+            Command::Recalled(found) => self.recalled(found),
             Command::Publish(body) => self.publish_told(*body),
             Command::Alive { session, healthy, certificate, reply } => {
                 self.alive(session, healthy, (certificate.as_ref(), reply));

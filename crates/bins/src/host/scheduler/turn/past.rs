@@ -14,7 +14,7 @@ use crate::wire::attempt::is_permanent;
 const EARLIER: usize = 64;
 
 /// Whether the result of an attempt was accepted.
-fn is_answered(row: &AttemptRow) -> bool {
+pub(super) fn is_answered(row: &AttemptRow) -> bool {
     use AttemptState::{Lost, Rejected, Revoked};
     row.state.is_end() && !matches!(row.state, Lost | Rejected | Revoked)
 }

@@ -136,6 +136,12 @@ impl Core {
 
     /// Tells a worker what a message was worth. The acknowledgement says it of those that count.
     fn answer(&mut self, key: WorkerKey, attempt: AttemptRef, verdict: Verdict) {
+        if verdict != Verdict::Unknown || !self.may_recall(key, attempt) {
+            self.tell_verdict(key, attempt, verdict);
+        }
+    }
+
+    pub(super) fn tell_verdict(&mut self, key: WorkerKey, attempt: AttemptRef, verdict: Verdict) {
         self.verdicts[verdict as usize] += 1;
         self.count_verdict(verdict as usize);
         if verdict != Verdict::Accepted

@@ -90,6 +90,7 @@ impl Core {
             epoch,
             next_job: 1,
             clock: Arc::clone(&shared.clock),
+            shared: Arc::clone(shared),
             lease_ms: options.lease_ms(),
             now,
             wall,
