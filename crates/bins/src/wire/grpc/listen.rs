@@ -21,6 +21,7 @@ use super::super::proto::v1::artifact_service_server::ArtifactServiceServer;
 use super::super::proto::v1::job_service_server::JobServiceServer;
 use super::super::proto::v1::worker_service_server::WorkerServiceServer;
 use super::artifact_server::{ArtifactApi, ArtifactHost};
+use super::deadline::timely;
 use super::gate::{Gate, guarded};
 use super::health::HealthApi;
 use super::job_server::{JobApi, JobHost};
@@ -30,6 +31,9 @@ use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
 
 /// Connections at once; others wait until one has ended.
 const CONNECTIONS: usize = 8192;
+
+/// How long a call may take, whatever its caller says.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -84,6 +88,7 @@ pub struct Listening {
     address: SocketAddr,
     tls: Option<TlsIdentity>,
     connections: usize,
+    deadline: Duration,
 }
 
 impl Listening {
@@ -106,13 +111,20 @@ impl Listening {
         let address = listener.local_addr().map_err(wrong)?;
         check_address(address, tls.as_ref())?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        Ok(Self { incoming, address, tls, connections: CONNECTIONS })
+        Ok(Self { incoming, address, tls, connections: CONNECTIONS, deadline: DEADLINE })
     }
 
     /// The same with so many connections at once.
     #[cfg(test)]
     pub(crate) fn at_most(mut self, connections: usize) -> Self {
         self.connections = connections;
+        self
+    }
+
+    /// The same with so long for a call that does not say how long it may take.
+    #[cfg(test)]
+    pub(crate) fn ends_after(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
         self
     }
 
@@ -153,6 +165,7 @@ impl Listening {
         if let Some(artifacts) = artifacts {
             routes = routes.add_service(artifacts);
         }
+        routes = timely(routes, self.deadline);
         if let Some(gate) = services.gate {
             routes = guarded(routes, gate);
         }
@@ -169,7 +182,7 @@ impl Listening {
             refusal(Code::Internal, format!("serving gRPC: {error}{cause}"))
         };
         let mut server = Server::builder()
-            .timeout(DEADLINE)
+            .timeout(LONGEST)
             .max_concurrent_streams(STREAMS)
             .http2_keepalive_interval(Some(PING))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))

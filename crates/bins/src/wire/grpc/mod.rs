@@ -5,6 +5,7 @@ mod artifact_client;
 mod artifact_server;
 mod call;
 mod connect;
+mod deadline;
 mod gate;
 mod health;
 mod job_client;

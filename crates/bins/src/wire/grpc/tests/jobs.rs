@@ -13,6 +13,8 @@ use orlop_scheduler::token::AttemptRef;
 
 use super::super::super::job::{BATCH_MAX, JobView, Submission, SubmitAnswer};
 use super::super::super::problem::QuotaUse;
+use super::super::super::proto::v1::ExplainJobRequest;
+use super::super::super::proto::v1::job_service_client::JobServiceClient;
 use super::super::super::query::*;
 use super::super::super::result::{LogChunk, LogStream};
 use super::workers::{Served, served_channel};
@@ -97,6 +99,9 @@ impl JobHost for Desk {
     }
 
     async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
+        if job.as_u64() == 0 {
+            std::future::pending::<()>().await;
+        }
         Ok(Explained { summary: job.to_string(), json: caller.token.unwrap_or_default() })
     }
 
@@ -243,4 +248,30 @@ async fn s4_headers_have_16_kib_at_most() {
     };
     assert_eq!(ask(12 << 10).await.unwrap().json.len(), 12 << 10);
     assert!(ask(20 << 10).await.is_err());
+}
+
+#[tokio::test]
+async fn s4_a_call_that_says_no_deadline_has_30_seconds() {
+    assert_eq!(DEADLINE, Duration::from_secs(30));
+    // As if they were over soon.
+    let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
+    let served = Served::on(listening.ends_after(Duration::from_millis(200)));
+    let mut client = JobServiceClient::new(served_channel(&served).await);
+    let ask = |job: u64| ExplainJobRequest { job_id: job, index: None };
+    assert!(client.explain(ask(1)).await.is_ok());
+    let late = client.explain(ask(0)).await.unwrap_err();
+    assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
+    insta::assert_snapshot!(late.message(), @"no answer within 200ms; send grpc-timeout to wait longer");
+    // Whoever says how long it waits is waited for.
+    let mut patient = tonic::Request::new(ask(0));
+    patient.set_timeout(Duration::from_secs(60));
+    let patient = tokio::time::timeout(Duration::from_millis(500), client.explain(patient)).await;
+    assert!(patient.is_err(), "{patient:?}");
+    // A stream has no end of its own.
+    let client = JobClient::new(served_channel(&served).await, None).unwrap();
+    let (batches, sent) = futures::channel::mpsc::unbounded();
+    let mut acks = client.submit_stream(sent.boxed()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    batches.unbounded_send(named("late", 1)).unwrap();
+    assert_eq!(acks.next().await.unwrap().unwrap().jobs, [JobId::from_u64(1)]);
 }

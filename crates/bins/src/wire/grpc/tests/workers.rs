@@ -79,7 +79,10 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) async fn start(tls: Option<TlsIdentity>) -> Self {
-        let listening = Listening::bind("127.0.0.1:0".parse().unwrap(), tls).await.unwrap();
+        Self::on(Listening::bind("127.0.0.1:0".parse().unwrap(), tls).await.unwrap())
+    }
+
+    pub(crate) fn on(listening: Listening) -> Self {
         let address = listening.address();
         let (host, (leads, leading), (stop, stopped)) =
             (Arc::new(Echo::default()), watch::channel(true), oneshot::channel());
