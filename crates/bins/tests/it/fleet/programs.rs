@@ -220,9 +220,16 @@ impl Programs {
 
     /// Starts a scheduler where one was that has ended, and waits until it leads.
     pub(super) fn scheduler_again(&self, name: &str, before: &Scheduler, args: &[&str]) -> Scheduler {
+        let scheduler = self.scheduler_back(name, before, args);
+        until("a server that leads", || (json(&scheduler.rest, "/stats")?["status"] == "leading").then_some(()));
+        scheduler
+    }
+
+    /// The same where another may lead meanwhile.
+    pub(super) fn scheduler_back(&self, name: &str, before: &Scheduler, args: &[&str]) -> Scheduler {
         let at = |url: &str, flag: &str| format!("--server-{flag}={}", url.trim_start_matches("http://"));
         let (rest, grpc) = (at(&before.rest, "listen"), at(&before.grpc, "grpc-listen"));
-        self.leader(name, &[&[rest.as_str(), grpc.as_str()], args].concat())
+        self.scheduler(name, &[&[rest.as_str(), grpc.as_str()], args].concat())
     }
 
     /// Starts a worker of servers.

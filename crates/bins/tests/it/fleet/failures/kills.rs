@@ -1,4 +1,4 @@
-//! The server, or an agent, is killed at full load, many times: no submit or result that was acknowledged is missing, none is
+//! The server, the one of two that leads, or an agent, is killed at full load, many times: no submit or result that was acknowledged is missing, none is
 //! accepted twice; with the books in SQLite and events in the program, and with PostgreSQL and NATS. Owns the load and the
 //! reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
 
@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::super::programs::{Programs, Scheduler, ask, json as read, until};
+use super::super::programs::{Programs, Running, Scheduler, ask, json as read, until};
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Victim {
     Server,
+    /// Of two servers that share their books.
+    Leader,
     Agent,
 }
 
@@ -63,18 +65,22 @@ const BATCH: usize = 25;
 /// So many jobs wait at most: the load is full, and the test ends.
 const WAITING: u64 = 600;
 
+/// What the server that leads counts, if one does.
+fn stats(servers: &[String]) -> Option<Value> {
+    servers.iter().filter_map(|server| read(server, "/stats")).find(|stats| stats["status"] == "leading")
+}
+
 /// Submits under keys of its own, each until it is acknowledged, until told to stop. Gives the ids by key.
-fn submit(server: &str, who: &str, job: &Value, stop: &AtomicBool) -> BTreeMap<String, Vec<String>> {
+fn submit(servers: &[String], who: &str, job: &Value, stop: &AtomicBool) -> BTreeMap<String, Vec<String>> {
     let body = json!({ "jobs": vec![job; BATCH] }).to_string();
     let mut acknowledged = BTreeMap::new();
     while !stop.load(Ordering::SeqCst) {
-        let stats = super::super::programs::json(server, "/stats");
-        if stats.is_none_or(|stats| stats["jobs"].as_u64().is_none_or(|jobs| jobs > WAITING)) {
+        if stats(servers).is_none_or(|stats| stats["jobs"].as_u64().is_none_or(|jobs| jobs > WAITING)) {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         }
         let key = format!("{who}-{}", acknowledged.len());
-        let ids = until("an acknowledgement", || again(server, &key, &body));
+        let ids = until("an acknowledgement", || again(servers, &key, &body));
         acknowledged.insert(key, ids);
     }
     acknowledged
@@ -89,8 +95,12 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// One try of a submit.
-fn again(server: &str, key: &str, body: &str) -> Option<Vec<String>> {
+/// One try of a submit, wherever it is taken.
+fn again(servers: &[String], key: &str, body: &str) -> Option<Vec<String>> {
+    servers.iter().find_map(|server| again_to(server, key, body))
+}
+
+fn again_to(server: &str, key: &str, body: &str) -> Option<Vec<String>> {
     let (status, answer) = ask(server, "POST", "/jobs", &format!("Idempotency-Key: {key}\r\n"), body)?;
     if status != 202 {
         assert!(matches!(status, 503 | 429 | 409), "{status}: {answer}");
@@ -152,7 +162,7 @@ fn count_runs(done: &Done<'_>) {
     let mut times: BTreeMap<&str, u32> = BTreeMap::new();
     done.ran.lines().for_each(|line| *times.entry(line).or_default() += 1);
     // What an agent had begun and nobody kept runs again; its first result never counts.
-    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1 && done.victim == Victim::Server).collect();
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1 && done.victim != Victim::Agent).collect();
     assert_eq!(twice, [], "nothing ran twice: the workers were there all the time");
     // Every result that was accepted is of work that was done: the other half of the jobs do nothing.
     assert_eq!(times.len() * 2, done.acknowledged.len(), "{} ran", times.len());
@@ -176,55 +186,113 @@ fn kills(few: u32) -> u32 {
 }
 
 /// Waits until nothing is left to do. After many kills a worker waits for up to a minute before it asks again.
-fn all_end(rest: &str) {
+fn all_end(servers: &[String]) {
     let ended = Instant::now();
-    while super::super::programs::json(rest, "/stats").is_none_or(|stats| stats["jobs"] != 0) {
+    while stats(servers).is_none_or(|stats| stats["jobs"] != 0) {
         assert!(ended.elapsed() < Duration::from_secs(180), "the ends of all jobs do not come");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
+/// The programs of a test, as they run now.
+struct Fleet<'a> {
+    programs: &'a Programs,
+    args: Vec<&'a str>,
+    servers: Vec<Scheduler>,
+    workers: Vec<Running>,
+}
+
+const SERVERS: [&str; 2] = ["s1", "s2"];
+const WORKERS: [&str; 2] = ["w1", "w2"];
+
+impl<'a> Fleet<'a> {
+    fn start(programs: &'a Programs, more: &'a [String], victim: Victim) -> Self {
+        // Nothing is given up for lost meanwhile: whatever runs twice would be a mistake.
+        let mut args = vec!["--scheduler-reassign-after=120s", "--log-level=warn"];
+        args.extend(more.iter().map(String::as_str));
+        let mut servers = vec![programs.leader(SERVERS[0], &args)];
+        if victim == Victim::Leader {
+            servers.push(programs.scheduler(SERVERS[1], &args));
+        }
+        let mut fleet = Self { programs, args, servers, workers: Vec::new() };
+        fleet.workers = WORKERS.into_iter().map(|name| fleet.worker(name)).collect();
+        fleet
+    }
+
+    fn worker(&self, name: &str) -> Running {
+        let servers: Vec<&str> = self.servers.iter().map(|server| server.grpc.as_str()).collect();
+        let offer = ["--cpu-m", "2000", "--max-jobs", "16", "--memory-bytes", "4000000000", "--reconnect-seconds", "2"];
+        self.programs.worker(name, &servers, &offer)
+    }
+
+    fn rests(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.rest.clone()).collect()
+    }
+
+    /// Which of the servers leads, once one does.
+    fn leader(&self) -> usize {
+        let leads = |server: &Scheduler| read(&server.rest, "/stats").is_some_and(|stats| stats["status"] == "leading");
+        until("a server that leads", || self.servers.iter().position(leads))
+    }
+
+    /// Kills one, and starts it again.
+    fn strike(&mut self, victim: Victim, seed: &mut u64) {
+        match victim {
+            Victim::Server => {
+                self.servers[0].process.kill();
+                self.servers[0] = self.programs.scheduler_again(SERVERS[0], &self.servers[0], &self.args);
+            }
+            Victim::Leader => {
+                let at = self.leader();
+                self.servers[at].process.kill();
+                self.servers[at] = self.programs.scheduler_back(SERVERS[at], &self.servers[at], &self.args);
+                self.leader();
+            }
+            Victim::Agent => {
+                let which = usize::try_from(random(seed)).expect("a number") % WORKERS.len();
+                self.workers[which].kill();
+                self.workers[which] = self.worker(WORKERS[which]);
+            }
+        }
+    }
+
+    fn end_workers(&mut self) {
+        for worker in &self.workers {
+            worker.signal(Signal::SIGTERM);
+        }
+        for worker in self.workers.drain(..) {
+            assert_eq!(worker.end(), Some(0));
+        }
+    }
+
+    fn end(self) {
+        for (server, name) in self.servers.into_iter().zip(SERVERS) {
+            server.process.signal(Signal::SIGTERM);
+            assert_eq!(server.process.end(), Some(0), "{}", self.programs.log(name));
+        }
+    }
+}
+
 /// Kills somebody a few times, or as often as is asked for.
 pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books, few: u32) {
-    let (kills, programs) = (kills(few), Programs::new());
-    // Nothing is given up for lost meanwhile: whatever runs twice would be a mistake.
-    let more = books.args();
-    let mut args = vec!["--scheduler-reassign-after=120s", "--log-level=warn"];
-    args.extend(more.iter().map(String::as_str));
-    let mut server: Scheduler = programs.leader("s1", &args);
+    let (kills, programs, more) = (kills(few), Programs::new(), books.args());
+    let mut fleet = Fleet::start(&programs, &more, victim);
     books.begin();
-    let grpc = server.grpc.clone();
-    let start = |name: &str| {
-        let offer = ["--cpu-m", "2000", "--max-jobs", "16", "--memory-bytes", "4000000000", "--reconnect-seconds", "2"];
-        programs.worker(name, &[&grpc], &offer)
-    };
-    let names = ["w1", "w2"];
-    let mut workers = names.map(start);
     let ran = programs.path("ran");
     let small = json!({ "cpu_m": 1, "memory_bytes": 1 << 20 });
     let script = format!("echo $ORLOP_JOB_ID >> {}", ran.display());
     let works = json!({ "runtime": "process", "command": ["sh", "-c", script], "resources": small });
     let nothing = json!({ "runtime": "noop", "resources": small });
-    let (rest, stop) = (server.rest.clone(), AtomicBool::new(false));
+    let (rests, stop) = (fleet.rests(), AtomicBool::new(false));
     let began = Instant::now();
     let acknowledged = std::thread::scope(|threads| {
         let guard = Stop(&stop);
-        let one = threads.spawn(|| submit(&rest, "works", &works, &stop));
-        let two = threads.spawn(|| submit(&rest, "nothing", &nothing, &stop));
+        let one = threads.spawn(|| submit(&rests, "works", &works, &stop));
+        let two = threads.spawn(|| submit(&rests, "nothing", &nothing, &stop));
         let mut seed = 7;
         for _ in 0..kills {
             std::thread::sleep(Duration::from_millis(30 + random(&mut seed) % 700));
-            match victim {
-                Victim::Server => {
-                    server.process.kill();
-                    server = programs.scheduler_again("s1", &server, &args);
-                }
-                Victim::Agent => {
-                    let which = usize::try_from(random(&mut seed)).expect("a number") % names.len();
-                    workers[which].kill();
-                    workers[which] = start(names[which]);
-                }
-            }
+            fleet.strike(victim, &mut seed);
         }
         drop(guard);
         let mut all = one.join().expect("it submits");
@@ -236,26 +304,20 @@ pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books, few: u3
             let body = json!({ "jobs": vec![job; BATCH] }).to_string();
             for number in 0..most {
                 let key = format!("{who}-{number}");
-                let ids = until("an acknowledgement", || again(&rest, &key, &body));
+                let ids = until("an acknowledgement", || again(&rests, &key, &body));
                 let known = all.entry(key).or_insert_with(|| ids.clone());
                 assert_eq!(*known, ids, "the answer to a key is the same for ever");
             }
         }
         all
     });
-    all_end(&rest);
+    all_end(&rests);
     let ids: BTreeSet<String> = acknowledged.values().flatten().cloned().collect();
     println!("{kills} kills of the {victim:?}, {} jobs, {:.0?}", ids.len(), began.elapsed());
-    for worker in &workers {
-        worker.signal(Signal::SIGTERM);
-    }
-    for worker in workers {
-        assert_eq!(worker.end(), Some(0));
-    }
+    fleet.end_workers();
     let ran = std::fs::read_to_string(ran).expect("the jobs ran");
     let done = Done { victim, acknowledged: &ids, ran: &ran };
-    books.reckon_while_it_runs(&rest, &done);
-    server.process.signal(Signal::SIGTERM);
-    assert_eq!(server.process.end(), Some(0), "{}", programs.log("s1"));
+    books.reckon_while_it_runs(&rests[fleet.leader()], &done);
+    fleet.end();
     books.reckon(&programs, &done);
 }

@@ -17,8 +17,15 @@ use super::kills::{Books, Done, KILLS, Victim, killed_at_full_load, reckon_by_as
 #[test]
 fn s7_1_a_server_on_postgresql_and_nats_that_is_killed_at_full_load_loses_nothing_and_tells_every_end_once() {
     // Whoever comes after one that was killed waits for its term to run out: ten seconds each time.
-    if let Some(shared) = Shared::new() {
+    if let Some(shared) = Shared::new("kills") {
         killed_at_full_load(Victim::Server, shared, KILLS / 4);
+    }
+}
+
+#[test]
+fn s5_4_of_two_servers_the_one_that_leads_is_killed_at_full_load_and_the_other_loses_nothing() {
+    if let Some(shared) = Shared::new("takeovers") {
+        killed_at_full_load(Victim::Leader, shared, KILLS / 4);
     }
 }
 
@@ -33,8 +40,8 @@ struct Shared {
 
 impl Shared {
     /// None, and said so, where one of the two is not here.
-    fn new() -> Option<Self> {
-        let [url, schema] = database("kills")?;
+    fn new(name: &str) -> Option<Self> {
+        let [url, schema] = database(name)?;
         let files = Programs::new();
         let (port, monitor) = (free(), free());
         let nats = nats(&files, port, monitor)?;
