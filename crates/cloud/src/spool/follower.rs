@@ -20,6 +20,11 @@ impl Follower {
         Ok(Self { file: File::open(path)?, at: 0 })
     }
 
+    /// The same of one that is open.
+    pub(crate) const fn of(file: File) -> Self {
+        Self { file, at: 0 }
+    }
+
     /// Tells the payloads that were added, as far as they are whole, until it is told to stop by `false`. Says whether it
     /// came to the end.
     pub(crate) fn read(&mut self, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// First bytes of every segment.
-pub(super) const MAGIC: &[u8; 8] = b"ORLSPL1\n";
+pub(crate) const MAGIC: &[u8; 8] = b"ORLSPL1\n";
 /// Bytes before a payload.
 pub(super) const HEAD: usize = 8;
 /// Longer payloads are written by nobody.
@@ -76,6 +76,12 @@ impl Segment {
         }
         let waiting = if whole == 0 { MAGIC.to_vec() } else { Vec::new() };
         Ok(Self { path: path.to_owned(), file, len: whole.max(MAGIC.len() as u64), waiting })
+    }
+
+    /// Begins one in a file that is there, opened to be read and appended to; none where it was begun before.
+    pub(crate) fn begin(path: &Path, file: File) -> io::Result<Option<Self>> {
+        let new = file.metadata()?.len() == 0;
+        Ok(new.then(|| Self { path: path.to_owned(), file, len: MAGIC.len() as u64, waiting: MAGIC.to_vec() }))
     }
 
     pub(super) const fn len(&self) -> u64 {

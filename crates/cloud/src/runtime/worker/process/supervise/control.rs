@@ -1,17 +1,19 @@
-//! What agent and supervisor share of an attempt, on disk: a lock, a journal, requests; and of all attempts the lease.
-//! Owns these files and what they mean to whoever comes later; never starts or ends anything.
+//! What agent and supervisor share of an attempt, on disk: a journal, requests; and of all attempts the lease. Owns these
+//! files and what they mean to whoever comes later; never starts or ends anything.
 //!
 //! | file | made by | meaning |
 //! |---|---|---|
-//! | `<work>/.control/<ref>/lock` | agent | locked by the supervisor for as long as it keeps the attempt |
-//! | `…/keeper` | supervisor | its process id and start time |
-//! | `…/journal` | agent, then supervisor | start, output and end, as in the spool |
-//! | `…/request` | agent | that the attempt is to end, and how |
-//! | `…/closed` | a later agent | no supervisor may take the attempt on any more |
+//! | `<work>/.control/<ref>` | agent, then supervisor | the journal: who keeps the attempt, start, output and end, as in the spool; locked by the supervisor for as long as it keeps the attempt |
+//! | `…/<ref>.request` | agent | that the attempt is to end, and how |
 //! | `<work>/.lease` | agent | until when attempts that must not overlap may run, by the clock since boot |
+//!
+//! A supervisor takes an attempt on only while its journal is empty: whoever finds it unlocked writes the first bytes of a
+//! journal, and nobody takes it on any more. One file for most attempts: to make and remove files is most of what a short
+//! attempt costs.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,10 +26,13 @@ use crate::durable::{Durable, replace};
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Cause;
+use crate::spool::segment::{self, Segment};
 
 /// The directory of all attempts with supervisors, in the directory of attempts.
 const CONTROL: &str = ".control";
 const LEASE: &str = ".lease";
+/// Within so many bytes the first entry of a journal ends: numbers of a process.
+const HEAD_MAX: u64 = 256;
 
 /// What an agent asks of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +50,7 @@ pub(in crate::runtime::worker) enum Standing {
     Left,
 }
 
-/// The control files of an attempt.
+/// The control files of an attempt, by the place of its journal.
 #[derive(Clone, Debug)]
 pub(in crate::runtime::worker) struct Control(PathBuf);
 
@@ -54,38 +59,44 @@ impl Control {
         Self(work.join(CONTROL).join(id.to_string()))
     }
 
-    pub(in crate::runtime::worker) fn journal(&self) -> PathBuf {
-        self.0.join("journal")
+    pub(in crate::runtime::worker) fn journal(&self) -> &Path {
+        &self.0
+    }
+
+    fn request(&self) -> PathBuf {
+        let mut path = OsString::from(&self.0);
+        path.push(".request");
+        path.into()
     }
 
     pub(in crate::runtime::worker) fn exists(&self) -> bool {
         self.0.exists()
     }
 
-    /// Makes them, for an attempt that nobody had before.
-    pub(in crate::runtime::worker) fn create(&self) -> io::Result<()> {
-        if let Some(parent) = self.0.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    /// Makes them, for an attempt that nobody had before. Gives the journal, to be read.
+    pub(in crate::runtime::worker) fn create(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        match (options.open(&self.0), self.0.parent()) {
+            (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+                options.open(&self.0)
+            }
+            (made, _) => made,
         }
-        DirBuilder::new().mode(0o700).create(&self.0)?;
-        for name in ["lock", "journal"] {
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.0.join(name))?;
-        }
-        Ok(())
     }
 
-    /// Takes the attempt on, as its supervisor; none when it may not be taken on.
-    pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<Flock<File>>> {
+    /// Takes the attempt on, as its supervisor; none when it may not be taken on. Whoever has the lock keeps it.
+    pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(Segment, Flock<File>)>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
-        if self.0.join("closed").exists() {
-            return Ok(None);
-        }
-        replace(&self.0.join("keeper"), &serde_json::to_vec(&own)?, Durable::No)?;
-        Ok(Some(lock))
+        let Some(mut journal) = Segment::begin(&self.0, lock.try_clone()?)? else { return Ok(None) };
+        journal.append(&serde_json::to_vec(&own)?)?;
+        journal.write()?;
+        Ok(Some((journal, lock)))
     }
 
     fn lock(&self) -> io::Result<Option<Flock<File>>> {
-        let file = OpenOptions::new().write(true).open(self.0.join("lock"))?;
+        let file = OpenOptions::new().read(true).append(true).open(&self.0)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => Ok(Some(lock)),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
@@ -96,30 +107,39 @@ impl Control {
     /// Who keeps the attempt. When nobody does, nobody ever will from now on.
     pub(in crate::runtime::worker) fn standing(&self) -> io::Result<Standing> {
         let lock = match self.lock() {
-            // An agent died while it made them: no supervisor was started yet.
+            // They were removed meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Left),
             lock => lock?,
         };
-        let Some(_lock) = lock else {
+        let Some(mut lock) = lock else {
             // Between lock and name there is a moment.
-            return match fs::read(self.0.join("keeper")) {
-                Ok(bytes) => Ok(Standing::Kept(serde_json::from_slice(&bytes)?)),
-                Err(error) if error.kind() == ErrorKind::NotFound => Err(ErrorKind::WouldBlock.into()),
-                Err(error) => Err(error),
-            };
+            return self.keeper()?.map(Standing::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
         };
-        fs::write(self.0.join("closed"), "")?;
+        if lock.metadata()?.len() == 0 {
+            lock.write_all(segment::MAGIC)?;
+        }
         Ok(Standing::Left)
+    }
+
+    /// Who took the attempt on: the first entry of its journal.
+    fn keeper(&self) -> io::Result<Option<Identity>> {
+        let mut head = Vec::new();
+        File::open(&self.0)?.take(HEAD_MAX).read_to_end(&mut head)?;
+        let mut first = None;
+        segment::walk(&head, |_, payload| {
+            first.get_or_insert_with(|| serde_json::from_slice(payload));
+        });
+        Ok(first.transpose()?)
     }
 
     /// Asks for the end of the attempt.
     pub(in crate::runtime::worker) fn ask(&self, request: Request) -> io::Result<()> {
-        replace(&self.0.join("request"), &serde_json::to_vec(&request)?, Durable::No)
+        replace(&self.request(), &serde_json::to_vec(&request)?, Durable::No)
     }
 
     /// What was asked.
     pub(in crate::runtime::worker) fn asked(&self) -> io::Result<Option<Request>> {
-        match fs::read(self.0.join("request")) {
+        match fs::read(self.request()) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -128,7 +148,14 @@ impl Control {
 
     /// Removes them.
     pub(in crate::runtime::worker) fn remove(&self) {
-        crate::runtime::worker::directories::clear(&self.0);
+        for path in [&self.0, &self.request()] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), %error, "clearing away what was kept of an attempt");
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -193,14 +220,32 @@ mod tests {
     #[test]
     fn s6_files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
         let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
-        for made in [&[][..], &["lock"][..]] {
+        // Written in part is what a supervisor died over.
+        for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0"] {
             let dir = tempfile::tempdir().unwrap();
             let control = Control::of(dir.path(), &id);
-            fs::create_dir_all(&control.0).unwrap();
-            made.iter().for_each(|name| fs::write(control.0.join(name), "").unwrap());
+            control.create().unwrap();
+            fs::write(&control.0, made).unwrap();
             assert_eq!(super::super::state(&control).unwrap(), None, "{made:?}");
             assert!(matches!(control.standing().unwrap(), Standing::Left));
+            assert!(control.keep(Identity { pid: 7, start: 8 }).unwrap().is_none(), "{made:?}");
         }
+    }
+
+    #[test]
+    fn s6_who_is_about_to_take_an_attempt_on_has_not_said_yet_who_it_is() {
+        let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+        let dir = tempfile::tempdir().unwrap();
+        let control = Control::of(dir.path(), &id);
+        control.create().unwrap();
+        assert_eq!(control.create().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let lock = control.lock().unwrap().unwrap();
+        assert_eq!(control.standing().unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(lock);
+        control.ask(Request { cause: Cause::Cancel, grace_ms: 5 }).unwrap();
+        assert_eq!(all(dir.path()).unwrap(), [id], "a request is no attempt");
+        control.remove();
+        assert!(fs::read_dir(dir.path().join(CONTROL)).unwrap().next().is_none());
     }
 
     #[test]

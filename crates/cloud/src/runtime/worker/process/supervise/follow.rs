@@ -260,12 +260,14 @@ impl Thread {
     fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
         let id = plan.id;
         let control = Control::of(&self.ground.work, &id);
-        control.create()?;
-        let left = read_lease(&self.ground.work).saturating_sub(uptime());
+        let journal = Follower::of(control.create()?);
+        // Nobody else needs it.
+        let leased = plan.spec.forbid_overlap.then(|| read_lease(&self.ground.work));
+        let left = leased.unwrap_or_default().saturating_sub(uptime());
         let mut order = Vec::new();
         put(&Start { plan, lease_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX) }, &mut order)?;
         let keeper = self.hand_over(&order)?;
-        self.follow(id, control, keeper, None)
+        self.follow(id, (control, journal), keeper, None)
     }
 
     /// Gives an order to the supervisor that takes them; starts another when there is none, or it is dead.
@@ -300,11 +302,15 @@ impl Thread {
         Ok(())
     }
 
-    fn follow(&mut self, id: AttemptId, control: Control, keeper: Identity, after_seq: Option<u64>) -> io::Result<()> {
-        let path = control.journal();
-        let watch = self.notes.add_watch(&path, AddWatchFlags::IN_MODIFY)?;
+    fn follow(
+        &mut self,
+        id: AttemptId,
+        (control, journal): (Control, Follower),
+        keeper: Identity,
+        after_seq: Option<u64>,
+    ) -> io::Result<()> {
+        let watch = self.notes.add_watch(control.journal(), AddWatchFlags::IN_MODIFY)?;
         self.watched.insert(watch, id);
-        let journal = Follower::open(&path)?;
         let (adopted, after_seq) = (after_seq.is_some(), after_seq.unwrap_or(0));
         let due = Instant::now().checked_add(PATIENCE).filter(|_| !adopted);
         let (last_seq, over) = (after_seq, false);
@@ -325,7 +331,8 @@ impl Thread {
         {
             self.watch_keeper(keeper, end, None)?;
         }
-        self.follow(id, control, keeper, Some(after_seq))?;
+        let journal = Follower::open(control.journal())?;
+        self.follow(id, (control, journal), keeper, Some(after_seq))?;
         // A supervisor that died before it was watched is noticed by nobody else.
         if !self.keepers.contains_key(&keeper) {
             self.bury(keeper);
@@ -426,12 +433,16 @@ impl Thread {
 
     /// Forgets attempts that are over; what was told of them is in the spool.
     fn clear(&mut self) {
+        let all = self.followed.len();
         self.followed.retain(|_, followed| {
             if followed.over {
                 followed.control.remove();
             }
             !followed.over
         });
+        if self.followed.len() == all {
+            return;
+        }
         let followed = &self.followed;
         self.watched.retain(|_, id| followed.contains_key(id));
     }

@@ -66,18 +66,29 @@ fn run() -> io::Result<()> {
     let sink = Arc::new(Sink::new()?);
     let runtime = tools.runtime(Arc::clone(&sink) as _).map_err(io::Error::other)?;
     let mut keeper = Keeper { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
+    let mut asked = false;
     loop {
         for start in input.take()? {
             keeper.start(start);
         }
-        keeper.look();
-        let kept = keeper.sink.kept();
-        keeper.leased.retain(|id, _| kept.contains(id));
-        if input.is_closed() && kept.is_empty() {
-            return Ok(());
+        // Whoever asks signals afterwards, and has given the order before.
+        if std::mem::take(&mut asked) {
+            keeper.look_at_requests();
+        }
+        keeper.look_at_lease();
+        let waits = input.is_closed() || !keeper.leased.is_empty();
+        keeper.sink.listen(waits);
+        if waits {
+            let kept = keeper.sink.kept();
+            keeper.leased.retain(|id, _| kept.contains(id));
+            if input.is_closed() && kept.is_empty() {
+                return Ok(());
+            }
         }
         wait(&input, &signals, &keeper.sink, keeper.timeout())?;
-        while signals.read_signal()?.is_some() {}
+        while signals.read_signal()?.is_some() {
+            asked = true;
+        }
         let _ = keeper.sink.bell.read();
         keeper.sink.write_out();
     }
@@ -100,26 +111,29 @@ impl Keeper {
         let (id, plan) = (start.plan.id, start.plan);
         let control = Control::of(self.tools.work(), &id);
         // One that may not be taken on any more was given up by a later agent.
-        let opened = match control.keep(self.own) {
-            Ok(Some(lock)) => self.sink.open(id, &control, lock),
-            Ok(None) | Err(_) => return,
-        };
-        if opened.is_ok() {
-            if plan.spec.forbid_overlap {
-                let until = uptime().saturating_add(Duration::from_millis(start.lease_ms));
-                self.leased.insert(id, (until, plan.grace.min(LEASE_GRACE)));
-            }
-            self.runtime.start(plan);
+        let Ok(Some(kept)) = control.keep(self.own) else { return };
+        self.sink.open(id, kept);
+        if plan.spec.forbid_overlap {
+            let until = uptime().saturating_add(Duration::from_millis(start.lease_ms));
+            self.leased.insert(id, (until, plan.grace.min(LEASE_GRACE)));
         }
+        self.runtime.start(plan);
     }
 
-    /// Looks at requests and at the lease.
-    fn look(&mut self) {
+    /// Looks at requests.
+    fn look_at_requests(&self) {
         for id in self.sink.kept() {
             // What cannot be read now is read again with the next signal.
             if let Ok(Some(request)) = Control::of(self.tools.work(), &id).asked() {
                 self.runtime.end(id, request.cause, Duration::from_millis(request.grace_ms));
             }
+        }
+    }
+
+    /// Ends what must not run beyond the lease.
+    fn look_at_lease(&mut self) {
+        if self.leased.is_empty() {
+            return;
         }
         let (now, renewed) = (uptime(), read_lease(self.tools.work()));
         for (id, (until, grace)) in &mut self.leased {

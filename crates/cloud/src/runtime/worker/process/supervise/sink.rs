@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::control::Control;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::{AttemptEnd, AttemptEvents, LogChunk, Room, Started};
 use crate::spool::EntryNo;
@@ -28,21 +28,26 @@ struct Book {
 pub(super) struct Sink {
     books: Mutex<BTreeMap<AttemptId, Book>>,
     dirty: Mutex<BTreeSet<AttemptId>>,
-    /// Rings when an attempt is over.
+    /// Somebody wants to know when an attempt is over.
+    heard: AtomicBool,
+    /// Rings then, and when something was not written.
     pub(super) bell: EventFd,
 }
 
 impl Sink {
     pub(super) fn new() -> io::Result<Self> {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { books: Mutex::default(), dirty: Mutex::default(), bell })
+        Ok(Self { books: Mutex::default(), dirty: Mutex::default(), heard: AtomicBool::new(true), bell })
     }
 
-    /// Opens the journal of an attempt that is kept from now on, until its end is written.
-    pub(super) fn open(&self, id: AttemptId, control: &Control, lock: Flock<File>) -> io::Result<()> {
-        let journal = Segment::open(&control.journal(), |_, _| {})?;
+    /// Writes the journal of an attempt that is kept from now on, until its end is written.
+    pub(super) fn open(&self, id: AttemptId, (journal, lock): (Segment, Flock<File>)) {
         self.books().insert(id, Book { journal, over: false, _lock: lock });
-        Ok(())
+    }
+
+    /// From now on it is told, or not, when an attempt is over.
+    pub(super) fn listen(&self, listens: bool) {
+        self.heard.store(listens, Ordering::SeqCst);
     }
 
     /// Attempts that are kept.
@@ -66,7 +71,9 @@ impl Sink {
             } else if book.over {
                 // With the lock goes the claim on the attempt: its end is written.
                 books.remove(&id);
-                let _ = self.bell.write(1);
+                if self.heard.load(Ordering::SeqCst) {
+                    let _ = self.bell.write(1);
+                }
             }
         }
         let all = unwritten.is_empty();

@@ -27,7 +27,7 @@ pub(in crate::runtime::worker) fn state(control: &Control) -> Result<Option<Rema
         Err(error) => return Err(error.into()),
     };
     let (mut started, mut ended) = (None, false);
-    let mut journal = match Follower::open(&control.journal()) {
+    let mut journal = match Follower::open(control.journal()) {
         // As above: nothing of it has run.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !kept => return Ok(None),
         journal => journal?,
