@@ -9,6 +9,7 @@ use orlop_core::id::Epoch;
 use orlop_core::ports::fleet_store::{FleetStore, Turn};
 use tokio::sync::mpsc;
 
+use super::pace::Pace;
 use super::release::Release;
 use crate::telemetry::metrics::Metrics;
 
@@ -29,6 +30,13 @@ pub(super) struct Staged {
     pub(super) releases: Vec<Release>,
     /// When the turn began.
     pub(super) begun: Instant,
+}
+
+impl Staged {
+    /// Somebody waits for its answer.
+    fn is_urgent(&self) -> bool {
+        self.releases.iter().any(|release| matches!(release, Release::Reply(_) | Release::Waiters(_)))
+    }
 }
 
 /// How far the writer is, for the loop.
@@ -101,6 +109,26 @@ impl Writer {
     }
 }
 
+/// The turns that are written with the first: those that wait, and those that are worth waiting for.
+async fn gather(first: Staged, staged: &mut mpsc::UnboundedReceiver<Staged>, pace: &mut Pace) -> Vec<Staged> {
+    pace.came(first.begun, first.turn.records.len());
+    let (mut urgent, mut group) = (first.is_urgent(), vec![first]);
+    let until = pace.wait().map(|wait| tokio::time::Instant::now() + wait);
+    loop {
+        while let Ok(next) = staged.try_recv() {
+            pace.came(next.begun, next.turn.records.len());
+            urgent |= next.is_urgent();
+            group.push(next);
+        }
+        // With as many as may be in flight nothing more comes before these are written.
+        let Some(until) = until.filter(|_| !urgent && group.len() < IN_FLIGHT) else { return group };
+        let Ok(Some(next)) = tokio::time::timeout_at(until, staged.recv()).await else { return group };
+        pace.came(next.begun, next.turn.records.len());
+        urgent |= next.is_urgent();
+        group.push(next);
+    }
+}
+
 struct Work {
     store: Arc<dyn FleetStore>,
     epoch: Epoch,
@@ -111,12 +139,9 @@ struct Work {
 
 impl Work {
     async fn run(self, mut staged: mpsc::UnboundedReceiver<Staged>) {
-        let mut times = Vec::with_capacity(SAMPLES);
+        let (mut times, mut pace) = (Vec::with_capacity(SAMPLES), Pace::default());
         while let Some(first) = staged.recv().await {
-            let mut group = vec![first];
-            while let Ok(next) = staged.try_recv() {
-                group.push(next);
-            }
+            let mut group = gather(first, &mut staged, &mut pace).await;
             let done = group.len();
             if let Err(error) = self.write(&mut group).await {
                 tracing::error!(target: "orlop::scheduler", epoch = %self.epoch, error, "a commit failed; stops acting");

@@ -23,6 +23,7 @@ mod lead;
 mod live;
 mod logs;
 pub mod machine;
+mod pace;
 mod prepare;
 #[cfg(all(unix, feature = "cli"))]
 pub mod program;
