@@ -24,4 +24,5 @@ mod ongoing;
 mod operator;
 #[cfg(feature = "provisioner")]
 mod provisioner;
+mod release;
 mod tidy;
