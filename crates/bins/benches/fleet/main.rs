@@ -5,6 +5,7 @@
 //! cargo bench -p orlop --bench fleet                         every row
 //! cargo bench -p orlop --bench fleet -- processes noop       some rows
 //! cargo bench -p orlop --bench fleet -- --hyperqueue PATH --hyperqueue-zero PATH   beside HyperQueue
+//! ORLOP_TEST_FSYNC=on scripts/with-postgres cargo bench -p orlop --features postgres --bench fleet -- submits
 //! cargo bench -p orlop --bench fleet -- --scale 0.1 --repeat 1                     a tenth of the work, once
 //! ```
 //!
@@ -20,6 +21,7 @@
     clippy::missing_panics_doc
 )]
 
+mod bare;
 mod bed;
 mod machine;
 mod peer;
@@ -49,6 +51,9 @@ pub(crate) struct Options {
     /// The program `hq` built with its zero-worker mode
     #[arg(long)]
     hyperqueue_zero: Option<PathBuf>,
+    /// The address of a PostgreSQL whose data is on disk; the programs are built with the feature `postgres` then
+    #[arg(long, env = "ORLOP_TEST_POSTGRES")]
+    postgres: Option<String>,
     /// Said by cargo
     #[arg(long, hide = true)]
     bench: bool,

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::Options;
+use crate::bare;
 use crate::bed::{Bed, array, job};
 use crate::machine;
 use crate::peer::Peer;
@@ -17,28 +18,9 @@ fn task() -> JobSpec {
     job(json!({"command": ["true"], "resources": {"cpu_m": 1000, "memory_bytes": 1 << 20}}))
 }
 
-/// Rows a second of a bare file of SQLite in commits of so many, with the text of a job in each.
-fn bare(count: u32, batch: u32) -> f64 {
-    let dir = tempfile::tempdir().expect("a directory");
-    let mut connection = rusqlite::Connection::open(dir.path().join("bare.db")).expect("a file");
-    let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;
-                    CREATE TABLE job (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL)";
-    connection.execute_batch(settings).expect("a table");
-    let body = serde_json::to_string(&task()).expect("its text");
-    let began = Instant::now();
-    let mut done = 0;
-    while done < count {
-        let transaction = connection.transaction().expect("a transaction");
-        let mut insert =
-            transaction.prepare_cached("INSERT INTO job VALUES (?1, 'default', 'Queued', ?2)").expect("a statement");
-        for id in done..(done + batch).min(count) {
-            insert.execute((id, &body)).expect("a row");
-        }
-        drop(insert);
-        transaction.commit().expect("it is on disk");
-        done += batch;
-    }
-    f64::from(count) / began.elapsed().as_secs_f64()
+/// The text of a job, as a store keeps it.
+fn body() -> String {
+    serde_json::to_string(&task()).expect("its text")
 }
 
 /// One array of a million, and a million jobs in batches of 1024.
@@ -68,7 +50,7 @@ pub(super) async fn million(options: &Options) {
     }
     let (mut rates, mut ratio, mut grown) = (Tally::default(), Tally::default(), Tally::default());
     for _ in 0..options.repeat {
-        let bare = bare(count, 1024);
+        let bare = bare::sqlite(&body(), count, 1024);
         let bed = Bed::server(&[]).await;
         let before = machine::memory(bed.server_pid()).0;
         let rate = submit_all(&bed, count, 1024, 8).await;
@@ -128,23 +110,51 @@ async fn submit_all(bed: &Bed, count: u32, batch: u32, clients: u32) -> f64 {
     done / began.elapsed().as_secs_f64()
 }
 
-/// Durable submits by one client and by many, in submits of one job and of more.
+/// Durable submits by one client and by many, in submits of one job and of more, into each store.
 pub(super) async fn rates(options: &Options) {
+    rates_into(options, None).await;
+    match &options.postgres {
+        Some(url) => rates_into(options, Some(url)).await,
+        None => println!("  PostgreSQL: not measured, its address was not given"),
+    }
+}
+
+async fn rates_into(options: &Options, postgres: Option<&str>) {
+    let store = if postgres.is_some() { "PostgreSQL" } else { "SQLite" };
     let mut single = Tally::default();
-    for (batch, clients, count) in
-        [(1, 1, 2000), (1, 8, 8000), (1, 64, 32_000), (64, 1, 64_000), (64, 64, 256_000), (1024, 8, 262_144)]
-    {
+    for (batch, clients, count) in [
+        (1, 1, 2000),
+        (1, 8, 8000),
+        (1, 64, 32_000),
+        (64, 1, 64_000),
+        (64, 64, 256_000),
+        (1024, 1, 262_144),
+        (1024, 8, 262_144),
+        (1024, 64, 262_144),
+    ] {
         let (mut rates, mut ratio) = (Tally::default(), Tally::default());
-        for _ in 0..options.repeat {
+        for turn in 0..options.repeat {
             let count = options.part(count).max(batch * clients);
             // Group commit makes one commit of what comes at once.
-            let bare = bare(count.min(64_000), (batch * clients).min(1024));
-            let bed = Bed::server(&[]).await;
+            let (rows, commit) = (count.min(64_000), (batch * clients).min(1024));
+            let schema = format!("bench{}_{batch}_{clients}_{turn}", std::process::id());
+            let (bare, bed) = match postgres {
+                None => (bare::sqlite(&body(), rows, commit), Bed::server(&[]).await),
+                Some(url) => {
+                    let args = [format!("--store-url={url}"), format!("--store-schema={schema}")];
+                    let bare = bare::postgres(url, &body(), rows, commit).await;
+                    (bare, Bed::server(&args.each_ref().map(String::as_str)).await)
+                }
+            };
             let rate = submit_all(&bed, count, batch, clients).await;
             rates.add(rate);
             ratio.add(rate / bare);
+            drop(bed);
+            if let Some(url) = postgres {
+                bare::forget(url, &schema).await;
+            }
         }
-        line(&format!("{clients} clients, {batch} jobs a submit"), &rates, "/s", "");
+        line(&format!("{store}: {clients} clients, {batch} jobs a submit"), &rates, "/s", "");
         line("  ÷ bare insert in equal commits", &ratio, "×", "≥ 0.5");
         match (batch, clients) {
             (1, 1) => single = rates,
