@@ -60,11 +60,15 @@ impl Segment {
     /// Makes one.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Self { path: path.to_owned(), file, len: MAGIC.len() as u64, waiting: MAGIC.to_vec() })
+        Ok(Self::empty(path, file))
+    }
+
+    fn empty(path: &Path, file: File) -> Self {
+        Self { path: path.to_owned(), file, len: MAGIC.len() as u64, waiting: MAGIC.to_vec() }
     }
 
     /// Opens one that is there: its payloads are told, and a torn end is cut off.
-    pub(crate) fn open(path: &Path, each: impl FnMut(Place, &[u8])) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, each: impl FnMut(Place, &[u8])) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).open(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
@@ -79,9 +83,10 @@ impl Segment {
     }
 
     /// Begins one in a file that is there, opened to be read and appended to; none where it was begun before.
+    #[cfg(all(feature = "process", target_os = "linux"))]
     pub(crate) fn begin(path: &Path, file: File) -> io::Result<Option<Self>> {
         let new = file.metadata()?.len() == 0;
-        Ok(new.then(|| Self { path: path.to_owned(), file, len: MAGIC.len() as u64, waiting: MAGIC.to_vec() }))
+        Ok(new.then(|| Self::empty(path, file)))
     }
 
     pub(super) const fn len(&self) -> u64 {
