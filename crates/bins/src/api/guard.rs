@@ -148,7 +148,7 @@ impl Guard {
         self.secured.store(true, Ordering::SeqCst);
     }
 
-    /// Who calls. A token that is none is given as an empty text.
+    /// Who calls; whether it comes too fast is asked then. A token that is none is given as an empty text.
     pub(crate) async fn identify(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
         let caller = tokio::time::timeout(PATIENCE, self.caller(token, origin)).await;
         caller.unwrap_or_else(|_| Err(store(&silent())))
@@ -167,8 +167,13 @@ impl Guard {
         let Some(caller) = self.known.caller(&self.handle, &bearer).await? else {
             return Err(self.stranger(origin, "this token is not known, has expired, or was revoked"));
         };
-        self.rates.token(bearer.id(), self.handle.clock().monotonic()).map_err(too_fast)?;
         Ok(caller)
+    }
+
+    /// Refuses who is known and calls too fast.
+    pub(crate) fn check_pace(&self, caller: &Caller) -> Result<(), Error> {
+        let Some(token) = &caller.token else { return Ok(()) };
+        self.rates.token(token, self.handle.clock().monotonic()).map_err(too_fast)
     }
 
     /// The refusal of somebody who does not show who it is.

@@ -152,6 +152,7 @@ async fn pass(
     )?;
     let caller = api.identify(route.needs, &parts.headers, peer).await?;
     *who = Some(caller.clone());
+    api.guard.check_pace(&caller)?;
     if let Needs::Role(role) = route.needs {
         caller.check(role)?;
     }

@@ -197,6 +197,29 @@ async fn s9_writes_and_refusals_are_in_the_audit_trail() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_the_audit_trail_names_who_calls_too_fast_once() {
+    use orlop_core::ports::fleet_store::{AuditFilter, Page};
+    let bed = Bed::with(|options| Options { rate: Rate { per_second: 1, burst: 3 }, ..options }).await;
+    let admin = bed.token(None, "admin", &["*"]).await;
+    for _ in 0..20 {
+        bed.ask(Ask::get("/stats").token(&admin)).await;
+    }
+    let store = bed.server().handle().store().clone();
+    let began = std::time::Instant::now();
+    let hasty = loop {
+        let found = store.audit(&AuditFilter::default(), &Page::first(50)).await.unwrap().items;
+        let hasty: Vec<_> = found.into_iter().filter(|entry| &*entry.outcome == "rate-limited").collect();
+        if !hasty.is_empty() {
+            break hasty;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "the trail is written");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    };
+    let id = admin.split('_').nth(1).unwrap();
+    assert!(hasty.len() == 1 && hasty[0].actor.contains(id), "{hasty:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s9_the_audit_trail_names_the_tenant_a_request_was_about() {
     use orlop_core::ports::fleet_store::{AuditEntry, AuditFilter, Page};
     let bed = Bed::new().await;

@@ -72,6 +72,8 @@ pub struct Caller {
     pub traceparent: Option<String>,
     /// Who it is and what it may, where the server's gate has found that out.
     pub who: Option<Admitted>,
+    /// It is known, and calls too fast.
+    pub hasty: bool,
     /// Whose objects the call turns out to be about.
     pub concern: Concern,
 }
@@ -102,6 +104,7 @@ impl Caller {
             request_id: header("x-request-id").and_then(short),
             traceparent: header("traceparent").and_then(short),
             who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),
+            hasty: false,
             concern: request.extensions().get::<Concern>().cloned().unwrap_or_default(),
         }
     }

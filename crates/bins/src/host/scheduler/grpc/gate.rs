@@ -119,7 +119,9 @@ impl Gate for Keeper {
             Needs::Worker if !self.tls => Ok(()),
             Needs::Worker => Err(guard.stranger(origin, "a worker shows its certificate; register to get one")),
             Needs::Role(role) | Needs::WorkerOr(role) => {
-                caller.who.insert(guard.identify(caller.token.as_deref(), origin).await?).check(role)
+                let who = caller.who.insert(guard.identify(caller.token.as_deref(), origin).await?);
+                guard.check_pace(who).inspect_err(|_| caller.hasty = true)?;
+                who.check(role)
             }
         }
     }
@@ -134,7 +136,7 @@ impl Gate for Keeper {
         let refused = knocks || code == tonic::Code::PermissionDenied;
         if let Some(known) = known.filter(|method| method.writes || refused) {
             // Over a quota is who is known, too.
-            self.note(known, caller, code, knocks && caller.who.is_none()).await;
+            self.note(known, caller, code, knocks && (caller.who.is_none() || caller.hasty)).await;
         }
     }
 
