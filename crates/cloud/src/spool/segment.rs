@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// First bytes of every segment.
-pub(crate) const MAGIC: &[u8; 8] = b"ORLSPL1\n";
+pub(super) const MAGIC: &[u8; 8] = b"ORLSPL1\n";
 /// Bytes before a payload.
 pub(super) const HEAD: usize = 8;
 /// Longer payloads are written by nobody.

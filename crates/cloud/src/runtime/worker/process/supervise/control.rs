@@ -7,13 +7,13 @@
 //! | `…/<ref>.request` | agent | that the attempt is to end, and how |
 //! | `<work>/.lease` | agent | until when attempts that must not overlap may run, by the clock since boot |
 //!
-//! A supervisor takes an attempt on only while its journal is empty: whoever finds it unlocked writes the first bytes of a
-//! journal, and nobody takes it on any more. One file for most attempts: to make and remove files is most of what a short
+//! A supervisor takes an attempt on only while its journal is empty: whoever finds it unlocked gives it a length, and
+//! nobody takes it on any more. One file for most attempts: to make and remove files is most of what a short
 //! attempt costs.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,12 +111,13 @@ impl Control {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Left),
             lock => lock?,
         };
-        let Some(mut lock) = lock else {
+        let Some(lock) = lock else {
             // Between lock and name there is a moment.
             return self.keeper()?.map(Standing::Kept).ok_or_else(|| ErrorKind::WouldBlock.into());
         };
         if lock.metadata()?.len() == 0 {
-            lock.write_all(segment::MAGIC)?;
+            // A length needs no room, so that a full disk holds nobody up; no journal is so short.
+            lock.set_len(1)?;
         }
         Ok(Standing::Left)
     }
@@ -134,7 +135,8 @@ impl Control {
 
     /// Asks for the end of the attempt.
     pub(in crate::runtime::worker) fn ask(&self, request: Request) -> io::Result<()> {
-        replace(&self.request(), &serde_json::to_vec(&request)?, Durable::No)
+        // Read once it is whole: who reads it in part is signalled when the rest is there.
+        fs::write(self.request(), serde_json::to_vec(&request)?)
     }
 
     /// What was asked.
@@ -146,9 +148,9 @@ impl Control {
         }
     }
 
-    /// Removes them.
+    /// Removes them, the journal last: without it nobody would find the rest.
     pub(in crate::runtime::worker) fn remove(&self) {
-        for path in [&self.0, &self.request()] {
+        for path in [&self.request(), &self.0] {
             match fs::remove_file(path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     tracing::warn!(path = %path.display(), %error, "clearing away what was kept of an attempt");
@@ -221,7 +223,7 @@ mod tests {
     fn s6_files_that_an_agent_died_over_are_of_nothing_that_ran_and_hold_up_no_other_one() {
         let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         // Written in part is what a supervisor died over.
-        for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0"] {
+        for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0", b"\0"] {
             let dir = tempfile::tempdir().unwrap();
             let control = Control::of(dir.path(), &id);
             control.create().unwrap();

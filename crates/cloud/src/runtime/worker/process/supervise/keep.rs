@@ -68,10 +68,12 @@ fn run() -> io::Result<()> {
     let mut keeper = Keeper { tools, runtime, sink, own: Identity::own()?, leased: BTreeMap::new() };
     let mut asked = false;
     loop {
+        let was_closed = input.is_closed();
         for start in input.take()? {
             keeper.start(start);
         }
-        // Whoever asks signals afterwards, and has given the order before.
+        // Whoever asks signals afterwards, and has given the order before; an agent that died may not have come to it.
+        asked |= input.is_closed() && !was_closed;
         if std::mem::take(&mut asked) {
             keeper.look_at_requests();
         }
