@@ -111,22 +111,22 @@ impl Writer {
 
 /// The turns that are written with the first: those that wait, and those that are worth waiting for.
 async fn gather(first: Staged, staged: &mut mpsc::UnboundedReceiver<Staged>, pace: &mut Pace) -> Vec<Staged> {
-    pace.came(first.begun, first.turn.records.len());
-    let (mut urgent, mut group) = (first.is_urgent(), vec![first]);
-    let until = pace.wait().map(|wait| tokio::time::Instant::now() + wait);
-    loop {
-        while let Ok(next) = staged.try_recv() {
-            pace.came(next.begun, next.turn.records.len());
-            urgent |= next.is_urgent();
-            group.push(next);
-        }
-        // With as many as may be in flight nothing more comes before these are written.
-        let Some(until) = until.filter(|_| !urgent && group.len() < IN_FLIGHT) else { return group };
-        let Ok(Some(next)) = tokio::time::timeout_at(until, staged.recv()).await else { return group };
-        pace.came(next.begun, next.turn.records.len());
-        urgent |= next.is_urgent();
-        group.push(next);
+    let (mut group, mut urgent, mut until, mut next) = (Vec::new(), false, None, Some(first));
+    while let Some(turn) = next {
+        pace.came(turn.begun, turn.turn.records.len());
+        urgent |= turn.is_urgent();
+        group.push(turn);
+        let until = *until.get_or_insert_with(|| pace.wait().map(|wait| tokio::time::Instant::now() + wait));
+        next = match (staged.try_recv(), until) {
+            (Ok(turn), _) => Some(turn),
+            // With as many as may be in flight nothing more comes before these are written.
+            (Err(_), Some(until)) if !urgent && group.len() < IN_FLIGHT => {
+                tokio::time::timeout_at(until, staged.recv()).await.ok().flatten()
+            }
+            (Err(_), _) => None,
+        };
     }
+    group
 }
 
 struct Work {
