@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tokio_postgres::{Client, NoTls};
 
-const COLUMNS: &str = "(id BIGINT PRIMARY KEY, tenant TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL)";
+/// `INTEGER` is the number of the row itself in SQLite, without an index beside it.
+const COLUMNS: &str = "(id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL)";
 
 /// Into a file of SQLite with the settings of a server.
 pub(crate) fn sqlite(body: &str, count: u32, batch: u32) -> f64 {
