@@ -107,6 +107,18 @@ pub(crate) struct Scheduler {
     pub(crate) grpc: String,
 }
 
+impl Scheduler {
+    /// Whether it leads now, as it says itself.
+    pub(super) fn leads(&self) -> bool {
+        json(&self.rest, "/stats").is_some_and(|stats| stats["status"] == "leading")
+    }
+
+    fn leading(self) -> Self {
+        until("a server that leads", || self.leads().then_some(()));
+        self
+    }
+}
+
 /// Programs with their files in one directory.
 pub(crate) struct Programs {
     dir: tempfile::TempDir,
@@ -213,16 +225,12 @@ impl Programs {
 
     /// Starts a scheduler, and waits until it leads.
     pub(crate) fn leader(&self, name: &str, args: &[&str]) -> Scheduler {
-        let scheduler = self.scheduler(name, args);
-        until("a server that leads", || (json(&scheduler.rest, "/stats")?["status"] == "leading").then_some(()));
-        scheduler
+        self.scheduler(name, args).leading()
     }
 
     /// Starts a scheduler where one was that has ended, and waits until it leads.
     pub(super) fn scheduler_again(&self, name: &str, before: &Scheduler, args: &[&str]) -> Scheduler {
-        let scheduler = self.scheduler_back(name, before, args);
-        until("a server that leads", || (json(&scheduler.rest, "/stats")?["status"] == "leading").then_some(()));
-        scheduler
+        self.scheduler_back(name, before, args).leading()
     }
 
     /// The same where another may lead meanwhile.

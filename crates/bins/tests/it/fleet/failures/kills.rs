@@ -231,8 +231,7 @@ impl<'a> Fleet<'a> {
 
     /// Which of the servers leads, once one does.
     fn leader(&self) -> usize {
-        let leads = |server: &Scheduler| read(&server.rest, "/stats").is_some_and(|stats| stats["status"] == "leading");
-        until("a server that leads", || self.servers.iter().position(leads))
+        until("a server that leads", || self.servers.iter().position(Scheduler::leads))
     }
 
     /// Kills one, and starts it again.
