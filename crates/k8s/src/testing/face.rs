@@ -202,6 +202,27 @@ impl ApiServer {
         table.map(|table| table.all().map(|stored| Value::Object(stored.object.clone())).collect()).unwrap_or_default()
     }
 
+    /// The same as they were before the newest `changes` of this resource.
+    #[must_use]
+    pub fn look_back(&self, resource: &str, changes: usize) -> Vec<Value> {
+        let state = self.shared.lock();
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let Some(table) = state.table_named(group, plural).and_then(|table| state.tables.get(table)) else {
+            return Vec::new();
+        };
+        let past = table.at(table.revision_before(changes));
+        past.values().map(|stored| Value::Object(stored.object.clone())).collect()
+    }
+
+    /// Names of all objects of a resource that were ever created, in that order, as far as history reaches.
+    #[must_use]
+    pub fn created(&self, resource: &str) -> Vec<String> {
+        let state = self.shared.lock();
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let table = state.table_named(group, plural).and_then(|table| state.tables.get(table));
+        table.map(super::store::Table::created).unwrap_or_default()
+    }
+
     /// Creates an object past all rights, faults and records; defaults and checks apply.
     ///
     /// # Errors

@@ -231,16 +231,6 @@ impl Bed {
         made
     }
 
-    /// ConfigMaps that the status lists; all of them are there.
-    pub(super) fn pieces(&self, flow: &str) -> Vec<String> {
-        let refs = self.status(flow).pointer("/stepsPacked/refs").cloned().unwrap_or_default();
-        let refs: Vec<String> = serde_json::from_value(refs).unwrap_or_default();
-        for name in &refs {
-            assert!(self.server.get(Kind::ConfigMap, name).is_some(), "{name} is listed and not there");
-        }
-        refs
-    }
-
     /// No Job was ever created twice.
     pub(super) fn check_created_once(&self) {
         let created = self.server.store().created.clone();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -32,10 +32,13 @@ impl fmt::Debug for Rule {
 
 /// The functions a server has besides those of the language, as far as they are offered here: those of texts.
 fn environment() -> Arc<cel::Env> {
-    let mut environment = cel::Env::stdlib();
-    // Nothing else declares functions of these names.
-    drop(environment.add_extension(cel::extensions::strings));
-    Arc::new(environment)
+    static ENVIRONMENT: LazyLock<Arc<cel::Env>> = LazyLock::new(|| {
+        let mut environment = cel::Env::stdlib();
+        // Nothing else declares functions of these names.
+        drop(environment.add_extension(cel::extensions::strings));
+        Arc::new(environment)
+    });
+    Arc::clone(&ENVIRONMENT)
 }
 
 impl Rule {

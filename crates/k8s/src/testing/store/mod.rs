@@ -102,6 +102,12 @@ impl Table {
         self.log.get(index).map_or(self.floor, |event| event.revision.saturating_sub(1).max(self.floor))
     }
 
+    /// Names of the objects that were added, as far as history reaches.
+    pub(crate) fn created(&self) -> Vec<String> {
+        let added = self.log.iter().filter(|event| event.change == Change::Added);
+        added.map(|event| meta(&event.object.object, "name").to_owned()).collect()
+    }
+
     /// The changes after a version.
     pub(crate) fn since(&self, revision: u64) -> &[Event] {
         let start = self.log.partition_point(|event| event.revision <= revision);

@@ -2,7 +2,7 @@
 //! cluster settles, the clock moves to what is due.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use orlop_core::time::Time;
@@ -24,8 +24,19 @@ impl Clock for ServerClock {
     }
 }
 
+/// How many changes of each kind a controller has not heard of yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Age {
+    pub(super) flows: usize,
+    pub(super) jobs: usize,
+}
+
 pub(super) struct Bed {
     pub(super) server: ApiServer,
+    /// Whether nobody takes over where the controller dies.
+    pub(super) stays_down: bool,
+    /// What is due later than after that much time does not happen; without it everything does.
+    pub(super) patience: Option<Duration>,
     user: Option<String>,
     options: Options,
     controller: Controller<Client>,
@@ -33,11 +44,25 @@ pub(super) struct Bed {
     due: BTreeMap<Key, Time>,
     flows: BTreeMap<String, Value>,
     jobs: BTreeMap<String, Value>,
+    /// The server's version when watches were asked last.
+    told: Option<u64>,
 }
 
 impl Bed {
     pub(super) fn new() -> Self {
-        Self::of(ApiServer::new(), None)
+        Self::on(Self::template(), None, Options::default())
+    }
+
+    /// A server of its own that knows flows and asks the operator about each, as the configurations that ship have it.
+    pub(super) fn template() -> ApiServer {
+        static TEMPLATE: OnceLock<ApiServer> = OnceLock::new();
+        let furnish = || {
+            let server = ApiServer::new();
+            install(&server);
+            ask_about_flows(&server);
+            server
+        };
+        TEMPLATE.get_or_init(furnish).fork()
     }
 
     pub(super) fn of(server: ApiServer, user: Option<&str>) -> Self {
@@ -48,16 +73,20 @@ impl Bed {
 
     /// A controller with its own options, on a server that asks nobody about flows.
     pub(super) fn with(server: ApiServer, user: Option<&str>, options: Options) -> Self {
-        server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes the definition");
+        install(&server);
+        Self::on(server, user, options)
+    }
+
+    /// The same on a server that knows flows.
+    pub(super) fn on(server: ApiServer, user: Option<&str>, options: Options) -> Self {
         let controller = controller(&server, user, &options);
         let user = user.map(str::to_owned);
-        let (queue, due, flows, jobs) = Default::default();
-        Self { server, user, options, controller, queue, due, flows, jobs }
+        let (queue, due, flows, jobs, told) = Default::default();
+        Self { server, stays_down: false, patience: None, user, options, controller, queue, due, flows, jobs, told }
     }
 
     pub(super) fn submit(&self, name: &str, spec: Value) {
-        let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": name}, "spec": spec});
-        self.server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
+        submit(&self.server, name, spec);
     }
 
     pub(super) fn client_name(&self) -> &str {
@@ -80,11 +109,11 @@ impl Bed {
 
     /// What watches tell: what is new, what changed, what is gone.
     pub(super) fn deliver(&mut self) {
-        let all = |resource: &str| -> BTreeMap<String, Value> {
-            let objects = self.server.look_all(resource).into_iter();
-            objects.map(|object| (object["metadata"]["name"].as_str().expect("a name").to_owned(), object)).collect()
-        };
-        let (flows, jobs) = (all(FLOWS), all(JOBS));
+        let newest = Some(self.server.revision());
+        if std::mem::replace(&mut self.told, newest) == newest {
+            return;
+        }
+        let (flows, jobs) = (by_name(self.server.look_all(FLOWS)), by_name(self.server.look_all(JOBS)));
         for (name, object) in &self.flows {
             if flows.get(name).is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"]) {
                 self.queue.extend(self.controller.flow_gone(object));
@@ -95,26 +124,56 @@ impl Bed {
                 self.queue.extend(self.controller.job_gone(object));
             }
         }
-        for object in flows.values().filter(|object| !self.flows.values().any(|known| known == *object)) {
-            self.queue.extend(self.controller.flow_seen(object));
+        let fresh = |known: &BTreeMap<String, Value>, now: &BTreeMap<String, Value>| -> Vec<Value> {
+            let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+            let is_new = |(name, object): &(&String, &Value)| known.get(*name).map(version) != Some(version(object));
+            now.iter().filter(is_new).map(|(_, object)| object.clone()).collect()
+        };
+        for object in fresh(&self.flows, &flows) {
+            self.queue.extend(self.controller.flow_seen(&object));
         }
-        for object in jobs.values().filter(|object| !self.jobs.values().any(|known| known == *object)) {
-            self.queue.extend(self.controller.job_seen(object));
+        for object in fresh(&self.jobs, &jobs) {
+            self.queue.extend(self.controller.job_seen(&object));
         }
         (self.flows, self.jobs) = (flows, jobs);
     }
 
-    /// Another controller takes over.
-    pub(super) fn restart(&mut self) {
+    /// Another controller takes over, which sees all there is.
+    pub(super) async fn restart(&mut self) {
         self.server.faults().restart(self.client_name());
         self.controller = controller(&self.server, self.user.as_deref(), &self.options);
-        (self.queue, self.due, self.flows, self.jobs) = Default::default();
-        self.deliver();
+        (self.queue, self.due) = Default::default();
+        self.begin(Age::default()).await;
+    }
+
+    /// What the controller sees first; where that is the past, its first looks are at the past.
+    pub(super) async fn begin(&mut self, age: Age) {
+        let past = |resource: &str, changes: usize| by_name(self.server.look_back(resource, changes));
+        (self.flows, self.jobs, self.told) = (past(FLOWS, age.flows), past(JOBS, age.jobs), None);
+        for object in self.flows.values() {
+            self.queue.extend(self.controller.flow_seen(object));
+        }
+        for object in self.jobs.values() {
+            self.queue.extend(self.controller.job_seen(object));
+        }
         self.queue.extend(self.controller.prime());
+        if age != Age::default() {
+            for _ in 0..self.queue.len() {
+                self.pass().await;
+            }
+        }
+    }
+
+    /// Whether the controller has died, and nobody has taken over.
+    pub(super) fn is_down(&self) -> bool {
+        self.server.faults().is_stopped(self.client_name())
     }
 
     /// One pass over the next flow, if there is one to look at.
     pub(super) async fn pass(&mut self) -> bool {
+        if self.is_down() {
+            return false;
+        }
         let Some(key) = self.queue.pop_first() else { return false };
         let next = self.controller.reconcile(&key).await;
         self.queue.extend(next.wake);
@@ -124,8 +183,8 @@ impl Bed {
             Some(at) => drop(self.due.insert(key, at)),
             None => drop(self.due.remove(&key)),
         }
-        if self.server.faults().is_stopped(self.client_name()) {
-            self.restart();
+        if self.is_down() && !self.stays_down {
+            Box::pin(self.restart()).await;
         }
         true
     }
@@ -134,21 +193,28 @@ impl Bed {
     pub(super) async fn settle(&mut self) {
         for _ in 0..2_000 {
             self.deliver();
-            if !self.pass().await && self.server.jobs().settle() == 0 {
+            if !self.pass().await && (self.is_down() || self.server.jobs().settle() == 0) {
                 return;
             }
         }
         panic!("the controller does not come to rest");
     }
 
-    /// Everything that happens until all flows are over or wait for people.
+    /// Everything that happens until all flows are over or wait for people, or for longer than patience lasts, or the controller
+    /// has died for good.
     pub(super) async fn run(&mut self) {
         loop {
             self.settle().await;
+            if self.is_down() {
+                return;
+            }
             let now = Time::from_millis(self.server.clock().now());
             let due = self.due.iter().filter(|(key, _)| !self.is_over(&key.name)).map(|(_, at)| *at);
             let cluster = self.server.jobs().next_due().map(Time::from_millis);
             let Some(at) = due.chain(cluster).min() else { return };
+            if self.patience.is_some_and(|patience| at > now.plus(patience)) {
+                return;
+            }
             self.server.clock().advance(at.since(now).max(Duration::from_millis(1)));
             let now = Time::from_millis(self.server.clock().now());
             let woken: Vec<Key> = self.due.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
@@ -161,7 +227,7 @@ impl Bed {
         self.server.look(FLOWS, "default", flow).expect("the flow is there")["status"].clone()
     }
 
-    fn is_over(&self, flow: &str) -> bool {
+    pub(super) fn is_over(&self, flow: &str) -> bool {
         let phase = self.server.look(FLOWS, "default", flow).map(|flow| flow["status"]["phase"].clone());
         phase.is_none_or(|phase| phase == "Succeeded" || phase == "Failed")
     }
@@ -200,6 +266,20 @@ impl Bed {
         let distinct: BTreeSet<&String> = created.iter().collect();
         assert_eq!(distinct.len(), created.len(), "{created:?}");
     }
+}
+
+pub(super) fn submit(server: &ApiServer, name: &str, spec: Value) {
+    let object = json!({"apiVersion": "workflow.kube-zen.io/v1alpha1", "kind": "JobFlow", "metadata": {"name": name}, "spec": spec});
+    server.create("workflow.kube-zen.io", "jobflows", "default", &object).expect("the server takes the flow");
+}
+
+fn install(server: &ApiServer) {
+    server.install(&orlop_k8s::crd::job_flow().expect("a definition")).expect("the server takes the definition");
+}
+
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let named = |object: Value| (object["metadata"]["name"].as_str().expect("a name").to_owned(), object);
+    objects.into_iter().map(named).collect()
 }
 
 /// The server asks the operator about every flow, as the configurations that ship have it.

@@ -49,11 +49,11 @@ async fn a_flow_comes_to_its_end_and_is_never_written_again() {
     }
     let before = bed.writes();
     assert!(before.iter().all(|write| write.code < 300), "no write was refused");
-    bed.restart();
+    bed.restart().await;
     bed.settle().await;
     assert_eq!(bed.writes(), before);
     bed.server.clock().advance(std::time::Duration::from_secs(86_400));
-    bed.restart();
+    bed.restart().await;
     bed.settle().await;
     assert!(bed.server.look_all("jobflows.workflow.kube-zen.io").is_empty() && bed.jobs().is_empty());
     assert!(bed.server.look_all("persistentvolumeclaims").is_empty(), "what the flow owns goes with it");
@@ -70,7 +70,7 @@ async fn a_second_pass_with_nothing_to_do_writes_nothing() {
     assert_eq!(bed.status("etl")["phase"], "Paused");
     let before = bed.writes();
     for _ in 0..3 {
-        bed.restart();
+        bed.restart().await;
         bed.settle().await;
     }
     assert_eq!(bed.writes(), before);

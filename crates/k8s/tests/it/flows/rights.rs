@@ -49,7 +49,7 @@ async fn in_pieces(rules: &[Value]) -> Bed {
     let last = step("last", &["many"], json!({"fake/run-seconds": "60"}));
     bed.submit("etl", json!({"steps": [many, last], "executionPolicy": {"jobRetention": "None"}}));
     bed.settle().await;
-    bed.restart();
+    bed.restart().await;
     bed.run().await;
     assert_eq!(bed.status("etl")["phase"], "Succeeded", "{}", bed.status("etl"));
     bed
@@ -116,7 +116,7 @@ async fn every_right_that_ships_is_used() {
     let rules = rules("jobflow");
     let mut bed = to_the_end(&rules).await;
     bed.server.clock().advance(Duration::from_secs(86_400));
-    bed.restart();
+    bed.restart().await;
     bed.settle().await;
     let mut all = uses(&bed.server);
     all.extend(uses(&in_pieces(&rules).await.server));

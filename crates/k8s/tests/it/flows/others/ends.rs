@@ -36,11 +36,11 @@ async fn steps_run_in_the_order_of_their_dependencies_and_the_flow_goes_after_it
     };
     assert!(is("Ready") && is("Completed") && !is("Failed"), "{status}");
     bed.server.clock().advance(Duration::from_secs(3_500));
-    bed.restart();
+    bed.restart().await;
     bed.settle().await;
     assert_eq!(bed.status("harvest")["phase"], "Succeeded", "its hour is not over");
     bed.server.clock().advance(Duration::from_secs(100));
-    bed.restart();
+    bed.restart().await;
     bed.settle().await;
     assert!(bed.server.look_all("jobflows.workflow.kube-zen.io").is_empty() && bed.jobs().is_empty());
 }
