@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
-use orlop_core::spec::job::{Array, JobSpec};
+use orlop_core::spec::job::{Array, ArtifactIn, JobSpec};
 use orlop_scheduler::job::JobSpec as Asks;
 
 use super::command::Submission;
@@ -22,10 +22,25 @@ pub struct Prepared {
     pub body: Box<str>,
     /// What the core is asked.
     pub asks: Arc<Asks>,
-    /// What a worker gets.
-    pub spec: Arc<JobSpec>,
+    /// Artifacts that it takes: name and SHA-256.
+    pub inputs: Box<[(String, String)]>,
     /// Of an array: `max_parallel` and `max_failures`.
-    limits: (Option<u32>, Option<u32>),
+    limits: Limits,
+}
+
+/// Of an array: the most elements at once, and how many may be unsuccessful.
+type Limits = (Option<u32>, Option<u32>);
+
+/// What a worker gets of a stored body, and the limits of an array.
+pub(super) fn read(body: &str) -> Result<(JobSpec, Limits), serde_json::Error> {
+    let written: JobSpec = serde_json::from_str(body)?;
+    let limits = written.array.as_ref().map_or((None, None), |array| (array.max_parallel, array.max_failures));
+    Ok((JobSpec { array: None, ..written }, limits))
+}
+
+fn inputs(spec: &JobSpec) -> Box<[(String, String)]> {
+    let digest = |input: &ArtifactIn| input.sha256.clone().unwrap_or_default();
+    spec.artifacts_in.iter().map(|input| (input.name.clone(), digest(input))).collect()
 }
 
 /// A stored specification that cannot be read.
@@ -59,7 +74,7 @@ impl Prepared {
             written.array = Some(Array { max_parallel, max_failures, ..Array::default() });
         }
         let body: Box<str> = String::from_utf8_lossy(&written.encode()).into();
-        Ok(Self { hash: SpecHash::of(&body), body, asks, spec: Arc::new(shared), limits })
+        Ok(Self { hash: SpecHash::of(&body), body, asks, inputs: inputs(&shared), limits })
     }
 
     /// The specification that was stored.
@@ -67,20 +82,14 @@ impl Prepared {
     /// # Errors
     /// The body is not one that [`Prepared::new`] wrote.
     pub(super) fn stored(stored: &NewSpec) -> Result<Self, StoredError> {
-        let written: JobSpec = serde_json::from_str(&stored.body)?;
-        let tenant = written.tenant.clone().ok_or(StoredError::Tenant)?;
-        let limits = written.array.as_ref().map_or((None, None), |array| (array.max_parallel, array.max_failures));
-        let shared = JobSpec { array: None, ..written };
+        let (shared, limits) = read(&stored.body)?;
+        let tenant = shared.tenant.clone().ok_or(StoredError::Tenant)?;
         let asks = Arc::new(demand(&shared, &tenant)?);
-        Ok(Self { hash: stored.hash, body: stored.body.clone(), asks, spec: Arc::new(shared), limits })
-    }
-
-    pub(super) fn record(&self) -> NewSpec {
-        NewSpec { hash: self.hash, body: self.body.clone() }
+        Ok(Self { hash: stored.hash, body: stored.body.clone(), asks, inputs: inputs(&shared), limits })
     }
 
     /// Of an array: the most elements at once, and how many may be unsuccessful.
-    pub(super) fn array_limits(&self) -> (Option<u32>, Option<u32>) {
+    pub(super) fn array_limits(&self) -> Limits {
         self.limits
     }
 }

@@ -47,8 +47,8 @@ impl Assignment {
             assign.traceparent = traceparent;
         }
         assign.gpu = self.gpu;
-        assign.secrets = self.spec.spec.spec.secret_refs.iter().map(named).collect();
-        Outgoing::Assign(assign, Arc::clone(&self.spec.spec.spec))
+        assign.secrets = self.spec.spec().secret_refs.iter().map(named).collect();
+        Outgoing::Assign(assign, Arc::clone(self.spec.spec()))
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Batch {
 
 impl Batch {
     fn entries(self) -> Vec<Outgoing> {
-        let specs = self.specs.iter().map(|spec| Outgoing::Spec(spec.number, Arc::clone(&spec.spec.spec)));
+        let specs = self.specs.iter().map(|spec| Outgoing::Spec(spec.number, Arc::clone(spec.spec())));
         let mut entries: Vec<Outgoing> = specs.collect();
         entries.reserve(self.assign.len() + self.cancel.len() + self.revoke.len() + self.verdicts.len() + 1);
         entries.extend(self.assign.into_iter().map(Assignment::entry));

@@ -1,39 +1,88 @@
 //! Specifications that live jobs share: equal ones once, by the hash of their body. Owns the table and the numbers under
 //! which specs travel to workers; a spec that no live job uses is forgotten.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock, Weak};
 
 use orlop_core::ports::fleet_store::{NewSpec, SpecHash};
+use orlop_core::spec::job::JobSpec;
 use orlop_scheduler::job::JobSpec as Asks;
 
-use super::super::prepare::Prepared;
+use super::super::prepare::{Prepared, read};
 use super::ByNumber;
 
 /// How many specs are kept before those that nobody uses are looked for.
 const SWEEP: usize = 4096;
 
-/// A specification as live jobs share it.
+/// A specification as live jobs share it. There may be a million of them that wait: until one travels to a worker it is kept
+/// as it is stored, which is a fraction of what it says in memory.
 #[derive(Debug)]
 pub struct Interned {
     /// Number under which it travels to workers, unique while the server lives.
     pub number: u64,
-    /// What it says.
-    pub spec: Arc<Prepared>,
+    hash: SpecHash,
+    body: Box<str>,
+    asks: Arc<Asks>,
+    read: OnceLock<Arc<JobSpec>>,
 }
 
 impl Interned {
     /// What it asks of the core.
     #[must_use]
     pub fn asks(&self) -> &Arc<Asks> {
-        &self.spec.asks
+        &self.asks
+    }
+
+    /// What a worker gets.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<JobSpec> {
+        self.read.get_or_init(|| match read(&self.body) {
+            Ok((spec, _)) => Arc::new(spec),
+            Err(error) => {
+                // Its worker refuses one without a command, so that its job ends and says so.
+                tracing::error!(target: "orlop::scheduler", spec = %self.hash, %error, "a specification cannot be read");
+                Arc::default()
+            }
+        })
+    }
+
+    fn record(&self) -> NewSpec {
+        NewSpec { hash: self.hash, body: self.body.clone() }
     }
 }
+
+/// A spec in the table, where it is found by its hash.
+#[derive(Debug)]
+struct Known(Arc<Interned>);
+
+impl Borrow<SpecHash> for Known {
+    fn borrow(&self) -> &SpecHash {
+        &self.0.hash
+    }
+}
+
+impl Hash for Known {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash.hash(state);
+    }
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.hash == other.0.hash
+    }
+}
+
+impl Eq for Known {}
 
 /// The specs of live jobs.
 #[derive(Debug)]
 pub(crate) struct Specs {
-    known: HashMap<SpecHash, Arc<Interned>>,
+    known: HashSet<Known>,
+    /// What they ask, equal ones once: specs that differ in their command mostly ask the same.
+    asks: HashSet<Arc<Asks>>,
     numbers: HashMap<u64, Weak<Interned>, ByNumber>,
     next: u64,
     sweep_at: usize,
@@ -41,7 +90,7 @@ pub(crate) struct Specs {
 
 impl Default for Specs {
     fn default() -> Self {
-        Self { known: HashMap::new(), numbers: HashMap::default(), next: 1, sweep_at: SWEEP }
+        Self { known: HashSet::new(), asks: HashSet::new(), numbers: HashMap::default(), next: 1, sweep_at: SWEEP }
     }
 }
 
@@ -53,20 +102,62 @@ impl Specs {
 
     /// The shared form of a spec, and its record if the store may not have it: no live job uses it.
     pub(crate) fn intern(&mut self, spec: &Arc<Prepared>) -> (Arc<Interned>, Option<NewSpec>) {
-        if let Some(known) = self.known.get(&spec.hash) {
+        if let Some(Known(known)) = self.known.get(&spec.hash) {
             // Who else holds it is a live job, whose spec is stored. Retention may have deleted others.
             let stored = Arc::strong_count(known) > 1;
-            return (Arc::clone(known), (!stored).then(|| spec.record()));
+            return (Arc::clone(known), (!stored).then(|| known.record()));
         }
         if self.known.len() >= self.sweep_at {
-            self.known.retain(|_, known| Arc::strong_count(known) > 1);
+            self.known.retain(|Known(known)| Arc::strong_count(known) > 1);
             self.numbers.retain(|_, known| known.strong_count() > 0);
+            self.asks.retain(|asks| Arc::strong_count(asks) > 1);
             self.sweep_at = (self.known.len() * 2).max(SWEEP);
         }
-        let interned = Arc::new(Interned { number: self.next, spec: Arc::clone(spec) });
+        let asks = self.asks.get(&spec.asks).cloned().unwrap_or_else(|| {
+            self.asks.insert(Arc::clone(&spec.asks));
+            Arc::clone(&spec.asks)
+        });
+        let interned =
+            Interned { number: self.next, hash: spec.hash, body: spec.body.clone(), asks, read: OnceLock::new() };
+        let interned = Arc::new(interned);
         self.next += 1;
         self.numbers.insert(interned.number, Arc::downgrade(&interned));
-        self.known.insert(spec.hash, Arc::clone(&interned));
-        (interned, Some(spec.record()))
+        self.known.insert(Known(Arc::clone(&interned)));
+        let record = interned.record();
+        (interned, Some(record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(word: &str) -> Arc<Prepared> {
+        let spec = JobSpec { command: vec![word.to_owned()], ..JobSpec::default() };
+        Arc::new(Prepared::new(&spec, &"physics".parse().unwrap()).unwrap())
+    }
+
+    #[test]
+    fn s8_what_waits_is_kept_as_it_is_stored_and_what_asks_the_same_shares_that() {
+        let mut specs = Specs::default();
+        let (one, record) = specs.intern(&prepared("one"));
+        let (two, _) = specs.intern(&prepared("two"));
+        assert_eq!(record.unwrap().hash, prepared("one").hash);
+        assert!(Arc::ptr_eq(one.asks(), two.asks()) && one.number != two.number);
+        assert!(one.read.get().is_none() && two.read.get().is_none());
+        assert_eq!(one.spec().command, ["one"]);
+        assert_eq!(one.spec().tenant, Some("physics".parse().unwrap()));
+        let (again, record) = specs.intern(&prepared("one"));
+        assert!(Arc::ptr_eq(&again, &one) && record.is_none(), "its job lives");
+    }
+
+    #[test]
+    fn a_spec_that_no_live_job_uses_is_written_again_and_in_the_end_forgotten() {
+        let mut specs = Specs::default();
+        drop(specs.intern(&prepared("kept")));
+        assert!(specs.intern(&prepared("kept")).1.is_some());
+        let all: Vec<_> = (0..=SWEEP).map(|number| specs.intern(&prepared(&number.to_string())).0).collect();
+        assert_eq!((specs.known.len(), specs.numbers.len(), specs.asks.len()), (SWEEP + 1, SWEEP + 1, 1));
+        assert!(specs.by_number(all[7].number).is_some() && specs.by_number(1).is_none());
     }
 }

@@ -141,8 +141,8 @@ impl Core {
         };
         let state = if waits { JobState::Pending } else { JobState::Queued };
         self.draft.records.push(Record::JobNew(Box::new(JobRow::submitted(job, state))));
-        for input in &spec.spec.spec.artifacts_in {
-            let (name, sha256) = (format!("in/{}", input.name), input.sha256.clone().unwrap_or_default());
+        for (input, sha256) in &submission.spec.inputs {
+            let (name, sha256) = (format!("in/{input}"), sha256.clone());
             let link = ArtifactLink { job: id, name, sha256, tenant: spec.asks().tenant.clone() };
             // As of results: this does not fail.
             self.draft.records.extend(Record::put(&link).ok());
