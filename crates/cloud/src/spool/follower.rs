@@ -25,6 +25,11 @@ impl Follower {
         Self { file, at: 0 }
     }
 
+    /// The file that was followed.
+    pub(crate) fn into_file(self) -> File {
+        self.file
+    }
+
     /// Tells the payloads that were added, as far as they are whole, until it is told to stop by `false`. Says whether it
     /// came to the end.
     pub(crate) fn read(&mut self, mut each: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {

@@ -6,10 +6,15 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+
+use nix::unistd::geteuid;
 
 use orlop_core::error::{Class, PortError};
 use orlop_core::name::sha256_hex;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::attempt::AttemptId;
 use super::event::Outcome;
@@ -20,10 +25,16 @@ const TRASH: &str = ".trash";
 /// Where those of attempts that failed stay.
 const FAILED: &str = ".failed";
 
+/// Where empty ones wait to be used again.
+const SPARE: &str = ".spare";
+/// Most of them.
+const SPARES: usize = 256;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Directories {
     work: PathBuf,
+    spares: Option<Spares>,
     secrets: Option<PathBuf>,
     cleaner: mpsc::Sender<PathBuf>,
     /// How many of attempts that failed stay.
@@ -47,7 +58,27 @@ impl Directories {
         let clean = move || dirty.iter().for_each(|path| clear(&path));
         std::thread::Builder::new().name("orlop-clean".to_owned()).spawn(clean)?;
         let failed = Mutex::new(failures(&work.join(FAILED))?);
-        Ok(Self { work, secrets, cleaner, keep_failed, failed })
+        Ok(Self { work, spares: None, secrets, cleaner, keep_failed, failed })
+    }
+
+    /// Uses directories again that attempts leave as they got them: to make and remove them is much of what a short attempt
+    /// costs, above all where the file system remembers for a while what was removed. Only where nothing can reach them any
+    /// more when they are given up, and all attempts are one user's, whose they are anyway.
+    pub(super) fn using_again(mut self) -> io::Result<Self> {
+        let place = self.work.join(SPARE);
+        DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
+        // Those of an earlier process; one that lives may take them first.
+        let found: Vec<PathBuf> = fs::read_dir(&place)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        self.spares = Some(Spares { place, free: Mutex::new(found), next: AtomicU64::new(0) });
+        Ok(self)
+    }
+
+    /// Makes the directory of an attempt, which is not there yet.
+    pub(super) fn make(&self, dir: &Path) -> io::Result<()> {
+        if self.spares.as_ref().is_some_and(|spares| spares.give(dir)) {
+            return Ok(());
+        }
+        DirBuilder::new().mode(0o700).create(dir)
     }
 
     /// Lets other users pass through to their own attempts; what else is there they cannot list.
@@ -107,8 +138,11 @@ impl Directories {
         }
     }
 
-    /// Removes a directory; at once when it is empty, else somewhere else and later.
+    /// Gives a directory up; at once when it is empty, else it is removed somewhere else and later.
     pub(super) fn discard(&self, dir: &Path) {
+        if self.spares.as_ref().is_some_and(|spares| spares.take(dir)) {
+            return;
+        }
         match fs::remove_dir(dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -150,6 +184,54 @@ impl Directories {
                 Err(error)
             }
         }
+    }
+}
+
+/// Empty directories that can be used again.
+#[derive(Debug)]
+struct Spares {
+    place: PathBuf,
+    free: Mutex<Vec<PathBuf>>,
+    next: AtomicU64,
+}
+
+impl Spares {
+    fn free(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives one of them this name. False where there is none, or the name is taken.
+    fn give(&self, dir: &Path) -> bool {
+        loop {
+            let Some(spare) = self.free().pop() else { return false };
+            match renameat_with(CWD, &spare, CWD, dir, RenameFlags::NOREPLACE) {
+                Ok(()) => return true,
+                // Another process of this worker was first.
+                Err(Errno::NOENT) => {}
+                Err(_) => {
+                    self.free().push(spare);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Takes one in that is as it was made. False where it is not, and where enough are there.
+    fn take(&self, dir: &Path) -> bool {
+        let is_as_made = || {
+            let found = fs::symlink_metadata(dir).ok()?;
+            let plain = found.is_dir() && found.mode() & 0o7777 == 0o700 && found.uid() == geteuid().as_raw();
+            (plain && fs::read_dir(dir).ok()?.next().is_none()).then_some(())
+        };
+        if self.free().len() >= SPARES || is_as_made().is_none() {
+            return false;
+        }
+        let spare = self.place.join(format!("{}-{}", std::process::id(), self.next.fetch_add(1, Relaxed)));
+        let taken = fs::rename(dir, &spare).is_ok();
+        if taken {
+            self.free().push(spare);
+        }
+        taken
     }
 }
 
@@ -224,7 +306,7 @@ fn open_up(dir: &Path) {
 pub(super) fn memory_dir(name: &str, work: &Path) -> Option<PathBuf> {
     let work = std::path::absolute(work).unwrap_or_else(|_| work.to_owned());
     let own = sha256_hex(work.as_os_str().as_encoded_bytes(), 16);
-    let user = nix::unistd::geteuid();
+    let user = geteuid();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let places = [Some(PathBuf::from("/run")), runtime, Some(PathBuf::from("/dev/shm"))];
     places.into_iter().flatten().find_map(|place| {
@@ -242,6 +324,59 @@ pub(super) fn memory_dir(name: &str, work: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn using_again(work: &Path) -> Directories {
+        Directories::new(work.to_owned(), None, 0).unwrap().using_again().unwrap()
+    }
+
+    #[test]
+    fn s6_a_directory_is_used_again_only_as_it_was_made() {
+        let work = tempfile::tempdir().unwrap();
+        let (first, second) = (work.path().join("first"), work.path().join("second"));
+        let inode = |dir: &Path| fs::metadata(dir).unwrap().ino();
+        let directories = using_again(work.path());
+        directories.make(&first).unwrap();
+        assert_eq!(fs::metadata(&first).unwrap().mode() & 0o7777, 0o700);
+        let made = inode(&first);
+        directories.discard(&first);
+        assert!(!first.exists());
+        directories.make(&second).unwrap();
+        assert_eq!(inode(&second), made);
+        let spoils: [fn(&Path); 3] = [
+            |dir| fs::write(dir.join(".hidden"), "of another attempt").unwrap(),
+            |dir| fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap(),
+            |dir| {
+                fs::remove_dir(dir).unwrap();
+                std::os::unix::fs::symlink("/tmp", dir).unwrap();
+            },
+        ];
+        for spoil in spoils {
+            spoil(&second);
+            directories.discard(&second);
+            assert!(!second.exists() && fs::read_dir(work.path().join(SPARE)).unwrap().next().is_none());
+            directories.make(&second).unwrap();
+            assert!(fs::read_dir(&second).unwrap().next().is_none());
+        }
+        assert_eq!(directories.make(&second).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn s6_spare_directories_of_a_process_that_died_are_used_by_the_next_and_by_one_only() {
+        let work = tempfile::tempdir().unwrap();
+        let dir = |name: &str| work.path().join(name);
+        let dead = using_again(work.path());
+        dead.make(&dir("a")).unwrap();
+        dead.discard(&dir("a"));
+        let (one, other) = (using_again(work.path()), using_again(work.path()));
+        one.make(&dir("b")).unwrap();
+        // It takes the same one for its own.
+        other.make(&dir("c")).unwrap();
+        assert!(dir("b").exists() && dir("c").exists());
+        one.discard(&dir("b"));
+        one.make(&dir("c")).unwrap_err();
+        // What was refused is still there for somebody else.
+        one.make(&dir("d")).unwrap();
+    }
 
     #[test]
     fn s6_workers_of_one_name_on_one_machine_have_secrets_of_their_own() {

@@ -77,7 +77,7 @@ impl Refused {
 pub(super) fn begin(plan: AttemptPlan, shared: &Shared, spawner: &Spawner) -> Result<(Life, Started), Refused> {
     check_user(&plan, shared)?;
     let dir = shared.dir(&plan.id);
-    DirBuilder::new().mode(0o700).create(&dir).map_err(Refused::Directory)?;
+    shared.directories.make(&dir).map_err(Refused::Directory)?;
     if let Some(from) = &plan.artifacts
         && let Err(error) = inputs::place(from, &dir)
     {

@@ -33,7 +33,10 @@ impl Shared {
         groups: Option<Groups>,
         events: Arc<dyn AttemptEvents>,
     ) -> io::Result<Arc<Self>> {
-        let directories = Directories::new(options.work.clone(), options.secrets.clone(), options.keep_failed)?;
+        let mut directories = Directories::new(options.work.clone(), options.secrets.clone(), options.keep_failed)?;
+        if !options.users {
+            directories = directories.using_again()?;
+        }
         let orphans = Orphans::new()?;
         Ok(Arc::new(Self { events, options, orphans, groups, live: AtomicUsize::new(0), directories }))
     }

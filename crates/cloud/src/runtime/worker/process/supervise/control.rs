@@ -8,13 +8,13 @@
 //! | `<work>/.lease` | agent | until when attempts that must not overlap may run, by the clock since boot |
 //!
 //! A supervisor takes an attempt on only while its journal is empty: whoever finds it unlocked gives it a length, and
-//! nobody takes it on any more. One file for most attempts: to make and remove files is most of what a short
-//! attempt costs.
+//! nobody takes it on any more. One file for most attempts, and that of an earlier one where there is one: to make and
+//! remove files is most of what a short attempt costs.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::spares::Spares;
 use crate::durable::{Durable, replace};
 use crate::runtime::process::identity::Identity;
 use crate::runtime::worker::attempt::AttemptId;
@@ -29,7 +30,7 @@ use crate::runtime::worker::event::Cause;
 use crate::spool::segment::{self, Segment};
 
 /// The directory of all attempts with supervisors, in the directory of attempts.
-const CONTROL: &str = ".control";
+pub(super) const CONTROL: &str = ".control";
 const LEASE: &str = ".lease";
 /// Within so many bytes the first entry of a journal ends: numbers of a process.
 const HEAD_MAX: u64 = 256;
@@ -74,7 +75,10 @@ impl Control {
     }
 
     /// Makes them, for an attempt that nobody had before. Gives the journal, to be read.
-    pub(in crate::runtime::worker) fn create(&self) -> io::Result<File> {
+    pub(in crate::runtime::worker) fn create(&self, spares: &mut Spares) -> io::Result<File> {
+        if let Some(spare) = spares.give(&self.0) {
+            return Ok(spare);
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         match (options.open(&self.0), self.0.parent()) {
@@ -89,6 +93,10 @@ impl Control {
     /// Takes the attempt on, as its supervisor; none when it may not be taken on. Whoever has the lock keeps it.
     pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(Segment, Flock<File>)>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
+        if fs::metadata(&self.0)?.ino() != lock.metadata()?.ino() {
+            // It was given up, and is another attempt's now.
+            return Ok(None);
+        }
         let Some(mut journal) = Segment::begin(&self.0, lock.try_clone()?)? else { return Ok(None) };
         journal.append(&serde_json::to_vec(&own)?)?;
         journal.write()?;
@@ -148,16 +156,26 @@ impl Control {
         }
     }
 
+    /// Gives the journal up to be used again, and removes the rest. It was read to its end.
+    pub(in crate::runtime::worker) fn retire(&self, journal: File, spares: &mut Spares) {
+        discard(&self.request());
+        if !spares.take(&self.0, journal) {
+            discard(&self.0);
+        }
+    }
+
     /// Removes them, the journal last: without it nobody would find the rest.
     pub(in crate::runtime::worker) fn remove(&self) {
-        for path in [&self.request(), &self.0] {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    tracing::warn!(path = %path.display(), %error, "clearing away what was kept of an attempt");
-                }
-                _ => {}
-            }
+        [&self.request(), &self.0].into_iter().for_each(|path| discard(path));
+    }
+}
+
+fn discard(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "clearing away what was kept of an attempt");
         }
+        _ => {}
     }
 }
 
@@ -202,7 +220,7 @@ mod tests {
         let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let control = Control::of(dir.path(), &id);
         assert!(all(dir.path()).unwrap().is_empty());
-        control.create().unwrap();
+        control.create(&mut Spares::of(dir.path())).unwrap();
         assert_eq!(all(dir.path()).unwrap(), [id]);
         let own = Identity { pid: 7, start: 8 };
         let kept = control.keep(own).unwrap();
@@ -226,7 +244,7 @@ mod tests {
         for made in [&b""[..], b"ORL", b"ORLSPL1\n", b"ORLSPL1\n\x20\0\0", b"\0"] {
             let dir = tempfile::tempdir().unwrap();
             let control = Control::of(dir.path(), &id);
-            control.create().unwrap();
+            control.create(&mut Spares::of(dir.path())).unwrap();
             fs::write(&control.0, made).unwrap();
             assert_eq!(super::super::state(&control).unwrap(), None, "{made:?}");
             assert!(matches!(control.standing().unwrap(), Standing::Left));
@@ -239,8 +257,9 @@ mod tests {
         let id = AttemptId { job: JobId::from_u64(1), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
         let dir = tempfile::tempdir().unwrap();
         let control = Control::of(dir.path(), &id);
-        control.create().unwrap();
-        assert_eq!(control.create().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let mut spares = Spares::of(dir.path());
+        control.create(&mut spares).unwrap();
+        assert_eq!(control.create(&mut spares).unwrap_err().kind(), ErrorKind::AlreadyExists);
         let lock = control.lock().unwrap().unwrap();
         assert_eq!(control.standing().unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(lock);

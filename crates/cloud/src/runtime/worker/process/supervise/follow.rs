@@ -19,6 +19,7 @@ use orlop_core::error::PortError;
 
 use super::control::{Control, Request, Standing, read_lease, uptime};
 use super::order::{Start, Tools, put};
+use super::spares::Spares;
 use crate::runtime::blocking::blocking;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
@@ -149,6 +150,7 @@ struct Thread {
     notes: Inotify,
     watched: HashMap<WatchDescriptor, AttemptId>,
     followed: BTreeMap<AttemptId, Followed>,
+    spares: Spares,
     keepers: BTreeMap<Identity, Keeper>,
     /// The one that takes new attempts.
     taking: Option<(Identity, ChildStdin)>,
@@ -160,6 +162,7 @@ impl Thread {
         let notes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         epoll.add(mailbox.bell(), EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         epoll.add(&notes, EpollEvent::new(EpollFlags::EPOLLIN, NOTES))?;
+        let spares = Spares::of(&ground.work);
         Ok(Self {
             ground,
             program,
@@ -168,6 +171,7 @@ impl Thread {
             notes,
             watched: HashMap::new(),
             followed: BTreeMap::new(),
+            spares,
             keepers: BTreeMap::new(),
             taking: None,
         })
@@ -260,7 +264,7 @@ impl Thread {
     fn try_start(&mut self, plan: AttemptPlan) -> io::Result<()> {
         let id = plan.id;
         let control = Control::of(&self.ground.work, &id);
-        let journal = Follower::of(control.create()?);
+        let journal = Follower::of(control.create(&mut self.spares)?);
         // Nobody else needs it.
         let leased = plan.spec.forbid_overlap.then(|| read_lease(&self.ground.work));
         let left = leased.unwrap_or_default().saturating_sub(uptime());
@@ -433,15 +437,15 @@ impl Thread {
 
     /// Forgets attempts that are over; what was told of them is in the spool.
     fn clear(&mut self) {
-        let all = self.followed.len();
-        self.followed.retain(|_, followed| {
-            if followed.over {
-                followed.control.remove();
-            }
-            !followed.over
-        });
-        if self.followed.len() == all {
+        let over: Vec<AttemptId> =
+            self.followed.iter().filter(|(_, followed)| followed.over).map(|(id, _)| *id).collect();
+        if over.is_empty() {
             return;
+        }
+        for id in over {
+            if let Some(Followed { control, journal, .. }) = self.followed.remove(&id) {
+                control.retire(journal.into_file(), &mut self.spares);
+            }
         }
         let followed = &self.followed;
         self.watched.retain(|_, id| followed.contains_key(id));

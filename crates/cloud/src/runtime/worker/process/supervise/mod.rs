@@ -6,6 +6,7 @@ mod follow;
 mod keep;
 mod order;
 mod sink;
+mod spares;
 mod standing;
 
 pub(in crate::runtime::worker) use self::control::{Control, all, write_lease};
