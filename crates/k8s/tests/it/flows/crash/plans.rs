@@ -146,7 +146,7 @@ impl Case {
         let mut plans = Plans { case: self, clean, every, firsts: 0, tried: 0 };
         let begin = self.begin().await;
         for at in 0..writes {
-            plans.from_here(&begin, at).await;
+            plans.beginning_at(&begin, at).await;
         }
         println!("{} plans, the first fault at one of {writes} writes", plans.tried);
         // Eight flows: twenty thousand plans of a run of all tests.
@@ -160,7 +160,7 @@ impl Plans<'_> {
     }
 
     /// Every plan whose first fault is at that write.
-    async fn from_here(&mut self, begin: &Place, at: usize) {
+    async fn beginning_at(&mut self, begin: &Place, at: usize) {
         let (alone, paired) = self.ages();
         let first = silence(at);
         let writes = self.over(begin, Age::default(), &[&first], &format!("{first:?}")).await;
