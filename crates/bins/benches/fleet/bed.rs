@@ -108,9 +108,14 @@ impl Bed {
         // One job for every slot has run: everybody is there, and warm.
         let one = job(serde_json::json!({"runtime": "noop", "resources": {"cpu_m": 1000, "memory_bytes": 0}}));
         for _ in 0..workers {
-            let all = array(&one, slots);
-            let id = client.submit(Submission { jobs: vec![all], key: None }).await.expect("it is taken").jobs[0];
-            ended(&client, id).await;
+            // It listens before it leads.
+            let taken = until("the server takes work", async || {
+                match client.submit(Submission { jobs: vec![array(&one, slots)], key: None }).await {
+                    Err(problem) if problem.retry_after_ms.is_some() => None,
+                    taken => Some(taken.expect("it is taken")),
+                }
+            });
+            ended(&client, taken.await.jobs[0]).await;
         }
         bed
     }

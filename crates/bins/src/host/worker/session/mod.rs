@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use orlop_core::id::SessionId;
 use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use super::backoff::Backoff;
 use super::clock::now;
@@ -33,8 +33,10 @@ use crate::wire::worker::{ProtocolRange, Registration};
 
 /// How long the server may take for its first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(10);
-/// Between two frames under load.
+/// Between two frames under load; what comes meanwhile is taken in.
 const COALESCE: Duration = Duration::from_millis(1);
+/// Frames that are taken in before something is sent again, at most.
+const TAKEN_IN: usize = 64;
 /// Between two looks at what time brings.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -272,9 +274,11 @@ impl Session {
         let mut tick = tokio::time::interval(TICK);
         let (mut owes_ack, mut paused_until) = (false, tokio::time::Instant::now());
         let mut state = self.worker_state();
+        let mut send_at = tokio::time::Instant::now();
         loop {
-            if self.send(&stream, &mut owes_ack, paused_until).await? {
-                sleep(COALESCE).await;
+            let gathers = tokio::time::Instant::now() < send_at;
+            if !gathers && self.send(&stream, &mut owes_ack, paused_until).await? {
+                send_at = tokio::time::Instant::now() + COALESCE;
             }
             if self.worker_state() != state || beat <= tokio::time::Instant::now() {
                 state = self.worker_state();
@@ -288,16 +292,23 @@ impl Session {
             tokio::select! {
                 biased;
                 frame = stream.back.recv() => {
-                    let frame = frame.unwrap_or_else(|| Err(closed()))?;
-                    self.see(&frame)?;
-                    owes_ack |= frame.seq > 0;
-                    let asked = self.apply(frame)?;
-                    if !asked.pause.is_zero() {
-                        paused_until = tokio::time::Instant::now() + asked.pause;
+                    let mut frame = frame.unwrap_or_else(|| Err(closed()))?;
+                    for left in (0..TAKEN_IN).rev() {
+                        self.see(&frame)?;
+                        owes_ack |= frame.seq > 0;
+                        let asked = self.apply(frame)?;
+                        if !asked.pause.is_zero() {
+                            paused_until = tokio::time::Instant::now() + asked.pause;
+                        }
+                        self.obey(asked)?;
+                        // That it is closed is heard when nothing more is in it.
+                        let next = if left > 0 { stream.back.try_recv().ok() } else { None };
+                        let Some(next) = next else { break };
+                        frame = next?;
                     }
-                    self.obey(asked)?;
                 }
                 () = shared.bell.notified() => {}
+                () = sleep_until(send_at), if gathers => {}
                 _ = tick.tick() => self.tick(),
                 () = sleep_until(beat) => {}
                 // Nobody holds the agent any more: it ends as it is, for the next one.
