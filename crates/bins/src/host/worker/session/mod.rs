@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use orlop_core::id::SessionId;
 use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
 use super::clock::now;
@@ -33,9 +33,9 @@ use crate::wire::worker::{ProtocolRange, Registration};
 
 /// How long the server may take for its first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(10);
-/// Between two frames under load; what comes meanwhile is taken in.
+/// Between two frames under load.
 const COALESCE: Duration = Duration::from_millis(1);
-/// Frames that are taken in before something is sent again, at most.
+/// Frames that came meanwhile and are taken in before something is sent again, at most.
 const TAKEN_IN: usize = 64;
 /// Between two looks at what time brings.
 const TICK: Duration = Duration::from_millis(250);
@@ -274,11 +274,10 @@ impl Session {
         let mut tick = tokio::time::interval(TICK);
         let (mut owes_ack, mut paused_until) = (false, tokio::time::Instant::now());
         let mut state = self.worker_state();
-        let mut send_at = tokio::time::Instant::now();
         loop {
-            let gathers = tokio::time::Instant::now() < send_at;
-            if !gathers && self.send(&stream, &mut owes_ack, paused_until).await? {
-                send_at = tokio::time::Instant::now() + COALESCE;
+            if self.send(&stream, &mut owes_ack, paused_until).await? {
+                // Nobody wakes it meanwhile: to be woken for each event costs more than to hear of all a little later.
+                sleep(COALESCE).await;
             }
             if self.worker_state() != state || beat <= tokio::time::Instant::now() {
                 state = self.worker_state();
@@ -308,7 +307,6 @@ impl Session {
                     }
                 }
                 () = shared.bell.notified() => {}
-                () = sleep_until(send_at), if gathers => {}
                 _ = tick.tick() => self.tick(),
                 () = sleep_until(beat) => {}
                 // Nobody holds the agent any more: it ends as it is, for the next one.
