@@ -93,10 +93,6 @@ impl Control {
     /// Takes the attempt on, as its supervisor; none when it may not be taken on. Whoever has the lock keeps it.
     pub(in crate::runtime::worker) fn keep(&self, own: Identity) -> io::Result<Option<(Segment, Flock<File>)>> {
         let Some(lock) = self.lock()? else { return Ok(None) };
-        if fs::metadata(&self.0)?.ino() != lock.metadata()?.ino() {
-            // It was given up, and is another attempt's now.
-            return Ok(None);
-        }
         let Some(mut journal) = Segment::begin(&self.0, lock.try_clone()?)? else { return Ok(None) };
         journal.append(&serde_json::to_vec(&own)?)?;
         journal.write()?;
@@ -106,6 +102,8 @@ impl Control {
     fn lock(&self) -> io::Result<Option<Flock<File>>> {
         let file = OpenOptions::new().read(true).append(true).open(&self.0)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            // It was given up meanwhile, and may be another attempt's now.
+            Ok(lock) if fs::metadata(&self.0)?.ino() != lock.metadata()?.ino() => Err(ErrorKind::NotFound.into()),
             Ok(lock) => Ok(Some(lock)),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, error)) => Err(error.into()),
