@@ -10,8 +10,11 @@ use orlop_core::time::Time;
 use super::{Chunk, LogKey};
 use crate::durable::{Durable, replace};
 
+/// Bytes of a segment from one mark of an attempt to its next.
+const MARKED: u64 = 1 << 20;
+
 /// What a segment holds of one attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Where its first record begins.
     pub(super) from: u64,
@@ -22,6 +25,16 @@ pub(super) struct Extent {
     pub(super) dropped: u64,
     pub(super) first_seq: u64,
     pub(super) last_seq: u64,
+    /// From time to time, where a record ends and its position: who has read up to it need not begin before.
+    pub(super) marks: Vec<(u64, u64)>,
+}
+
+impl Extent {
+    /// Where records above a position begin, or a little before.
+    pub(super) fn begin(&self, after: u64) -> u64 {
+        let passed = self.marks.partition_point(|(_, seq)| *seq <= after);
+        passed.checked_sub(1).and_then(|last| self.marks.get(last)).map_or(self.from, |(end, _)| *end)
+    }
 }
 
 /// The index of a segment.
@@ -45,37 +58,38 @@ impl Index {
     pub(super) fn add(&mut self, chunk: &Chunk, data: u64, size: u64) {
         let (from, to) = (self.len, self.len + size);
         let (seq, dropped) = (chunk.seq, chunk.gap.bytes);
-        let extent = self.extents.entry(chunk.key).or_insert(Extent {
-            from,
-            to,
-            chunks: 0,
-            bytes: 0,
-            dropped: 0,
-            first_seq: seq,
-            last_seq: seq,
-        });
+        let extent = self.extents.entry(chunk.key);
+        let extent = extent.or_insert_with(|| Extent { from, first_seq: seq, last_seq: seq, ..Extent::default() });
         extent.to = to;
         extent.chunks += 1;
         extent.bytes += data;
         extent.dropped = extent.dropped.saturating_add(dropped);
         extent.last_seq = extent.last_seq.max(seq);
+        if to - extent.marks.last().map_or(extent.from, |(end, _)| *end) >= MARKED {
+            extent.marks.push((to, extent.last_seq));
+        }
         self.newest = self.newest.max(chunk.time);
         self.len = to;
     }
 
-    /// Writes it to a file, as lines of numbers; the last line counts them.
+    /// Writes it to a file, as lines of numbers; the last line counts them. Marks stand at the end of the line, where there are
+    /// some.
     pub(super) fn store(&self, path: &Path) -> io::Result<()> {
         use std::fmt::Write as _;
         let mut text = format!("1 {} {}\n", self.len, self.newest.millis());
         for (key, extent) in &self.extents {
             let LogKey { job, index, member, attempt } = key;
-            let Extent { from, to, chunks, bytes, dropped, first_seq, last_seq } = extent;
+            let Extent { from, to, chunks, bytes, dropped, first_seq, last_seq, marks } = extent;
             let job = job.as_u64();
             // Writing to a String cannot fail.
-            let _ = writeln!(
+            let _ = write!(
                 text,
                 "{job} {index} {member} {attempt} {from} {to} {chunks} {bytes} {dropped} {first_seq} {last_seq}"
             );
+            for (end, seq) in marks {
+                let _ = write!(text, " {end} {seq}");
+            }
+            text.push('\n');
         }
         let _ = writeln!(text, "{}", self.extents.len());
         replace(path, text.as_bytes(), Durable::Yes)
@@ -102,7 +116,7 @@ impl Index {
                 member: u32::try_from(next()?).ok()?,
                 attempt: u32::try_from(next()?).ok()?,
             };
-            let extent = Extent {
+            let mut extent = Extent {
                 from: next()?,
                 to: next()?,
                 chunks: next()?,
@@ -110,9 +124,44 @@ impl Index {
                 dropped: next()?,
                 first_seq: next()?,
                 last_seq: next()?,
+                marks: Vec::new(),
             };
+            while let Some(end) = next() {
+                extent.marks.push((end, next()?));
+            }
             index.extents.insert(key, extent);
         }
         (index.extents.len() == count && rest.len() == count).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Gap, LogStream};
+    use super::*;
+
+    #[test]
+    fn who_reads_on_begins_near_where_it_was_also_after_a_restart() {
+        let key = |job| LogKey { job: JobId::from_u64(job), index: 0, member: 0, attempt: 1 };
+        let (mut index, size) = (Index::default(), 40_000);
+        for seq in 1..=300 {
+            for job in [1, 2] {
+                let (time, gap, data) = (Time::from_millis(0), Gap::default(), Vec::new());
+                index.add(&Chunk { key: key(job), stream: LogStream::Stdout, seq, time, gap, data }, size, size);
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.idx");
+        index.store(&path).unwrap();
+        let loaded = Index::load(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(loaded, index);
+        let extent = &loaded.extents[&key(2)];
+        for after in 0..300 {
+            // The record of the next position begins here.
+            let next = (after * 2 + 1) * size;
+            let begin = extent.begin(after);
+            assert!(begin <= next && next - begin < MARKED + 2 * size, "{after}: {begin} for {next}");
+            assert_eq!(begin % size, 0, "a record begins there");
+        }
     }
 }

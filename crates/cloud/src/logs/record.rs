@@ -10,16 +10,17 @@ pub(super) const FRAME: usize = 8;
 /// Bytes of the head.
 pub(super) const HEAD: usize = 8 + 4 + 4 + 4 + 1 + 8 + 8 + 4 + 8;
 
-fn checksum(bytes: &[u8]) -> u32 {
+fn checksum(head: &[u8], data: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
-    crc.update(bytes);
+    crc.update(head);
+    crc.update(data);
     crc.sum()
 }
 
 /// Writes a chunk behind what `out` holds.
 pub(super) fn encode(chunk: &Chunk, out: &mut Vec<u8>) {
     let Chunk { key, stream, seq, time, gap, data } = chunk;
-    let mut body = Vec::with_capacity(HEAD + data.len());
+    let mut body = Vec::with_capacity(HEAD);
     body.extend(key.job.as_u64().to_le_bytes());
     body.extend(key.index.to_le_bytes());
     body.extend(key.member.to_le_bytes());
@@ -33,10 +34,10 @@ pub(super) fn encode(chunk: &Chunk, out: &mut Vec<u8>) {
     body.extend(time.millis().to_le_bytes());
     body.extend(gap.chunks.to_le_bytes());
     body.extend(gap.bytes.to_le_bytes());
-    body.extend_from_slice(data);
-    out.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
-    out.extend(checksum(&body).to_le_bytes());
+    out.extend(u32::try_from(body.len() + data.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend(checksum(&body, data).to_le_bytes());
     out.extend(body);
+    out.extend_from_slice(data);
 }
 
 /// Takes numbers off the front of a head.
@@ -75,13 +76,15 @@ pub(super) fn head(body: &[u8]) -> Option<Chunk> {
     Some(Chunk { key: LogKey { job, index, member, attempt }, stream, seq, time, gap, data: Vec::new() })
 }
 
+/// Whether the checksum of a record is right.
+pub(super) fn is_whole(frame: &[u8], head: &[u8], data: &[u8]) -> bool {
+    let told = frame.get(4..).and_then(|rest| Reader(rest).take());
+    told.map(u32::from_le_bytes) == Some(checksum(head, data))
+}
+
 /// The chunk of a whole record whose checksum is right.
 pub(super) fn decode(frame: &[u8], body: &[u8]) -> Option<Chunk> {
-    let told = u32::from_le_bytes(Reader(frame.get(4..)?).take()?);
-    if told != checksum(body) {
-        return None;
-    }
-    let mut chunk = head(body)?;
-    chunk.data = body.get(HEAD..)?.to_vec();
-    Some(chunk)
+    let (first, data) = body.split_at_checked(HEAD)?;
+    let chunk = head(first).filter(|_| is_whole(frame, first, data))?;
+    Some(Chunk { data: data.to_vec(), ..chunk })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use orlop_core::time::Time;
 
 use super::index::{Extent, Index};
-use super::record::{FRAME, HEAD, body_len, decode, encode, head};
+use super::record::{FRAME, HEAD, body_len, decode, encode, head, is_whole};
 use super::{Chunk, LogKey, LogStream};
 use crate::durable::sync_directory;
 
@@ -74,8 +74,8 @@ impl Segment {
         self.index.newest
     }
 
-    pub(super) fn extent(&self, key: &LogKey) -> Option<Extent> {
-        self.index.extents.get(key).copied()
+    pub(super) fn extent(&self, key: &LogKey) -> Option<&Extent> {
+        self.index.extents.get(key)
     }
 
     pub(super) fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
@@ -121,7 +121,7 @@ impl Segment {
     /// Where records of an attempt above a position are.
     pub(super) fn part(&self, key: &LogKey, after: u64) -> Option<Part> {
         let extent = self.extent(key).filter(|extent| extent.last_seq > after)?;
-        Some(Part { path: self.path.clone(), extent })
+        Some(Part { path: self.path.clone(), from: extent.begin(after), to: extent.to })
     }
 }
 
@@ -152,7 +152,8 @@ fn whole(read: io::Result<()>) -> io::Result<Option<()>> {
 #[derive(Debug)]
 pub(super) struct Part {
     path: PathBuf,
-    extent: Extent,
+    from: u64,
+    to: u64,
 }
 
 impl Part {
@@ -165,29 +166,27 @@ impl Part {
         room: &mut usize,
         found: &mut Vec<Chunk>,
     ) -> io::Result<()> {
-        let mut reader = BufReader::with_capacity(64 << 10, File::open(&self.path)?);
-        reader.seek(SeekFrom::Start(self.extent.from))?;
-        let mut at = self.extent.from;
-        while at < self.extent.to {
+        let mut reader = BufReader::with_capacity(BUFFER, File::open(&self.path)?);
+        reader.seek(SeekFrom::Start(self.from))?;
+        let mut at = self.from;
+        while at < self.to {
             let mut start = [0; FRAME + HEAD];
             reader.read_exact(&mut start)?;
             let (frame, first) = start.split_at(FRAME);
             let len = body_len(frame).ok_or_else(|| self.damaged(at))?;
-            let told = head(first).ok_or_else(|| self.damaged(at))?;
+            let mut told = head(first).ok_or_else(|| self.damaged(at))?;
             at += (FRAME + len) as u64;
             if told.key != *key || told.seq <= after || stream.is_some_and(|stream| stream != told.stream) {
                 reader.seek_relative(i64::try_from(len - HEAD).unwrap_or(0))?;
                 continue;
             }
-            let mut body = first.to_vec();
-            body.resize(len, 0);
-            if let Some(data) = body.get_mut(HEAD..) {
-                reader.read_exact(data)?;
+            told.data = vec![0; len - HEAD];
+            reader.read_exact(&mut told.data)?;
+            if !is_whole(frame, first, &told.data) {
+                return Err(self.damaged(at));
             }
-            let chunk = decode(frame, &body).ok_or_else(|| self.damaged(at))?;
-            let size = chunk.data.len() + HEAD;
-            found.push(chunk);
-            *room = room.saturating_sub(size);
+            found.push(told);
+            *room = room.saturating_sub(len);
             if *room == 0 {
                 break;
             }
