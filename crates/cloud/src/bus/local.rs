@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::bus::{BusEvent, Delivery, EventBus, RING, SubjectFilter, Subscription, check_events};
 use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 /// Listeners at once.
 const LISTENERS: usize = 4096;
@@ -116,22 +116,52 @@ impl EventBus for LocalBus {
     }
 }
 
+impl LocalSubscription {
+    /// The next delivery that is there by now.
+    pub fn next_now(&mut self) -> Option<Delivery> {
+        if let Some(event) = self.take_held() {
+            return Some(event);
+        }
+        loop {
+            match self.events.try_recv() {
+                Ok(event) => {
+                    if let Some(delivery) = self.take(event) {
+                        return Some(delivery);
+                    }
+                }
+                Err(TryRecvError::Lagged(_)) => self.lagged = true,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn take_held(&mut self) -> Option<Delivery> {
+        self.held.take().filter(|event| self.filter.passes(&event.subject)).map(Delivery::Event)
+    }
+
+    fn take(&mut self, event: Arc<BusEvent>) -> Option<Delivery> {
+        if std::mem::take(&mut self.lagged) {
+            let from = event.id;
+            self.held = Some(event);
+            return Some(Delivery::Lagged { from });
+        }
+        self.filter.passes(&event.subject).then_some(Delivery::Event(event))
+    }
+}
+
 #[async_trait]
 impl Subscription for LocalSubscription {
     async fn next(&mut self) -> Option<Delivery> {
-        if let Some(event) = self.held.take().filter(|event| self.filter.passes(&event.subject)) {
-            return Some(Delivery::Event(event));
+        if let Some(event) = self.take_held() {
+            return Some(event);
         }
         loop {
             match self.events.recv().await {
-                Ok(event) if self.lagged => {
-                    self.lagged = false;
-                    let from = event.id;
-                    self.held = Some(event);
-                    return Some(Delivery::Lagged { from });
+                Ok(event) => {
+                    if let Some(delivery) = self.take(event) {
+                        return Some(delivery);
+                    }
                 }
-                Ok(event) if self.filter.passes(&event.subject) => return Some(Delivery::Event(event)),
-                Ok(_) => {}
                 Err(RecvError::Lagged(_)) => self.lagged = true,
                 Err(RecvError::Closed) => return None,
             }
@@ -167,6 +197,20 @@ mod tests {
         assert_eq!(slow.next().await, Some(Delivery::Event(Arc::new(event(11)))));
         drop(bus);
         assert_eq!(slow.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_is_there_is_had_without_waiting() {
+        let bus = LocalBus::with_ring(4);
+        let mut listener = bus.listen(SubjectFilter::all()).unwrap();
+        assert_eq!(listener.next_now(), None);
+        bus.publish_now((1..=2).map(event).collect()).unwrap();
+        assert_eq!(listener.next_now(), Some(Delivery::Event(Arc::new(event(1)))));
+        bus.publish_now((3..=9).map(event).collect()).unwrap();
+        assert_eq!(listener.next_now(), Some(Delivery::Lagged { from: 6 }));
+        assert_eq!(listener.next().await, Some(Delivery::Event(Arc::new(event(6)))));
+        let rest: Vec<_> = std::iter::from_fn(|| listener.next_now()).collect();
+        assert_eq!(rest, (7..=9).map(|id| Delivery::Event(Arc::new(event(id)))).collect::<Vec<_>>());
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Retrying a job that has ended: a new job of the same specification, of an array its unsuccessful elements. Owns how it is
 //! read back; the submit is like any other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orlop_core::id::JobId;
@@ -26,6 +27,14 @@ impl Handle {
     pub async fn job(&self, job: JobId) -> Result<JobRow, Error> {
         let row = self.store().job(job).await.map_err(|error| error::port(&error))?;
         row.ok_or_else(|| error::not_found(format_args!("job {job}")))
+    }
+
+    /// Those of some jobs that are stored.
+    ///
+    /// # Errors
+    /// StoreUnavailable.
+    pub async fn some_jobs(&self, jobs: &BTreeSet<JobId>) -> Result<Vec<JobRow>, Error> {
+        self.store().some_jobs(jobs).await.map_err(|error| error::port(&error))
     }
 
     /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements. With a key it is done once.

@@ -18,6 +18,8 @@ mod query;
 mod record;
 mod restore;
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use crate::error::PortError;
@@ -57,6 +59,12 @@ pub trait FleetReads: Send + Sync {
     /// # Errors
     /// Transient when it cannot be read now; so of all reads.
     async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError>;
+
+    /// Those of some jobs that are stored, in the order of their ids. An adapter asks once for all.
+    ///
+    /// # Errors
+    /// As of [`FleetReads::job`].
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError>;
 
     /// Jobs that pass a filter.
     ///

@@ -119,6 +119,14 @@ impl FleetReads for PostgresFleet {
         Ok(conditions.rows(&session, &read::select_jobs(), "jobs.id", 1, read::job).await?.pop())
     }
 
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError> {
+        let numbers: Vec<i64> = ids.iter().filter_map(|id| i64::try_from(id.as_u64()).ok()).collect();
+        let (session, size) = (self.reader().await?, numbers.len());
+        let mut conditions = Conditions::default();
+        conditions.add("jobs.id = ANY(?)", Box::new(numbers));
+        conditions.rows(&session, &read::select_jobs(), "jobs.id", size, read::job).await
+    }
+
     async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {
         let session = self.reader().await?;
         let mut conditions = Conditions::default();

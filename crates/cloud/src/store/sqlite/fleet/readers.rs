@@ -1,5 +1,6 @@
 //! Connections that only read, lent out one read at a time on threads that may block. Owns their number.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,6 +57,14 @@ impl Readers {
 impl FleetReads for SqliteFleet {
     async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError> {
         self.readers.read(move |connection| restore::job(connection, id)).await
+    }
+
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError> {
+        let ids = ids.clone();
+        let read = move |connection: &Connection| {
+            ids.iter().filter_map(|id| restore::job(connection, *id).transpose()).collect()
+        };
+        self.readers.read(read).await
     }
 
     async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {

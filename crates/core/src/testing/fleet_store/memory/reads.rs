@@ -1,5 +1,6 @@
 //! How the double answers reads.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use async_trait::async_trait;
@@ -41,6 +42,10 @@ impl Held {
 impl FleetReads for MemoryFleet {
     async fn job(&self, id: JobId) -> Result<Option<JobRow>, PortError> {
         Ok(self.read(|state| state.jobs.get(&id).map(|held| held.row.clone())))
+    }
+
+    async fn some_jobs(&self, ids: &BTreeSet<JobId>) -> Result<Vec<JobRow>, PortError> {
+        Ok(self.read(|state| ids.iter().filter_map(|id| state.jobs.get(id)).map(|held| held.row.clone()).collect()))
     }
 
     async fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Paged<JobRow, JobId>, PortError> {

@@ -46,7 +46,9 @@ pub(super) fn rich_unit(state: JobState) -> Unit {
 pub(super) async fn a_job_comes_back_as_it_was_written<S: FleetStore>(store: &S) -> Verdict {
     let epoch = lead(store).await?;
     write(store, epoch, vec![new_spec(), new_job(rich(5))]).await?;
-    same("the job", &store.job(id(5)).await?, &Some(rich(5)))
+    same("the job", &store.job(id(5)).await?, &Some(rich(5)))?;
+    write(store, epoch, vec![new_job(job(2))]).await?;
+    same("some jobs", &store.some_jobs(&[id(5), id(2)].into()).await?, &vec![job(2), rich(5)])
 }
 
 pub(super) async fn a_bare_job_comes_back<S: FleetStore>(store: &S) -> Verdict {
@@ -87,7 +89,9 @@ pub(super) async fn an_unknown_job_is_absent<S: FleetStore>(store: &S) -> Verdic
     let page = store.attempts(id(2), &Default::default(), &Page::first(9)).await?;
     same("its attempts", &page.items, &Vec::new())?;
     let page = store.elements(id(2), &Default::default(), &Page::first(9)).await?;
-    same("its elements", &page.items, &Vec::new())
+    same("its elements", &page.items, &Vec::new())?;
+    let some = [id(0), id(1), id(2)].into();
+    same("those that are there", &store.some_jobs(&some).await?, &vec![job(1)])
 }
 
 fn ids(rows: &[JobRow]) -> Vec<u64> {
