@@ -82,12 +82,16 @@ impl SpecNumbers {
 
     /// The number of a spec that a commit uses.
     pub(super) fn number(&self, hash: &SpecHash) -> Result<i64, Trouble> {
-        let number = self.tail.as_ref().and_then(|tail| tail.get(hash)).or_else(|| self.known.get(hash));
-        number.copied().ok_or_else(|| missing(format_args!("spec {hash}")).into())
+        self.remembered(hash).ok_or_else(|| missing(format_args!("spec {hash}")).into())
+    }
+
+    fn remembered(&self, hash: &SpecHash) -> Option<i64> {
+        let tail = self.tail.as_ref().and_then(|tail| tail.get(hash));
+        tail.or_else(|| self.known.get(hash)).copied()
     }
 
     fn look_up(&mut self, find: &mut CachedStatement<'_>, hash: &SpecHash) -> Result<Option<i64>, Trouble> {
-        if let Ok(number) = self.number(hash) {
+        if let Some(number) = self.remembered(hash) {
             return Ok(Some(number));
         }
         let found = find.query_row(params![short(hash), hash.0.as_slice()], |row| row.get(0)).optional()?;
