@@ -4,7 +4,6 @@
 //! Every route stands in one table (`table`) with the role it needs; one function (`serve`) leads every request through the
 //! same layers, so that a route cannot be reached around them.
 
-mod audit;
 pub mod auth;
 mod call;
 mod cors;

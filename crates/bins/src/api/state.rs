@@ -11,7 +11,6 @@ use orlop_core::time::Time;
 use ring::rand::SystemRandom;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::audit::Audit;
 use super::auth::Rates;
 use super::guard::Guard;
 use super::refusals::Refusals;
@@ -65,7 +64,6 @@ pub struct Api {
     pub(super) options: Options,
     pub(super) guard: Guard,
     pub(super) random: SystemRandom,
-    pub(super) audit: Audit,
     /// Refusals of those whom nobody knows.
     pub(super) refusals: Refusals,
     pub(super) replays: Replays,
@@ -83,7 +81,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// The interface of a server. Call it inside a runtime: the audit trail is written in the background.
+    /// The interface of a server. Call it inside a runtime.
     ///
     /// # Errors
     /// The store cannot be asked whether there are tokens.
@@ -92,7 +90,6 @@ impl Api {
         let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates).await?;
         Ok(Arc::new(Self {
             guard,
-            audit: Audit::start(handle.clone()),
             refusals: Refusals::default(),
             flows: Flows::start(handle.clone()),
             handle,
@@ -160,7 +157,7 @@ impl Api {
             entries
         };
         for entry in entries {
-            self.audit.add(entry).await;
+            self.handle.note(entry).await;
         }
     }
 

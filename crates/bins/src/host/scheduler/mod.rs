@@ -23,6 +23,7 @@ mod lead;
 mod live;
 mod logs;
 pub mod machine;
+mod notes;
 mod pace;
 mod prepare;
 #[cfg(all(unix, feature = "cli"))]
@@ -105,6 +106,7 @@ impl Server {
             uploads: tokio::sync::Mutex::default(),
             room,
             losses: Arc::default(),
+            notes: notes::Notes::default(),
             streams: AtomicU64::new(1),
         });
         let handle = Handle { shared: Arc::clone(&shared) };

@@ -8,6 +8,7 @@ use orlop_cloud::bus::local::LocalBus;
 use orlop_core::ports::bus::BusEvent;
 use tokio::sync::oneshot;
 
+use super::notes::Note;
 use super::session::{Batch, Closing, Session};
 
 /// Something that waits for the commit of its turn.
@@ -22,6 +23,8 @@ pub(super) enum Release {
     Events(Arc<LocalBus>, Vec<BusEvent>),
     /// Those who waited for the end or a change of a job.
     Waiters(Vec<oneshot::Sender<()>>),
+    /// Lines of the audit trail are written.
+    Noted(Vec<Note>),
 }
 
 impl fmt::Debug for Release {
@@ -32,6 +35,7 @@ impl fmt::Debug for Release {
             Self::Close(..) => "Close",
             Self::Events(..) => "Events",
             Self::Waiters(_) => "Waiters",
+            Self::Noted(_) => "Noted",
         })
     }
 }
@@ -57,6 +61,7 @@ impl Release {
             Self::Waiters(waiters) => {
                 waiters.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
             }
+            Self::Noted(notes) => notes.into_iter().for_each(Note::written),
         }
     }
 }

@@ -19,6 +19,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::ingress::{LockFreePriorityQueue, Wake};
 use super::logs::Losses;
+use super::notes::Notes;
 use super::room::{Disks, Room};
 use super::secrets::Secrets;
 use super::snapshot::Snapshot;
@@ -134,6 +135,8 @@ pub(super) struct Shared {
     pub(super) room: Room,
     /// What workers dropped of logs.
     pub(super) losses: Arc<Losses>,
+    /// Lines of the audit trail that wait.
+    pub(super) notes: Notes,
     /// Number of the next stream.
     pub(super) streams: AtomicU64,
 }

@@ -164,6 +164,10 @@ impl Loop {
                 continue;
             }
             if self.stopping() && progress.is_idle() {
+                if !shared.notes.is_empty() {
+                    shared.notes.hurry();
+                    continue;
+                }
                 if std::mem::replace(&mut resigned, true) {
                     break End::Stopped;
                 }
@@ -176,7 +180,8 @@ impl Loop {
             let patience = if until == u64::MAX { None } else { shared.clock.patience(until, &me) };
             pulse.sleeps(patience);
             shared.ingress.wake().sleep(patience, || {
-                let news = !shared.ingress.is_empty() || core.may_open(progress.released()) || progress.has_failed();
+                let came = !shared.ingress.is_empty() || shared.notes.are_due();
+                let news = came || core.may_open(progress.released()) || progress.has_failed();
                 let over = self.stopping() && progress.is_idle();
                 !news && !over
             });

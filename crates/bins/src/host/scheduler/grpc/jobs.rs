@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use orlop_core::id::{JobId, TenantName};
-use orlop_core::ports::fleet_store::{AttemptFilter, ElementFilter, IdempotencyKey, JobFilter, JobRow, Page, SpecHash};
+use orlop_core::ports::fleet_store::{AttemptId, ElementFilter, IdempotencyKey, JobFilter, JobRow, Page, SpecHash};
 
 use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
@@ -87,13 +87,10 @@ impl Jobs {
         let row = self.handle.job(id).await?;
         let mut view = view::job(&row);
         if row.job.count == 1 && row.unit.attempt > 0 {
-            let store = self.handle.store();
-            let found = store.attempts(id, &AttemptFilter { index: Some(0) }, &Page::first(PAGE)).await;
-            let found = found.map_err(|wrong| error::port(&wrong))?;
-            if let Some(last) = found.items.last() {
-                let detail = store.detail(&last.attempt.id).await.map_err(|wrong| error::port(&wrong))?;
-                view.outputs = detail.as_ref().map(view::outputs).unwrap_or_default();
-            }
+            let (attempt, epoch) = (row.unit.attempt, row.unit.epoch);
+            let last = AttemptId { job: id, index: 0, attempt, member: 0, epoch };
+            let detail = self.handle.store().detail(&last).await.map_err(|wrong| error::port(&wrong))?;
+            view.outputs = detail.as_ref().map(view::outputs).unwrap_or_default();
         }
         Ok(view)
     }

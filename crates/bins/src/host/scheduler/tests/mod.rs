@@ -2,6 +2,7 @@
 
 mod access;
 mod agent;
+mod audit;
 pub(super) mod bed;
 mod crash;
 mod events;

@@ -149,6 +149,7 @@ impl Core {
             self.absorb(&Told::default());
             phases.end("round");
         }
+        self.take_notes();
         if self.draft.is_empty() {
             self.draft.applied = false;
             return None;
@@ -163,6 +164,18 @@ impl Core {
         self.staged += 1;
         let draft = std::mem::take(&mut self.draft);
         Some(Staged { turn: Turn::new(draft.records), releases: draft.releases, begun })
+    }
+
+    /// Lines of the audit trail go along with what is written anyway, or when they have waited for long.
+    fn take_notes(&mut self) {
+        if self.draft.is_empty() && !self.shared.notes.are_due() {
+            return;
+        }
+        let (records, notes) = self.shared.notes.take();
+        if !notes.is_empty() {
+            self.draft.records.extend(records);
+            self.draft.release(Release::Noted(notes));
+        }
     }
 
     /// When the next turn is due if nothing comes in, in monotonic milliseconds; 0 = at once.

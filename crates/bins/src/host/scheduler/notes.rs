@@ -1,0 +1,115 @@
+//! Lines of the audit trail on their way to the store. They go along with the next turn that is written, so that they cost no
+//! commit of their own; alone they wait a moment for one. Owns that way and its bound; what becomes of a line that is not
+//! written is told in the log, so that it is somewhere.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use orlop_core::ports::fleet_store::{AuditEntry, Record};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Handle, Status};
+
+/// Lines that wait at most; whoever brings another one waits then.
+const WAITING: usize = 4096;
+/// With so many the next turn need not be waited for.
+const MANY: usize = 512;
+/// How long a line waits for a turn.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A line that is not written yet. Dropped, it is told in the log.
+#[derive(Debug)]
+pub(super) struct Note {
+    entry: Option<Box<AuditEntry>>,
+    /// Its place among those that wait.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Note {
+    /// It is in the store.
+    pub(super) fn written(mut self) {
+        self.entry = None;
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            let AuditEntry { actor, action, target, outcome, .. } = *entry;
+            tracing::warn!(target: "orlop::audit", actor, %action, target, %outcome, "not in the audit trail: it could not be written");
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Notes {
+    waiting: Mutex<Vec<Note>>,
+    due: AtomicBool,
+    places: Arc<Semaphore>,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), due: AtomicBool::new(false), places: Arc::new(Semaphore::new(WAITING)) }
+    }
+}
+
+impl Notes {
+    /// Adds a line. Gives how many wait with it.
+    fn add(&self, note: Note) -> usize {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push(note);
+        waiting.len()
+    }
+
+    /// They wait no longer.
+    pub(super) fn hurry(&self) {
+        self.due.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether they are worth a turn of their own.
+    pub(super) fn are_due(&self) -> bool {
+        self.due.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Takes them, with the records that write them.
+    pub(super) fn take(&self) -> (Vec<Record>, Vec<Note>) {
+        self.due.store(false, Ordering::SeqCst);
+        let notes = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let record = |note: &Note| note.entry.clone().map(Record::Audit);
+        (notes.iter().filter_map(record).collect(), notes)
+    }
+}
+
+impl Handle {
+    /// Writes a line of the audit trail down, soon; nobody waits for it, unless too many do so already.
+    pub async fn note(&self, entry: AuditEntry) {
+        let shared = &self.shared;
+        // It is never closed.
+        let place = Arc::clone(&shared.notes.places).acquire_owned().await.ok();
+        let note = Note { entry: Some(Box::new(entry)), _place: place };
+        if !matches!(self.status(), Status::Leading { .. }) {
+            return;
+        }
+        let waiting = shared.notes.add(note);
+        if waiting == MANY {
+            shared.notes.hurry();
+            shared.ingress.wake().wake();
+        } else if waiting == 1 {
+            let shared = Arc::clone(shared);
+            tokio::spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                if !shared.notes.is_empty() {
+                    shared.notes.hurry();
+                    shared.ingress.wake().wake();
+                }
+            });
+        }
+    }
+}
