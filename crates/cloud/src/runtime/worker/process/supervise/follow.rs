@@ -154,6 +154,8 @@ struct Thread {
     keepers: BTreeMap<Identity, Keeper>,
     /// The one that takes new attempts.
     taking: Option<(Identity, ChildStdin)>,
+    /// Something was told that is to be written down.
+    told: bool,
 }
 
 impl Thread {
@@ -174,6 +176,7 @@ impl Thread {
             spares,
             keepers: BTreeMap::new(),
             taking: None,
+            told: false,
         })
     }
 
@@ -189,7 +192,9 @@ impl Thread {
                     Order::Stop => return Ok(()),
                 }
             }
-            self.ground.events.flush();
+            if std::mem::take(&mut self.told) {
+                self.ground.events.flush();
+            }
             self.clear();
             let found = match self.epoll.wait(&mut events, self.timeout()) {
                 Ok(found) => found,
@@ -241,12 +246,13 @@ impl Thread {
     }
 
     /// Tells that an attempt was not started.
-    fn refuse(&self, id: &AttemptId, why: &str) {
+    fn refuse(&mut self, id: &AttemptId, why: &str) {
         let message = format!("no supervisor takes the attempt on: {why}");
         let (end, said) = AttemptEnd::start_failed("supervisor", &message, now());
         // There may be no room: why it did not start is told all the same.
         let _ = self.ground.events.log(*id, said);
         self.ground.events.ended(*id, end);
+        self.told = true;
     }
 
     fn start(&mut self, plan: AttemptPlan) {
@@ -377,25 +383,31 @@ impl Thread {
     fn read(&mut self, id: &AttemptId) {
         let Some(followed) = self.followed.get_mut(id).filter(|followed| !followed.over) else { return };
         let Followed { journal, after_seq, last_seq, adopted, over, due, .. } = followed;
-        let events = &self.ground.events;
-        let outcome = journal.read(|payload| match decode(payload) {
-            Some(Entry::Started(_, _, started)) => {
-                *due = None;
-                if !*adopted {
-                    events.started(*id, started);
+        let (events, told) = (&self.ground.events, &mut self.told);
+        let outcome = journal.read(|payload| {
+            match decode(payload) {
+                Some(Entry::Started(_, _, started)) => {
+                    *due = None;
+                    if !*adopted {
+                        *told = true;
+                        events.started(*id, started);
+                    }
                 }
-                true
+                Some(Entry::Log(_, _, chunk)) => {
+                    *last_seq = chunk.seq.max(*last_seq);
+                    if chunk.seq > *after_seq {
+                        *told = true;
+                        return events.log(*id, chunk) == Room::Free;
+                    }
+                }
+                Some(Entry::Ended(_, _, end)) => {
+                    (*over, *due, *told) = (true, None, true);
+                    events.ended(*id, *end);
+                    return false;
+                }
+                _ => {}
             }
-            Some(Entry::Log(_, _, chunk)) => {
-                *last_seq = chunk.seq.max(*last_seq);
-                chunk.seq <= *after_seq || events.log(*id, chunk) == Room::Free
-            }
-            Some(Entry::Ended(_, _, end)) => {
-                (*over, *due) = (true, None);
-                events.ended(*id, *end);
-                false
-            }
-            _ => true,
+            true
         });
         if let Err(error) = outcome {
             tracing::error!(attempt = %id, %error, "the journal of a supervised attempt cannot be read");
@@ -427,6 +439,7 @@ impl Thread {
             self.read(&id);
             let Some(followed) = self.followed.get_mut(&id).filter(|followed| !followed.over) else { continue };
             let reason = if followed.adopted { "agent_restart" } else { "supervisor" };
+            self.told = true;
             match (self.ground.bury)(&id, followed.last_seq, reason) {
                 // Whoever took it over has no use for what its supervisor wrote.
                 Ok(()) => followed.over = true,
