@@ -328,6 +328,13 @@ impl Spool {
         (items, self.out.has_more())
     }
 
+    /// Whether something waits besides acceptances, which nobody waits for.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let mut waiting = self.pending.range((Excluded(self.handed), Unbounded));
+        waiting.any(|(_, pending)| !matches!(pending.item, Item::Accepted)) || self.out.has_more()
+    }
+
     /// How far entries were handed out.
     #[must_use]
     pub fn cursor(&self) -> Cursor {

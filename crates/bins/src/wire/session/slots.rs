@@ -146,6 +146,12 @@ impl<K: Ord + Clone> Slots<K> {
         self.lines.values().flat_map(|line| &line.waiting).copied()
     }
 
+    /// How many attempts wait, and how many hold a slot.
+    #[must_use]
+    pub fn load(&self) -> (usize, usize) {
+        self.lines.values().fold((0, 0), |(waiting, live), line| (waiting + line.waiting.len(), live + line.live))
+    }
+
     /// Attempts that wait in lines where nobody holds a slot since `patience`: nothing will ever end for them. They wait no
     /// longer.
     pub fn stuck(&mut self, now: u64, patience: u64) -> Vec<AttemptRef> {

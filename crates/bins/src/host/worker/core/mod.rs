@@ -295,9 +295,19 @@ impl Core {
         self.spool.rewind(Cursor::default());
     }
 
+    /// Whether there is something to say that somebody waits for.
+    pub(in crate::host::worker) fn has_news(&self) -> bool {
+        self.spool.has_news() || self.needed_specs().next().is_some()
+    }
+
     /// Specifications that are needed, are not here, and were not asked for yet.
+    fn needed_specs(&self) -> impl Iterator<Item = u64> {
+        self.parked.keys().filter(|spec| !self.asked.contains(*spec)).copied()
+    }
+
+    /// Takes those.
     pub(in crate::host::worker) fn take_needed_specs(&mut self) -> Vec<u64> {
-        let needed = self.parked.keys().filter(|spec| !self.asked.contains(*spec)).copied().collect::<Vec<_>>();
+        let needed: Vec<u64> = self.needed_specs().collect();
         self.asked.extend(&needed);
         needed
     }

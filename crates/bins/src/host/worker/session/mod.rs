@@ -2,6 +2,8 @@
 //! and says goodbye. Owns when; what frames hold and lead to is decided in [`super::outbox`] and [`super::inbox`].
 
 mod ending;
+mod pace;
+mod pump;
 mod report;
 mod rest;
 
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 use orlop_core::id::SessionId;
 use orlop_core::spec::job::Runtime;
 use tokio::sync::watch;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::timeout;
 
 use super::backoff::Backoff;
 use super::clock::now;
@@ -33,12 +35,6 @@ use crate::wire::worker::{ProtocolRange, Registration};
 
 /// How long the server may take for its first frame.
 const FIRST_FRAME: Duration = Duration::from_secs(10);
-/// Between two frames under load.
-const COALESCE: Duration = Duration::from_millis(1);
-/// Frames that came meanwhile and are taken in before something is sent again, at most.
-const TAKEN_IN: usize = 64;
-/// Between two looks at what time brings.
-const TICK: Duration = Duration::from_millis(250);
 
 /// What the agent is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,84 +263,6 @@ impl Session {
         WorkerFrame { ack: self.outbox.heard, epoch: self.state.epoch, hello: Some(hello), ..WorkerFrame::default() }
     }
 
-    /// Sends and receives until the stream ends, or the agent does.
-    async fn pump(&mut self, mut stream: Stream) -> Result<(), LinkError> {
-        let shared = Arc::clone(&self.shared);
-        let mut beat = tokio::time::Instant::now();
-        let mut tick = tokio::time::interval(TICK);
-        let (mut owes_ack, mut paused_until) = (false, tokio::time::Instant::now());
-        let mut state = self.worker_state();
-        loop {
-            if self.send(&stream, &mut owes_ack, paused_until).await? {
-                // Nobody wakes it meanwhile: to be woken for each event costs more than to hear of all a little later.
-                sleep(COALESCE).await;
-            }
-            if self.worker_state() != state || beat <= tokio::time::Instant::now() {
-                state = self.worker_state();
-                self.beat(&stream).await?;
-                self.look_for_more()?;
-                beat = tokio::time::Instant::now() + jittered(self.heartbeat);
-            }
-            if self.is_over(true) {
-                return self.goodbye(&mut stream).await;
-            }
-            tokio::select! {
-                biased;
-                frame = stream.back.recv() => {
-                    let mut frame = frame.unwrap_or_else(|| Err(closed()))?;
-                    for left in (0..TAKEN_IN).rev() {
-                        self.see(&frame)?;
-                        owes_ack |= frame.seq > 0;
-                        let asked = self.apply(frame)?;
-                        if !asked.pause.is_zero() {
-                            paused_until = tokio::time::Instant::now() + asked.pause;
-                        }
-                        self.obey(asked)?;
-                        // That it is closed is heard when nothing more is in it.
-                        let next = if left > 0 { stream.back.try_recv().ok() } else { None };
-                        let Some(next) = next else { break };
-                        frame = next?;
-                    }
-                }
-                () = shared.bell.notified() => {}
-                _ = tick.tick() => self.tick(),
-                () = sleep_until(beat) => {}
-                // Nobody holds the agent any more: it ends as it is, for the next one.
-                changed = self.wish.changed() => if changed.is_err() { return Ok(()) },
-            }
-        }
-    }
-
-    /// Sends what there is. True when something was sent.
-    async fn send(
-        &mut self,
-        stream: &Stream,
-        owes_ack: &mut bool,
-        not_before: tokio::time::Instant,
-    ) -> Result<bool, LinkError> {
-        let mut sent = false;
-        while !self.outbox.is_far_ahead() && tokio::time::Instant::now() >= not_before {
-            let frame = {
-                let mut core = self.shared.lock();
-                // Only what is on disk is told; what cannot be written waits.
-                if let Err(error) = core.spool.flush() {
-                    tracing::error!(%error, "the spool cannot be written: nothing is told");
-                    break;
-                }
-                match self.outbox.next(&mut core, None) {
-                    Some(frame) => Some(frame),
-                    None if *owes_ack => Some(WorkerFrame { ack: self.outbox.heard, ..WorkerFrame::default() }),
-                    None => None,
-                }
-            };
-            let Some(frame) = frame else { break };
-            *owes_ack = false;
-            sent |= frame.seq > 0;
-            self.put(stream, frame).await?;
-        }
-        Ok(sent)
-    }
-
     async fn put(&self, stream: &Stream, frame: WorkerFrame) -> Result<(), LinkError> {
         let frame = WorkerFrame { epoch: self.state.epoch, ..frame };
         stream.out.send(frame).await.map_err(|_| closed())
@@ -383,11 +301,6 @@ const fn scheduler_runtime(runtime: Runtime) -> orlop_scheduler::job::Runtime {
 fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
-}
-
-/// A tenth more or less, so that many agents do not beat at once.
-fn jittered(interval: Duration) -> Duration {
-    interval.mul_f64(0.9 + 0.2 * f64::from(random()) / f64::from(u32::MAX))
 }
 
 /// A random number. Where the system has none, the bits of a fresh id are as good for spreading waits.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::super::link::LinkError;
-use super::{Session, TICK, jittered};
+use super::Session;
+use super::pump::{TICK, jittered};
 use crate::wire::frame::DirectiveKind;
 use crate::wire::status::Heartbeat;
 
