@@ -188,7 +188,7 @@ impl ApiServer {
     #[must_use]
     pub fn look(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let state = self.shared.lock();
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let (plural, group) = parts(resource);
         let table = state.table_named(group, plural)?;
         state.get(table, &key(namespace, name)).map(|stored| Value::Object(stored.object.clone()))
     }
@@ -197,7 +197,7 @@ impl ApiServer {
     #[must_use]
     pub fn look_all(&self, resource: &str) -> Vec<Value> {
         let state = self.shared.lock();
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let (plural, group) = parts(resource);
         let table = state.table_named(group, plural).and_then(|table| state.tables.get(table));
         table.map(|table| table.all().map(|stored| Value::Object(stored.object.clone())).collect()).unwrap_or_default()
     }
@@ -206,7 +206,7 @@ impl ApiServer {
     #[must_use]
     pub fn look_back(&self, resource: &str, changes: usize) -> Vec<Value> {
         let state = self.shared.lock();
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let (plural, group) = parts(resource);
         let Some(table) = state.table_named(group, plural).and_then(|table| state.tables.get(table)) else {
             return Vec::new();
         };
@@ -218,7 +218,7 @@ impl ApiServer {
     #[must_use]
     pub fn created(&self, resource: &str) -> Vec<String> {
         let state = self.shared.lock();
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let (plural, group) = parts(resource);
         let table = state.table_named(group, plural).and_then(|table| state.tables.get(table));
         table.map(super::store::Table::created).unwrap_or_default()
     }
@@ -364,4 +364,9 @@ impl Streams {
     pub fn reorder(&self) {
         self.with(|state, table| state.faults.set_twist(table, Twist::Swap));
     }
+}
+
+/// A resource with its group, as `kubectl` writes both: `jobs.batch`; that of the core group has none.
+fn parts(resource: &str) -> (&str, &str) {
+    resource.split_once('.').unwrap_or((resource, ""))
 }

@@ -218,12 +218,7 @@ impl Spares {
 
     /// Takes one in that is as it was made. False where it is not, and where enough are there.
     fn take(&self, dir: &Path) -> bool {
-        let is_as_made = || {
-            let found = fs::symlink_metadata(dir).ok()?;
-            let plain = found.is_dir() && found.mode() & 0o7777 == 0o700 && found.uid() == geteuid().as_raw();
-            (plain && fs::read_dir(dir).ok()?.next().is_none()).then_some(())
-        };
-        if self.free().len() >= SPARES || is_as_made().is_none() {
+        if self.free().len() >= SPARES || !is_as_made(dir).unwrap_or(false) {
             return false;
         }
         let spare = self.place.join(format!("{}-{}", std::process::id(), self.next.fetch_add(1, Relaxed)));
@@ -233,6 +228,13 @@ impl Spares {
         }
         taken
     }
+}
+
+/// Whether a directory is empty and this user's alone.
+fn is_as_made(dir: &Path) -> io::Result<bool> {
+    let found = fs::symlink_metadata(dir)?;
+    let plain = found.is_dir() && found.mode() & 0o7777 == 0o700 && found.uid() == geteuid().as_raw();
+    Ok(plain && fs::read_dir(dir)?.next().is_none())
 }
 
 /// Directories of attempts that failed, the oldest first.
