@@ -107,8 +107,9 @@ impl Index {
         let mut rest: Vec<&str> = lines.collect();
         let count: usize = rest.pop()?.parse().ok()?;
         for line in &rest {
-            let mut numbers = line.split(' ').map(|number| number.parse::<u64>().ok());
-            let mut next = || numbers.next().flatten();
+            let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+            let mut numbers = numbers.into_iter();
+            let mut next = || numbers.next();
             let job = JobId::from_u64(next()?);
             let key = LogKey {
                 job,
