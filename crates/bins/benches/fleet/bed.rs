@@ -9,6 +9,8 @@ use orlop::wire::job::Submission;
 use orlop_core::id::JobId;
 use orlop_core::spec::job::JobSpec;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
@@ -49,10 +51,12 @@ fn quiet(command: &mut Command, log: &Path) -> Program {
 }
 
 impl Bed {
-    /// A server that listens, without workers.
+    /// A server that leads, without workers.
     pub(crate) async fn server(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let (server, [rest, address]) = Self::serve(dir.path(), "127.0.0.1:0", options).await;
+        // It listens before it leads.
+        until("the server leads", async || is_ready(&rest).await.then_some(())).await;
         Self { workers: Vec::new(), server, address, rest, dir }
     }
 
@@ -108,14 +112,8 @@ impl Bed {
         // One job for every slot has run: everybody is there, and warm.
         let one = job(serde_json::json!({"runtime": "noop", "resources": {"cpu_m": 1000, "memory_bytes": 0}}));
         for _ in 0..workers {
-            // It listens before it leads.
-            let taken = until("the server takes work", async || {
-                match client.submit(Submission { jobs: vec![array(&one, slots)], key: None }).await {
-                    Err(problem) if problem.retry_after_ms.is_some() => None,
-                    taken => Some(taken.expect("it is taken")),
-                }
-            });
-            ended(&client, taken.await.jobs[0]).await;
+            let taken = client.submit(Submission { jobs: vec![array(&one, slots)], key: None }).await;
+            ended(&client, taken.expect("it is taken").jobs[0]).await;
         }
         bed
     }
@@ -165,6 +163,18 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
         assert!(began.elapsed() < PATIENCE, "{what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Whether a server answers that it may be asked.
+async fn is_ready(rest: &str) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(rest.trim_start_matches("http://")).await?;
+        stream.write_all(b"GET /api/v1/health/ready HTTP/1.0\r\nhost: localhost\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.map(|_| answer)
+    };
+    let answer: std::io::Result<String> = ask.await;
+    answer.is_ok_and(|answer| answer.split(' ').nth(1) == Some("200"))
 }
 
 /// A job from its JSON.
