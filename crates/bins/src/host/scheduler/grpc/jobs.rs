@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use orlop_core::id::{JobId, TenantName};
-use orlop_core::ports::fleet_store::{AttemptId, ElementFilter, IdempotencyKey, JobFilter, JobRow, Page, SpecHash};
+use orlop_core::ports::fleet_store::{
+    AttemptId, ElementFilter, IdempotencyKey, JobFilter, JobKind, JobRow, Page, SpecHash,
+};
 
 use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
@@ -86,7 +88,7 @@ impl Jobs {
     async fn whole(&self, id: JobId) -> Result<JobView, Error> {
         let row = self.handle.job(id).await?;
         let mut view = view::job(&row);
-        if row.job.count == 1 && row.unit.attempt > 0 {
+        if row.job.kind == JobKind::Single && row.unit.attempt > 0 {
             let (attempt, epoch) = (row.unit.attempt, row.unit.epoch);
             let last = AttemptId { job: id, index: 0, attempt, member: 0, epoch };
             let detail = self.handle.store().detail(&last).await.map_err(|wrong| error::port(&wrong))?;

@@ -15,7 +15,7 @@ use crate::wire::grpc::Refusal;
 use crate::wire::problem::Code;
 use crate::wire::query::{JobEvent, Watching as Asked};
 
-/// Jobs that are looked at together, at most.
+/// Events that are heard together, and jobs that are looked at together, at most.
 const TOGETHER: usize = 256;
 
 struct Watching {
@@ -27,7 +27,7 @@ struct Watching {
     until_ended: bool,
     /// Jobs whose present state is to be told, with the last event of each.
     due: BTreeMap<JobId, u64>,
-    ready: VecDeque<JobEvent>,
+    ready: VecDeque<Result<JobEvent, Error>>,
     lagged: bool,
     /// Named jobs that have not ended.
     open: BTreeSet<JobId>,
@@ -59,7 +59,7 @@ impl Watching {
     async fn next(&mut self) -> Option<Result<JobEvent, Refusal>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(Ok(event));
+                return Some(event);
             }
             if !self.due.is_empty() {
                 match self.look().await {
@@ -74,12 +74,14 @@ impl Watching {
                 () = self.stop.stopped() => return None,
                 delivery = self.events.next() => delivery?,
             };
-            let mut next = Some(first);
-            while let Some(delivery) = next {
+            if let Err(error) = self.hear(&first) {
+                return Some(Err(error));
+            }
+            for _ in 1..TOGETHER {
+                let Some(delivery) = self.events.next_now() else { break };
                 if let Err(error) = self.hear(&delivery) {
                     return Some(Err(error));
                 }
-                next = if self.due.len() < TOGETHER { self.events.next_now() } else { None };
             }
         }
     }
@@ -101,25 +103,32 @@ impl Watching {
         Ok(())
     }
 
-    /// Makes those ready that are due, as they are, as far as they pass the filter.
+    /// Makes some of those ready that are due, as they are, as far as they pass the filter.
     async fn look(&mut self) -> Result<(), Error> {
-        let due = std::mem::take(&mut self.due);
+        let mut due: BTreeMap<JobId, u64> = std::iter::from_fn(|| self.due.pop_first()).take(TOGETHER).collect();
         let rows = self.handle.some_jobs(&due.keys().copied().collect()).await?;
-        if let Some(gone) = due.iter().find(|(job, event)| **event == 0 && rows.iter().all(|row| row.job.id != **job)) {
-            return Err(error::not_found(format_args!("job {}", gone.0)));
-        }
-        let time = Some(self.handle.clock().wall());
+        let (time, mut found) = (Some(self.handle.clock().wall()), Vec::with_capacity(rows.len()));
         for row in rows {
+            let id = due.remove(&row.job.id).unwrap_or_default();
             if row.unit.state.is_terminal() {
                 self.open.remove(&row.job.id);
             }
             if self.filter.passes(&row) {
-                let lagged = std::mem::take(&mut self.lagged);
-                let id = due.get(&row.job.id).copied().unwrap_or_default();
-                self.ready.push_back(JobEvent { id, time, job: view::job(&row), lagged });
+                found.push(JobEvent { id, time, job: view::job(&row), lagged: false });
             }
         }
-        self.ready.make_contiguous().sort_by_key(|event| event.id);
+        found.sort_by_key(|event| event.id);
+        if let Some(first) = found.first_mut() {
+            first.lagged = std::mem::take(&mut self.lagged);
+        }
+        self.ready.extend(found.into_iter().map(Ok));
+        // Whose rows are gone by now will tell nothing more.
+        for (job, event) in due {
+            self.open.remove(&job);
+            if event == 0 {
+                self.ready.push_back(Err(error::not_found(format_args!("job {job}"))));
+            }
+        }
         Ok(())
     }
 }
