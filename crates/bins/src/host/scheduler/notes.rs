@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(super) struct Note {
     entry: Option<Box<AuditEntry>>,
     /// Its place among those that wait.
-    _place: Option<OwnedSemaphorePermit>,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Note {
@@ -37,7 +37,8 @@ impl Drop for Note {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             let AuditEntry { actor, action, target, outcome, .. } = *entry;
-            tracing::warn!(target: "orlop::audit", actor, %action, target, %outcome, "not in the audit trail: it could not be written");
+            let why = "it could not be written";
+            tracing::warn!(target: "orlop::audit", actor, %action, target, %outcome, why, "not in the audit trail");
         }
     }
 }
@@ -78,12 +79,21 @@ impl Notes {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Takes them, with the records that write them.
+    /// Takes the oldest, with the records that write them.
     pub(super) fn take(&self) -> (Vec<Record>, Vec<Note>) {
-        self.due.store(false, Ordering::SeqCst);
-        let notes = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let some = waiting.len().min(MANY);
+        let notes: Vec<Note> = waiting.drain(..some).collect();
+        self.due.store(!waiting.is_empty(), Ordering::SeqCst);
+        drop(waiting);
         let record = |note: &Note| note.entry.clone().map(Record::Audit);
         (notes.iter().filter_map(record).collect(), notes)
+    }
+
+    /// Nobody writes them: they are told in the log, and whoever waits for a place goes on.
+    pub(super) fn give_up(&self) {
+        let notes = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(notes);
     }
 }
 
@@ -91,10 +101,14 @@ impl Handle {
     /// Writes a line of the audit trail down, soon; nobody waits for it, unless too many do so already.
     pub async fn note(&self, entry: AuditEntry) {
         let shared = &self.shared;
+        let leads = || matches!(self.status(), Status::Leading { .. });
+        let mut note = Note { entry: Some(Box::new(entry)), place: None };
+        if !leads() {
+            return;
+        }
         // It is never closed.
-        let place = Arc::clone(&shared.notes.places).acquire_owned().await.ok();
-        let note = Note { entry: Some(Box::new(entry)), _place: place };
-        if !matches!(self.status(), Status::Leading { .. }) {
+        note.place = Arc::clone(&shared.notes.places).acquire_owned().await.ok();
+        if !leads() {
             return;
         }
         let waiting = shared.notes.add(note);

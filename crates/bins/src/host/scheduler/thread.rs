@@ -187,8 +187,8 @@ impl Loop {
             });
         };
         // From here on nothing is released: the writer's queue ends with it.
-        drop(writer);
         shared.status.send_replace(Status::Restoring);
+        drop(writer);
         core.close_sessions();
         end
     }
@@ -204,6 +204,7 @@ impl Loop {
     /// Drops what waits: whoever asked is told that nothing can be written now.
     fn refuse_waiting(&self) {
         while self.shared.ingress.drain(usize::MAX, |_| true) > 0 {}
+        self.shared.notes.give_up();
     }
 
     /// Waits before the next try, unless the server is to stop.

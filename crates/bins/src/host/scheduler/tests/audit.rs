@@ -70,3 +70,14 @@ async fn s9_what_waits_for_the_audit_trail_is_written_when_the_server_ends() {
     bed.stop().await;
     assert_eq!(targets(&bed).await, ["the last"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s9_nobody_is_held_up_by_lines_that_cannot_be_written() {
+    let mut bed = Bed::new().await;
+    let handle = bed.handle();
+    bed.stop().await;
+    for _ in 0..5000 {
+        handle.note(entry("too late")).await;
+    }
+    assert_eq!(targets(&bed).await, [] as [&str; 0]);
+}

@@ -60,13 +60,13 @@ impl Draft {
         self.releases.push(release);
     }
 
+    /// Whether something of it is written.
+    pub(super) fn is_written(&self) -> bool {
+        !(self.records.is_empty() && self.units.is_empty() && self.workers.is_empty())
+    }
+
     /// Whether nothing came of the turn.
     pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty()
-            && self.units.is_empty()
-            && self.workers.is_empty()
-            && self.touched.is_empty()
-            && self.recalls.is_empty()
-            && self.releases.is_empty()
+        !self.is_written() && self.touched.is_empty() && self.recalls.is_empty() && self.releases.is_empty()
     }
 }

@@ -168,7 +168,7 @@ impl Core {
 
     /// Lines of the audit trail go along with what is written anyway, or when they have waited for long.
     fn take_notes(&mut self) {
-        if self.draft.is_empty() && !self.shared.notes.are_due() {
+        if !self.draft.is_written() && !self.shared.notes.are_due() {
             return;
         }
         let (records, notes) = self.shared.notes.take();
