@@ -146,10 +146,11 @@ impl<K: Ord + Clone> Slots<K> {
         self.lines.values().flat_map(|line| &line.waiting).copied()
     }
 
-    /// How many attempts wait, and how many hold a slot.
+    /// Whether so many attempts at least wait for each that holds a slot, in every line where one does.
     #[must_use]
-    pub fn load(&self) -> (usize, usize) {
-        self.lines.values().fold((0, 0), |(waiting, live), line| (waiting + line.waiting.len(), live + line.live))
+    pub fn are_fed(&self, each: usize) -> bool {
+        let mut live = self.lines.values().filter(|line| line.live > 0).peekable();
+        live.peek().is_some() && live.all(|line| line.waiting.len() >= each * line.live)
     }
 
     /// Attempts that wait in lines where nobody holds a slot since `patience`: nothing will ever end for them. They wait no

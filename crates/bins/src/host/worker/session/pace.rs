@@ -10,14 +10,14 @@ use tokio::time::Instant;
 const PATIENCE: Duration = Duration::from_millis(5);
 /// Between two frames under load.
 pub(super) const COALESCE: Duration = Duration::from_millis(1);
-/// The same while as many attempts wait here as the slots begin in that time, about.
+/// The same while every slot has attempts waiting here.
 const AHEAD: Duration = Duration::from_millis(8);
 /// Over which time entries are counted.
 const WINDOW: f64 = 0.05;
 /// So many entries in that time are load.
 const LOAD: f64 = 12.0;
-/// Attempts that wait for each that runs, to be ahead.
-const FED: usize = 4;
+/// Attempts that wait for each that runs, so that nobody misses an answer.
+pub(super) const FED: usize = 4;
 
 /// What there is to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,9 @@ impl Pace {
         self.entries_at(now) >= LOAD
     }
 
-    /// For how long news may be gathered where so many attempts wait for those that run.
-    pub(super) fn gathers(&self, now: Instant, waiting: usize, running: usize) -> Duration {
-        match waiting >= FED * running.max(1) && self.is_loaded(now) {
+    /// For how much longer news may be gathered, while slots are fed.
+    pub(super) fn gathers(&self, now: Instant, fed: bool) -> Duration {
+        match fed && self.is_loaded(now) {
             true => (self.sent_at + AHEAD).saturating_duration_since(now),
             false => Duration::ZERO,
         }
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn s4_news_are_gathered_for_longer_only_while_slots_are_fed() {
         let (pace, now) = after(50, 3);
-        assert_eq!(pace.gathers(now, 8, 2), AHEAD);
-        assert_eq!(pace.gathers(now + 5 * MS, 8, 2), AHEAD - 5 * MS);
-        assert_eq!(pace.gathers(now, 7, 2), Duration::ZERO, "the slots might run dry");
+        assert_eq!(pace.gathers(now, true), AHEAD);
+        assert_eq!(pace.gathers(now + 5 * MS, true), AHEAD - 5 * MS);
+        assert_eq!(pace.gathers(now, false), Duration::ZERO, "the slots might run dry");
         let (idle, now) = after(1, 3);
-        assert_eq!(idle.gathers(now, 8, 2), Duration::ZERO, "nothing is going on");
+        assert_eq!(idle.gathers(now, true), Duration::ZERO, "nothing is going on");
     }
 }

@@ -8,7 +8,7 @@ use orlop_core::machine::worker::WorkerState;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::link::{LinkError, Stream};
-use super::pace::{COALESCE, Pace, Waiting};
+use super::pace::{COALESCE, FED, Pace, Waiting};
 use super::{Session, closed, random};
 use crate::wire::frame::{ServerFrame, WorkerFrame};
 
@@ -94,8 +94,8 @@ impl Session {
 
     /// For how long news may be gathered.
     fn gathers(&self, pace: &Pace) -> Duration {
-        let (waiting, running) = self.shared.lock().slots.load();
-        pace.gathers(Instant::now(), waiting, running)
+        let fed = self.shared.lock().slots.are_fed(FED);
+        pace.gathers(Instant::now(), fed)
     }
 
     /// Sends what there is. True when something was sent.

@@ -229,3 +229,17 @@ fn s2_8_who_waits_does_not_wait_for_ever() {
     assert!(!slots.inherit(&KEY, attempt(3)));
     assert!(slots.stuck(1000, 1000).is_empty() && slots.stuck(9000, 1000).is_empty(), "an end will come");
 }
+
+#[test]
+fn slots_are_fed_when_enough_waits_in_every_line_where_something_runs() {
+    let mut slots = Slots::default();
+    assert!(!slots.are_fed(2), "nothing runs");
+    slots.started(&1);
+    assert!((2..6).all(|job| !slots.inherit(&1, attempt(job))));
+    assert!(slots.are_fed(4) && !slots.are_fed(5));
+    // It would run dry though many wait in the other one.
+    slots.started(&2);
+    assert!(!slots.are_fed(2));
+    assert!((6..8).all(|job| !slots.inherit(&2, attempt(job))));
+    assert!(slots.are_fed(2));
+}
