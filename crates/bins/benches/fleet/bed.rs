@@ -96,6 +96,8 @@ impl Bed {
         command.arg("--state").arg(self.dir.path().join(&name));
         command.args(["--cpu-m", &(slots * 1000).to_string(), "--max-jobs", &slots.to_string()]);
         command.args(["--memory-bytes", &(u64::from(slots) << 30).to_string()]);
+        // A disk that is nearly full is no slower.
+        command.args(["--min-free-percent", "0"]);
         let worker = quiet(&mut command, &self.dir.path().join(format!("{name}.log")));
         let pid = worker.pid();
         self.workers.push(worker);

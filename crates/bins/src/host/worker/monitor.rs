@@ -12,8 +12,6 @@ use orlop_core::time::Time;
 use super::machine::{meminfo, memory_total};
 use crate::wire::status::{HealthCheck, Measured};
 
-/// Free room of work and spool is at least so many bytes as are chosen, and one part in so many of the disk and of its inodes.
-const FREE_PART: u64 = 20;
 /// The clock on the wall may run this far from the one that never jumps between two looks.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
 
@@ -26,20 +24,76 @@ struct Counters {
     net: u64,
 }
 
+/// How much of a disk is to be free for a worker to take work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Least {
+    pub(super) bytes: u64,
+    /// Of the bytes that this program may ever use, and of the inodes.
+    pub(super) percent: u8,
+}
+
+/// What a file system says of itself: bytes and inodes.
+#[derive(Clone, Copy, Debug)]
+struct Space {
+    used: u64,
+    /// Free for this program: what is reserved for others is not.
+    free: u64,
+    inodes: u64,
+    free_inodes: u64,
+}
+
+impl Space {
+    fn of(place: &Path) -> nix::Result<Self> {
+        let found = statvfs(place)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
+        Ok(Self {
+            used: bytes(found.blocks().saturating_sub(found.blocks_free())),
+            free: bytes(found.blocks_available()),
+            inodes: found.files(),
+            free_inodes: found.files_available(),
+        })
+    }
+
+    /// What there is too little of; nothing, if there is enough.
+    fn lacks(&self, least: Least) -> Option<String> {
+        let part = |of: u64| u64::try_from(u128::from(of) * u128::from(least.percent) / 100).unwrap_or(u64::MAX);
+        // As `df` counts: a disk of which most is kept for others is not full because of that.
+        let all = self.used.saturating_add(self.free);
+        let wanted = least.bytes.max(part(all));
+        if self.free < wanted {
+            return Some(format!(
+                "{} MiB of {} MiB are free, at least {} have to be",
+                self.free >> 20,
+                all >> 20,
+                wanted >> 20
+            ));
+        }
+        // Some file systems count no inodes, and have none to spare then.
+        (self.free_inodes < part(self.inodes)).then(|| {
+            format!(
+                "{} of {} inodes are free, at least {} have to be",
+                self.free_inodes,
+                self.inodes,
+                part(self.inodes)
+            )
+        })
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Monitor {
     places: Vec<PathBuf>,
-    /// Free bytes of each, at least.
-    least: u64,
+    /// What is to be free of each.
+    least: Least,
     before: Option<(Instant, Time, Counters)>,
     /// Places that were too full at the last look.
     full: BTreeSet<PathBuf>,
 }
 
 impl Monitor {
-    /// Looks after these directories, in which so many bytes are to be free.
-    pub(super) const fn new(places: Vec<PathBuf>, least: u64) -> Self {
+    /// Looks after these directories, in which so much is to be free.
+    pub(super) const fn new(places: Vec<PathBuf>, least: Least) -> Self {
         Self { places, least, before: None, full: BTreeSet::new() }
     }
 
@@ -100,23 +154,15 @@ fn clock(passed: Duration, then: Time, now: Time) -> HealthCheck {
 }
 
 /// Free room of a directory, in bytes, and whether it is enough.
-fn room(place: &Path, least: u64) -> (u64, HealthCheck) {
+fn room(place: &Path, least: Least) -> (u64, HealthCheck) {
     let name = format!("room {}", place.file_name().unwrap_or_default().to_string_lossy());
-    let found = match statvfs(place) {
-        Ok(found) => found,
-        Err(error) => return (0, check(&name, false, format!("`{}`: {error}", place.display()))),
-    };
-    let free = found.blocks_available().saturating_mul(found.fragment_size());
-    let all = found.blocks().saturating_mul(found.fragment_size());
-    let bytes = free >= least && free >= all / FREE_PART;
-    // Some file systems count no inodes.
-    let inodes = found.files() == 0 || found.files_available() >= found.files() / FREE_PART;
-    let detail = match (bytes, inodes) {
-        (true, true) => String::new(),
-        (false, _) => format!("{} MiB of {} MiB are free", free >> 20, all >> 20),
-        (true, false) => format!("{} of {} inodes are free", found.files_available(), found.files()),
-    };
-    (free, check(&name, bytes && inodes, detail))
+    match Space::of(place) {
+        Ok(space) => {
+            let lacks = space.lacks(least);
+            (space.free, check(&name, lacks.is_none(), lacks.unwrap_or_default()))
+        }
+        Err(error) => (0, check(&name, false, format!("`{}`: {error}", place.display()))),
+    }
 }
 
 fn counters() -> Counters {
@@ -180,10 +226,32 @@ mod tests {
 
     #[test]
     fn s6_room_is_at_least_one_gibibyte_and_five_percent() {
+        const GI: u64 = 1 << 30;
+        let least = Least { bytes: GI, percent: 5 };
+        let lacks = |used, free| Space { used, free, inodes: 0, free_inodes: 0 }.lacks(least);
+        assert_eq!(lacks(9 * GI, GI), None);
+        insta::assert_snapshot!(lacks(9 * GI, GI - 1).unwrap(), @"1023 MiB of 10239 MiB are free, at least 1024 have to be");
+        assert_eq!(lacks(95 * GI, 5 * GI), None);
+        insta::assert_snapshot!(lacks(96 * GI, 4 * GI).unwrap(), @"4096 MiB of 102400 MiB are free, at least 5120 have to be");
+        assert!(lacks(u64::MAX, u64::MAX).is_none() && lacks(u64::MAX, 0).is_some());
+        let inodes = |inodes, free_inodes| Space { used: 0, free: 2 * GI, inodes, free_inodes }.lacks(least);
+        assert_eq!((inodes(0, 0), inodes(100, 5)), (None, None));
+        insta::assert_snapshot!(inodes(100, 4).unwrap(), @"4 of 100 inodes are free, at least 5 have to be");
+        let any = Least { bytes: 1, percent: 0 };
+        assert_eq!(Space { used: u64::MAX, free: 1, inodes: 9, free_inodes: 0 }.lacks(any), None);
+    }
+
+    #[test]
+    fn s6_what_is_kept_for_others_is_neither_used_nor_free() {
         let dir = tempfile::tempdir().unwrap();
-        let (free, check) = room(dir.path(), 1 << 30);
-        assert!(free > 0 && check.ok, "{check:?}");
-        let (free, check) = room(Path::new("/no/such/place"), 1);
+        let (space, found) = (Space::of(dir.path()).unwrap(), statvfs(dir.path()).unwrap());
+        let all = found.blocks() * found.fragment_size();
+        assert!(space.free > 0 && space.used + space.free <= all, "{space:?} of {all}");
+    }
+
+    #[test]
+    fn s6_a_place_that_is_not_there_has_no_room() {
+        let (free, check) = room(Path::new("/no/such/place"), Least { bytes: 0, percent: 0 });
         assert!(free == 0 && !check.ok && check.detail.contains("/no/such/place"));
     }
 
@@ -200,7 +268,7 @@ mod tests {
     #[test]
     fn two_looks_measure_what_is_between() {
         let dir = tempfile::tempdir().unwrap();
-        let mut monitor = Monitor::new(vec![dir.path().to_owned()], 1);
+        let mut monitor = Monitor::new(vec![dir.path().to_owned()], Least { bytes: 1, percent: 0 });
         let (at, wall) = (Instant::now(), Time::from_millis(1_000_000));
         let (first, _) = monitor.look(at, wall);
         assert!(first.memory_bytes > 0 && first.disk_free > 0);

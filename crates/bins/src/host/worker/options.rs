@@ -41,6 +41,8 @@ pub struct AgentOptions {
     pub claims: Duration,
     /// Free bytes of the state directory below which the worker is not well.
     pub min_free: u64,
+    /// The same as a share, in percent: of the bytes that this program may use there, and of the inodes.
+    pub min_free_percent: u8,
     /// How processes are started in control groups, under limits and as other users; none: without any.
     pub launcher: Option<ShimProgram>,
     /// Limits of resources of processes.
@@ -100,6 +102,7 @@ impl AgentOptions {
             users: BTreeMap::new(),
             claims: Duration::from_secs(30 * 86_400),
             min_free: 1 << 30,
+            min_free_percent: 5,
             keep_failed: 0,
             enforce: Enforce::Auto,
             cgroup: None,

@@ -134,6 +134,7 @@ impl Bed {
     async fn worker(&mut self) -> Worker {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-worker"));
         command.args(["--server", &self.address, "--id", "tested", "--state"]).arg(self.state());
+        super::on_any_disk(&mut command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let worker = Worker(child);
         self.stream = Some(timeout(PATIENCE, self.streams.recv()).await.unwrap().unwrap());

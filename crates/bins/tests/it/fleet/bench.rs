@@ -61,6 +61,7 @@ impl Bench {
         for name in ["ORLOP_LOG", "ORLOP_SERVER", "ORLOP_TOKEN", "ORLOP_TENANT", "ORLOP_DATA"] {
             command.env_remove(name);
         }
+        super::on_any_disk(&mut command);
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }

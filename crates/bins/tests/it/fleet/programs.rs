@@ -248,6 +248,7 @@ impl Programs {
         }
         command.args(["--id", name, "--state"]).arg(self.path(&format!("{name}-state"))).args(args);
         command.env("ORLOP_TESTING_CLOCK", self.path(&format!("{name}-clock")));
+        super::on_any_disk(&mut command);
         self.spawn(name, command)
     }
 

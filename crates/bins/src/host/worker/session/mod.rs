@@ -23,7 +23,7 @@ use super::gpus::Gpu;
 use super::inbox::{self, Now};
 use super::link::{Link, LinkError, Stream};
 use super::machine::capabilities;
-use super::monitor::Monitor;
+use super::monitor::{Least, Monitor};
 use super::options::AgentOptions;
 use super::outbox::Outbox;
 use super::runtimes::Answers;
@@ -93,7 +93,8 @@ impl Session {
         link: Arc<dyn Link>,
         wish: watch::Receiver<Wish>,
     ) -> Self {
-        let monitor = Monitor::new(vec![options.state.join("work"), options.state.join("spool")], options.min_free);
+        let least = Least { bytes: options.min_free, percent: options.min_free_percent };
+        let monitor = Monitor::new(vec![options.state.join("work"), options.state.join("spool")], least);
         let gauges = Arc::new(Gauges::default());
         let asking = Arc::clone(&answers).keep_asking(Arc::clone(&shared));
         let reading = Arc::clone(&gauges).keep_reading(Arc::clone(&shared), gpus.clone());

@@ -140,6 +140,7 @@ impl Bed {
         });
         let mut options = AgentOptions::new(dir.join("state"));
         options.backoff = Duration::from_millis(50);
+        options.min_free_percent = 0;
         change(&mut options);
         let agent = Agent::start(options, server.clone()).await.unwrap();
         let stream = timeout(PATIENCE, opened.recv()).await.unwrap().unwrap();

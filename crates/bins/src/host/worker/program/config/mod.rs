@@ -130,6 +130,9 @@ struct Flags {
     /// Free bytes of the state directory below which no work is taken; default: 1 Gi
     #[arg(long)]
     min_free: Option<u64>,
+    /// The same as a share of that disk and of its inodes, in percent; default: 5
+    #[arg(long, value_parser = clap::value_parser!(u8).range(..=100))]
+    min_free_percent: Option<u8>,
     /// Whether limits are enforced by control groups
     #[arg(long, value_enum)]
     enforce: Option<Enforced>,
@@ -210,6 +213,7 @@ pub(super) struct Config {
     keep_failed: usize,
     keep_claims_days: u64,
     min_free: u64,
+    min_free_percent: u8,
     enforce: Enforced,
     cgroup: Option<PathBuf>,
     spool_logs: u64,
@@ -247,6 +251,7 @@ impl Default for Config {
             keep_failed: options.keep_failed,
             keep_claims_days: options.claims.as_secs() / days,
             min_free: options.min_free,
+            min_free_percent: options.min_free_percent,
             enforce: Enforced::default(),
             cgroup: None,
             spool_logs: options.spool_logs,
@@ -332,6 +337,7 @@ impl Flags {
         put(self.keep_failed, &mut config.keep_failed);
         put(self.keep_claims_days, &mut config.keep_claims_days);
         put(self.min_free, &mut config.min_free);
+        put(self.min_free_percent, &mut config.min_free_percent);
         put(self.enforce, &mut config.enforce);
         put(self.spool_logs, &mut config.spool_logs);
         put(self.drain_seconds, &mut config.drain_seconds);
@@ -423,6 +429,7 @@ impl Config {
             keep_failed: self.keep_failed,
             claims: Duration::from_secs(self.keep_claims_days.saturating_mul(86_400)),
             min_free: self.min_free,
+            min_free_percent: values::percent(self.min_free_percent)?,
             enforce: self.enforce.into(),
             cgroup: self.cgroup.clone(),
             drain: Duration::from_secs(self.drain_seconds),

@@ -47,6 +47,18 @@ fn s10_variables_come_before_the_file_and_after_flags() {
 }
 
 #[test]
+fn s6_how_much_of_a_disk_is_to_be_free_may_be_chosen() {
+    let free = |config: Config| config.options().map(|options| (options.min_free, options.min_free_percent));
+    assert_eq!(free(parse(&[]).unwrap()).unwrap(), (1 << 30, 5));
+    let variables = [("ORLOP_WORKER_MIN_FREE", "7"), ("ORLOP_WORKER_MIN_FREE_PERCENT", "0")];
+    assert_eq!(free(parse_in(&variables, &[]).unwrap()).unwrap(), (7, 0));
+    assert_eq!(free(parse_in(&variables, &["--min-free-percent=100"]).unwrap()).unwrap(), (7, 100));
+    let more = free(parse_in(&[("ORLOP_WORKER_MIN_FREE_PERCENT", "101")], &[]).unwrap()).unwrap_err();
+    insta::assert_snapshot!(more, @"min_free_percent: 101 is more than all; write 0 to 100");
+    assert!(matches!(parse(&["--min-free-percent", "101"]), Err(ConfigError::Usage(_))));
+}
+
+#[test]
 fn s10_flags_come_before_the_file_and_unknown_keys_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("worker.yaml");

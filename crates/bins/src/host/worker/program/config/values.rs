@@ -33,6 +33,12 @@ pub(super) fn pause(seconds: u64) -> Result<Duration, ConfigError> {
     (seconds > 0).then(|| Duration::from_secs(seconds)).ok_or_else(none)
 }
 
+/// The share of a disk that is to be free.
+pub(super) fn percent(percent: u8) -> Result<u8, ConfigError> {
+    let more = || ConfigError::Value("min_free_percent", format!("{percent} is more than all; write 0 to 100"));
+    (percent <= 100).then_some(percent).ok_or_else(more)
+}
+
 /// The count of something that is offered.
 pub(super) fn count_of(name: &str, count: &Count) -> Result<(String, u64), ConfigError> {
     let read = match count {
