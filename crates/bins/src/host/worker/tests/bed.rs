@@ -236,6 +236,14 @@ impl Bed {
         self.results.get(&attempt(job)).unwrap().clone()
     }
 
+    /// On a stream that has just begun: has the agent end all it runs, and waits for that of a job.
+    pub(super) async fn cancel(&mut self, job: u64) {
+        (self.seq, self.last) = (0, 0);
+        self.welcome(Welcome::default()).await;
+        self.agent.cancel();
+        self.result(job).await;
+    }
+
     /// Waits until a job's attempt has started.
     pub(super) async fn started(&mut self, job: u64) {
         let of = |frame: &WorkerFrame| frame.started.iter().any(|started| started.attempt == attempt(job));

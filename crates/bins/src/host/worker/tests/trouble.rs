@@ -204,6 +204,7 @@ async fn s4_a_worker_that_is_to_configure_itself_anew_registers_again_while_work
     bed.next_stream().await;
     assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
     assert_eq!(bed.stream.hello.live.iter().map(|live| live.attempt).collect::<Vec<_>>(), [attempt(1)]);
+    bed.cancel(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,6 +230,7 @@ async fn s4_a_certificate_is_renewed_by_registering_again_while_work_goes_on() {
     bed.next_stream().await;
     assert_eq!(bed.server.registrations.lock().unwrap().len(), 2);
     assert_eq!(bed.stream.hello.live.iter().map(|live| live.attempt).collect::<Vec<_>>(), [attempt(1)]);
+    bed.cancel(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
