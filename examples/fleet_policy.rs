@@ -147,7 +147,11 @@ fn simulate(policy: Policy, trace: &[Line]) -> Result<Vec<Point>> {
             fleet.ends.peek().copied().filter(|Reverse((at, ..))| *at <= now)
         {
             fleet.ends.pop();
-            scheduler.apply(at, Event::Result { attempt, worker, outcome: Outcome::Succeeded }, &mut effects)?;
+            scheduler.apply(
+                at,
+                Event::Result { attempt, worker, outcome: Outcome::Succeeded, ran_ms: None },
+                &mut effects,
+            )?;
         }
         let _ = scheduler.round(now, u32::MAX, &mut effects);
         for effect in std::mem::take(&mut effects) {

@@ -239,7 +239,7 @@ impl Fleet {
             self.ends.peek().copied().filter(|Reverse((at, ..))| *at <= now)
         {
             self.ends.pop();
-            let event = Event::Result { attempt, worker, outcome: Outcome::Succeeded };
+            let event = Event::Result { attempt, worker, outcome: Outcome::Succeeded, ran_ms: None };
             self.scheduler.apply(at, event, &mut self.effects)?;
             self.effects.clear();
         }

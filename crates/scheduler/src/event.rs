@@ -402,6 +402,9 @@ pub enum Event {
         worker: WorkerKey,
         /// How.
         outcome: Outcome,
+        /// How long it ran by the clock of its worker, in milliseconds; none = from when its start was heard of until now.
+        /// News gather on their way, so that what is heard says little of how long a short attempt ran.
+        ran_ms: Option<u64>,
     },
     /// An attempt was taken back before it started.
     Revoked {

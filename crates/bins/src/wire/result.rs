@@ -193,6 +193,14 @@ impl JobResult {
         }
     }
 
+    /// How long it ran by the clock of its host, in milliseconds, as far as that says so.
+    #[must_use]
+    pub fn ran_ms(&self) -> Option<u64> {
+        let ran = self.finished_at?.millis().checked_sub(self.started_at?.millis())?;
+        // A clock that was set back says nothing.
+        u64::try_from(ran).ok()
+    }
+
     /// About how many bytes it takes in a frame, never less than it does.
     #[must_use]
     pub fn size(&self) -> usize {

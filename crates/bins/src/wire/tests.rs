@@ -310,6 +310,16 @@ fn s4_protocols_meet_at_the_highest_common_number() {
 }
 
 #[test]
+fn s4_a_result_says_how_long_it_ran_unless_its_clock_was_set_back() {
+    let at = |millis| Some(Time::from_millis(millis));
+    let ran = |started_at, finished_at| {
+        JobResult { started_at, finished_at, ..JobResult::new(attempt(1), Ending::Succeeded) }.ran_ms()
+    };
+    assert_eq!((ran(at(10), at(13)), ran(at(10), at(10))), (Some(3), Some(0)));
+    assert_eq!((ran(at(10), at(9)), ran(None, at(9)), ran(at(10), None)), (None, None, None));
+}
+
+#[test]
 fn s1_4_results_in_the_words_of_the_scheduler() {
     let outcome = |ending, reason: &str| {
         JobResult { reason: reason.into(), exit_code: Some(3), ..JobResult::new(attempt(1), ending) }.outcome()

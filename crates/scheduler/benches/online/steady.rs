@@ -25,7 +25,7 @@ fn pair(workers: u32, waiting: u32, tenants: u32) -> impl FnMut() -> Sample {
             // Ends come from all over the fleet, the oldest ones first.
             let Some((attempt, worker)) = sent.get(at).copied() else { unreachable!("a full fleet") };
             at += 1;
-            let event = Event::Result { attempt, worker, outcome: Outcome::Succeeded };
+            let event = Event::Result { attempt, worker, outcome: Outcome::Succeeded, ran_ms: None };
             let taken = bench.scheduler.apply(2, event, &mut bench.effects);
             debug_assert!(taken.is_ok());
             let _stats = bench.scheduler.round(2, u32::MAX, &mut bench.effects);

@@ -227,7 +227,7 @@ impl Scheduler {
         &mut self,
         reference: AttemptRef,
         key: WorkerKey,
-        outcome: Outcome,
+        (outcome, ran_ms): (Outcome, Option<u64>),
         effects: &mut Vec<Effect>,
     ) -> Result<(), EventError> {
         let worker = self.hear(key)?;
@@ -236,7 +236,7 @@ impl Scheduler {
         match judged {
             Some(judged) if verdict.counts() => {
                 self.note_outcome(worker, &judged, outcome, effects);
-                self.conclude(&judged, worker, outcome, effects);
+                self.conclude(&judged, worker, (outcome, ran_ms), effects);
             }
             _ => self.close_stale(reference, worker, effects),
         }
@@ -265,12 +265,18 @@ impl Scheduler {
     }
 
     /// An accepted or adopted result: the attempt ends, the unit moves on.
-    fn conclude(&mut self, judged: &Judged, worker: u32, outcome: Outcome, effects: &mut Vec<Effect>) {
+    fn conclude(
+        &mut self,
+        judged: &Judged,
+        worker: u32,
+        (outcome, ran_ms): (Outcome, Option<u64>),
+        effects: &mut Vec<Effect>,
+    ) {
         let attempt = self.attempts.get(judged.slot).copied();
         let mut life = judged.life;
         life.answered = outcome != Outcome::Lost;
         if let Some(attempt) = attempt {
-            self.note_runtime(&attempt, outcome);
+            self.note_runtime(&attempt, outcome, ran_ms);
             self.close(judged.slot, effects);
         }
         let ending = ending(outcome, attempt.and_then(|attempt| attempt.ending), life.state);
@@ -336,13 +342,16 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// Remembers how long an attempt of its class ran, if it ended by itself.
-    fn note_runtime(&mut self, attempt: &Attempt, outcome: Outcome) {
+    /// Remembers how long an attempt of its class ran, if it ended by itself. The start of a short one is not heard of before
+    /// its end.
+    fn note_runtime(&mut self, attempt: &Attempt, outcome: Outcome, ran_ms: Option<u64>) {
         let ended = matches!(outcome, Outcome::Succeeded | Outcome::Failed { .. });
-        let ran = u32::try_from(self.now.saturating_sub(attempt.started_at)).unwrap_or(u32::MAX);
+        let heard = attempt.started.then(|| self.now.saturating_sub(attempt.started_at));
+        let Some(ran) = ran_ms.or(heard).filter(|_| ended) else { return };
+        let ran = u32::try_from(ran).unwrap_or(u32::MAX);
         let spec = self.jobs.get(attempt.unit.job).map_or(NONE, |job| job.spec);
         let class = self.specs.get(spec as usize).map_or(NONE, |spec| spec.class);
-        if let Some(class) = self.classes.get_mut(class).filter(|_| ended && attempt.started)
+        if let Some(class) = self.classes.get_mut(class)
             && let Some(count) = class.runtimes.get_mut((32 - ran.leading_zeros()).min(31) as usize)
         {
             *count = count.saturating_add(1);

@@ -364,7 +364,9 @@ impl Scheduler {
             Event::Accepted { attempt, worker } => self.accepted(attempt, worker, effects),
             Event::Rejected { attempt, worker, permanent } => self.rejected(attempt, worker, permanent, effects),
             Event::Started { attempt, worker } => self.started(attempt, worker, effects),
-            Event::Result { attempt, worker, outcome } => self.result(attempt, worker, outcome, effects),
+            Event::Result { attempt, worker, outcome, ran_ms } => {
+                self.result(attempt, worker, (outcome, ran_ms), effects)
+            }
             Event::Revoked { attempt, worker } => self.revoked(attempt, worker, effects),
         }
     }

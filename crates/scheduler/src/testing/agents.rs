@@ -134,7 +134,9 @@ impl World<'_> {
         worker: WorkerKey,
         outcome: Outcome,
     ) -> Result<Vec<Option<Verdict>>, Broken> {
-        let event = Event::Result { attempt, worker, outcome };
+        // By its clock it ran for any time at all, or does not say.
+        let ran_ms = (!self.now.is_multiple_of(3)).then_some(self.now % 64);
+        let event = Event::Result { attempt, worker, outcome, ran_ms };
         if self.scheduler.apply(self.now, event.clone(), &mut self.effects).is_err() {
             let known = self.scheduler.worker_view(worker).is_some();
             return if known { Err(Law::Answers.broken("a result was refused")) } else { Ok(vec![None]) };

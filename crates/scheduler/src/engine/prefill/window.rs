@@ -11,6 +11,8 @@ use crate::token::WorkerKey;
 const LEAST_RUN: u64 = 200;
 /// Bounds of the horizon, in microseconds.
 const HORIZON: (u64, u64) = (20_000, 200_000);
+/// Half of a millisecond, in microseconds.
+const HALF: u64 = 500;
 /// So many results make a median.
 const RESULTS: u64 = 4;
 
@@ -20,7 +22,8 @@ pub(super) fn horizon(round_trip: u64, turn: u64) -> u64 {
 }
 
 /// The median of a histogram by magnitudes of milliseconds, in microseconds, even within its bucket; none below four
-/// results.
+/// results. What was counted is whole milliseconds between two readings of a clock, each of them rounded down: none is less
+/// than half of one on average, where most count none.
 pub(super) fn median(runtimes: &[u32; 32]) -> Option<u64> {
     let sum: u64 = runtimes.iter().map(|count| u64::from(*count)).sum();
     if sum < RESULTS {
@@ -34,7 +37,8 @@ pub(super) fn median(runtimes: &[u32; 32]) -> Option<u64> {
             let low = if magnitude == 0 { 0 } else { 1000 << (magnitude - 1) };
             let width = low.max(1000);
             let part = u128::from(width) * u128::from(rank - before) / u128::from(count);
-            return Some(low + u64::try_from(part).unwrap_or(width));
+            let run = low + u64::try_from(part).unwrap_or(width);
+            return Some(if magnitude == 0 { run.saturating_sub(HALF) } else { run });
         }
         before += count;
     }
@@ -107,7 +111,8 @@ mod tests {
         assert_eq!(median(&runs(&[(4, 3)])), None);
         assert_eq!(median(&runs(&[(4, 4)])), Some(12_000), "8 to 16 ms");
         assert_eq!(median(&runs(&[(0, 2), (1, 2)])), Some(1000));
-        assert_eq!(median(&runs(&[(0, 4)])), Some(500));
+        assert_eq!(median(&runs(&[(0, 3), (1, 2)])), Some(166), "nearly half of them read the next millisecond");
+        assert_eq!(median(&runs(&[(0, 4)])), Some(0), "none does");
         assert_eq!(median(&runs(&[(31, u32::MAX)])).map(|run| run > 1_000_000_000), Some(true));
     }
 

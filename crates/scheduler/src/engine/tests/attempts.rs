@@ -207,7 +207,7 @@ pub(super) fn s1_4_of_what_nothing_is_left_nothing_returns() {
         bed.must(match way {
             0 => Event::Revoked { attempt, worker },
             1 => Event::Rejected { attempt, worker, permanent: true },
-            2 => Event::Result { attempt, worker, outcome: Outcome::Lost },
+            2 => Event::Result { attempt, worker, outcome: Outcome::Lost, ran_ms: None },
             _ => Event::Connected { worker, kept: vec![] },
         });
         bed.effects.clear();

@@ -105,7 +105,7 @@ impl Bed {
 
     pub(super) fn result(&mut self, attempt: AttemptRef, worker: WorkerKey, outcome: Outcome) -> Verdict {
         self.effects.clear();
-        self.must(Event::Result { attempt, worker, outcome });
+        self.must(Event::Result { attempt, worker, outcome, ran_ms: None });
         self.verdict()
     }
 

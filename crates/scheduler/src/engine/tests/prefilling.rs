@@ -129,6 +129,28 @@ pub(super) fn s2_8_window_is_zero_above_h() {
 }
 
 #[test]
+pub(super) fn s2_8_a_run_takes_as_long_as_its_worker_says_however_late_that_is_heard() {
+    // Gathered news: of some runs start and end come together, of others the end comes later.
+    for heard_after in [0, 8, 40] {
+        let mut bed = Bed::new(Config::default());
+        let worker = bed.worker("w1", offer(500));
+        for number in 901..905 {
+            bed.submit(number, spec(500));
+            let (attempt, _) = bed.round()[0];
+            if number % 2 == 0 {
+                bed.start(attempt, worker);
+            }
+            bed.now += heard_after;
+            bed.must(Event::Result { attempt, worker, outcome: Outcome::Succeeded, ran_ms: Some(4) });
+        }
+        bed.must(Event::RoundTrip { worker, micros: 100 });
+        submit(&mut bed, 1..=20, &spec(500));
+        bed.round();
+        assert_eq!(sent(&bed), (vec![1], vec![2, 3, 4, 5]), "20 ms ÷ 6 ms, rounded up, heard after {heard_after} ms");
+    }
+}
+
+#[test]
 pub(super) fn s2_8_without_results_the_expected_time_counts() {
     let mut bed = Bed::new(Config::default());
     let worker = bed.worker("w1", offer(500));

@@ -148,7 +148,7 @@ pub(super) fn s1_4_a_forgotten_worker_is_not_heard_and_its_next_incarnation_is_a
     assert_eq!(bed.result(attempt, worker, Outcome::Succeeded), Verdict::Accepted);
     bed.must(Event::Remove { worker, why: Departure::Goodbye });
     bed.effects.clear();
-    let again = Event::Result { attempt, worker, outcome: Outcome::Succeeded };
+    let again = Event::Result { attempt, worker, outcome: Outcome::Succeeded, ran_ms: None };
     assert_eq!(bed.apply(again), Err(EventError::UnknownWorker(worker)));
     assert!(bed.effects.is_empty());
     let next = bed.worker("w1", offer(1000));

@@ -78,7 +78,8 @@ impl Core {
     fn result(&mut self, key: WorkerKey, result: JobResult) {
         let attempt = result.attempt;
         let stored = self.scheduler.attempt_row(attempt, key).is_some();
-        let event = Event::Result { attempt, worker: key, outcome: result.outcome() };
+        let (outcome, ran_ms) = (result.outcome(), result.ran_ms());
+        let event = Event::Result { attempt, worker: key, outcome, ran_ms };
         if !self.call(event) {
             return;
         }
