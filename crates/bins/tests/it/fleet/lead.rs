@@ -140,9 +140,9 @@ async fn s5_4_a_standby_reads_and_says_who_leads() {
     assert_eq!(read, id);
     assert!(refused.code == 4 && refused.err.contains(&first.rest), "{refused:?}");
     // Workers, and what a tenant has stored, are read there too; what attempts hold only who leads knows.
-    let workers = told(&second.rest, "/workers").expect("a standby tells of workers");
-    assert_eq!(workers["items"][0]["id"], told(&first.rest, "/workers").expect("so does who leads")["items"][0]["id"]);
-    let id = workers["items"][0]["id"].as_str().expect("a worker").to_owned();
+    let worker = |server: &str| told(server, "/workers")?["items"][0]["id"].as_str().map(str::to_owned);
+    let id = until("a worker of who leads", || worker(&first.rest));
+    assert_eq!(until("a worker of the standby", || worker(&second.rest)), id);
     assert_eq!(told(&second.rest, &format!("/workers/{id}")).expect("a worker")["id"], id.as_str());
     let usage = told(&second.rest, "/tenants/default/usage").expect("its usage");
     assert!(usage["active"].is_u64() && usage.get("cpu_m").is_none(), "{usage}");
