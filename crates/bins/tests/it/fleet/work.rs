@@ -97,6 +97,8 @@ fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
     bench.good(&["workers", "uncordon", &worker]);
     super::programs::until("it runs by itself", || (state(later) == "Completed").then_some(()));
     assert!(!bench.good(&["workers"]).contains("cordoned"));
+    // It would go on without the server.
+    bench.good(&["cancel", &before, "--wait"]);
 }
 
 #[test]
