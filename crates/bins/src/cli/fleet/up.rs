@@ -80,13 +80,13 @@ pub(in crate::cli) struct UpArgs {
     /// A limit of what processes of jobs use, as in ulimit, as name=number or name=unlimited; repeat it for more
     #[arg(long = "rlimit", value_name = "NAME=N", value_delimiter = ',')]
     rlimits: Vec<String>,
-    /// Free bytes of the data's disk below which a worker takes no work
-    #[arg(long, value_name = "BYTES", env = "ORLOP_WORKER_MIN_FREE", default_value_t = 1 << 30)]
-    min_free: u64,
-    /// The same as a share of that disk and of its inodes
-    #[arg(long, value_name = "PERCENT", env = "ORLOP_WORKER_MIN_FREE_PERCENT", default_value_t = 5,
+    /// Free bytes of the data's disk below which a worker takes no work; default: 1 Gi
+    #[arg(long, value_name = "BYTES", env = "ORLOP_WORKER_MIN_FREE")]
+    min_free: Option<u64>,
+    /// The same as a share of that disk and of its inodes, in percent; default: 5
+    #[arg(long, value_name = "PERCENT", env = "ORLOP_WORKER_MIN_FREE_PERCENT",
           value_parser = clap::value_parser!(u8).range(..=100))]
-    min_free_percent: u8,
+    min_free_percent: Option<u8>,
     /// Keep nothing: the store is gone when the server ends
     #[arg(long)]
     memory_store: bool,
@@ -226,7 +226,8 @@ async fn work(
     options.play_with(&path);
     (options.enforce, options.cgroup) = (args.enforce.into(), args.cgroup.clone());
     options.limits = limits_of(&args.rlimits).map_err(Trouble::usage)?;
-    (options.min_free, options.min_free_percent) = (args.min_free, args.min_free_percent);
+    options.min_free = args.min_free.unwrap_or(options.min_free);
+    options.min_free_percent = args.min_free_percent.unwrap_or(options.min_free_percent);
     // Where an engine answers.
     options.containers = Some(Containers::default());
     // The server is on this machine: it is back as soon as it can be.

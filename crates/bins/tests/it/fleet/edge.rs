@@ -173,6 +173,16 @@ fn s10_the_agent_is_told_why_it_is_drained() {
 }
 
 #[test]
+fn s6_a_worker_of_orlop_up_takes_no_work_where_less_is_free_than_was_asked_for() {
+    // Its own data is on that disk: never all of it is free.
+    let bench = Bench::up(&["--min-free-percent", "100"]);
+    until("what the worker lacks", || {
+        let table = bench.good(&["workers"]);
+        (table.contains("Unhealthy") && table.contains("MiB are free")).then_some(())
+    });
+}
+
+#[test]
 fn s10_several_workers_share_the_machine() {
     let mut bench = Bench::up(&["--memory-store", "--workers", "3"]);
     let workers = until("three workers", || {

@@ -11,7 +11,7 @@ use crate::token::WorkerKey;
 const LEAST_RUN: u64 = 200;
 /// Bounds of the horizon, in microseconds.
 const HORIZON: (u64, u64) = (20_000, 200_000);
-/// Half of a millisecond, in microseconds.
+/// What reads as no millisecond is spread over one of which half lies below zero, in microseconds.
 const HALF: u64 = 500;
 /// So many results make a median.
 const RESULTS: u64 = 4;
@@ -22,8 +22,10 @@ pub(super) fn horizon(round_trip: u64, turn: u64) -> u64 {
 }
 
 /// The median of a histogram by magnitudes of milliseconds, in microseconds, even within its bucket; none below four
-/// results. What was counted is whole milliseconds between two readings of a clock, each of them rounded down: none is less
-/// than half of one on average, where most count none.
+/// results.
+///
+/// A run time is the difference of two readings in whole milliseconds, each rounded down. One of `d` ms below 1 reads as 1
+/// in a share `d` of cases and else as 0: where most read as 0 it is less than half a millisecond, and none where all do.
 pub(super) fn median(runtimes: &[u32; 32]) -> Option<u64> {
     let sum: u64 = runtimes.iter().map(|count| u64::from(*count)).sum();
     if sum < RESULTS {
