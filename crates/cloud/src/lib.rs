@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+#[cfg(feature = "provision")]
 pub mod analyze;
 #[cfg(feature = "artifact")]
 pub mod artifact;
 #[cfg(feature = "fleet")]
 pub mod bus;
+#[cfg(feature = "provision")]
 pub mod catalog;
 pub mod download;
 pub mod durable;
@@ -20,13 +22,17 @@ pub mod http;
 pub mod llm;
 #[cfg(feature = "fleet")]
 pub mod logs;
+#[cfg(feature = "provision")]
 pub mod openstack;
 #[cfg(any(feature = "local", feature = "artifact"))]
 mod output;
 #[cfg(all(feature = "artifact", feature = "s3"))]
 pub mod porter;
+#[cfg(feature = "provision")]
 mod private_url;
+#[cfg(feature = "provision")]
 pub mod provision;
+#[cfg(feature = "provision")]
 pub mod repository;
 #[cfg(any(feature = "local", all(feature = "artifact", feature = "http")))]
 mod retry;
@@ -34,10 +40,11 @@ mod retry;
 pub mod runtime;
 #[cfg(all(feature = "artifact", feature = "s3"))]
 mod s3;
+#[cfg(feature = "provision")]
 pub mod scrub;
 #[cfg(feature = "fleet")]
 pub mod secret;
-#[cfg(feature = "local")]
+#[cfg(feature = "worker")]
 pub mod spool;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

@@ -64,9 +64,10 @@ impl Bed {
     async fn serve(dir: &Path, listen: &str, options: &[&str]) -> (Program, [String; 2]) {
         let file = dir.join("address");
         drop(std::fs::remove_file(&file));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-scheduler"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
         command
             .args([
+                "scheduler",
                 "--server-listen",
                 "127.0.0.1:0",
                 "--server-grpc-listen",
@@ -91,8 +92,8 @@ impl Bed {
     pub(crate) fn worker(&mut self, slots: u32) -> u32 {
         let number = self.workers.len();
         let name = format!("w{number}");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-worker"));
-        command.args(["--server", &format!("http://{}", self.address), "--id", &name]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
+        command.args(["worker", "--server", &format!("http://{}", self.address), "--id", &name]);
         command.arg("--state").arg(self.dir.path().join(&name));
         command.args(["--cpu-m", &(slots * 1000).to_string(), "--max-jobs", &slots.to_string()]);
         command.args(["--memory-bytes", &(u64::from(slots) << 30).to_string()]);

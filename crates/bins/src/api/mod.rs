@@ -33,9 +33,9 @@ pub use openapi::document;
 pub use serve::router;
 pub(crate) use serve::whose;
 pub use state::{Api, Options};
-#[cfg(all(feature = "cli", feature = "process"))]
+#[cfg(feature = "cli")]
 pub(crate) use view::join_token::NewJoinToken;
-#[cfg(all(feature = "cli", feature = "process"))]
+#[cfg(feature = "cli")]
 pub(crate) use view::problem::ProblemView;
 
 /// What all paths of this version begin with.

@@ -1,7 +1,7 @@
-//! The program `orlop-operator`. Owns nothing: the operator is in the library.
+//! The program `orlop-operator`: the controllers of a cluster, as a program of its own; the same as `orlop operator`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    orlop::host::operator::program::main()
+    orlop::host::operator::program::main(std::env::args_os().collect())
 }

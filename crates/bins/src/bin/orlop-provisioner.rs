@@ -1,7 +1,7 @@
-//! The program `orlop-provisioner`. Owns nothing: the provisioner is in the library.
+//! The program `orlop-provisioner`: leased servers, as a program of its own; the same as `orlop provisioner`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    orlop::host::provisioner::program::main()
+    orlop::host::provisioner::program::main(std::env::args_os().collect())
 }

@@ -1,7 +1,7 @@
-//! The program `orlop-scheduler`. Owns nothing: the server is in the library.
+//! The program `orlop-scheduler`: the server of a fleet, as a program of its own; the same as `orlop scheduler`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    orlop::host::scheduler::program::main()
+    orlop::host::scheduler::program::main(std::env::args_os().collect())
 }

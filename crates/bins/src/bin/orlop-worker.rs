@@ -1,7 +1,7 @@
-//! The program `orlop-worker`. Owns nothing: the agent is in the library.
+//! The program `orlop-worker`: the agent of a fleet, as a program of its own; the same as `orlop worker`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    orlop::host::worker::program::main()
+    orlop::host::worker::program::main(std::env::args_os().collect())
 }

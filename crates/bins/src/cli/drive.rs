@@ -155,6 +155,7 @@ pub(super) fn exit_of(status: &FlowStatus) -> Exit {
 }
 
 /// Whether something of a paused flow goes on that no person has to decide about.
+#[cfg(any(feature = "fleet", feature = "kube"))]
 #[must_use]
 pub(super) fn goes_on(status: &FlowStatus) -> bool {
     let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();

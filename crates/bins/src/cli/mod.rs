@@ -1,5 +1,7 @@
 //! The command line `orlop`. Owns verbs, options, exit codes and texts for people; every verb is a call of the library.
 
+mod absent;
+#[cfg(any(feature = "fleet", feature = "kube"))]
 mod changes;
 mod control;
 mod delete;
@@ -10,6 +12,7 @@ mod failure;
 mod fleet;
 mod get;
 mod graph;
+#[cfg(all(feature = "kube", feature = "provisioner"))]
 mod hardware;
 #[cfg(feature = "kube")]
 mod kube;
@@ -67,6 +70,7 @@ enum Command {
     /// Flows: run, inspect and control them
     #[command(subcommand, arg_required_else_help = true)]
     Flow(Flow),
+    #[cfg(all(feature = "kube", feature = "provisioner"))]
     /// Hardware: what a need becomes on every substrate
     #[command(subcommand, arg_required_else_help = true)]
     Hardware(hardware::Hardware),
@@ -124,7 +128,11 @@ enum Flow {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = match parse() {
-        Ok(cli) => cli,
+        Ok(Ok(cli)) => cli,
+        Ok(Err(failure)) => {
+            output::tell(&format!("error: {failure}"));
+            return ExitCode::from(failure.exit as u8);
+        }
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
             drop(error.print());
@@ -152,8 +160,11 @@ pub fn main() -> ExitCode {
 }
 
 /// The command line of this process. A run is told which options stood there: others come from the environment.
-fn parse() -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches()?;
+fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
+    let matches = commands().try_get_matches()?;
+    if let Some((verb, feature)) = matches.subcommand_name().and_then(|verb| Some((verb, absent::feature_of(verb)?))) {
+        return Ok(Err(absent::lacking(&format!("`orlop {verb}`"), feature)));
+    }
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
         let mut leaf = &matches;
@@ -163,7 +174,12 @@ fn parse() -> Result<Cli, clap::Error> {
         let stood = |id: &&clap::Id| leaf.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         args.given = leaf.ids().filter(stood).map(ToString::to_string).collect();
     }
-    Ok(cli)
+    Ok(Ok(cli))
+}
+
+/// All that `orlop` does, and what it could do in another build.
+fn commands() -> clap::Command {
+    absent::listed(crate::program::listed(Cli::command()))
 }
 
 fn telemetry() {
@@ -186,10 +202,11 @@ async fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Fleet(verb) => return Ok(fleet::run(verb).await),
         Command::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "orlop", &mut text);
+            clap_complete::generate(shell, &mut commands(), "orlop", &mut text);
             output::raw(&text).map(|_| Exit::Done)
         }
         Command::Flow(flow) => of_flow(flow).await,
+        #[cfg(all(feature = "kube", feature = "provisioner"))]
         Command::Hardware(verb) => hardware::run(verb).await,
     };
     exit.map(|exit| exit as u8)
@@ -202,7 +219,7 @@ async fn on_fleet(command: Command) -> Result<Exit, Failure> {
 
 #[cfg(not(feature = "fleet"))]
 async fn on_fleet(_command: Command) -> Result<Exit, Failure> {
-    Err(Failure::usage("this program was built without the fleet; leave out `--target fleet`"))
+    Err(absent::lacking("`--target fleet`", "fleet"))
 }
 
 #[cfg(feature = "kube")]
@@ -212,7 +229,7 @@ async fn in_cluster(command: Command) -> Result<Exit, Failure> {
 
 #[cfg(not(feature = "kube"))]
 async fn in_cluster(_command: Command) -> Result<Exit, Failure> {
-    Err(Failure::usage("this program was built without Kubernetes; leave out `--target kube`"))
+    Err(absent::lacking("`--target kube`", "kube"))
 }
 
 impl Command {

@@ -10,7 +10,6 @@ pub mod gate;
 pub mod home;
 #[cfg(all(feature = "fleet", feature = "cli"))]
 mod layers;
-#[cfg(feature = "process")]
 pub mod local;
 #[cfg(feature = "kube")]
 pub mod operator;
@@ -18,7 +17,7 @@ pub mod operator;
 pub mod provisioner;
 #[cfg(feature = "fleet")]
 pub mod scheduler;
-#[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]
+#[cfg(all(feature = "fleet", target_os = "linux"))]
 pub mod step;
-#[cfg(all(feature = "fleet", feature = "process", target_os = "linux"))]
+#[cfg(all(feature = "fleet", target_os = "linux"))]
 pub mod worker;

@@ -30,17 +30,9 @@ fn texts(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
 }
 
-fn program(name: &str) -> Option<&'static str> {
-    match name {
-        "orlop" => Some(env!("CARGO_BIN_EXE_orlop")),
-        "orlop-scheduler" => Some(env!("CARGO_BIN_EXE_orlop-scheduler")),
-        "orlop-worker" => Some(env!("CARGO_BIN_EXE_orlop-worker")),
-        _ => None,
-    }
-}
-
-fn clean(program: &str) -> Command {
-    let mut command = Command::new(program);
+/// The program without variables of its own.
+fn clean() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
         command.env_remove(variable);
     }
@@ -50,7 +42,7 @@ fn clean(program: &str) -> Command {
 /// Whether a verb of `orlop` has all flags that it is given.
 fn check_verb(words: &[&str]) {
     let verb: Vec<&str> = words.iter().copied().skip(1).take_while(|word| !word.starts_with('-')).collect();
-    let help = clean(program("orlop").unwrap()).args(&verb).arg("--help").output().unwrap();
+    let help = clean().args(&verb).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let known: BTreeSet<&str> = help.split_whitespace().map(|word| word.trim_end_matches(',')).collect();
     for flag in words.iter().filter(|word| word.starts_with("--")) {
@@ -63,10 +55,10 @@ fn check_verb(words: &[&str]) {
 fn settings(service: &Value, configs: &Value, secrets: &Path) -> Value {
     let words = texts(&service["command"]);
     let mount = &service["configs"][0];
-    assert_eq!(mount["target"].as_str(), Some(words[2]), "the settings are where the program looks for them");
+    assert_eq!(mount["target"].as_str(), Some(words[3]), "the settings are where the program looks for them");
     let file = configs[mount["source"].as_str().unwrap()]["file"].as_str().unwrap();
-    let mut command = clean(program(words[0]).unwrap());
-    command.args(["--config", folder().join(file).to_str().unwrap(), "--print-config"]);
+    let mut command = clean();
+    command.args([words[1], "--config", folder().join(file).to_str().unwrap(), "--print-config"]);
     for (name, value) in service["environment"].as_object().into_iter().flatten() {
         let name_of_secret = value.as_str().unwrap().strip_prefix("/run/secrets/").unwrap();
         command.env(name, secrets.join(name_of_secret));
@@ -108,9 +100,8 @@ fn s10_the_fleet_in_containers_names_only_what_there_is() {
             assert!(condition != "service_healthy" || checked, "{name} waits for the health of {other}");
         }
         let words = texts(&service["command"]);
-        match words.first().copied() {
-            Some("orlop") => check_verb(&words),
-            Some("orlop-scheduler") => {
+        match words[..words.len().min(2)] {
+            ["orlop", "scheduler"] => {
                 let all = settings(&service, &compose["configs"], secret_files.path());
                 assert_eq!(
                     all["store"]["url"], "postgres://orlop:***@postgres/orlop",
@@ -119,10 +110,11 @@ fn s10_the_fleet_in_containers_names_only_what_there_is() {
                 assert_eq!((&all["bus"]["token"], &all["bus"]["url"]), (&"***".into(), &"nats://nats:4222".into()));
                 assert_eq!(all["secrets"]["key_file"].as_str().map(|file| file.ends_with("secrets-key")), Some(true));
             }
-            Some("orlop-worker") => {
+            ["orlop", "worker"] => {
                 let all = settings(&service, &compose["configs"], secret_files.path());
                 assert_eq!(all["join_token_file"], "/join/join-token");
             }
+            ["orlop", _] => check_verb(&words),
             _ => assert!(service["image"].as_str().unwrap().starts_with("docker.io/"), "{name}: {words:?}"),
         }
         if let Some(test) = service["healthcheck"]["test"].as_array().filter(|test| test[1] == "orlop") {

@@ -261,20 +261,10 @@ fn s5_6_alerts_query_only_metrics_that_exist_and_say_what_to_do() {
     }
 }
 
-/// A program of the workspace, as it was built for this test.
-fn program(name: &str) -> Option<&'static str> {
-    match name {
-        "orlop" => Some(env!("CARGO_BIN_EXE_orlop")),
-        "orlop-operator" => Some(env!("CARGO_BIN_EXE_orlop-operator")),
-        "orlop-scheduler" => Some(env!("CARGO_BIN_EXE_orlop-scheduler")),
-        "orlop-worker" => Some(env!("CARGO_BIN_EXE_orlop-worker")),
-        _ => None,
-    }
-}
-
-/// What a program answers to `--config FILE --print-config`.
-fn printed(name: &str, config: &Path) -> Output {
-    let mut command = Command::new(program(name).unwrap_or_else(|| panic!("{name} is a program of ours")));
+/// What the program answers in a role to `--config FILE --print-config`.
+fn printed(role: &str, config: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
+    command.arg(role);
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
         command.env_remove(variable);
     }
@@ -284,13 +274,13 @@ fn printed(name: &str, config: &Path) -> Output {
 #[test]
 fn s10_programs_take_the_settings_that_ship() {
     for path in files("config", "yaml") {
-        let name = format!("orlop-{}", path.file_stem().unwrap().to_str().unwrap());
-        let given = printed(&name, &path);
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let given = printed(name, &path);
         assert!(given.status.success(), "{name}: {}", String::from_utf8_lossy(&given.stderr));
         let all: Value = serde_saphyr::from_str(&String::from_utf8(given.stdout).unwrap()).unwrap();
         let ours: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         for (key, value) in ours.as_object().unwrap() {
-            let Some(section) = value.as_object().filter(|_| name == "orlop-scheduler") else {
+            let Some(section) = value.as_object().filter(|_| name == "scheduler") else {
                 assert_eq!(&all[key], value, "{name}: {key}");
                 continue;
             };
@@ -307,17 +297,19 @@ fn units_start_our_programs_with_the_settings_that_ship() {
         let text = std::fs::read_to_string(&path).unwrap();
         let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         let start: Vec<_> = of("ExecStart").unwrap().split(' ').collect();
-        let [command, "--config", config] = start[..] else { panic!("{path:?}: {start:?}") };
-        let name = Path::new(command).file_name().unwrap().to_str().unwrap();
-        assert_eq!(path.file_stem().unwrap().to_str(), Some(name), "a unit has the name of its program");
-        assert!(program(name).is_some(), "{path:?}: {name}");
+        let ["/usr/local/bin/orlop", role, "--config", config] = start[..] else { panic!("{path:?}: {start:?}") };
+        assert_eq!(
+            path.file_stem().unwrap().to_str(),
+            Some(format!("orlop-{role}").as_str()),
+            "a unit is named after its role"
+        );
         let shipped = deploy().join("config").join(Path::new(config).file_name().unwrap());
         let settings = std::fs::read_to_string(&shipped).unwrap();
         let state = format!("/var/lib/{}", of("StateDirectory").unwrap());
         let written = settings.lines().filter(|line| line.contains("/var/lib/"));
         assert!(written.clone().count() > 0);
         written.for_each(|line| assert!(line.contains(&state), "{shipped:?} writes to {state} only: {line}"));
-        if name == "orlop-worker" {
+        if role == "worker" {
             let drain: Value = serde_saphyr::from_str(&settings).unwrap();
             let patience: u64 = of("TimeoutStopSec").unwrap().parse().unwrap();
             assert!(patience > drain["drain_seconds"].as_u64().unwrap(), "jobs get the time that they were promised");
@@ -343,16 +335,14 @@ fn units_are_understood_by_systemd() {
 }
 
 #[test]
-fn s9_the_image_runs_as_nobody_and_holds_our_programs() {
+fn s9_the_image_runs_as_nobody_and_holds_the_one_program() {
     let text = std::fs::read_to_string(deploy().join("container/Containerfile")).unwrap();
     let last = text.rsplit("\nFROM ").next().unwrap();
-    assert!(last.starts_with("scratch"), "nothing but our programs is in the image: {last}");
+    assert!(last.starts_with("scratch"), "nothing but the program is in the image: {last}");
     let user = last.lines().find_map(|line| line.strip_prefix("USER ")).unwrap();
     assert!(!user.starts_with("0") && !user.contains("root"), "{user}");
-    for name in ["orlop", "orlop-operator", "orlop-scheduler", "orlop-worker"] {
-        assert!(program(name).is_some());
-        assert!(last.contains(&format!("/src/target/release/{name} ")), "{name} is copied");
-    }
+    let copied: Vec<_> = last.split_whitespace().filter(|word| word.starts_with("/src/")).collect();
+    assert_eq!(copied, ["/src/target/release/orlop"]);
     let helper = text.split("\nFROM ").find(|part| part.starts_with("scratch AS helper\n")).unwrap();
     assert!(
         helper.contains("USER 65532") && helper.contains("ENTRYPOINT [\"/usr/local/bin/orlop-helper\"]"),

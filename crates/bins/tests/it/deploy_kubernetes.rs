@@ -135,7 +135,7 @@ fn s7_the_chart_carries_what_stands_beside_it() {
 
 /// What the program answers to these arguments and `--print-config`.
 pub(crate) fn printed(arguments: &[String]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-operator"));
+    let mut command = Command::new(crate::role::program("orlop-operator"));
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
         command.env_remove(variable);
     }
@@ -151,7 +151,7 @@ fn h7_the_program_takes_the_arguments_that_ship() {
     let words = |value: &Value| -> Vec<String> {
         value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(words(&container["command"]), ["orlop-operator"]);
+    assert_eq!(words(&container["command"]), ["orlop", "operator"]);
     let config = printed(&words(&container["args"]));
     assert_eq!((&config["metrics_addr"], &config["health_addr"]), (&json!(":8080"), &json!(":8081")));
     // The chart's arguments with the values that ship in the place of their names.
@@ -198,7 +198,7 @@ fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     assert_eq!(rules("release.operator")[0]["resourceNames"], json!(["orlop-operator"]));
     let job = documents.last().unwrap();
     assert!(job.contains("kind: Job") && job.contains("app.kubernetes.io/name: orlop-operator-release"), "{job}");
-    assert!(!job.contains("orlop.selector") && job.contains("command: [orlop-operator, release-finalizers]"), "{job}");
+    assert!(!job.contains("orlop.selector") && job.contains("command: [orlop, operator, release-finalizers]"), "{job}");
     // A cluster that denies what is not allowed lets it ask the API server, through the ports of the operator's own policy.
     let policy = hook.split("\n---\n").find(|part| part.contains("kind: NetworkPolicy")).unwrap();
     let around = text("helm/orlop-operator/templates/around.yaml");
@@ -215,7 +215,7 @@ fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     }
     let arguments = hook_arguments();
     assert_eq!(arguments.len(), 4, "{arguments:?}");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-operator"));
+    let mut command = Command::new(crate::role::program("orlop-operator"));
     command.arg("release-finalizers").args(arguments).arg("--kubeconfig=/nothing/like/this");
     let done = command.output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

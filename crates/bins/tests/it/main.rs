@@ -25,4 +25,6 @@ mod operator;
 #[cfg(feature = "provisioner")]
 mod provisioner;
 mod release;
+#[cfg(feature = "cli")]
+mod role;
 mod tidy;

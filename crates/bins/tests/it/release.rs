@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const PROGRAMS: [&str; 6] =
-    ["orlop", "orlop-scheduler", "orlop-worker", "orlop-operator", "orlop-helper", "orlop-provisioner"];
+const PROGRAMS: [&str; 2] = ["orlop", "orlop-helper"];
+/// The program under the names of its roles.
+const LINKS: [&str; 4] = ["orlop-scheduler", "orlop-worker", "orlop-operator", "orlop-provisioner"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -56,6 +57,10 @@ fn s9_a_release_is_signed_the_same_programs_give_the_same_bytes_and_any_change_i
         assert!(
             listed.lines().any(|line| line.starts_with("-rwxr-xr-x 0/0") && line.ends_with(&format!("/bin/{program}")))
         );
+    }
+
+    for link in LINKS {
+        assert!(listed.lines().any(|line| line.starts_with('l') && line.ends_with(&format!("/bin/{link} -> orlop"))));
     }
 
     made(&theirs, "three");

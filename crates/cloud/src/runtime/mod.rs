@@ -15,5 +15,5 @@ pub mod pod;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod process;
 pub mod volume;
-#[cfg(feature = "local")]
+#[cfg(feature = "worker")]
 pub mod worker;

@@ -1,6 +1,6 @@
 //! Stores behind the ports of the flow journal and of the fleet, one folder a database.
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(all(feature = "fleet", any(feature = "sqlite", feature = "postgres")))]
 mod fleet;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -40,7 +40,6 @@ pub(super) fn read(file: &str, text: &str, tables: &Tables) -> Result<Cluster, F
     collect(file, objects, Cluster::default(), tables)
 }
 
-#[cfg(any(feature = "kube", test))]
 impl Cluster {
     /// All objects of a kind were listed, so that it is known which there are, also where there are none.
     pub(super) fn listed(&mut self, kind: orlop_k8s::api::Kind) {
@@ -117,7 +116,6 @@ fn version(object: &Value) -> Option<String> {
 ///
 /// # Errors
 /// There is no way to it, it does not let nodes be read, or a node cannot be read.
-#[cfg(feature = "kube")]
 pub(super) async fn fetch(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
@@ -153,17 +151,4 @@ pub(super) async fn fetch(
         }
     }
     collect("the cluster", objects.iter(), cluster, tables)
-}
-
-/// Without a client there is no cluster.
-///
-/// # Errors
-/// Always.
-#[cfg(not(feature = "kube"))]
-pub(super) async fn fetch(
-    _kubeconfig: Option<PathBuf>,
-    _context: Option<String>,
-    _tables: &Tables,
-) -> Result<Cluster, Failure> {
-    Err(Failure::usage("this program was built without Kubernetes; give --nodes FILE"))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_cloud::artifact::{CasStore, Limits};
-use orlop_cloud::http::{HttpDownload, Options};
+use orlop_cloud::download::Download;
 use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
 use orlop_cloud::runtime::plan::TemplatePolicy;
 use orlop_cloud::runtime::pod::PodRuntime;
@@ -88,8 +88,7 @@ impl LocalSetup {
             allow_host_path: self.allow_host_path.clone(),
         };
         let runtime = self.runtime(shim, images).await?;
-        let download = HttpDownload::new(Options { max_bytes: limits.max_bytes, ..Options::default() })?;
-        let ports = LocalPorts { download: Some(Arc::new(download)), ..LocalPorts::new(Arc::new(store)) };
+        let ports = LocalPorts { download: download(limits)?, ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
     }
 
@@ -113,6 +112,19 @@ impl LocalSetup {
     pub fn configs(&self) -> DirectoryConfigMaps {
         DirectoryConfigMaps::new(self.configs_dir.clone())
     }
+}
+
+/// What fetches artifacts over HTTP.
+#[cfg(feature = "remote-artifacts")]
+fn download(limits: Limits) -> Result<Option<Arc<dyn Download>>, PortError> {
+    use orlop_cloud::http::{HttpDownload, Options};
+    Ok(Some(Arc::new(HttpDownload::new(Options { max_bytes: limits.max_bytes, ..Options::default() })?)))
+}
+
+/// Nothing fetches artifacts in this build.
+#[cfg(not(feature = "remote-artifacts"))]
+fn download(_limits: Limits) -> Result<Option<Arc<dyn Download>>, PortError> {
+    Ok(None)
 }
 
 /// The container engine of this machine.

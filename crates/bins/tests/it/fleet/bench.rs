@@ -232,7 +232,7 @@ impl Drop for Bench {
             drop(child.kill());
             drop(child.wait());
         }
-        #[cfg(all(feature = "process", target_os = "linux"))]
+        #[cfg(all(feature = "run", target_os = "linux"))]
         super::programs::end_all_below(self.dir.path());
     }
 }

@@ -184,7 +184,7 @@ impl Programs {
 
     /// The command of a scheduler that waits for its flags.
     pub(super) fn scheduler_command(&self) -> Command {
-        self.command(assert_cmd::cargo::cargo_bin!("orlop-scheduler"))
+        self.command(&crate::role::program("orlop-scheduler"))
     }
 
     /// Starts a scheduler without waiting for anything.
@@ -242,7 +242,7 @@ impl Programs {
 
     /// Starts a worker of servers.
     pub(crate) fn worker(&self, name: &str, servers: &[&str], args: &[&str]) -> Running {
-        let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_orlop-worker")));
+        let mut command = self.command(&crate::role::program("orlop-worker"));
         for server in servers {
             command.args(["--server", server]);
         }

@@ -9,7 +9,7 @@ mod catalog;
 mod cloud;
 #[cfg(feature = "testing")]
 mod deploy;
-#[cfg(all(feature = "testing", feature = "fleet", feature = "process"))]
+#[cfg(all(feature = "testing", feature = "fleet", feature = "run"))]
 mod join;
 #[cfg(feature = "testing")]
 mod machines;
@@ -24,5 +24,5 @@ mod sites;
 #[cfg(feature = "testing")]
 mod stop;
 mod verbs;
-#[cfg(all(feature = "testing", feature = "fleet", feature = "process", target_os = "linux"))]
+#[cfg(all(feature = "testing", feature = "fleet", feature = "run", target_os = "linux"))]
 mod watch;

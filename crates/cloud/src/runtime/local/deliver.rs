@@ -138,7 +138,10 @@ async fn put<R: PodRuntime + ?Sized>(
             }
             ArtifactSource::Http(source) => match &inner.ports.download {
                 Some(download) => download.fetch(source, &target).await,
-                None => Err(PortError::new(Class::Invalid, "this program was built without downloads")),
+                None => Err(PortError::new(
+                    Class::Invalid,
+                    "this build cannot fetch artifacts over HTTP: it lacks the feature `remote-artifacts`",
+                )),
             },
         }
     })

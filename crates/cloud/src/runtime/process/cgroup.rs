@@ -32,6 +32,7 @@ pub struct Limits {
 
 impl Limits {
     /// What is not limited here.
+    #[cfg(feature = "worker")]
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         let all = [("CPU", self.cpu), ("memory", self.memory), ("processes", self.pids)];
         all.into_iter().filter_map(|(what, enforced)| (!enforced).then_some(what)).collect()
@@ -183,6 +184,7 @@ impl Cgroup {
     }
 
     /// CPU time in milliseconds and the most memory in bytes that the group had so far; 0 where it is not counted.
+    #[cfg(feature = "worker")]
     pub(crate) fn used(&self) -> (u64, u64) {
         let stat = fs::read_to_string(self.0.join("cpu.stat")).unwrap_or_default();
         let usec = stat.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok());
@@ -192,6 +194,7 @@ impl Cgroup {
 
     /// CPU time in milliseconds that the group has used so far, and memory in bytes that it holds now; none where that is not
     /// counted.
+    #[cfg(feature = "worker")]
     pub(crate) fn in_use(&self) -> Option<(u64, u64)> {
         let memory = fs::read_to_string(self.0.join("memory.current")).ok()?.trim().parse().ok()?;
         Some((self.used().0, memory))

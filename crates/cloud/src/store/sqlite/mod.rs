@@ -5,6 +5,7 @@
 //! One host at a time writes a file; any number of viewers read it meanwhile.
 
 mod error;
+#[cfg(feature = "fleet")]
 pub mod fleet;
 mod open;
 mod owner;

@@ -10,6 +10,7 @@ mod switch;
 mod way;
 mod webhook;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,11 +30,11 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
         return complain(&format!("core dumps cannot be switched off: {error}"), 1);
     }
-    let config = match config::read(std::env::args_os()) {
+    let config = match config::read(arguments.into_iter()) {
         Ok(Asked::Run(config)) => config,
         Ok(Asked::Show(text)) => return show(&text),
         Ok(Asked::Release(flags)) => {

@@ -49,8 +49,8 @@ use self::signals::Signals;
 
 /// Runs the program. Exit codes are those of the provisioner contract, chapter 1.
 #[must_use]
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments(std::env::args_os().collect())) {
+pub fn main(given: Vec<OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments(given)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.

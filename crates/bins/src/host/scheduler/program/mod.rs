@@ -10,6 +10,7 @@ mod trace;
 mod upkeep;
 mod whole;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -48,14 +49,16 @@ enum Asked {
 
 /// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
         return complain(&format!("core dumps cannot be switched off: {error}"), 1);
     }
-    let asked = match asked(std::env::args().skip(1), std::env::vars()) {
-        Ok(asked) => asked,
-        Err(problem) => return complain(&problem, 2),
-    };
+    let asked =
+        match asked(arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()), std::env::vars())
+        {
+            Ok(asked) => asked,
+            Err(problem) => return complain(&problem, 2),
+        };
     match asked {
         Asked::Usage => tell(USAGE),
         Asked::Version => tell(concat!("orlop-scheduler ", env!("CARGO_PKG_VERSION"))),

@@ -2,6 +2,7 @@
 
 mod config;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use crate::telemetry::trace::{ExportError, export};
 
 /// Runs the program to its end.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Some(code) = roles::play() {
         return code;
     }
-    match run() {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Config(ConfigError::Usage(error))) => error.exit(),
         Err(failure) => {
@@ -46,9 +47,9 @@ enum Failure {
     Trace(#[from] ExportError),
 }
 
-fn run() -> Result<(), Failure> {
+fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     core_dump::never()?;
-    let config = config::read(std::env::args_os(), std::env::vars())?;
+    let config = config::read(arguments.into_iter(), std::env::vars())?;
     if config.print {
         show(&config.masked());
         return Ok(());

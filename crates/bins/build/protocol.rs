@@ -1,5 +1,4 @@
-//! Turns the protocol of the fleet into Rust, without an outside compiler. Owns how code is generated; does nothing
-//! unless the feature `fleet` is on.
+//! Turns the protocol of the fleet into Rust, without an outside compiler.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -28,11 +27,11 @@ const SHARED: [&str; 4] = [
     ".orlop.v1.DownloadResponse.data",
 ];
 
-fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_FLEET").is_none() {
-        return Ok(());
-    }
+/// Generates the code of the protocol and a listing of it, which a test compares.
+///
+/// # Errors
+/// The protocol does not compile, or a file cannot be written.
+pub(crate) fn generate() -> Result<(), Box<dyn Error>> {
     FILES.iter().for_each(|file| println!("cargo::rerun-if-changed=proto/{file}"));
     let files = protox::compile(FILES, ["proto"])?;
     let mut listing = String::new();
