@@ -4,6 +4,7 @@
 
 mod graph;
 mod licence;
+mod links;
 mod manifest;
 mod modules;
 mod purity;

@@ -46,19 +46,3 @@ fn no_path_of_a_developers_machine_is_committed() {
     machines.extend(std::env::var("HOME").ok().filter(|home| home.len() > 1).map(|home| format!("{home}/")));
     none("paths of somebody's machine", &find(texts, &machines));
 }
-
-#[test]
-fn links_of_documents_lead_somewhere() {
-    let mut findings = Vec::new();
-    for path in files().iter().filter(|path| path.ends_with(".md")) {
-        let folder = super::root().join(path).parent().expect("a file lies in a folder").to_path_buf();
-        for link in read(path).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap_or_default();
-            let outside = target.is_empty() || target.contains("://");
-            if !outside && !folder.join(target).exists() {
-                findings.push(format!("{path}: {link}"));
-            }
-        }
-    }
-    none("links to files that are not there", &findings);
-}
