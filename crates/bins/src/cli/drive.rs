@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use orlop_core::machine::flow::FlowPhase;
 use orlop_core::machine::step::StepPhase;
 use orlop_core::spec::flow::JobFlow;
-use orlop_core::spec::status::{FlowStatus, StepStatus};
+use orlop_core::spec::status::FlowStatus;
 
 use super::failure::{Exit, Failure};
 use super::logs;
@@ -158,6 +158,7 @@ pub(super) fn exit_of(status: &FlowStatus) -> Exit {
 #[cfg(any(feature = "fleet", feature = "kube"))]
 #[must_use]
 pub(super) fn goes_on(status: &FlowStatus) -> bool {
+    use orlop_core::spec::status::StepStatus;
     let waits = |step: &StepStatus| step.phase == StepPhase::Pending && !step.reason.is_empty();
     status.steps.iter().any(|step| step.phase == StepPhase::Running || waits(step) || step.next_retry_time.is_some())
 }
