@@ -1,15 +1,13 @@
 //! The calls a pod needs of the engine. Owns their options and which answers are no errors; never decides what to call.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerStatsResponse,
-    ContainerSummary, SystemInfo,
+    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerSummary, SystemInfo,
 };
 use bollard::query_parameters as query;
 use futures::{Stream, StreamExt as _};
@@ -23,21 +21,6 @@ use crate::runtime::pod::PodKey;
 
 /// The fastest a removal may follow a container that is being removed by somebody else.
 const REMOVAL: Duration = Duration::from_secs(600);
-
-/// How long an engine may take to say that it is there.
-const PING: Duration = Duration::from_secs(5);
-
-/// What a container writes.
-pub(in crate::runtime) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
-
-/// Whether output is read until the container ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum Follow {
-    /// It is.
-    Yes,
-    /// Only what there is.
-    No,
-}
 
 /// What an engine can do and how its containers are connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,38 +153,6 @@ impl Engine {
     pub(in crate::runtime) async fn signal(&self, id: &str, signal: &str) -> Result<(), PortError> {
         let options = query::KillContainerOptions { signal: signal.to_owned() };
         lenient(self.docker.kill_container(id, Some(options)).await, &format!("sending {signal} to container `{id}`"))
-    }
-
-    /// The bytes a container writes from now on, byte for byte, until it ends.
-    pub(in crate::runtime) async fn attach(&self, id: &str) -> Result<Output, PortError> {
-        let options = query::AttachContainerOptions { stdout: true, stderr: true, stream: true, ..Default::default() };
-        let attached = self.docker.attach_container(id, Some(options)).await;
-        Ok(attached.map_err(|error| error::engine(error, &format!("attaching to container `{id}`")))?.output)
-    }
-
-    /// What a container wrote, as the engine keeps it.
-    pub(in crate::runtime) fn kept(&self, id: &str, follow: Follow) -> Output {
-        let follow = follow == Follow::Yes;
-        let options = query::LogsOptions { follow, stdout: true, stderr: true, ..Default::default() };
-        self.docker.logs(id, Some(options)).boxed()
-    }
-
-    /// What a container has used so far; none when it does not run.
-    pub(in crate::runtime) async fn stats(&self, id: &str) -> Result<Option<ContainerStatsResponse>, PortError> {
-        let options = query::StatsOptions { stream: false, one_shot: true };
-        let mut answers = std::pin::pin!(self.docker.stats(id, Some(options)));
-        match answers.next().await {
-            Some(Ok(stats)) => Ok(Some(stats)),
-            Some(Err(error)) if matches!(error::status(&error), Some(404 | 409)) => Ok(None),
-            Some(Err(error)) => Err(error::engine(error, &format!("measuring container `{id}`"))),
-            None => Ok(None),
-        }
-    }
-
-    /// Whether it answers.
-    pub(in crate::runtime) async fn ping(&self) -> Result<(), PortError> {
-        let answer = self.docker.clone().with_timeout(PING).ping().await;
-        answer.map(|_| ()).map_err(|error| error::engine(error, "asking the container engine"))
     }
 
     /// Stops the clock of a container; one that is not running is fine.

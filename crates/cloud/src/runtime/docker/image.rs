@@ -137,6 +137,7 @@ pub(in crate::runtime) async fn ensure(
 ///
 /// # Errors
 /// Invalid and Denied when waiting does not help; Capacity, Transient and what else an engine has to say.
+#[cfg(feature = "worker")]
 pub(in crate::runtime) async fn obtain(
     engine: &Engine,
     logins: &Logins,

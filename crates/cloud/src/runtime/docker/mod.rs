@@ -14,6 +14,8 @@ pub(super) mod engine;
 pub(super) mod error;
 pub mod hardware;
 pub(super) mod image;
+#[cfg(feature = "worker")]
+pub(super) mod jobs;
 mod label;
 mod log;
 pub(super) mod login;

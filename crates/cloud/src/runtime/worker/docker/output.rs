@@ -7,7 +7,8 @@ use bollard::container::LogOutput;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::runtime::docker::engine::{Engine, Follow, Output};
+use crate::runtime::docker::engine::Engine;
+use crate::runtime::docker::jobs::{Follow, Output};
 use crate::runtime::logs::now;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::{AttemptEvents, LogChunk, LogStream, LogTotals, Room};
