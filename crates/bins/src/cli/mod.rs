@@ -162,8 +162,9 @@ pub fn main() -> ExitCode {
 /// The command line of this process. A run is told which options stood there: others come from the environment.
 fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
     let matches = commands().try_get_matches()?;
-    if let Some((verb, feature)) = matches.subcommand_name().and_then(|verb| Some((verb, absent::feature_of(verb)?))) {
-        return Ok(Err(absent::lacking(&format!("`orlop {verb}`"), feature)));
+    if let Some((verb, features)) = matches.subcommand_name().and_then(|verb| Some((verb, absent::features_of(verb)?)))
+    {
+        return Ok(Err(absent::lacking(&format!("`orlop {verb}`"), features)));
     }
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
