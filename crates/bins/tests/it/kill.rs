@@ -1,13 +1,15 @@
-//! `kill -9` of a run at a hundred moments: `--resume` always ends with the same outcomes, no succeeded attempt runs
-//! again, and nothing is left behind.
+//! `kill -9` of a run at a hundred moments, or a sample of them: `--resume` always ends with the same outcomes, no succeeded
+//! attempt runs again, and nothing is left behind.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Moments at which the program is killed.
+/// Moments at which the program is killed in the long mode.
 const KILLS: u32 = 100;
+/// Runs that are killed otherwise.
+const FEW: usize = 2;
 /// Kills of one run before it may end.
 const KILLS_PER_RUN: u32 = 5;
 
@@ -72,7 +74,8 @@ fn a_run_killed_at_a_hundred_moments_ends_the_same() {
     let file = root.path().join("flow.yaml");
     std::fs::write(&file, FLOW).expect("the flow is written");
     let file = file.to_str().expect("a path in UTF-8");
-    for run in 0..KILLS / KILLS_PER_RUN {
+    for run in orlop_core::sample!((KILLS / KILLS_PER_RUN) as usize, FEW) {
+        let run = u32::try_from(run).expect("a small number");
         let run_dir = root.path().join(format!("run-{run}"));
         let mark = format!("{}-{run}", std::process::id());
         for kill in 0..KILLS_PER_RUN {

@@ -1,6 +1,7 @@
 //! The server, the one of two that leads, or an agent, is killed at full load, many times: no submit or result that was acknowledged is missing, none is
 //! accepted twice; with the books in SQLite and events in the program, and with PostgreSQL and NATS. Owns the load and the
-//! reckoning. `ORLOP_TEST_KILLS` says how often; by default it is a few times, and a hundred in a long run.
+//! reckoning. `ORLOP_TEST_KILLS` says how often; by default it is once or twice, at moments that a seed chooses, and a hundred
+//! times in a long run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,8 +59,8 @@ impl Books for Embedded {
 }
 
 /// How often it is killed where nobody says, and in a long run.
-pub(super) const KILLS: u32 = 8;
-const MANY: u32 = 100;
+const FEW: usize = 2;
+const MANY: usize = 100;
 /// Jobs in one submit.
 const BATCH: usize = 25;
 /// So many jobs wait at most: the load is full, and the test ends.
@@ -170,19 +171,19 @@ fn count_runs(done: &Done<'_>) {
 
 #[test]
 fn s7_1_a_server_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
-    killed_at_full_load(Victim::Server, Embedded, KILLS);
+    killed_at_full_load(Victim::Server, Embedded);
 }
 
 #[test]
 fn s7_1_an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_twice() {
-    killed_at_full_load(Victim::Agent, Embedded, KILLS);
+    killed_at_full_load(Victim::Agent, Embedded);
 }
 
-/// How often, as somebody says or as is usual.
-fn kills(few: u32) -> u32 {
+/// How often, as somebody says or as is usual, and the seed of the moments.
+fn kills() -> (usize, u64) {
+    let sample = orlop_core::sample!(MANY, FEW);
     let given = std::env::var("ORLOP_TEST_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
-    let usual = if std::env::var_os("ORLOP_TEST_LONG").is_some() { MANY } else { few };
-    given.unwrap_or(usual)
+    (given.unwrap_or_else(|| sample.count()), sample.seed())
 }
 
 /// Waits until nothing is left to do. After many kills a worker waits for up to a minute before it asks again.
@@ -273,8 +274,8 @@ impl<'a> Fleet<'a> {
 }
 
 /// Kills somebody a few times, or as often as is asked for.
-pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books, few: u32) {
-    let (kills, programs, more) = (kills(few), Programs::new(), books.args());
+pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books) {
+    let ((kills, mut seed), programs, more) = (kills(), Programs::new(), books.args());
     let mut fleet = Fleet::start(&programs, &more, victim);
     books.begin();
     let ran = programs.path("ran");
@@ -288,7 +289,6 @@ pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books, few: u3
         let guard = Stop(&stop);
         let one = threads.spawn(|| submit(&rests, "works", &works, &stop));
         let two = threads.spawn(|| submit(&rests, "nothing", &nothing, &stop));
-        let mut seed = 7;
         for _ in 0..kills {
             std::thread::sleep(Duration::from_millis(30 + random(&mut seed) % 700));
             fleet.strike(victim, &mut seed);
