@@ -15,8 +15,15 @@ use orlop_core::error::Class;
 
 use super::{Bed, in_time, is_alive, plan, program, reason, runtime, until, with_text};
 
-/// Moments of a life that are tried, evenly spread over it.
+/// Moments of a life that are tried in the long mode, evenly spread over it.
 const ROUNDS: u32 = 40;
+/// Those that are tried otherwise: the first, and so many of the others.
+const FEW: usize = 7;
+
+fn moments() -> impl Iterator<Item = u32> {
+    let others = orlop_core::sample!(ROUNDS as usize - 1, FEW).into_iter();
+    std::iter::once(0).chain(others.map(|number| u32::try_from(number + 1).expect("a small number")))
+}
 
 fn kill_hard(pid: i32) {
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
@@ -142,7 +149,7 @@ async fn a_directory_belongs_to_one_pod() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_starts_of_one_pod_run_it_once() {
     let runtime = Arc::new(runtime(None));
-    for round in 0..200 {
+    for round in orlop_core::sample!(200, 20) {
         let dir = tempfile::tempdir().unwrap();
         let plan = plan(dir.path(), "echo ran");
         std::fs::create_dir(&plan.directory).unwrap();
@@ -166,7 +173,7 @@ async fn a_parent_killed_at_any_moment_leaves_one_run_or_none() {
     parent(&bed, script).wait().unwrap();
     let whole = whole.elapsed();
     let (mut before, mut after) = (0, 0);
-    for round in 0..ROUNDS {
+    for round in moments() {
         let bed = self::bed();
         let mut parent = parent(&bed, script);
         // Beyond the end of the first one, should the machine be busier by now.
@@ -194,7 +201,7 @@ async fn a_shim_killed_at_any_moment_is_lost_or_done_and_leaves_nothing() {
         Bed::new(&script).run().await;
         let whole = begun.elapsed();
         let (mut lost, mut done) = (0, 0);
-        for round in 0..ROUNDS {
+        for round in moments() {
             let mut bed = Bed::new(&script);
             if !groups {
                 bed.runtime = without_groups();

@@ -77,7 +77,7 @@ async fn a_killed_host_loses_no_acknowledged_entry_and_doubles_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flows.db");
     let mut before = [0; FLOWS];
-    for round in 0..50 {
+    for round in orlop_core::sample!(50, 12) {
         // From the first append to well past the first snapshots.
         let acknowledged = kill_after(&path, 1 + round * 7 % 60);
         let journal = host(&path).await;

@@ -87,7 +87,7 @@ fn kill_after(path: &Path, commits: usize) -> Option<u64> {
 async fn a_killed_server_leaves_whole_commits_and_every_acknowledged_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fleet.db");
-    for round in 0..20_usize {
+    for round in orlop_core::sample!(20, 5) {
         let acknowledged = kill_after(&path, 1 + round * 3 % 17).unwrap();
         let store = SqliteFleet::open(&path, Durability::Full).await.unwrap();
         let lines = store.audit(&AuditFilter::default(), &Page::first(10_000)).await.unwrap().items;
