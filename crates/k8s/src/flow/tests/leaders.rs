@@ -157,9 +157,9 @@ fn two_leaders_do_no_harm() {
     let mut clean = Bed::new();
     clean.submit("etl", spec.clone());
     clean.run();
-    let seeds = if std::env::var("ORLOP_TEST_CRASHES").is_ok_and(|which| which == "all") { 500 } else { 50 };
-    let mut contended = 0;
-    for seed in 0..seeds {
+    let sample = orlop_core::sample!(500, 20);
+    let (seeds, mut contended) = (sample.count(), 0);
+    for seed in sample {
         let bed = both_lead(seed as u64, &spec);
         assert_eq!(bed.outcome("etl"), clean.outcome("etl"), "seed {seed}");
         assert_eq!(bed.made(), clean.made(), "seed {seed}");

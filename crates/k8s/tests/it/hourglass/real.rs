@@ -290,9 +290,11 @@ async fn every_write<R: Reconciler>(server: &Server, spec: &Value, change: &Valu
     let writes = clean.api.plan().writes;
     assert!(writes > 15, "{writes} writes: {:?}", clean.seen);
     // The double is gone through elsewhere, write by write; and it has one clock for all.
-    let (every, at_once) = if server.double.is_some() { (7, 1) } else { (1, 8) };
-    let all = (0..writes).flat_map(|at| [What::DieBefore, What::DieAfter, What::LoseAnswer].map(|what| (at, what)));
-    let lives = all.enumerate().step_by(every).map(|(number, (at, what))| {
+    let (every, at_once) = if server.double.is_some() { (14, 1) } else { (4, 8) };
+    let faults = [What::DieBefore, What::DieAfter, What::LoseAnswer];
+    let all = writes * faults.len();
+    let lives = orlop_core::sample!(all, all.div_ceil(every)).into_iter().map(|number| {
+        let (at, what) = (number / faults.len(), faults[number % faults.len()]);
         let (plan, want) = (Plan { at: Some((at, what)), ..Plan::default() }, &clean.seen);
         async move {
             let mut bed: Bed<'_, R> = Bed::new(server, &format!("p{number}"), spec, plan).await;

@@ -10,19 +10,23 @@ use serde_json::{Value, json};
 use super::bed::step;
 use plans::Case;
 
-/// Of how many first faults one is followed by all second ones, unless `ORLOP_TEST_CRASHES` has another number or asks for
-/// `all`. Every write alone is tried always. First faults repeat every 7 at one write: what shares a factor with that always
-/// follows the same ones.
+/// Of how many first faults one is followed by all second ones, unless `ORLOP_TEST_CRASHES` has another number, or the long
+/// mode takes all. Every write alone is tried always. First faults repeat every 7 at one write: what shares a factor with that
+/// always follows the same ones.
 const EVERY: usize = 30;
 /// So long that it does not end until everything is ordered.
 const ENDLESS: &str = "1000000";
 
-fn every() -> usize {
-    match std::env::var("ORLOP_TEST_CRASHES").as_deref() {
+/// Of how many first faults one is followed by others, and how many of them are taken as counted before.
+fn every() -> (usize, usize) {
+    let sample = orlop_core::sample!(EVERY, 1);
+    let every = match std::env::var("ORLOP_TEST_CRASHES").as_deref() {
+        Err(_) if sample.is_whole() => 1,
         Err(_) => EVERY,
         Ok("all") => 1,
         Ok(number) => number.parse().expect("ORLOP_TEST_CRASHES is a number or `all`"),
-    }
+    };
+    (every, sample.into_iter().next().unwrap_or_default() % every)
 }
 
 fn job(name: &str) -> Value {

@@ -83,7 +83,7 @@ fn silence(at: usize) -> Wrong {
 pub(super) struct Plans<'a> {
     case: &'a Case,
     clean: Bed,
-    /// Of how many first faults one is followed by all second ones.
+    /// Of how many first faults one is followed by all second ones, and how many were counted before.
     every: usize,
     firsts: usize,
     tried: usize,
@@ -139,11 +139,11 @@ impl Case {
         }
     }
 
-    /// Tries all plans of one fault, and of two those that begin with every n-th of the first ones.
-    pub(super) async fn all(&self, every: usize) {
+    /// Tries all plans of one fault, and of two those that begin with every n-th of the first ones, from one of them on.
+    pub(super) async fn all(&self, (every, firsts): (usize, usize)) {
         let clean = self.clean().await;
         let writes = clean.writes().len();
-        let mut plans = Plans { case: self, clean, every, firsts: 0, tried: 0 };
+        let mut plans = Plans { case: self, clean, every, firsts, tried: 0 };
         let begin = self.begin().await;
         for at in 0..writes {
             plans.beginning_at(&begin, at).await;
