@@ -1,5 +1,5 @@
 //! The controller dies at every write, before it arrives or after it, or hears no answer; the next one sees the past at first.
-//! Every write alone, and pairs of writes. Owns the flows this is tried with.
+//! Every write alone, and pairs of writes, or a sample of both. Owns the flows this is tried with.
 
 mod plans;
 
@@ -8,25 +8,25 @@ use orlop_k8s::status::SizeLimits;
 use serde_json::{Value, json};
 
 use super::bed::step;
-use plans::Case;
+use plans::{Case, Extent};
 
 /// Of how many first faults one is followed by all second ones, unless `ORLOP_TEST_CRASHES` has another number, or the long
-/// mode takes all. Every write alone is tried always. First faults repeat every 7 at one write: what shares a factor with that
-/// always follows the same ones.
+/// mode takes all. First faults repeat every 7 at one write: what shares a factor with that always follows the same ones.
 const EVERY: usize = 30;
+/// How many writes are tried as the first that goes wrong, unless `ORLOP_TEST_CRASHES` has a number, or the long mode takes all.
+const FEW: usize = 6;
 /// So long that it does not end until everything is ordered.
 const ENDLESS: &str = "1000000";
 
-/// Of how many first faults one is followed by others, and how many of them are taken as counted before.
-fn every() -> (usize, usize) {
+fn every() -> Extent {
     let sample = orlop_core::sample!(EVERY, 1);
-    let every = match std::env::var("ORLOP_TEST_CRASHES").as_deref() {
-        Err(_) if sample.is_whole() => 1,
-        Err(_) => EVERY,
-        Ok("all") => 1,
-        Ok(number) => number.parse().expect("ORLOP_TEST_CRASHES is a number or `all`"),
+    let (every, few) = match std::env::var("ORLOP_TEST_CRASHES").as_deref() {
+        Err(_) if sample.is_whole() => (1, usize::MAX),
+        Err(_) => (EVERY, FEW),
+        Ok("all") => (1, usize::MAX),
+        Ok(number) => (number.parse().expect("ORLOP_TEST_CRASHES is a number or `all`"), usize::MAX),
     };
-    (every, sample.into_iter().next().unwrap_or_default() % every)
+    Extent { every, before: sample.into_iter().next().unwrap_or_default() % every, few }
 }
 
 fn job(name: &str) -> Value {

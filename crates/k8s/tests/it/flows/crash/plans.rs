@@ -41,6 +41,16 @@ pub(super) struct Case {
     pub(super) orders: Vec<Order>,
 }
 
+/// How many plans are tried.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    /// Of how many first faults one is followed by all second ones, and how many count as seen before.
+    pub(super) every: usize,
+    pub(super) before: usize,
+    /// How many writes are tried as the first that goes wrong.
+    pub(super) few: usize,
+}
+
 /// Where a plan has come to.
 struct Place {
     server: ApiServer,
@@ -139,13 +149,13 @@ impl Case {
         }
     }
 
-    /// Tries all plans of one fault, and of two those that begin with every n-th of the first ones, from one of them on.
-    pub(super) async fn all(&self, (every, firsts): (usize, usize)) {
+    /// Tries the plans of one fault, and of two those that begin with every n-th of the first ones.
+    pub(super) async fn all(&self, Extent { every, before, few }: Extent) {
         let clean = self.clean().await;
         let writes = clean.writes().len();
-        let mut plans = Plans { case: self, clean, every, firsts, tried: 0 };
+        let mut plans = Plans { case: self, clean, every, firsts: before, tried: 0 };
         let begin = self.begin().await;
-        for at in 0..writes {
+        for at in orlop_core::sample!(writes, few) {
             plans.beginning_at(&begin, at).await;
         }
         println!("{} plans, the first fault at one of {writes} writes", plans.tried);
