@@ -23,6 +23,8 @@
 pub mod api;
 #[cfg(all(feature = "cli", feature = "process"))]
 pub mod cli;
+#[cfg(all(test, feature = "cli", feature = "process"))]
+mod commands;
 #[cfg(feature = "testing")]
 pub mod conformance;
 #[cfg(feature = "local")]

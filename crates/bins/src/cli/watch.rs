@@ -50,7 +50,7 @@ pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
             output::tell(&format!("`{}` has not ended; it goes on", args.name));
             Ok(Exit::TimedOut)
         }
-        () = signals.next() => Ok(Exit::Interrupted),
+        exit = signals.next() => Ok(exit),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::{ArgAction, Parser, Subcommand};
+use orlop_cloud::exit;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::rate::Rate;
 use orlop_core::time::GoDuration;
@@ -55,16 +56,15 @@ pub(super) enum Asked {
     name = "orlop-operator",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:
+    after_help = exit::help("Examples:
   orlop-operator crds | kubectl apply -f -              define the kinds of objects
   orlop-operator --leader-elect=false --log-format text  try it with your kubeconfig
   orlop-operator --namespaces team-a,team-b             work in two namespaces, with Roles there
   orlop-operator release-finalizers --help              what is done before it is removed
 
-Exit codes: 0 stopped, 1 failed or does not lead any more, 2 usage or no way to the API server.
-SIGTERM and SIGINT finish what is under way and give the leases back; a second one ends at once."
+SIGTERM and SIGINT finish what is under way and give the leases back, exit code 0; a second one ends at once.")
 )]
-struct Flags {
+pub(super) struct Flags {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The arguments of `orlop-provisioner` (provisioner contract, chapter 1). Owns names, help and what is wrong with a value.
+//! The arguments of `orlop-provisioner`. Owns names, help and what is wrong with a value.
 
 mod catalog;
 mod join;
@@ -7,6 +7,7 @@ mod lease;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use orlop_cloud::exit;
 
 pub(super) use self::catalog::{CatalogArgs, CatalogVerb, CloudImagesArgs, NodesArgs, SitesArgs};
 pub(super) use self::join::{FleetArgs, JoinArgs};
@@ -18,19 +19,14 @@ use super::values::{self, DurationArg, OsArg};
 /// Finds out what server a repository needs, and leases it.
 #[derive(Parser, Debug)]
 #[command(name = "orlop-provisioner", version, propagate_version = true, arg_required_else_help = true)]
-#[command(after_help = "Examples:
+#[command(after_help = exit::help("Examples:
   orlop-provisioner analyze --repo https://github.com/ORG/REPO     what it needs, with evidence
   orlop-provisioner analyze --repo . --allow-local --output json
   orlop-provisioner plan --repo https://github.com/ORG/REPO --site uc,tacc --out plan.json
   orlop-provisioner --repo https://github.com/ORG/REPO             plan, confirm, lease: the same as apply
   orlop-provisioner apply --plan plan.json --yes
   orlop-provisioner status NAME; orlop-provisioner extend NAME --hours 12; orlop-provisioner destroy NAME
-  orlop-provisioner catalog nodes --site uc,tacc                   what can be had there
-
-Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 credential, 4 repository refused or not obtainable,
-5 nothing fits, 6 no capacity, 7 quota or budget, 8 refused by policy, 9 a service kept failing, 10 deployment failed,
-11 leftovers exist, 12 unreachable or other hardware than planned, 13 locked by another process, 14 confirmation needed or
-plan stale, 15 unknown deployment, 130 / 143 interrupted")]
+  orlop-provisioner catalog nodes --site uc,tacc                   what can be had there"))]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
