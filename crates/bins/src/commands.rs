@@ -1,4 +1,4 @@
-//! Checks that hold for every command of every program: exit codes in the help.
+//! Checks that hold for every command of every program: exit codes in the help, values in any case.
 
 use clap::Command;
 use orlop_cloud::exit::{Exit, TABLE};
@@ -56,4 +56,45 @@ fn help_names_only_exit_codes_of_the_table() {
 #[test]
 fn the_usage_of_the_server_shows_the_table() {
     assert!(crate::host::scheduler::program::usage().contains(TABLE));
+}
+
+#[test]
+fn every_argument_with_possible_values_takes_them_in_any_case() {
+    let mut seen = 0;
+    for mut program in programs() {
+        walk(&mut program, "", &mut |command, path| {
+            let arguments = command.get_arguments().filter(|argument| !argument.get_possible_values().is_empty());
+            for argument in arguments {
+                assert!(argument.is_ignore_case_set(), "{path}: {} wants an exact case", argument.get_id());
+                seen += 1;
+            }
+        });
+    }
+    assert!(seen > 50, "there are arguments with possible values: {seen}");
+}
+
+#[test]
+fn values_are_accepted_as_they_are_written_in_objects_and_in_capitals() {
+    let accepted = |words: &[&str]| {
+        let program =
+            programs().into_iter().find(|program| program.get_name() == words[0]).expect("it is in this build");
+        program.try_get_matches_from(words).map(drop).map_err(|error| error.to_string())
+    };
+    for words in [
+        &["orlop", "run", "flow.yaml", "-o", "JSON", "--progress", "None"][..],
+        &["orlop", "flow", "list", "-o", "Name", "--phase", "running"],
+        &["orlop", "flow", "graph", "flow.yaml", "-o", "Mermaid"],
+        &["orlop", "flow", "suspend", "x", "--mode", "Drain"],
+        &["orlop", "completions", "Bash"],
+        #[cfg(feature = "fleet")]
+        &["orlop", "submit", "--gpus", "NVIDIA:1", "--", "true"],
+        #[cfg(feature = "kube")]
+        &["orlop-operator", "--leader-elect=False", "--log-format", "TEXT", "--controllers", "JobFlow,Performer"],
+        #[cfg(feature = "provisioner")]
+        &["orlop-provisioner", "plan", "--repo", ".", "--kind", "VM", "--vendor", "NVIDIA", "--os", "Ubuntu:24.04"],
+        #[cfg(all(feature = "fleet", target_os = "linux"))]
+        &["orlop-worker", "--enforce", "Require"],
+    ] {
+        assert_eq!(accepted(words), Ok(()), "{words:?}");
+    }
 }

@@ -74,6 +74,7 @@ enum Command {
     /// Print the completions of a shell
     Completions {
         /// The shell
+        #[arg(ignore_case = true)]
         shell: clap_complete::Shell,
     },
 }

@@ -143,26 +143,30 @@ type Fields = Map<String, Value>;
 fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Failure> {
     let (mut limits, mut tenant) = (Map::new(), Map::new());
     for (word, value) in pairs {
+        // The name of a model keeps its case.
+        let lower = word.to_ascii_lowercase();
+        let model = word.get(KIND.0.len()..).filter(|model| lower.starts_with(KIND.0) && !model.is_empty());
+        let word = lower.as_str();
         if word == "weight" {
             let weight: u32 = value.parse().map_err(|_| Failure::usage("weight: use 1 to 1000"))?;
             tenant.insert("weight".to_owned(), weight.into());
             continue;
         }
         if word == "exceed" {
-            limits.insert("on_exceed".to_owned(), json!(value));
+            limits.insert("on_exceed".to_owned(), json!(value.to_ascii_lowercase()));
             continue;
         }
         if word == TIMEOUT.0 {
             limits.insert(TIMEOUT.1.to_owned(), time(value)?);
             continue;
         }
-        if let Some(model) = word.strip_prefix(KIND.0).filter(|model| !model.is_empty()) {
+        if let Some(model) = model {
             let count = amount(word, value, Step::One)?;
             let kinds = limits.entry(KIND.1).or_insert_with(|| Value::Object(Map::new()));
             kinds.as_object_mut().and_then(|kinds| kinds.insert(model.to_owned(), count));
             continue;
         }
-        let Some((_, field, step)) = LIMITS.iter().find(|(known, _, _)| known == word) else {
+        let Some((_, field, step)) = LIMITS.iter().find(|(known, _, _)| *known == word) else {
             let known: Vec<&str> = LIMITS.iter().map(|(known, _, _)| *known).collect();
             return Err(Failure::usage(format!(
                 "`{word}` is no limit; use {}, timeout, gpus:MODEL, weight or exceed",
@@ -176,7 +180,7 @@ fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Failure> {
 
 /// A quantity, or that there is none.
 fn amount(word: &str, value: &str, step: Step) -> Result<Value, Failure> {
-    if value == "none" {
+    if value.eq_ignore_ascii_case("none") {
         return Ok(Value::Null);
     }
     let quantity: Quantity = value.parse().map_err(|error| Failure::usage(format!("{word}: {error}")))?;
@@ -186,7 +190,7 @@ fn amount(word: &str, value: &str, step: Step) -> Result<Value, Failure> {
 
 /// A time in milliseconds, or that there is none.
 fn time(value: &str) -> Result<Value, Failure> {
-    if value == "none" {
+    if value.eq_ignore_ascii_case("none") {
         return Ok(Value::Null);
     }
     let time: GoDuration =
@@ -293,7 +297,7 @@ mod tests {
 
     #[test]
     fn s10_limits_by_their_words() {
-        let pairs: Vec<_> = ["cpu=64", "memory=1Gi", "running=500", "pending=none", "weight=200", "exceed=deny"]
+        let pairs: Vec<_> = ["cpu=64", "Memory=1Gi", "running=500", "pending=NONE", "WEIGHT=200", "exceed=Deny"]
             .iter()
             .map(|text| pair(text).unwrap())
             .collect();
@@ -304,7 +308,7 @@ mod tests {
         });
         assert_eq!((Value::Object(limits), Value::Object(tenant)), (expected, json!({ "weight": 200 })));
         let pairs: Vec<_> =
-            ["gpus:a100=4", "gpus:h100=none", "timeout=12h"].iter().map(|text| pair(text).unwrap()).collect();
+            ["GPUS:a100=4", "gpus:h100=None", "Timeout=12h"].iter().map(|text| pair(text).unwrap()).collect();
         let (limits, _) = changes(&pairs).unwrap();
         let mut quota = json!({ "max_gpus_by_kind": { "h100": 2, "l4": 1 }, "max_gpus": 8 });
         put(&mut quota, limits);

@@ -145,10 +145,12 @@ fn gpus(text: &str) -> Result<Value, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let count = |text: &str| text.parse::<u32>().map_err(|_| "write VENDOR:COUNT or VENDOR:MODEL:COUNT".to_owned());
     match parts.as_slice() {
-        [vendor, number] => Ok(json!({ "count": count(number)?, "any_of": [{ "vendor": vendor }] })),
-        [vendor, model, number] => {
-            Ok(json!({ "count": count(number)?, "any_of": [{ "vendor": vendor, "model": model }] }))
+        [vendor, number] => {
+            Ok(json!({ "count": count(number)?, "any_of": [{ "vendor": vendor.to_ascii_lowercase() }] }))
         }
+        [vendor, model, number] => Ok(
+            json!({ "count": count(number)?, "any_of": [{ "vendor": vendor.to_ascii_lowercase(), "model": model }] }),
+        ),
         _ => Err("write VENDOR:COUNT or VENDOR:MODEL:COUNT".to_owned()),
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Target {
     #[arg(long, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,
     /// Form of the output
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
     /// No colours
     #[arg(long)]

@@ -72,7 +72,7 @@ pub(in crate::cli) struct UpArgs {
     #[arg(long, value_name = "SHARE", env = "ORLOP_TRACE_RATIO", default_value_t = RATIO, requires = "trace_endpoint")]
     trace_ratio: f64,
     /// Whether limits of jobs are enforced by control groups
-    #[arg(long, value_enum, default_value_t, env = "ORLOP_WORKER_ENFORCE")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, env = "ORLOP_WORKER_ENFORCE")]
     enforce: Enforced,
     /// Control group below which those of jobs are made; default: the program's own, if it was delegated
     #[arg(long, value_name = "DIR", env = "ORLOP_WORKER_CGROUP")]

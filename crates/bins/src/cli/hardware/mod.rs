@@ -77,7 +77,7 @@ pub(super) struct ExplainArgs {
     #[arg(long)]
     pub hardware_config: Option<PathBuf>,
     /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 

@@ -51,7 +51,7 @@ fn s10_jobs_are_listed_since_a_time_and_cancelled_by_state() {
     assert_eq!(bench.orlop(&["cancel", one.trim(), "--wait"]).code, 0);
     let none = bench.orlop(&["cancel", "--state", "Running,Assigned", "--yes"]);
     assert!(none.code == 0 && none.err.contains("0 jobs"), "{none:?}");
-    assert_eq!(bench.orlop(&["cancel", "--state", "Queued", "--yes", "--wait"]).code, 0);
+    assert_eq!(bench.orlop(&["cancel", "--state", "queued", "--yes", "--wait"]).code, 0);
     assert_eq!(bench.orlop(&["job", "get", two.trim(), "-o", "json"]).json()["state"], "Cancelled");
     let unknown = bench.orlop(&["cancel", "--state", "Sleeping", "--yes"]);
     assert!(unknown.code == 3 && unknown.err.contains("Sleeping"), "{unknown:?}");

@@ -23,7 +23,14 @@ pub(super) struct ReleaseFlags {
     #[command(flatten)]
     way: WayFlags,
     /// Whose objects are let go
-    #[arg(long, env = "ORLOP_CONTROLLERS", value_delimiter = ',', value_enum, default_value = "performer,executor")]
+    #[arg(
+        long,
+        env = "ORLOP_CONTROLLERS",
+        value_delimiter = ',',
+        value_enum,
+        ignore_case = true,
+        default_value = "performer,executor"
+    )]
     controllers: Vec<Switch>,
     /// Namespaces of these objects, separated by commas; default: all
     #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]

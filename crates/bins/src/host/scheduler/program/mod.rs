@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn s10_flags_reach_the_configuration() {
-        let Ok(Asked::Serve(config)) = asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=spread"])
+        let Ok(Asked::Serve(config)) =
+            asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=Spread", "--log-format=JSON"])
         else {
             panic!("it serves");
         };

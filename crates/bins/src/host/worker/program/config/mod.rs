@@ -135,7 +135,7 @@ pub(super) struct Flags {
     #[arg(long, value_parser = clap::value_parser!(u8).range(..=100))]
     min_free_percent: Option<u8>,
     /// Whether limits are enforced by control groups
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, ignore_case = true)]
     enforce: Option<Enforced>,
     /// Control group below which those of attempts are made; default: the program's own, if it was delegated
     #[arg(long)]
@@ -215,6 +215,7 @@ pub(super) struct Config {
     keep_claims_days: u64,
     min_free: u64,
     min_free_percent: u8,
+    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     enforce: Enforced,
     cgroup: Option<PathBuf>,
     spool_logs: u64,
