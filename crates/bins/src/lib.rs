@@ -27,6 +27,8 @@ assert_eq!(plan.order(), [1, 0]);
 pub mod api;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(all(test, feature = "cli"))]
+mod commands;
 #[cfg(feature = "testing")]
 pub mod conformance;
 #[cfg(feature = "run")]

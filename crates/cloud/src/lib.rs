@@ -16,6 +16,7 @@ pub mod bus;
 pub mod catalog;
 pub mod download;
 pub mod durable;
+pub mod exit;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "llm")]

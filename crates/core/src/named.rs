@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use serde::Deserializer;
-use serde::de::{self, Visitor};
+use serde::de::{self, IntoDeserializer as _, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A closed set of values, each with one exact text that is used in objects, logs, metrics and diagrams.
 pub trait Named: Copy + Eq + Ord + fmt::Debug + 'static {
@@ -15,6 +15,18 @@ pub trait Named: Copy + Eq + Ord + fmt::Debug + 'static {
 
     /// The exact text.
     fn as_str(self) -> &'static str;
+
+    /// The value with this text in any case, as people type it.
+    ///
+    /// # Errors
+    /// A sentence with all values, where there is none.
+    fn from_typed(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().copied().find(|value| value.as_str().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| {
+            let UnknownName { kind, given, allowed } = UnknownName::of::<Self>(text);
+            format!("unknown {kind} `{given}`, use one of {allowed}")
+        })
+    }
 
     /// The value with this exact text (case counts).
     fn from_name(text: &str) -> Option<Self> {
@@ -44,6 +56,15 @@ impl UnknownName {
         let allowed = T::ALL.iter().map(|value| value.as_str()).collect::<Vec<_>>().join(", ");
         Self { kind: T::KIND, given: shown, allowed }
     }
+}
+
+/// Reads a value of configuration from its text in any case: one of an enumeration whose texts are all lower case.
+///
+/// # Errors
+/// The input is not a string, or not one of the texts of `T`.
+pub fn in_any_case<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?.to_ascii_lowercase();
+    T::deserialize(text.into_deserializer())
 }
 
 /// Reads a value of a closed set from its exact text; for `Deserialize` implementations.
@@ -145,6 +166,16 @@ mod tests {
             /// Text is the name.
             Green,
         }
+    }
+
+    #[test]
+    fn typed_values_are_known_in_any_case_and_stored_ones_exactly() {
+        assert_eq!(
+            ["STOP", "Stop", "green"].map(Light::from_typed),
+            [Ok(Light::Red), Ok(Light::Red), Ok(Light::Green)]
+        );
+        assert_eq!(Light::from_typed("blue").unwrap_err(), "unknown light `blue`, use one of stop, Green");
+        assert_eq!(Light::from_name("green"), None);
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl Policy {
 #[non_exhaustive]
 pub struct Config {
     /// How workers are chosen.
+    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub policy: Policy,
     /// The most jobs of a class that are placed by one ranking, 1 to 1024.
     pub run_max: u32,

@@ -117,7 +117,7 @@ impl Call {
 
     /// A switch of the query: `?name`, `?name=true` or `?name=false`.
     pub(super) fn switch(&self, name: &str) -> Result<bool, Error> {
-        match self.one(name)? {
+        match self.one(name)?.map(str::to_ascii_lowercase).as_deref() {
             None | Some("false") => Ok(false),
             Some("" | "true") => Ok(true),
             Some(_) => Err(wrong(name, "use true or false")),

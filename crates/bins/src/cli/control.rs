@@ -40,7 +40,7 @@ pub(super) struct SuspendArgs {
     /// Name of the run
     pub name: String,
     /// What live attempts do
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub mode: Mode,
     #[command(flatten)]
     pub place: Place,

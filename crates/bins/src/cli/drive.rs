@@ -67,8 +67,8 @@ impl Drive {
         }
         let shown = tokio::spawn(progress::show(self.progress, handle.clone(), name.clone()));
         let left = tokio::select! {
-            left = host.run() => Some(left),
-            () = signals.order(&handle) => None,
+            left = host.run() => Ok(left),
+            exit = signals.order(&handle) => Err(exit),
         };
         // Watchers see the end before the host is gone.
         let status = host.status();
@@ -86,15 +86,15 @@ impl Drive {
         drop(lock);
         drop(door);
         match left {
-            None => {
+            Err(exit) => {
                 output::tell(&format!(
                     "left `{name}`; what runs goes on, `orlop run --resume --name {}` takes it up again",
                     name.call()
                 ));
-                Ok(Exit::Interrupted)
+                Ok(exit)
             }
-            Some(Err(error)) => Err(error.into()),
-            Some(Ok(Left::Paused)) => {
+            Ok(Err(error)) => Err(error.into()),
+            Ok(Ok(Left::Paused)) => {
                 self.result(&name, &object, &run)?;
                 let first = status.steps.iter().find(|step| step.phase == StepPhase::PendingApproval);
                 let step = first.map_or("STEP", |step| step.name.as_str());
@@ -105,7 +105,7 @@ impl Drive {
                 ));
                 Ok(Exit::Paused)
             }
-            Some(Ok(_)) => {
+            Ok(Ok(_)) => {
                 self.result(&name, &object, &run)?;
                 Ok(exit_of(&status))
             }

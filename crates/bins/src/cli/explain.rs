@@ -24,7 +24,7 @@ pub(super) struct ExplainArgs {
     #[command(flatten)]
     pub place: Place,
     /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 

@@ -1,38 +1,9 @@
-//! How a command ends: exit codes (chapter 7 of the flow contract) and errors for people. Owns the mapping; prints nothing.
+//! A command that could not do what was asked: its exit code and a message for people.
 
-use orlop_core::error::{Class, PortError};
+pub use orlop_cloud::exit::Exit;
+use orlop_core::error::PortError;
 
 use crate::host::flow::{HostError, OrderError};
-
-/// How a command ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done; the flow Succeeded.
-    Done = 0,
-    /// The flow Failed.
-    Failed = 1,
-    /// Usage or configuration error.
-    Usage = 2,
-    /// The manifest was refused.
-    Refused = 3,
-    /// There is no such thing.
-    NotFound = 4,
-    /// Wrong state, immutable field, name taken.
-    Conflict = 5,
-    /// Not permitted.
-    Denied = 6,
-    /// The target cannot be reached.
-    Unreachable = 7,
-    /// Waiting timed out; the flow goes on.
-    TimedOut = 8,
-    /// The flow was ended by stop, terminate or Replace.
-    Stopped = 9,
-    /// The flow was left Paused.
-    Paused = 10,
-    /// Interrupted.
-    Interrupted = 130,
-}
 
 /// A command that could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -57,27 +28,29 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
+    /// A server that does not answer, or not as one.
+    #[must_use]
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self::new(Exit::Unreachable, message)
+    }
+
+    /// Whether asking again may help.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        self.exit == Exit::Unreachable
+    }
+
     /// What could not be done, and the error of the file system.
     #[must_use]
     pub fn io(what: &str, error: &std::io::Error) -> Self {
         let class = PortError::from(std::io::Error::from(error.kind())).class;
-        Self::new(exit_of(class), format!("{what}: {error}"))
-    }
-}
-
-fn exit_of(class: Class) -> Exit {
-    match class {
-        Class::NotFound => Exit::NotFound,
-        Class::Conflict | Class::Exists => Exit::Conflict,
-        Class::Denied => Exit::Denied,
-        Class::Invalid => Exit::Usage,
-        Class::Transient | Class::Capacity | Class::Fatal => Exit::Unreachable,
+        Self::new(class.into(), format!("{what}: {error}"))
     }
 }
 
 impl From<PortError> for Failure {
     fn from(error: PortError) -> Self {
-        Self::new(exit_of(error.class), error.chain())
+        Self::new(error.class.into(), error.chain())
     }
 }
 
@@ -86,8 +59,8 @@ impl From<HostError> for Failure {
         let exit = match &error {
             HostError::Plan(_) => Exit::Refused,
             HostError::Parameter(_) => Exit::Usage,
-            HostError::Journal(inner) | HostError::Admission(inner) => exit_of(inner.class),
-            HostError::Unreadable(_) => Exit::Unreachable,
+            HostError::Journal(inner) | HostError::Admission(inner) => inner.class.into(),
+            HostError::Unreadable(_) => Exit::Failed,
         };
         Self::new(exit, error.to_string())
     }
@@ -98,7 +71,8 @@ impl From<OrderError> for Failure {
         let exit = match &error {
             OrderError::NotFound(_) => Exit::NotFound,
             OrderError::Conflict(_) => Exit::Conflict,
-            OrderError::Failed(_) | OrderError::Gone => Exit::Unreachable,
+            OrderError::Failed(_) => Exit::Failed,
+            OrderError::Gone => Exit::Unreachable,
         };
         Self::new(exit, error.to_string())
     }

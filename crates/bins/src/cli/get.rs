@@ -18,7 +18,7 @@ pub(super) struct GetArgs {
     #[command(flatten)]
     pub place: Place,
     /// Form of the page; JSON and YAML give the object with its status
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct GraphArgs {
     #[command(flatten)]
     pub place: Place,
     /// Form of the graph
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Form,
     /// The flow of this name, where the file holds several
     #[arg(long)]

@@ -37,7 +37,7 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "DURATION")]
     pub older_than: Option<GoDuration>,
     /// Form of the list
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 
@@ -114,11 +114,7 @@ async fn listed(run: &RunDir, with_labels: bool) -> Result<Option<Listed>, Failu
 /// When there is no such phase.
 pub(super) fn phase(text: &str) -> Result<FlowPhase, Failure> {
     use orlop_core::machine::Named as _;
-    let found = FlowPhase::ALL.iter().find(|phase| phase.as_str().eq_ignore_ascii_case(text));
-    found.copied().ok_or_else(|| {
-        let all: Vec<&str> = FlowPhase::ALL.iter().map(|phase| phase.as_str()).collect();
-        Failure::usage(format!("there is no phase `{text}`; use one of {}", all.join(", ")))
-    })
+    FlowPhase::from_typed(text).map_err(Failure::usage)
 }
 
 /// Lists runs.

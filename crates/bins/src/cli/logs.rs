@@ -201,7 +201,7 @@ async fn follow(run: &RunDir, args: &LogsArgs, stored: &Stored, writer: &Writer)
         }
         let Some(watching) = &mut watch else { break };
         tokio::select! {
-            () = signals.next() => return Ok(Exit::Interrupted),
+            exit = signals.next() => return Ok(exit),
             Some((log, entry)) = written.recv() => {
                 if !writer.write(&log, &entry)? {
                     return Ok(Exit::Done);

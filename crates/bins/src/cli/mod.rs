@@ -40,6 +40,7 @@ use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use orlop_cloud::exit;
 
 pub use failure::{Exit, Failure};
 use place::Where;
@@ -50,14 +51,11 @@ pub const SHIM: &str = "__shim";
 /// Orders the steps of flows and runs them.
 #[derive(Parser, Debug)]
 #[command(name = "orlop", version, propagate_version = true, arg_required_else_help = true)]
-#[command(after_help = "Examples:
+#[command(after_help = exit::help("Examples:
   orlop run flow.yaml                          run a flow on this machine, steps as containers
   orlop run flow.yaml --backend process        the same, steps as processes
   orlop flow logs etl load --follow            follow the log of a step
-  orlop flow approve etl release               let a Manual step go on
-
-Exit codes: 0 done or Succeeded, 1 Failed, 2 usage, 3 manifest refused, 4 not found, 5 conflict,
-6 not permitted, 7 unreachable, 8 waiting timed out, 9 stopped, 10 left paused, 130 interrupted")]
+  orlop flow approve etl release               let a Manual step go on"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -80,6 +78,7 @@ enum Command {
     /// Print the completions of a shell
     Completions {
         /// The shell
+        #[arg(ignore_case = true)]
         shell: clap_complete::Shell,
     },
 }
@@ -124,6 +123,12 @@ enum Flow {
     Delete(delete::DeleteArgs),
 }
 
+/// The arguments of the program.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
 /// Runs the command line of this process and says how it ends.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -131,12 +136,12 @@ pub fn main() -> ExitCode {
         Ok(Ok(cli)) => cli,
         Ok(Err(failure)) => {
             output::tell(&format!("error: {failure}"));
-            return ExitCode::from(failure.exit as u8);
+            return failure.exit.into();
         }
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
             drop(error.print());
-            return ExitCode::from(if error.use_stderr() { Exit::Usage as u8 } else { Exit::Done as u8 });
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
         }
     };
     telemetry();
@@ -144,7 +149,7 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             output::tell(&format!("error: the runtime cannot be started: {error}"));
-            return ExitCode::from(Exit::Unreachable as u8);
+            return Exit::Failed.into();
         }
     };
     let exit = runtime.block_on(dispatch(cli.command)).unwrap_or_else(|failure| {
@@ -152,11 +157,11 @@ pub fn main() -> ExitCode {
         let prefix =
             if failure.exit == Exit::Refused && failure.message.starts_with("error[") { "" } else { "error: " };
         output::tell(&format!("{prefix}{failure}"));
-        failure.exit as u8
+        failure.exit
     });
     // Work on blocking threads that nobody waits for must not hold the program.
     runtime.shutdown_background();
-    ExitCode::from(exit)
+    exit.into()
 }
 
 /// The command line of this process. A run is told which options stood there: others come from the environment.
@@ -190,17 +195,21 @@ fn telemetry() {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
-/// Runs a command. The verbs of the fleet have exit codes of their own.
-async fn dispatch(command: Command) -> Result<u8, Failure> {
+/// Runs a command.
+async fn dispatch(command: Command) -> Result<Exit, Failure> {
+    // Running a flow gives signals a meaning of its own.
+    let runs = matches!(command, Command::Run(_) | Command::Flow(Flow::Run(_)));
     match command.target() {
         Where::Local => {}
-        Where::Fleet => return on_fleet(command).await.map(|exit| exit as u8),
-        Where::Kube => return in_cluster(command).await.map(|exit| exit as u8),
+        Where::Fleet if runs => return on_fleet(command).await,
+        Where::Fleet => return signals::interruptible(on_fleet(command)).await,
+        Where::Kube if runs => return in_cluster(command).await,
+        Where::Kube => return signals::interruptible(in_cluster(command)).await,
     }
-    let exit = match command {
+    match command {
         Command::Run(args) => run::run(*args).await,
         #[cfg(feature = "fleet")]
-        Command::Fleet(verb) => return Ok(fleet::run(verb).await),
+        Command::Fleet(verb) => fleet::run(verb).await,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut commands(), "orlop", &mut text);
@@ -209,8 +218,7 @@ async fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Flow(flow) => of_flow(flow).await,
         #[cfg(all(feature = "kube", feature = "provisioner"))]
         Command::Hardware(verb) => hardware::run(verb).await,
-    };
-    exit.map(|exit| exit as u8)
+    }
 }
 
 #[cfg(feature = "fleet")]

@@ -68,7 +68,7 @@ pub(super) fn raw(bytes: &[u8]) -> Result<bool, Failure> {
 /// # Errors
 /// When it cannot be written down, which no value of ours does.
 pub(super) fn serialized(value: &impl Serialize, format: Format) -> Result<String, Failure> {
-    let failed = |error: String| Failure::new(Exit::Unreachable, format!("the output cannot be written: {error}"));
+    let failed = |error: String| Failure::new(Exit::Failed, format!("the output cannot be written: {error}"));
     if format == Format::Yaml {
         return serde_saphyr::to_string(value).map_err(|error| failed(error.to_string()));
     }

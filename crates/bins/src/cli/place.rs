@@ -28,7 +28,15 @@ const DEFAULT: &str = "default";
 #[derive(Args, Clone, Debug)]
 pub(super) struct Place {
     /// Where flows are
-    #[arg(long, visible_alias = "on", global = true, value_enum, default_value_t, env = "ORLOP_TARGET")]
+    #[arg(
+        long,
+        visible_alias = "on",
+        global = true,
+        value_enum,
+        ignore_case = true,
+        default_value_t,
+        env = "ORLOP_TARGET"
+    )]
     pub target: Where,
     /// Addresses of servers of the fleet, separated by commas: the first that leads is asked
     #[arg(long, global = true, value_name = "URL", env = "ORLOP_SERVER", default_value = "http://127.0.0.1:7070")]

@@ -41,7 +41,7 @@ pub(super) struct PlanArgs {
     #[arg(long)]
     pub strict: bool,
     /// Form of the plan
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 

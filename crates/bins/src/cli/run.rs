@@ -76,10 +76,10 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub strict: bool,
     /// How progress is shown
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub progress: Progress,
     /// Form of the result
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
     /// Options that stood on the command line.
     #[arg(skip)]

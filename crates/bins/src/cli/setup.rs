@@ -21,7 +21,7 @@ pub(super) enum BackendName {
 #[derive(Args, Clone, Debug)]
 pub(super) struct SetupArgs {
     /// What runs steps
-    #[arg(long, value_enum, default_value_t, env = "ORLOP_BACKEND")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, env = "ORLOP_BACKEND")]
     pub backend: BackendName,
     /// Directory with Secrets, `<name>/<key>`
     #[arg(long, value_name = "DIR", env = "ORLOP_SECRETS_DIR")]

@@ -3,9 +3,21 @@
 use orlop_core::spec::flow::StopMode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::failure::Failure;
+use super::failure::{Exit, Failure};
 use super::output;
 use crate::host::flow::{HostHandle, Order};
+
+/// What a verb does until it is interrupted: then it ends at once, and a server goes on with what it was told.
+///
+/// # Errors
+/// Those of the verb; when the system does not let signals be taken.
+pub(super) async fn interruptible(verb: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let mut signals = Signals::take()?;
+    tokio::select! {
+        done = verb => done,
+        exit = signals.next() => Ok(exit),
+    }
+}
 
 /// Both signals.
 pub(super) struct Signals {
@@ -23,25 +35,25 @@ impl Signals {
         Ok(Self { interrupt: take(SignalKind::interrupt())?, terminate: take(SignalKind::terminate())? })
     }
 
-    /// Waits for the next of either.
-    pub(super) async fn next(&mut self) {
+    /// Waits for the next of either: how the program ends that ends by it.
+    pub(super) async fn next(&mut self) -> Exit {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Exit::Interrupted,
+            _ = self.terminate.recv() => Exit::Terminated,
         }
     }
 
-    /// Turns signals into orders to a host; returns when the user wants to leave at once.
-    pub(super) async fn order(&mut self, handle: &HostHandle) {
+    /// Turns signals into orders to a host; returns when the user wants to leave at once, and how the program ends then.
+    pub(super) async fn order(&mut self, handle: &HostHandle) -> Exit {
         for (mode, text) in [
             (StopMode::Graceful, "stopping: live attempts finish, nothing more starts; interrupt again to cancel them"),
             (StopMode::Terminate, "terminating: live attempts are cancelled; interrupt again to leave them behind"),
         ] {
-            self.next().await;
+            let _ = self.next().await;
             output::tell(&format!("\n{text}"));
             // A flow that has ended in this moment needs no order.
             drop(handle.order(Order::Stop { mode }).await);
         }
-        self.next().await;
+        self.next().await
     }
 }

@@ -62,7 +62,7 @@ impl Stored {
                 let message = format!(
                     "what the run may use cannot be read: {error}; use the version of this program that began it"
                 );
-                Failure::new(Exit::Unreachable, message)
+                Failure::new(Exit::Failed, message)
             }),
         }
     }
@@ -72,9 +72,8 @@ impl Stored {
     /// # Errors
     /// When it cannot be read.
     pub(super) fn options(&self) -> Result<RecordOptions, Failure> {
-        serde_json::from_value(self.record.options.clone()).map_err(|error| {
-            Failure::new(Exit::Unreachable, format!("what is stored of the run cannot be read: {error}"))
-        })
+        serde_json::from_value(self.record.options.clone())
+            .map_err(|error| Failure::new(Exit::Failed, format!("what is stored of the run cannot be read: {error}")))
     }
 
     /// Its status with all records.

@@ -34,7 +34,7 @@ pub(super) struct SubmitArgs {
     #[arg(long)]
     pub suspend: bool,
     /// What runs steps of a fleet: containers where they name an image, or processes
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub backend: BackendName,
     /// Wait until it has ended; the exit code says how
     #[arg(long)]
@@ -49,6 +49,6 @@ pub(super) struct SubmitArgs {
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<GoDuration>,
     /// Form of the output
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }

@@ -36,10 +36,10 @@ pub(super) struct ValidateArgs {
     #[arg(long)]
     pub strict: bool,
     /// Also check what this place ignores and refuses
-    #[arg(long = "for", value_enum)]
+    #[arg(long = "for", value_enum, ignore_case = true)]
     pub target: Option<For>,
     /// Form of the findings
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct WatchArgs {
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<GoDuration>,
     /// Form of the output; JSON gives one status a line
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
             output::tell(&format!("`{}` has not ended; it goes on", args.name));
             Ok(Exit::TimedOut)
         }
-        () = signals.next() => Ok(Exit::Interrupted),
+        exit = signals.next() => Ok(exit),
     }
 }
 

@@ -171,7 +171,7 @@ fn fitted(old: &Value, new: Value) -> Result<Value, &'static str> {
     let read = match old {
         Value::String(_) | Value::Null => Some(new.clone()),
         Value::Number(_) => number(text),
-        Value::Bool(_) => text.parse().ok().map(Value::Bool),
+        Value::Bool(_) => text.to_ascii_lowercase().parse().ok().map(Value::Bool),
         Value::Array(_) | Value::Object(_) if text.starts_with(['[', '{']) => {
             serde_json::from_str(text).ok().filter(|read| same_kind(old, read))
         }

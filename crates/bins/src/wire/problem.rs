@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use orlop_core::error::Class;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
@@ -107,6 +108,20 @@ impl Code {
             self,
             Self::QuotaExceeded | Self::RateLimited | Self::NotLeader | Self::StoreUnavailable | Self::Deadline
         )
+    }
+
+    /// What kind of trouble it is.
+    #[must_use]
+    pub const fn class(self) -> Class {
+        match self {
+            Self::InvalidSpec | Self::TooLarge | Self::MediaType | Self::NeverFits | Self::Checksum => Class::Invalid,
+            Self::Unauthenticated | Self::Forbidden => Class::Denied,
+            Self::NotFound => Class::NotFound,
+            Self::Conflict | Self::Precondition | Self::IdempotencyMismatch => Class::Conflict,
+            Self::QuotaExceeded | Self::RateLimited => Class::Capacity,
+            Self::NotLeader | Self::StoreUnavailable | Self::Deadline => Class::Transient,
+            Self::Internal => Class::Fatal,
+        }
     }
 
     /// The code nearest to the status of a call that has no details, as a proxy or the transport makes them.

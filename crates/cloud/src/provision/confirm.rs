@@ -28,7 +28,7 @@ pub enum Verdict {
     Go,
     /// Somebody is asked.
     Ask,
-    /// Nobody can be asked: it ends here, exit 14.
+    /// Nobody can be asked: it ends here, with [`Exit::Unconfirmed`](crate::exit::Exit::Unconfirmed).
     Needed,
 }
 

@@ -11,6 +11,7 @@ use super::plan::PlannedOffering;
 use super::saga::Failure;
 use super::site::Seen;
 use crate::catalog::Catalogue;
+use crate::exit::Exit;
 use crate::openstack::port::{Keypair, Lease, Network};
 
 /// What the user wishes beside the hardware.
@@ -73,7 +74,7 @@ pub fn prepare(
     if !seen.limits.has_room() {
         let (used, most) = seen.limits.instances;
         let words = format!("the project has {used} of {} servers", most.unwrap_or(0));
-        return Err(Failure::new(7, "quota", words, "delete a server, or ask for a larger quota"));
+        return Err(Failure::new(Exit::Quota, "quota", words, "delete a server, or ask for a larger quota"));
     }
     let mut choices = Vec::new();
     for offering in offerings {
@@ -122,7 +123,12 @@ pub fn check_leases(offerings: &[PlannedOffering], seen: &Seen) -> Result<(), Fa
         return Ok(());
     }
     let message = format!("there is no reservation service at {}: nothing can be leased there", seen.site);
-    Err(Failure::new(2, "no_reservations", message, "give --kind vm --reservation none, or choose another --site"))
+    Err(Failure::new(
+        Exit::Usage,
+        "no_reservations",
+        message,
+        "give --kind vm --reservation none, or choose another --site",
+    ))
 }
 
 /// What is for virtual machines only, or cannot be had for them.
@@ -130,18 +136,23 @@ fn check_machines(choices: &[Choice], seen: &Seen, wishes: &Wishes) -> Result<()
     let has_groups = !wishes.groups.is_empty() || wishes.ssh_from.is_some();
     if has_groups && !choices.iter().any(Choice::is_vm) {
         let message = "--security-group and --allow-ssh-from are for virtual machines, and this is a host";
-        return Err(Failure::new(2, "group_of_host", message, "leave them out, or give --kind vm"));
+        return Err(Failure::new(Exit::Usage, "group_of_host", message, "leave them out, or give --kind vm"));
     }
     if wishes.max_hours.is_some() && choices.iter().any(|choice| choice.reserve.is_none()) {
         let message = "--max-lifetime cannot be held with --reservation none: without a lease nothing ends the server";
-        return Err(Failure::new(2, "unenforceable", message, "leave one of them out"));
+        return Err(Failure::new(Exit::Usage, "unenforceable", message, "leave one of them out"));
     }
     let first = choices.first().filter(|choice| choice.is_vm()).and_then(|choice| choice.expects);
     match first {
         Some(expects) if !seen.limits.has_room_for(expects.threads, expects.ram_gib) => {
             let (used, most) = seen.limits.cores;
             let words = format!("the project has {used} of {} threads, or too little memory", most.unwrap_or(0));
-            Err(Failure::new(7, "quota", words, "delete a server, choose a smaller flavor, or ask for a larger quota"))
+            Err(Failure::new(
+                Exit::Quota,
+                "quota",
+                words,
+                "delete a server, choose a smaller flavor, or ask for a larger quota",
+            ))
         }
         _ => Ok(()),
     }
@@ -160,7 +171,7 @@ pub fn hosts_of(offering: &PlannedOffering, catalogue: &Catalogue) -> Vec<String
 
 fn no_image(name: &str, site: &str) -> Failure {
     let message = format!("image {name} not found at {site}");
-    Failure::new(2, "image_missing", message, "choose another with --image or --os")
+    Failure::new(Exit::Usage, "image_missing", message, "choose another with --image or --os")
 }
 
 fn network(
@@ -181,12 +192,22 @@ fn network(
             let mut names: Vec<&str> = all.iter().map(|one| one.name.as_str()).take(20).collect();
             names.sort_unstable();
             let message = format!("network {wanted} not found at {}; there are: {}", seen.site, names.join(", "));
-            Err(Failure::new(2, "network_missing", message, "choose one with --network or --external-network"))
+            Err(Failure::new(
+                Exit::Usage,
+                "network_missing",
+                message,
+                "choose one with --network or --external-network",
+            ))
         }
         several => {
             let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
             let message = format!("there are several networks {wanted} at {}: {}", seen.site, ids.join(", "));
-            Err(Failure::new(2, "network_ambiguous", message, "give the id with --network or --external-network"))
+            Err(Failure::new(
+                Exit::Usage,
+                "network_ambiguous",
+                message,
+                "give the id with --network or --external-network",
+            ))
         }
     }
 }
@@ -202,7 +223,7 @@ fn flavor(seen: &Seen, wanted: &str) -> Result<String, Failure> {
             let mut names: Vec<&str> = seen.flavors.iter().map(|one| one.name.as_str()).take(20).collect();
             names.sort_unstable();
             let message = format!("flavor {wanted} not found at {}; there are: {}", seen.site, names.join(", "));
-            Err(Failure::new(2, "flavor_missing", message, "choose another with --flavor"))
+            Err(Failure::new(Exit::Usage, "flavor_missing", message, "choose another with --flavor"))
         }
     }
 }
@@ -217,11 +238,16 @@ pub fn check_key(key: &KeyOrder, found: Option<&Keypair>) -> Result<Option<Strin
     match found {
         None if key.public_key.is_none() => {
             let message = format!("there is no key {name} in the cloud and no public key file");
-            Err(Failure::new(2, "key_missing", message, "give --key-path, or make a key with --create-key"))
+            Err(Failure::new(Exit::Usage, "key_missing", message, "give --key-path, or make a key with --create-key"))
         }
         Some(pair) if key.must_match && !is_ours(pair) => {
             let message = format!("key {name} in the cloud is not the one in the file");
-            Err(Failure::new(2, "key_conflict", message, "choose another --key-name; it is never overwritten"))
+            Err(Failure::new(
+                Exit::Conflict,
+                "key_conflict",
+                message,
+                "choose another --key-name; it is never overwritten",
+            ))
         }
         Some(pair) if key.public_key.is_some() && !is_ours(pair) => {
             Ok(Some(format!("key {name} in the cloud is not the key of this machine; the one in the cloud is used")))
@@ -240,7 +266,7 @@ pub fn check_lease_name(name: &str, leases: &[Lease]) -> Result<(), Failure> {
     match leases.iter().filter(lives).find(|lease| lease.name == name) {
         Some(lease) => {
             let message = format!("there is a lease {name} already ({})", lease.id);
-            Err(Failure::new(2, "lease_name", message, "choose another --lease-name"))
+            Err(Failure::new(Exit::Conflict, "lease_name", message, "choose another --lease-name"))
         }
         None => Ok(()),
     }
@@ -264,7 +290,7 @@ pub fn check_foreign(server_name: &str, own: Option<&DeploymentId>, marked: &[Or
                 "remove it: orlop-provisioner destroy --id {}; or begin another one with --new",
                 one.deployment
             );
-            Err(Failure::new(2, "name_taken", message, hint))
+            Err(Failure::new(Exit::Conflict, "name_taken", message, hint))
         }
         None => Ok(()),
     }

@@ -31,7 +31,7 @@ struct Streaming {
 
 /// GET /events
 pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
-    let kind = call.one("type")?.unwrap_or(">");
+    let kind = call.one("type")?.unwrap_or(">").to_ascii_lowercase();
     let filter = SubjectFilter::new(&format!("{SUBJECT_ROOT}{kind}"));
     let filter = filter.map_err(|error| wrong("type", format!("{error}; such as `job.*` or `job.completed`")))?;
     let room = Arc::clone(&api.streams).try_acquire_owned();

@@ -42,7 +42,7 @@ pub(super) fn owner(api: &Api, call: &Call, asked: Option<&str>) -> Result<Tenan
 
 /// What runs the steps.
 pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Error> {
-    match text {
+    match text.map(str::to_ascii_lowercase).as_deref() {
         None | Some("docker") => Ok(StepBackend::Docker),
         Some("process") => Ok(StepBackend::Process),
         Some(_) => Err(wrong("backend", "use docker or process")),

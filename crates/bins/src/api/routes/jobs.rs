@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
+use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{JobFilter, JobRow, Order, Page};
 
 use super::super::call::{Call, not_found, wrong};
@@ -29,11 +30,11 @@ impl Api {
 /// States of a query or a body.
 pub(in super::super) fn states<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<JobState>, Error> {
     let words = texts.flat_map(|text| text.split(','));
-    words.map(|word| word.parse().map_err(|error| wrong("state", format!("{error}")))).collect()
+    words.map(|word| JobState::from_typed(word.trim()).map_err(|error| wrong("state", error))).collect()
 }
 
 fn filter(call: &Call) -> Result<JobFilter, Error> {
-    let order = match call.one("order")? {
+    let order = match call.one("order")?.map(str::to_ascii_lowercase).as_deref() {
         None | Some("newest") => Order::Descending,
         Some("oldest") => Order::Ascending,
         Some(_) => return Err(wrong("order", "use newest or oldest")),

@@ -69,8 +69,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
 /// What is asked for.
 fn order(call: &Call, order: LogOrder, form: Form) -> Result<LogOrder, Error> {
     let name = |text: &str| {
-        let known = LogStream::from_name(text).map(wire_stream);
-        known.ok_or_else(|| wrong("stream", "use stdout, stderr or system"))
+        LogStream::from_typed(text).map(wire_stream).map_err(|_| wrong("stream", "use stdout, stderr or system"))
     };
     let asked = LogOrder {
         index: call.read("index")?.unwrap_or(0),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use orlop_core::id::WorkerId;
 use orlop_core::machine::worker::WorkerState;
+use orlop_core::named::Named as _;
 use orlop_core::time::{GoDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
@@ -20,8 +21,9 @@ const REASON: usize = 256;
 /// GET /workers
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let words = call.all("state").flat_map(|text| text.split(','));
-    let states: Vec<WorkerState> =
-        words.map(|word| word.parse().map_err(|error| wrong("state", format!("{error}")))).collect::<Result<_, _>>()?;
+    let states: Vec<WorkerState> = words
+        .map(|word| WorkerState::from_typed(word.trim()).map_err(|error| wrong("state", error)))
+        .collect::<Result<_, _>>()?;
     let labels = call.labels()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;

@@ -15,9 +15,14 @@ async fn s5_5_a_job_is_submitted_listed_shown_and_cancelled() {
     assert_eq!((&job["state"], &job["name"], &job["tenant"]), (&json!("Queued"), &json!("hello"), &json!("default")));
     assert_eq!(job["spec"]["runtime"], "noop");
     assert_eq!(job["correlation_id"].as_str(), Some(made.header("x-request-id")));
-    for (query, count) in
-        [("", 1), ("?state=Queued", 1), ("?state=Failed,Completed", 0), ("?label=x=1", 1), ("?label=x=2", 0)]
-    {
+    for (query, count) in [
+        ("", 1),
+        ("?state=Queued", 1),
+        ("?state=QUEUED,failed&order=Oldest", 1),
+        ("?state=Failed,Completed", 0),
+        ("?label=x=1", 1),
+        ("?label=x=2", 0),
+    ] {
         assert_eq!(bed.get(&format!("/jobs{query}")).await["items"].as_array().unwrap().len(), count, "{query}");
     }
     let early = bed.get(&format!("/jobs/{id}?wait=10ms")).await;

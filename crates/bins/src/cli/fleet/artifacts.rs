@@ -11,9 +11,9 @@ use futures::StreamExt as _;
 use orlop_cloud::artifact::digest;
 use serde_json::{Value, json};
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::client::{Asked, Client, escaped, query};
-use super::exit::{Exit, Trouble};
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
@@ -85,7 +85,7 @@ pub(in crate::cli) struct PutArgs {
 }
 
 /// Runs a verb.
-pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
+pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::List(args) => args.patience.bound(list(&args)).await,
         Verb::Get(args) => args.patience.bound(get(&args)).await,
@@ -103,12 +103,12 @@ pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
     }
 }
 
-async fn left(client: &Client, job: &str, index: Option<u32>) -> Result<Value, Trouble> {
+async fn left(client: &Client, job: &str, index: Option<u32>) -> Result<Value, Failure> {
     let members: Vec<_> = index.iter().map(|index| ("index", index.to_string())).collect();
     Ok(client.ask(Asked::get(format!("/jobs/{}/artifacts{}", escaped(job), query(&members)))).await?.body)
 }
 
-async fn list(args: &ListArgs) -> Result<Exit, Trouble> {
+async fn list(args: &ListArgs) -> Result<Exit, Failure> {
     let list = left(&args.target.client()?, &args.job, args.index).await?;
     let names = |list: &Value| items(list).iter().map(|item| text(item, "name")).collect();
     if let Some(shown) = args.target.shown(&list, names)? {
@@ -127,7 +127,7 @@ async fn list(args: &ListArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
+async fn get(args: &GetArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let sha256 = match &args.name {
         None => args.from.clone(),
@@ -137,16 +137,16 @@ async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
             let found: Vec<&Value> = items(&list).iter().filter(named).collect();
             match found.as_slice() {
                 [one] => text(one, "sha256"),
-                [] => return Err(Trouble::new(Exit::Refused, format!("job {} left no artifact `{name}`", args.from))),
+                [] => return Err(Failure::new(Exit::NotFound, format!("job {} left no artifact `{name}`", args.from))),
                 several => {
                     let text = format!("`{name}` is {} files; name one by its path, or say --index", several.len());
-                    return Err(Trouble::usage(text));
+                    return Err(Failure::usage(text));
                 }
             }
         }
     };
     let failed =
-        |place: &Path, error: std::io::Error| Trouble::usage(format!("{} cannot be written: {error}", place.display()));
+        |place: &Path, error: std::io::Error| Failure::usage(format!("{} cannot be written: {error}", place.display()));
     match &args.file {
         None => {
             let mut place = templess()?;
@@ -172,16 +172,16 @@ async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
 }
 
 /// A file without a name: what goes to standard output is checked before.
-fn templess() -> Result<File, Trouble> {
+fn templess() -> Result<File, Failure> {
     let path = std::env::temp_dir().join(format!("orlop-{}", uuid::Uuid::new_v4().simple()));
     let made = File::options().read(true).write(true).create_new(true).open(&path);
     let made = made.and_then(|file| std::fs::remove_file(&path).map(|()| file));
-    made.map_err(|error| Trouble::usage(format!("{} cannot be written: {error}", path.display())))
+    made.map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// Fetches content into a file, going on where it broke off, and checks it.
-async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Trouble> {
-    let failed = |error: std::io::Error| Trouble::usage(format!("what is fetched cannot be written: {error}"));
+async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::usage(format!("what is fetched cannot be written: {error}"));
     let path = format!("/artifacts/{}", escaped(sha256));
     let (mut have, mut tries) = (0_u64, 0);
     loop {
@@ -202,7 +202,7 @@ async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Tr
                     break;
                 }
             }
-            Err(trouble) if !trouble.is_passing() || tries >= TRIES => return Err(trouble),
+            Err(failure) if !failure.is_passing() || tries >= TRIES => return Err(failure),
             Err(_) => {}
         }
         tries += 1;
@@ -212,7 +212,7 @@ async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Tr
     if found == sha256 {
         Ok(())
     } else {
-        Err(Trouble::unreachable(format!("what was fetched is {found}, not {sha256}")))
+        Err(Failure::unreachable(format!("what was fetched is {found}, not {sha256}")))
     }
 }
 
@@ -220,8 +220,8 @@ async fn fetch(client: &Client, sha256: &str, place: &mut File) -> Result<(), Tr
 ///
 /// # Errors
 /// The file cannot be read; the server refuses it, or stays away.
-pub(super) async fn upload(client: &Client, name: &str, path: &Path, tenant: Option<&str>) -> Result<Value, Trouble> {
-    let failed = |error: std::io::Error| Trouble::usage(format!("{} cannot be read: {error}", path.display()));
+pub(super) async fn upload(client: &Client, name: &str, path: &Path, tenant: Option<&str>) -> Result<Value, Failure> {
+    let failed = |error: std::io::Error| Failure::usage(format!("{} cannot be read: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
     let (sha256, bytes) = digest(&mut file).map_err(failed)?;
     let mut asked = json!({ "name": name, "bytes": bytes, "sha256": sha256 });
@@ -231,7 +231,7 @@ pub(super) async fn upload(client: &Client, name: &str, path: &Path, tenant: Opt
     let mut tries = 0;
     loop {
         match send(client, &mut file, &mut asked, bytes, &sha256).await {
-            Err(trouble) if trouble.is_passing() && tries < TRIES => {
+            Err(failure) if failure.is_passing() && tries < TRIES => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -241,20 +241,20 @@ pub(super) async fn upload(client: &Client, name: &str, path: &Path, tenant: Opt
 }
 
 /// One try of an upload, from where the one before ended.
-async fn send(client: &Client, file: &mut File, asked: &mut Value, bytes: u64, sha256: &str) -> Result<Value, Trouble> {
+async fn send(client: &Client, file: &mut File, asked: &mut Value, bytes: u64, sha256: &str) -> Result<Value, Failure> {
     let begun = client.ask(Asked::post("/uploads", Some(asked))).await?.body;
     let id = text(&begun, "id");
     asked["upload"] = id.clone().into();
     let path = format!("/uploads/{}", escaped(&id));
     let mut offset = number(&begun, "committed");
     if begun["stored"] != true {
-        let failed = |error: std::io::Error| Trouble::usage(format!("the file cannot be read: {error}"));
+        let failed = |error: std::io::Error| Failure::usage(format!("the file cannot be read: {error}"));
         file.seek(SeekFrom::Start(offset)).map_err(failed)?;
         while offset < bytes {
             let mut piece = Vec::new();
             (&mut *file).take(PIECE as u64).read_to_end(&mut piece).map_err(failed)?;
             if piece.is_empty() {
-                return Err(Trouble::usage("the file became shorter while it was sent"));
+                return Err(Failure::usage("the file became shorter while it was sent"));
             }
             let len = piece.len() as u64;
             client.ask(Asked::bytes(format!("{path}?offset={offset}"), piece)).await?;

@@ -4,10 +4,10 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
 use super::client::{Asked, Client, escaped};
-use super::exit::{Exit, Trouble};
 use super::read::number;
 use super::target::{Patience, Target};
 use super::wait;
@@ -48,11 +48,11 @@ pub(in crate::cli) struct CancelArgs {
 }
 
 /// Cancels jobs.
-pub(super) async fn cancel(args: CancelArgs) -> Result<Exit, Trouble> {
+pub(super) async fn cancel(args: CancelArgs) -> Result<Exit, Failure> {
     args.patience.bound(run(&args)).await
 }
 
-async fn run(args: &CancelArgs) -> Result<Exit, Trouble> {
+async fn run(args: &CancelArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     if args.ids.is_empty() {
         return many(args, &client).await;
@@ -72,9 +72,9 @@ async fn run(args: &CancelArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn many(args: &CancelArgs, client: &Client) -> Result<Exit, Trouble> {
+async fn many(args: &CancelArgs, client: &Client) -> Result<Exit, Failure> {
     if !args.yes {
-        return Err(Trouble::usage("this cancels all jobs that pass the filter; say --yes to do it"));
+        return Err(Failure::usage("this cancels all jobs that pass the filter; say --yes to do it"));
     }
     let mut wanted = json!({ "all": args.all });
     if !args.state.is_empty() {

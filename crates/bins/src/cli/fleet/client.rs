@@ -14,7 +14,7 @@ use hyper_util::client::legacy::Client as Transport;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::exit::Trouble;
+use super::super::failure::Failure;
 use super::transport::Connector;
 use crate::api::{BASE, ProblemView};
 use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
@@ -119,7 +119,7 @@ impl Client {
     ///
     /// # Errors
     /// One is no address, the token cannot stand in a header, or the file of the authority cannot be used.
-    pub(super) fn new(servers: &str, token: Option<String>, authority: Option<&Path>) -> Result<Self, Trouble> {
+    pub(super) fn new(servers: &str, token: Option<String>, authority: Option<&Path>) -> Result<Self, Failure> {
         let (mut read, mut secure) = (Vec::new(), false);
         for server in servers.split(',').map(|server| server.trim().trim_end_matches('/')).filter(|s| !s.is_empty()) {
             let uri: Result<Uri, _> = server.parse();
@@ -129,12 +129,12 @@ impl Client {
             secure |= uri.is_ok_and(|uri| uri.scheme_str() == Some("https"));
             if !good {
                 let text = format!("`{server}` is no address of a server; use one such as {}", super::target::SERVER);
-                return Err(Trouble::usage(text));
+                return Err(Failure::usage(text));
             }
             read.push(server.to_owned());
         }
         let token = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose();
-        let mut token = token.map_err(|_| Trouble::usage("the token has characters that no token has"))?;
+        let mut token = token.map_err(|_| Failure::usage("the token has characters that no token has"))?;
         if let Some(token) = &mut token {
             token.set_sensitive(true);
         }
@@ -153,11 +153,11 @@ impl Client {
     ///
     /// # Errors
     /// No server can be reached, or the one that leads refuses.
-    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Trouble> {
-        let mut last = Trouble::usage("no server is named; use --server");
+    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Failure> {
+        let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
             match in_time(server, asked.patience, self.ask_one(server, &asked)).await {
-                Err(trouble) if trouble.is_passing() => last = trouble,
+                Err(failure) if failure.is_passing() => last = failure,
                 other => return other,
             }
         }
@@ -168,27 +168,27 @@ impl Client {
     ///
     /// # Errors
     /// As of [`Client::ask`].
-    pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Trouble> {
-        let mut last = Trouble::usage("no server is named; use --server");
+    pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Failure> {
+        let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
             match in_time(server, asked.patience, self.open_one(server, &asked)).await {
-                Err(trouble) if trouble.is_passing() => last = trouble,
+                Err(failure) if failure.is_passing() => last = failure,
                 other => return other,
             }
         }
         Err(last)
     }
 
-    async fn open_one(&self, server: &str, asked: &Asked<'_>) -> Result<Body, Trouble> {
+    async fn open_one(&self, server: &str, asked: &Asked<'_>) -> Result<Body, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         if head.status.is_success() {
             return Ok(body);
         }
         let body = read(server, body).await?;
-        Err(Trouble::of(&problem(server, head.status.as_u16(), &body)))
+        Err(Failure::from(&problem(server, head.status.as_u16(), &body)))
     }
 
-    async fn ask_one(&self, server: &str, asked: &Asked<'_>) -> Result<Answered, Trouble> {
+    async fn ask_one(&self, server: &str, asked: &Asked<'_>) -> Result<Answered, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = read(server, body).await?;
@@ -196,14 +196,14 @@ impl Client {
         if head.status.is_success() {
             let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
             let body =
-                body.map_err(|_| Trouble::unreachable(format!("{server} does not speak as a server of Orlop")))?;
+                body.map_err(|_| Failure::unreachable(format!("{server} does not speak as a server of Orlop")))?;
             return Ok(Answered { status, body, etag });
         }
-        Err(Trouble::of(&problem(server, status, &body)))
+        Err(Failure::from(&problem(server, status, &body)))
     }
 
     /// Sends a request.
-    async fn send(&self, server: &str, asked: &Asked<'_>) -> Result<Response<Body>, Trouble> {
+    async fn send(&self, server: &str, asked: &Asked<'_>) -> Result<Response<Body>, Failure> {
         let mut request = Request::builder().method(&asked.method).uri(format!("{server}{BASE}{}", asked.path));
         request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = &self.token {
@@ -219,7 +219,7 @@ impl Client {
         }
         let body = asked.body.map(|body| Bytes::from(body.to_string()));
         let request = request.body(Full::from(asked.bytes.clone().or(body).unwrap_or_default()));
-        let request = request.map_err(|error| Trouble::usage(format!("the request cannot be made: {error}")))?;
+        let request = request.map_err(|error| Failure::usage(format!("the request cannot be made: {error}")))?;
         let answer = self.transport.request(request).await.map_err(|error| lost(server, &cause(&error)))?;
         Ok(answer.map(Body::new))
     }
@@ -229,13 +229,13 @@ impl Client {
 async fn in_time<T>(
     server: &str,
     patience: Duration,
-    answer: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+    answer: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     match tokio::time::timeout(patience, answer).await {
         Ok(answered) => answered,
         Err(_) => {
             let seconds = patience.as_secs();
-            Err(Trouble::unreachable(format!(
+            Err(Failure::unreachable(format!(
                 "{server} took the request and did not answer within {seconds} s; see whether it is stopped or overloaded. \
                  What was asked may still be done: look before you ask again, or use a key"
             )))
@@ -244,15 +244,15 @@ async fn in_time<T>(
 }
 
 /// Reads an answer.
-async fn read(server: &str, body: Body) -> Result<Bytes, Trouble> {
+async fn read(server: &str, body: Body) -> Result<Bytes, Failure> {
     Ok(Limited::new(body, ANSWER).collect().await.map_err(|error| lost(server, &error))?.to_bytes())
 }
 
 /// A server that cannot be reached.
-fn lost(server: &str, error: &dyn std::fmt::Display) -> Trouble {
+fn lost(server: &str, error: &dyn std::fmt::Display) -> Failure {
     let error = error.to_string();
     let hint = super::hint::of_connection(server, &error);
-    Trouble::unreachable(format!("{server} cannot be reached: {error}; {hint}"))
+    Failure::unreachable(format!("{server} cannot be reached: {error}; {hint}"))
 }
 
 /// The innermost cause of a failure to connect: that is what people can act on.
@@ -298,9 +298,9 @@ mod tests {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", silent.local_addr().unwrap());
         let client = Client::new(&server, None, None).unwrap();
-        let trouble = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
-        assert_eq!(trouble.exit, super::super::exit::Exit::Unreachable);
-        assert!(trouble.to_string().contains("did not answer within 35 s"), "{trouble}");
+        let failure = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
+        assert_eq!(failure.exit, Exit::Unreachable);
+        assert!(failure.to_string().contains("did not answer within 35 s"), "{failure}");
         assert!(client.open(Asked::get("/events")).await.is_err());
     }
 
@@ -308,7 +308,7 @@ mod tests {
     fn s10_addresses_are_checked_before_anything_is_sent() {
         assert!(Client::new("http://a:1, http://b:2/", None, None).is_ok());
         for bad in ["a:1", "ftp://a", "http://"] {
-            assert_eq!(Client::new(bad, None, None).unwrap_err().exit, super::super::exit::Exit::Usage, "{bad}");
+            assert_eq!(Client::new(bad, None, None).unwrap_err().exit, Exit::Usage, "{bad}");
         }
         let nothing = Client::new("https://a", None, Some(Path::new("/nowhere/ca.pem"))).unwrap_err();
         assert!(nothing.to_string().contains("/nowhere/ca.pem"), "{nothing}");

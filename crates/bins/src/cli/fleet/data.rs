@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::exit::Trouble;
+use super::super::failure::Failure;
 
 /// The directory of a server; one for the moment goes with this value.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ impl Data {
     ///
     /// # Errors
     /// There is none, or it cannot be made.
-    pub(super) fn at(asked: Option<PathBuf>) -> Result<Self, Trouble> {
+    pub(super) fn at(asked: Option<PathBuf>) -> Result<Self, Failure> {
         let path =
-            asked.or_else(of_user).ok_or_else(|| Trouble::usage("there is no home directory; say --data DIR"))?;
+            asked.or_else(of_user).ok_or_else(|| Failure::usage("there is no home directory; say --data DIR"))?;
         // What is started from here runs elsewhere: it must find its files all the same.
         let absolute = std::path::absolute(&path);
-        let path = absolute.map_err(|error| Trouble::usage(format!("{} is no place: {error}", path.display())))?;
+        let path = absolute.map_err(|error| Failure::usage(format!("{} is no place: {error}", path.display())))?;
         make(&path)?;
         Ok(Self { path, passing: None })
     }
@@ -41,18 +41,18 @@ impl Data {
     ///
     /// # Errors
     /// It cannot be made.
-    pub(super) fn passing() -> Result<Self, Trouble> {
+    pub(super) fn passing() -> Result<Self, Failure> {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         sweep(&base);
         Self::passing_below(&base)
     }
 
-    fn passing_below(base: &Path) -> Result<Self, Trouble> {
+    fn passing_below(base: &Path) -> Result<Self, Failure> {
         let path = base.join(format!("{PASSING}{}", uuid::Uuid::new_v4().simple()));
         make(&path)?;
         let held = hold(&path).map_err(|error| {
-            Trouble::usage(format!("{} cannot be used as the data directory: {error}", path.display()))
+            Failure::usage(format!("{} cannot be used as the data directory: {error}", path.display()))
         })?;
         Ok(Self { path, passing: Some(held) })
     }
@@ -73,9 +73,9 @@ impl Drop for Data {
     }
 }
 
-fn make(path: &Path) -> Result<(), Trouble> {
+fn make(path: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| Trouble::usage(format!("{} cannot be used as the data directory: {error}", path.display())))
+    made.map_err(|error| Failure::usage(format!("{} cannot be used as the data directory: {error}", path.display())))
 }
 
 /// Makes the lock of a directory and takes it.

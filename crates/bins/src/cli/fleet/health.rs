@@ -3,16 +3,16 @@
 
 use clap::Args;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::client::Asked;
-use super::exit::{Exit, Trouble};
 use super::read::text;
 use super::target::{Patience, Target};
 
 /// Options of `orlop health`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  orlop health                              exit code 0 once the server leads or stands by, 4 before
+  orlop health                              exit code 0 once the server leads or stands by, 7 before
   orlop health --live                       0 while it answers at all")]
 pub(in crate::cli) struct HealthArgs {
     /// Only whether it answers at all
@@ -25,11 +25,11 @@ pub(in crate::cli) struct HealthArgs {
 }
 
 /// Tells whether a server is well.
-pub(super) async fn health(args: HealthArgs) -> Result<Exit, Trouble> {
+pub(super) async fn health(args: HealthArgs) -> Result<Exit, Failure> {
     args.patience.bound(asked(&args)).await
 }
 
-async fn asked(args: &HealthArgs) -> Result<Exit, Trouble> {
+async fn asked(args: &HealthArgs) -> Result<Exit, Failure> {
     let path = if args.live { "/health/live" } else { "/health/ready" };
     let health = args.target.client()?.ask(Asked::get(path)).await?.body;
     let status = text(&health, "status");

@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::client::{Asked, Client, escaped};
-use super::exit::{Exit, Trouble};
 use super::read::{ago, items, number, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
@@ -52,14 +52,14 @@ pub(in crate::cli) struct GetArgs {
 }
 
 /// Runs a verb.
-pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
+pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Get(args) => args.patience.bound(get(&args)).await,
         Verb::Retry(args) => args.patience.bound(retry(&args)).await,
     }
 }
 
-async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
+async fn get(args: &GetArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let path = format!("/jobs/{}", escaped(&args.id));
     if args.explain {
@@ -75,7 +75,7 @@ async fn get(args: &GetArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn retry(args: &RetryArgs) -> Result<Exit, Trouble> {
+async fn retry(args: &RetryArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let asked = Asked::post(format!("/jobs/{}/retry", escaped(&args.id)), None);
     let made = client.ask(asked.with("idempotency-key", client.key(args.key.as_ref()))).await?.body;
@@ -85,7 +85,7 @@ async fn retry(args: &RetryArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn explain(args: &GetArgs, client: &Client) -> Result<Exit, Trouble> {
+async fn explain(args: &GetArgs, client: &Client) -> Result<Exit, Failure> {
     let why = client.ask(Asked::get(format!("/jobs/{}/explain", escaped(&args.id)))).await?.body;
     if let Some(shown) = args.target.shown(&why, |_| vec![args.id.clone()])? {
         output::print(&shown)?;

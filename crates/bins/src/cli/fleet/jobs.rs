@@ -7,10 +7,10 @@ use clap::Args;
 use orlop_core::time::{GoDuration, Time};
 use serde_json::Value;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::client::{Asked, query};
-use super::exit::{Exit, Trouble};
 use super::read::{ago, each, items, text, time};
 use super::target::{Patience, Target};
 use crate::host::flow::{Clock as _, SystemClock};
@@ -59,11 +59,11 @@ pub(super) fn since(text: &str) -> Result<Time, String> {
 }
 
 /// Lists jobs.
-pub(super) async fn jobs(args: JobsArgs) -> Result<Exit, Trouble> {
+pub(super) async fn jobs(args: JobsArgs) -> Result<Exit, Failure> {
     args.patience.bound(list(&args)).await
 }
 
-async fn list(args: &JobsArgs) -> Result<Exit, Trouble> {
+async fn list(args: &JobsArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let mut members: Vec<(&str, String)> = vec![("limit", args.limit.to_string())];
     members.extend(args.state.iter().map(|state| ("state", state.clone())));

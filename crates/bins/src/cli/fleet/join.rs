@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use orlop_core::time::GoDuration;
 use serde_json::{Value, json};
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::client::{Asked, escaped, query};
-use super::exit::{Exit, Trouble};
 use super::read::{each, items, text};
 use super::target::{Patience, Plain, Target};
 use crate::view::table::columns;
@@ -71,7 +71,7 @@ pub(in crate::cli) struct RevokeArgs {
 }
 
 /// Does it.
-pub(super) async fn run(verb: TokenVerb) -> Result<Exit, Trouble> {
+pub(super) async fn run(verb: TokenVerb) -> Result<Exit, Failure> {
     match verb {
         TokenVerb::Create(args) => args.patience.bound(create(&args)).await,
         TokenVerb::List(args) => args.patience.bound(list(&args)).await,
@@ -79,7 +79,7 @@ pub(super) async fn run(verb: TokenVerb) -> Result<Exit, Trouble> {
     }
 }
 
-async fn create(args: &CreateArgs) -> Result<Exit, Trouble> {
+async fn create(args: &CreateArgs) -> Result<Exit, Failure> {
     let body = json!({
         "uses": args.uses,
         "ttl": args.ttl.to_string(),
@@ -92,7 +92,7 @@ async fn create(args: &CreateArgs) -> Result<Exit, Trouble> {
         let secret = format!("{}\n", text(&made, "token"));
         kept(file, secret.as_bytes()).map_err(|error| {
             let id = text(&made, "id");
-            Trouble::new(Exit::Usage, format!("{} cannot be written: {error}; token {id} is lost", file.display()))
+            Failure::new(Exit::Usage, format!("{} cannot be written: {error}; token {id} is lost", file.display()))
         })?;
         output::tell(&format!("{}: good until {}", file.display(), text(&made, "expires_at")));
         return Ok(Exit::Done);
@@ -129,7 +129,7 @@ fn command(made: &Value) -> String {
     )
 }
 
-async fn list(args: &Plain) -> Result<Exit, Trouble> {
+async fn list(args: &Plain) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
@@ -171,7 +171,7 @@ fn table(found: &Value) -> String {
     columns(&["ID", "USES", "EXPIRES", "REVOKED", "LABELS", "TENANTS", "NOTE"], &rows)
 }
 
-async fn revoke(args: &RevokeArgs) -> Result<Exit, Trouble> {
+async fn revoke(args: &RevokeArgs) -> Result<Exit, Failure> {
     args.target.client()?.ask(Asked::delete(format!("/join-tokens/{}", escaped(&args.id)))).await?;
     output::tell(&format!("{}: revoked", args.id));
     Ok(Exit::Done)

@@ -7,14 +7,13 @@ use clap::Args;
 use orlop_core::time::{GoDuration, Time};
 use serde_json::Value;
 
+use super::super::failure::{Exit, Failure};
 use super::client::{Asked, Client, escaped, query};
-use super::exit::{Exit, Trouble};
 use super::page::Page;
 use super::read::{items, number, text};
 use super::sse::{Event, Events};
 use super::target::{Patience, Target};
 use crate::host::flow::{Clock as _, SystemClock};
-use crate::wire::problem::Code;
 
 /// How long a server may be away before following ends.
 const AWAY: Duration = Duration::from_secs(60);
@@ -72,7 +71,7 @@ pub(super) struct Showing {
 }
 
 /// Shows logs.
-pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Trouble> {
+pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let ago = |since: GoDuration| {
         Time::from_millis(SystemClock.now().millis() - i64::try_from(since.get().as_millis()).unwrap_or(i64::MAX))
@@ -92,7 +91,7 @@ pub(super) async fn logs(args: LogsArgs) -> Result<Exit, Trouble> {
 ///
 /// # Errors
 /// There is no such job, or the server stays away.
-pub(super) async fn show(client: &Client, id: &str, showing: &Showing) -> Result<Exit, Trouble> {
+pub(super) async fn show(client: &Client, id: &str, showing: &Showing) -> Result<Exit, Failure> {
     let path = format!("/jobs/{}", escaped(id));
     let job = patiently(async || client.ask(Asked::get(&path)).await).await?.body;
     let kind = text(&job, "kind");
@@ -132,13 +131,13 @@ pub(super) async fn show(client: &Client, id: &str, showing: &Showing) -> Result
 }
 
 /// One of several parts, every line with its number. False when the reader has gone.
-async fn one_of(client: &Client, path: &str, showing: &Showing, index: u32) -> Result<bool, Trouble> {
+async fn one_of(client: &Client, path: &str, showing: &Showing, index: u32) -> Result<bool, Failure> {
     let showing = Showing { index: Some(index), ..showing.clone() };
     part(client, path, &showing, Page::new(Some(index), showing.timestamps)).await
 }
 
 /// Shows one log to its end. False when the reader has gone.
-async fn part(client: &Client, path: &str, showing: &Showing, mut page: Page) -> Result<bool, Trouble> {
+async fn part(client: &Client, path: &str, showing: &Showing, mut page: Page) -> Result<bool, Failure> {
     let mut members: Vec<(&str, String)> = Vec::new();
     members.extend(showing.follow.then(|| ("follow", "true".to_owned())));
     members.extend(showing.stream.map(|stream| ("stream", stream.to_owned())));
@@ -169,13 +168,11 @@ async fn part(client: &Client, path: &str, showing: &Showing, mut page: Page) ->
 }
 
 /// Asks again while the server is away or has no room, for a while.
-async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
+async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     let begun = tokio::time::Instant::now();
     loop {
         match ask().await {
-            Err(trouble)
-                if (trouble.is_passing() || trouble.code == Some(Code::RateLimited)) && begun.elapsed() < AWAY =>
-            {
+            Err(failure) if (failure.is_passing() || failure.exit == Exit::Quota) && begun.elapsed() < AWAY => {
                 tokio::time::sleep(RETRY).await;
             }
             other => return other,

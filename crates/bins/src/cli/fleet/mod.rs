@@ -1,11 +1,10 @@
-//! The verbs of the fleet (chapter 10 of the scheduler contract): a server on this machine, and what is asked of one over
+//! The verbs of the fleet: a server on this machine, and what is asked of one over
 //! REST. Owns their options and texts; decides nothing about jobs.
 
 mod artifacts;
 mod cancel;
 mod client;
 mod data;
-mod exit;
 pub(super) mod flow;
 mod health;
 mod hint;
@@ -14,6 +13,7 @@ mod jobs;
 mod join;
 mod logs;
 mod page;
+mod problem;
 mod quota;
 mod read;
 mod secret;
@@ -28,8 +28,8 @@ mod workers;
 
 use clap::Subcommand;
 
-use self::exit::{Exit, Trouble};
-use super::output;
+use super::failure::{Exit, Failure};
+use super::signals::interruptible;
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
@@ -67,29 +67,19 @@ pub(super) enum Fleet {
 }
 
 /// Runs a verb and says how the program ends.
-pub(super) async fn run(verb: Fleet) -> u8 {
-    let done = match verb {
+///
+/// # Errors
+/// When it could not do what was asked.
+pub(super) async fn run(verb: Fleet) -> Result<Exit, Failure> {
+    match verb {
         // It ends in good order when it is interrupted.
         Fleet::Up(args) => up::up(args).await,
         verb => interruptible(asked(verb)).await,
-    };
-    done.unwrap_or_else(|trouble: Trouble| {
-        output::tell(&format!("error: {trouble}"));
-        trouble.exit
-    })
-    .code()
-}
-
-/// What a verb does until it is interrupted: then it ends at once, and the server goes on with what it was told.
-async fn interruptible(verb: impl Future<Output = Result<Exit, Trouble>>) -> Result<Exit, Trouble> {
-    tokio::select! {
-        done = verb => done,
-        Ok(()) = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
 /// A verb that asks a server.
-async fn asked(verb: Fleet) -> Result<Exit, Trouble> {
+async fn asked(verb: Fleet) -> Result<Exit, Failure> {
     match verb {
         Fleet::Up(args) => up::up(args).await,
         Fleet::Submit(args) => submit::submit(*args).await,

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::super::failure::Failure;
 use super::super::output;
-use super::exit::Trouble;
 use super::read::{number, text};
 
 /// A line that never ends is shown in pieces of this size.
@@ -34,7 +34,7 @@ impl Page {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub(super) fn show(&mut self, kind: &str, data: &Value) -> Result<bool, Trouble> {
+    pub(super) fn show(&mut self, kind: &str, data: &Value) -> Result<bool, Failure> {
         let attempt = number(data, "attempt");
         let before = std::mem::replace(&mut self.attempt, attempt);
         if before > 0 && before != attempt {
@@ -57,7 +57,7 @@ impl Page {
     ///
     /// # Errors
     /// As of [`Page::show`].
-    pub(super) fn end(&mut self) -> Result<bool, Trouble> {
+    pub(super) fn end(&mut self) -> Result<bool, Failure> {
         let mut bytes = Vec::new();
         for (time, line) in std::mem::take(&mut self.open).into_values() {
             bytes.extend(self.prefix(&time).bytes());

@@ -7,14 +7,13 @@ use orlop_core::quantity::{Quantity, Step};
 use orlop_core::time::GoDuration;
 use serde_json::{Map, Value, json};
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
 use super::client::{Asked, Client, escaped};
-use super::exit::{Exit, Trouble};
 use super::read::{items, number, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
-use crate::wire::problem::Code;
 
 /// Words of limits, the fields they set, and the step of their quantities.
 const LIMITS: &[(&str, &str, Step)] = &[
@@ -94,7 +93,7 @@ pub(in crate::cli) struct SetArgs {
 }
 
 /// Runs a verb.
-pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
+pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Get(args) => args.patience.bound(get(&args)).await,
         Verb::Set(args) => args.patience.bound(set(&args)).await,
@@ -106,7 +105,7 @@ fn path(name: &str) -> String {
     format!("/tenants/{}", escaped(name))
 }
 
-async fn get(args: &OneArgs) -> Result<Exit, Trouble> {
+async fn get(args: &OneArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let tenant = client.ask(Asked::get(path(&args.name))).await?.body;
     let shown = args.target.shown(&tenant, |tenant| vec![text(tenant, "name")])?;
@@ -141,31 +140,35 @@ fn page(tenant: &Value) -> String {
 type Fields = Map<String, Value>;
 
 /// What is to change, of the limits and of the tenant itself.
-fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Trouble> {
+fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Failure> {
     let (mut limits, mut tenant) = (Map::new(), Map::new());
     for (word, value) in pairs {
+        // The name of a model keeps its case.
+        let lower = word.to_ascii_lowercase();
+        let model = word.get(KIND.0.len()..).filter(|model| lower.starts_with(KIND.0) && !model.is_empty());
+        let word = lower.as_str();
         if word == "weight" {
-            let weight: u32 = value.parse().map_err(|_| Trouble::usage("weight: use 1 to 1000"))?;
+            let weight: u32 = value.parse().map_err(|_| Failure::usage("weight: use 1 to 1000"))?;
             tenant.insert("weight".to_owned(), weight.into());
             continue;
         }
         if word == "exceed" {
-            limits.insert("on_exceed".to_owned(), json!(value));
+            limits.insert("on_exceed".to_owned(), json!(value.to_ascii_lowercase()));
             continue;
         }
         if word == TIMEOUT.0 {
             limits.insert(TIMEOUT.1.to_owned(), time(value)?);
             continue;
         }
-        if let Some(model) = word.strip_prefix(KIND.0).filter(|model| !model.is_empty()) {
+        if let Some(model) = model {
             let count = amount(word, value, Step::One)?;
             let kinds = limits.entry(KIND.1).or_insert_with(|| Value::Object(Map::new()));
             kinds.as_object_mut().and_then(|kinds| kinds.insert(model.to_owned(), count));
             continue;
         }
-        let Some((_, field, step)) = LIMITS.iter().find(|(known, _, _)| known == word) else {
+        let Some((_, field, step)) = LIMITS.iter().find(|(known, _, _)| *known == word) else {
             let known: Vec<&str> = LIMITS.iter().map(|(known, _, _)| *known).collect();
-            return Err(Trouble::usage(format!(
+            return Err(Failure::usage(format!(
                 "`{word}` is no limit; use {}, timeout, gpus:MODEL, weight or exceed",
                 known.join(", ")
             )));
@@ -176,24 +179,24 @@ fn changes(pairs: &[(String, String)]) -> Result<(Fields, Fields), Trouble> {
 }
 
 /// A quantity, or that there is none.
-fn amount(word: &str, value: &str, step: Step) -> Result<Value, Trouble> {
-    if value == "none" {
+fn amount(word: &str, value: &str, step: Step) -> Result<Value, Failure> {
+    if value.eq_ignore_ascii_case("none") {
         return Ok(Value::Null);
     }
-    let quantity: Quantity = value.parse().map_err(|error| Trouble::usage(format!("{word}: {error}")))?;
+    let quantity: Quantity = value.parse().map_err(|error| Failure::usage(format!("{word}: {error}")))?;
     let steps = quantity.round_up(step);
-    Ok(steps.ok_or_else(|| Trouble::usage(format!("{word}: use 0 or more, or none")))?.into())
+    Ok(steps.ok_or_else(|| Failure::usage(format!("{word}: use 0 or more, or none")))?.into())
 }
 
 /// A time in milliseconds, or that there is none.
-fn time(value: &str) -> Result<Value, Trouble> {
-    if value == "none" {
+fn time(value: &str) -> Result<Value, Failure> {
+    if value.eq_ignore_ascii_case("none") {
         return Ok(Value::Null);
     }
     let time: GoDuration =
-        value.parse().map_err(|_| Trouble::usage("timeout: use a duration such as 30m or 12h, or none"))?;
+        value.parse().map_err(|_| Failure::usage("timeout: use a duration such as 30m or 12h, or none"))?;
     let millis = u64::try_from(time.get().as_millis()).ok().filter(|millis| *millis > 0);
-    Ok(millis.ok_or_else(|| Trouble::usage("timeout: use more than 0, or none"))?.into())
+    Ok(millis.ok_or_else(|| Failure::usage("timeout: use more than 0, or none"))?.into())
 }
 
 /// Puts limits into those that are there. Models are set one by one, and one without a limit goes.
@@ -217,9 +220,9 @@ fn put(quota: &mut Value, limits: Fields) {
 }
 
 /// Makes the tenant if there is none.
-async fn ensure(client: &Client, name: &str) -> Result<(), Trouble> {
+async fn ensure(client: &Client, name: &str) -> Result<(), Failure> {
     match client.ask(Asked::get(path(name))).await {
-        Err(unknown) if unknown.code == Some(Code::NotFound) => {
+        Err(unknown) if unknown.exit == Exit::NotFound => {
             client.ask(Asked::post("/tenants", Some(&json!({ "name": name })))).await?;
             output::tell(&format!("tenant {name} is made"));
             Ok(())
@@ -228,7 +231,7 @@ async fn ensure(client: &Client, name: &str) -> Result<(), Trouble> {
     }
 }
 
-async fn set(args: &SetArgs) -> Result<Exit, Trouble> {
+async fn set(args: &SetArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let (limits, tenant) = changes(&args.limits)?;
     ensure(&client, &args.name).await?;
@@ -249,7 +252,7 @@ async fn set(args: &SetArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn usage(args: &UsageArgs) -> Result<Exit, Trouble> {
+async fn usage(args: &UsageArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let found = match &args.name {
         Some(name) => {
@@ -294,7 +297,7 @@ mod tests {
 
     #[test]
     fn s10_limits_by_their_words() {
-        let pairs: Vec<_> = ["cpu=64", "memory=1Gi", "running=500", "pending=none", "weight=200", "exceed=deny"]
+        let pairs: Vec<_> = ["cpu=64", "Memory=1Gi", "running=500", "pending=NONE", "WEIGHT=200", "exceed=Deny"]
             .iter()
             .map(|text| pair(text).unwrap())
             .collect();
@@ -305,7 +308,7 @@ mod tests {
         });
         assert_eq!((Value::Object(limits), Value::Object(tenant)), (expected, json!({ "weight": 200 })));
         let pairs: Vec<_> =
-            ["gpus:a100=4", "gpus:h100=none", "timeout=12h"].iter().map(|text| pair(text).unwrap()).collect();
+            ["GPUS:a100=4", "gpus:h100=None", "Timeout=12h"].iter().map(|text| pair(text).unwrap()).collect();
         let (limits, _) = changes(&pairs).unwrap();
         let mut quota = json!({ "max_gpus_by_kind": { "h100": 2, "l4": 1 }, "max_gpus": 8 });
         put(&mut quota, limits);

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::client::{Asked, escaped, query};
-use super::exit::{Exit, Trouble};
 use super::read::each;
 use super::target::{Patience, Plain, Target};
 
@@ -61,7 +61,7 @@ pub(in crate::cli) struct DeleteArgs {
 }
 
 /// Runs a verb.
-pub(super) async fn run(verb: Verb) -> Result<Exit, Trouble> {
+pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Set(args) => {
             let mut value = value(args.file.as_deref())?;
@@ -82,7 +82,7 @@ fn whose(target: &Target) -> String {
 }
 
 /// Reads a value. It is never part of an error.
-fn value(file: Option<&Path>) -> Result<String, Trouble> {
+fn value(file: Option<&Path>) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let (name, read) = match file {
         Some(path) => {
@@ -98,22 +98,22 @@ fn value(file: Option<&Path>) -> Result<String, Trouble> {
             ("standard input".to_owned(), input.lock().take(LONGEST + 1).read_to_end(&mut bytes))
         }
     };
-    read.map_err(|error| Trouble::usage(format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| Failure::usage(format!("{name} cannot be read: {error}")))?;
     if bytes.len() as u64 > LONGEST {
-        return Err(Trouble::usage(format!("{name} has more than {LONGEST} bytes; use an artifact instead")));
+        return Err(Failure::usage(format!("{name} has more than {LONGEST} bytes; use an artifact instead")));
     }
     String::from_utf8(bytes)
-        .map_err(|_| Trouble::usage(format!("{name} holds no text; encode it, with base64 for example")))
+        .map_err(|_| Failure::usage(format!("{name} holds no text; encode it, with base64 for example")))
 }
 
-async fn set(args: &SetArgs, value: &str) -> Result<Exit, Trouble> {
+async fn set(args: &SetArgs, value: &str) -> Result<Exit, Failure> {
     let body = json!({ "value": value });
     let path = format!("/secrets/{}{}", escaped(&args.name), whose(&args.target));
     args.target.client()?.ask(Asked::put(path, &body)).await?;
     Ok(Exit::Done)
 }
 
-async fn list(args: &Plain) -> Result<Exit, Trouble> {
+async fn list(args: &Plain) -> Result<Exit, Failure> {
     let path = format!("/secrets{}", whose(&args.target));
     let list = args.target.client()?.ask(Asked::get(path)).await?.body;
     let names = each(&list, "name");
@@ -122,7 +122,7 @@ async fn list(args: &Plain) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn delete(args: &DeleteArgs) -> Result<Exit, Trouble> {
+async fn delete(args: &DeleteArgs) -> Result<Exit, Failure> {
     let path = format!("/secrets/{}{}", escaped(&args.name), whose(&args.target));
     args.target.client()?.ask(Asked::delete(path)).await?;
     Ok(Exit::Done)

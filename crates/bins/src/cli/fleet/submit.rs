@@ -4,15 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use orlop_cloud::exit;
 use orlop_core::time::{GoDuration, Time};
 use serde_json::{Map, Value, json};
 
+use super::super::failure::{Exit, Failure};
 use super::super::manifest;
 use super::super::output::{self, Format};
 use super::super::setup::pair;
 use super::artifacts;
 use super::client::{Asked, Client};
-use super::exit::{Exit, Trouble};
 use super::logs::{self, Showing};
 use super::read::text;
 use super::target::Target;
@@ -21,15 +22,12 @@ use crate::telemetry::trace::Context;
 
 /// Options of `orlop submit`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(after_help = exit::help("Examples:
   orlop submit -- echo hello
   orlop submit --cpu 4 --memory 8Gi --timeout 1h --wait -- make test
   orlop submit --array 0-999 --max-parallel 50 -- ./step.sh '{{index}}'
   orlop submit --image python:3 --gpus nvidia:1 -- python train.py
-  orlop submit -f job.yaml --priority 2 --key nightly-2026-11-21
-
-Exit codes: 0 submitted (with --wait: succeeded), 1 the job failed, 2 usage, 3 refused, 4 no server,
-5 quota used up, 124 --wait-timeout is over; with --exit-code the job's own")]
+  orlop submit -f job.yaml --priority 2 --key nightly-2026-11-21"))]
 pub(in crate::cli) struct SubmitArgs {
     /// File with a job, or with {jobs: [...]}: YAML or JSON, `-` = standard input; options go on top
     #[arg(short, long)]
@@ -97,10 +95,10 @@ pub(in crate::cli) struct SubmitArgs {
     /// Wait, and show meanwhile what the job writes; its id goes to standard error
     #[arg(long)]
     follow: bool,
-    /// Wait, and exit with the job's own exit code
+    /// Wait, and exit with the job's own exit code; where a signal ended it, 128 and its number
     #[arg(long)]
     exit_code: bool,
-    /// Wait, at most so long for all of it (exit code 124); a job that was taken goes on
+    /// Wait, at most so long for all of it (exit code 8); a job that was taken goes on
     #[arg(long, value_name = "DURATION")]
     wait_timeout: Option<GoDuration>,
     #[command(flatten)]
@@ -131,13 +129,13 @@ fn output_of(text: &str) -> Value {
 }
 
 /// A file the job gets, once it is stored.
-async fn input_of(client: &Client, text: &str, tenant: Option<&str>) -> Result<Value, Trouble> {
+async fn input_of(client: &Client, text: &str, tenant: Option<&str>) -> Result<Value, Failure> {
     let (file, path) = text.split_once(':').map_or((text, None), |(file, path)| (file, Some(path)));
     if let Some(name) = file.strip_prefix('@') {
         return Ok(json!({ "name": name, "path": path.unwrap_or(name) }));
     }
     let name = Path::new(file).file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Trouble::usage(format!("--in {text}: that is no file")))?;
+    let name = name.ok_or_else(|| Failure::usage(format!("--in {text}: that is no file")))?;
     let made = artifacts::upload(client, name, Path::new(file), tenant).await?;
     Ok(json!({ "name": name, "path": path.unwrap_or(name), "sha256": made["sha256"] }))
 }
@@ -147,10 +145,12 @@ fn gpus(text: &str) -> Result<Value, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let count = |text: &str| text.parse::<u32>().map_err(|_| "write VENDOR:COUNT or VENDOR:MODEL:COUNT".to_owned());
     match parts.as_slice() {
-        [vendor, number] => Ok(json!({ "count": count(number)?, "any_of": [{ "vendor": vendor }] })),
-        [vendor, model, number] => {
-            Ok(json!({ "count": count(number)?, "any_of": [{ "vendor": vendor, "model": model }] }))
+        [vendor, number] => {
+            Ok(json!({ "count": count(number)?, "any_of": [{ "vendor": vendor.to_ascii_lowercase() }] }))
         }
+        [vendor, model, number] => Ok(
+            json!({ "count": count(number)?, "any_of": [{ "vendor": vendor.to_ascii_lowercase(), "model": model }] }),
+        ),
         _ => Err("write VENDOR:COUNT or VENDOR:MODEL:COUNT".to_owned()),
     }
 }
@@ -167,28 +167,28 @@ fn later(text: &str) -> Result<Time, String> {
 
 impl SubmitArgs {
     /// What is sent: the file with the options on top.
-    fn body(&self) -> Result<Value, Trouble> {
+    fn body(&self) -> Result<Value, Failure> {
         let base = match &self.file {
             Some(file) => {
                 let text = manifest::text(file)?;
                 serde_saphyr::from_str(&text).map_err(|error| {
-                    Trouble::new(Exit::Refused, format!("{} cannot be read: {error}", file.display()))
+                    Failure::new(Exit::Refused, format!("{} cannot be read: {error}", file.display()))
                 })?
             }
             None if self.command.is_empty() && self.image.is_none() => {
-                return Err(Trouble::usage("say what to run: `orlop submit -- CMD…`, or give a file with -f"));
+                return Err(Failure::usage("say what to run: `orlop submit -- CMD…`, or give a file with -f"));
             }
             None => json!({}),
         };
         let Value::Object(mut job) = base else {
-            return Err(Trouble::new(Exit::Refused, "a job is an object with fields such as `command`"));
+            return Err(Failure::new(Exit::Refused, "a job is an object with fields such as `command`"));
         };
         let over = self.over();
         if job.contains_key("jobs") {
             if over.is_empty() {
                 return Ok(Value::Object(job));
             }
-            return Err(Trouble::usage("options go on top of a single job, not of a file with several"));
+            return Err(Failure::usage("options go on top of a single job, not of a file with several"));
         }
         for (key, value) in over {
             merge(&mut job, key, value);
@@ -262,13 +262,13 @@ fn merge(job: &mut Map<String, Value>, key: String, value: Value) {
 }
 
 /// Submits a job.
-pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Trouble> {
+pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
     let Some(limit) = args.wait_timeout else { return submitted(&args).await };
-    let over = || Trouble::new(Exit::TimedOut, format!("not ended within {limit}; what was taken goes on"));
+    let over = || Failure::new(Exit::TimedOut, format!("not ended within {limit}; what was taken goes on"));
     tokio::time::timeout(limit.get(), submitted(&args)).await.unwrap_or_else(|_| Err(over()))
 }
 
-async fn submitted(args: &SubmitArgs) -> Result<Exit, Trouble> {
+async fn submitted(args: &SubmitArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let mut body = args.body()?;
     if !args.inputs.is_empty() {
@@ -302,7 +302,7 @@ async fn submitted(args: &SubmitArgs) -> Result<Exit, Trouble> {
     all_ended(args, &client, &ids).await
 }
 
-async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result<Exit, Trouble> {
+async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for id in ids {
         if args.follow {
@@ -320,7 +320,7 @@ async fn all_ended(args: &SubmitArgs, client: &Client, ids: &[String]) -> Result
             }
         }
         if exit == Exit::Done {
-            exit = wait::exit_of(&job, args.exit_code);
+            exit = if args.exit_code { wait::own_exit_of(client, &job).await? } else { wait::exit_of(&job) };
         }
     }
     Ok(exit)

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use orlop_core::time::GoDuration;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::client::Client;
-use super::exit::{Exit, Trouble};
 use crate::view::text::Colour;
 
 /// Where `orlop up` listens.
@@ -31,7 +31,7 @@ pub(super) struct Target {
     #[arg(long, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,
     /// Form of the output
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
     /// No colours
     #[arg(long)]
@@ -43,7 +43,7 @@ impl Target {
     ///
     /// # Errors
     /// The token cannot be read, or an address is none.
-    pub(super) fn client(&self) -> Result<Client, Trouble> {
+    pub(super) fn client(&self) -> Result<Client, Failure> {
         client(&self.server, self.token_file.as_deref(), self.ca_file.as_deref())
     }
 
@@ -57,7 +57,7 @@ impl Target {
         &self,
         value: &serde_json::Value,
         names: impl FnOnce(&serde_json::Value) -> Vec<String>,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, Failure> {
         Ok(match self.output {
             Format::Table => None,
             Format::Name => {
@@ -73,12 +73,12 @@ impl Target {
 ///
 /// # Errors
 /// The token cannot be read, or an address is none.
-pub(super) fn client(servers: &str, token_file: Option<&Path>, ca_file: Option<&Path>) -> Result<Client, Trouble> {
+pub(super) fn client(servers: &str, token_file: Option<&Path>, ca_file: Option<&Path>) -> Result<Client, Failure> {
     let token = match token_file {
         Some(file) => {
             let read = std::fs::read_to_string(file);
             let shown = file.display();
-            Some(read.map_err(|error| Trouble::usage(format!("the token in {shown} cannot be read: {error}")))?)
+            Some(read.map_err(|error| Failure::usage(format!("the token in {shown} cannot be read: {error}")))?)
         }
         None => std::env::var("ORLOP_TOKEN").ok(),
     };
@@ -98,18 +98,18 @@ pub(in crate::cli) struct Plain {
 /// How long a verb may take.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Give up after this time, such as 30s (exit code 124)
+    /// Give up after this time, such as 30s (exit code 8)
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<GoDuration>,
 }
 
 impl Patience {
     /// Does something for so long.
-    pub(super) async fn bound(self, what: impl Future<Output = Result<Exit, Trouble>>) -> Result<Exit, Trouble> {
+    pub(super) async fn bound(self, what: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
         let Some(limit) = self.timeout else { return what.await };
         match tokio::time::timeout(limit.get(), what).await {
             Ok(done) => done,
-            Err(_) => Err(Trouble::new(Exit::TimedOut, format!("not done within {limit}"))),
+            Err(_) => Err(Failure::new(Exit::TimedOut, format!("not done within {limit}"))),
         }
     }
 }

@@ -8,9 +8,9 @@ use clap::Args;
 use orlop_core::time::GoDuration;
 use serde_json::Value;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output::{self, Format};
 use super::client::{Asked, Client, escaped};
-use super::exit::{Exit, Trouble};
 use super::quota::tenants;
 use super::read::{ago, number, percent, text};
 use super::target::{Patience, Target};
@@ -42,11 +42,11 @@ pub(in crate::cli) struct TopArgs {
 }
 
 /// Shows the fleet.
-pub(super) async fn top(args: TopArgs) -> Result<Exit, Trouble> {
+pub(super) async fn top(args: TopArgs) -> Result<Exit, Failure> {
     args.patience.bound(look(&args)).await
 }
 
-async fn look(args: &TopArgs) -> Result<Exit, Trouble> {
+async fn look(args: &TopArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let mut before = client.ask(Asked::get("/stats")).await?.body;
     let mut looked = Instant::now();

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
-use super::exit::Trouble;
+use super::super::failure::Failure;
 
 /// How long connecting may take, the handshake included.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -80,12 +80,12 @@ impl Connector {
     ///
     /// # Errors
     /// The file cannot be read or holds no certificate, or TLS cannot be set up.
-    pub(super) fn secure(authority: Option<&Path>) -> Result<Self, Trouble> {
+    pub(super) fn secure(authority: Option<&Path>) -> Result<Self, Failure> {
         let mut config = match authority {
-            None => orlop_cloud::http::system_trust().map_err(|error| Trouble::usage(error.chain()))?,
+            None => orlop_cloud::http::system_trust().map_err(|error| Failure::usage(error.chain()))?,
             Some(path) => {
                 let wrong = |error: &dyn std::fmt::Display| {
-                    Trouble::usage(format!("the authority in {} cannot be used: {error}", path.display()))
+                    Failure::usage(format!("the authority in {} cannot be used: {error}", path.display()))
                 };
                 let text = std::fs::read(path).map_err(|error| wrong(&error))?;
                 let mut roots = RootCertStore::empty();

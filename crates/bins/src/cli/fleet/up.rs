@@ -14,10 +14,10 @@ use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
 use orlop_core::rate::Rate;
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::signals::Signals;
 use super::data::Data;
-use super::exit::{Exit, Trouble};
 use super::target::SERVER;
 use crate::api::{BASE, NewJoinToken};
 use crate::host::scheduler::keeper::Limits;
@@ -72,7 +72,7 @@ pub(in crate::cli) struct UpArgs {
     #[arg(long, value_name = "SHARE", env = "ORLOP_TRACE_RATIO", default_value_t = RATIO, requires = "trace_endpoint")]
     trace_ratio: f64,
     /// Whether limits of jobs are enforced by control groups
-    #[arg(long, value_enum, default_value_t, env = "ORLOP_WORKER_ENFORCE")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, env = "ORLOP_WORKER_ENFORCE")]
     enforce: Enforced,
     /// Control group below which those of jobs are made; default: the program's own, if it was delegated
     #[arg(long, value_name = "DIR", env = "ORLOP_WORKER_CGROUP")]
@@ -101,50 +101,52 @@ struct Running {
 }
 
 /// Starts the server and serves until it is told to end.
-pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Trouble> {
-    core_dump::never().map_err(|error| Trouble::unreachable(format!("core dumps cannot be switched off: {error}")))?;
+pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
+    core_dump::never()
+        .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
     let mut signals = Signals::take()?;
     let running = start(&args).await?;
     output::print(&greeting(&running, &args))?;
-    signals.next().await;
+    let _ = signals.next().await;
     let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();
     output::tell("\nending: what runs may finish; interrupt again to cancel it");
     let ended = end(running);
     tokio::pin!(ended);
     tokio::select! {
         () = &mut ended => return Ok(Exit::Done),
-        () = signals.next() => controls.iter().for_each(Control::cancel),
+        _ = signals.next() => controls.iter().for_each(Control::cancel),
     }
     output::tell("cancelling what runs; interrupt again to leave at once");
     tokio::select! {
         () = &mut ended => Ok(Exit::Done),
-        () = signals.next() => Ok(Exit::Interrupted),
+        exit = signals.next() => Ok(exit),
     }
 }
 
 /// What a server that does not start means for who started it.
-fn refused(error: &StartError) -> Trouble {
+fn refused(error: &StartError) -> Failure {
     match error {
-        StartError::Address(..) | StartError::Open(_) | StartError::Tls(_) => Trouble::usage(error.to_string()),
-        StartError::Store(_) | StartError::System(_) => Trouble::unreachable(error.to_string()),
+        StartError::Address(..) | StartError::Open(_) | StartError::Tls(_) => Failure::usage(error.to_string()),
+        StartError::Store(cause) => Failure::new(cause.class.into(), error.to_string()),
+        StartError::System(_) => Failure::new(Exit::Failed, error.to_string()),
     }
 }
 
-async fn start(args: &UpArgs) -> Result<Running, Trouble> {
+async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let data = if args.memory_store { Data::passing()? } else { Data::at(args.data.clone())? };
     let durability = if args.memory_store { Durability::Normal } else { Durability::Full };
     let path = data.path().join("fleet.db");
     let failed = format!("{}: ", path.display());
     let store = StorePlace::Sqlite { path, durability }.open().await;
-    let store = store.map_err(|error| Trouble::unreachable(failed + &error.chain()))?;
+    let store = store.map_err(|error| Failure::unreachable(failed + &error.chain()))?;
     let logs = LogStore::open(data.path().join("logs"), LogOptions::default());
-    let logs = logs.map_err(|error| Trouble::unreachable(error.chain()))?;
+    let logs = logs.map_err(|error| Failure::unreachable(error.chain()))?;
     let holder = Holder { name: format!("up-{}", std::process::id()), url: String::new() };
-    let tenant: TenantName = TENANT.parse().map_err(|error| Trouble::usage(format!("{error}")))?;
+    let tenant: TenantName = TENANT.parse().map_err(|error| Failure::usage(format!("{error}")))?;
     let secrets = SecretPlace::KeyFile(data.path().join("secrets.key")).open(store.fleet());
-    let secrets = secrets.map_err(|error| Trouble::unreachable(error.chain()))?;
+    let secrets = secrets.map_err(|error| Failure::unreachable(error.chain()))?;
     let artifacts = Shelf::open(&data.path().join("artifacts"));
-    let artifacts = Some(artifacts.map_err(|error| Trouble::unreachable(error.chain()))?);
+    let artifacts = Some(artifacts.map_err(|error| Failure::unreachable(error.chain()))?);
     let (tracer, traces) = traces(args)?;
     // A laptop's disk is fuller than a server's, and its jobs are fewer.
     let place = data.path().to_owned();
@@ -184,11 +186,11 @@ async fn start(args: &UpArgs) -> Result<Running, Trouble> {
 }
 
 /// Who takes spans, and who sends them on.
-fn traces(args: &UpArgs) -> Result<(Tracer, Option<Exporting>), Trouble> {
+fn traces(args: &UpArgs) -> Result<(Tracer, Option<Exporting>), Failure> {
     let Some(endpoint) = args.trace_endpoint.clone() else { return Ok((Tracer::default(), None)) };
     let instance = std::process::id().to_string();
     let plan = ExportPlan { endpoint, authority: None, ratio: args.trace_ratio, service: "orlop", instance };
-    let (tracer, exporting) = export(&plan).map_err(|error| Trouble::usage(format!("--trace-endpoint: {error}")))?;
+    let (tracer, exporting) = export(&plan).map_err(|error| Failure::usage(format!("--trace-endpoint: {error}")))?;
     Ok((tracer, Some(exporting)))
 }
 
@@ -199,8 +201,8 @@ async fn work(
     whole: &Whole,
     (number, of): (usize, usize),
     tracer: Tracer,
-) -> Result<Agent, Trouble> {
-    let failed = |error: &dyn std::fmt::Display| Trouble::unreachable(format!("the worker cannot be started: {error}"));
+) -> Result<Agent, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::unreachable(format!("the worker cannot be started: {error}"));
     // The first is where the only one is.
     let state = data.path().join(if number == 0 { "worker".to_owned() } else { format!("worker-{}", number + 1) });
     let mut server = whole.grpc();
@@ -225,7 +227,7 @@ async fn work(
     options.tracer = tracer;
     options.play_with(&path);
     (options.enforce, options.cgroup) = (args.enforce.into(), args.cgroup.clone());
-    options.limits = limits_of(&args.rlimits).map_err(Trouble::usage)?;
+    options.limits = limits_of(&args.rlimits).map_err(Failure::usage)?;
     options.min_free = args.min_free.unwrap_or(options.min_free);
     options.min_free_percent = args.min_free_percent.unwrap_or(options.min_free_percent);
     // Where an engine answers.
@@ -236,12 +238,12 @@ async fn work(
 }
 
 /// Waits until the server has read everything and acts.
-async fn leads(handle: &Handle) -> Result<(), Trouble> {
+async fn leads(handle: &Handle) -> Result<(), Failure> {
     let deadline = tokio::time::Instant::now() + LEADING;
     while !matches!(handle.status(), Status::Leading { .. }) {
         if tokio::time::Instant::now() > deadline {
             let text = "the server does not come to lead; another one may use the same data, or the disk may be full";
-            return Err(Trouble::unreachable(text));
+            return Err(Failure::unreachable(text));
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

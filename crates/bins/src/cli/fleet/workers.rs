@@ -6,16 +6,15 @@ use clap::{Args, Subcommand};
 use orlop_core::time::GoDuration;
 use serde_json::{Value, json};
 
+use super::super::failure::{Exit, Failure};
 use super::super::output;
 use super::super::setup::pair;
 use super::client::{Asked, Client, escaped, query};
-use super::exit::{Exit, Trouble};
 use super::join::{self, TokenVerb};
 use super::read::{ago, each, items, number, percent, text};
 use super::target::{Patience, Target};
 use crate::view::table::columns;
 use crate::view::text::one_line;
-use crate::wire::problem::Code;
 
 /// Between two looks at a worker that drains.
 const LOOK: Duration = Duration::from_millis(500);
@@ -97,7 +96,7 @@ pub(in crate::cli) struct DrainArgs {
 }
 
 /// Runs a verb about workers.
-pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Trouble> {
+pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Failure> {
     match args.verb {
         None => args.patience.bound(list(&args)).await,
         Some(Verb::Get(one)) => one.patience.bound(get(&one)).await,
@@ -107,7 +106,7 @@ pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Trouble> {
     }
 }
 
-async fn list(args: &WorkersArgs) -> Result<Exit, Trouble> {
+async fn list(args: &WorkersArgs) -> Result<Exit, Failure> {
     let client = args.target.client()?;
     let found = all(&client, &args.state, &args.label).await?;
     let shown = args.target.shown(&found, |found| each(found, "id"))?;
@@ -116,7 +115,7 @@ async fn list(args: &WorkersArgs) -> Result<Exit, Trouble> {
 }
 
 /// All workers, page by page.
-pub(super) async fn all(client: &Client, states: &[String], labels: &[(String, String)]) -> Result<Value, Trouble> {
+pub(super) async fn all(client: &Client, states: &[String], labels: &[(String, String)]) -> Result<Value, Failure> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let mut members = vec![("limit", "1000".to_owned())];
@@ -174,7 +173,7 @@ fn unwell(worker: &Value) -> impl Iterator<Item = String> {
     bad.map(|check| format!("{}: {}", text(check, "check"), text(check, "detail")))
 }
 
-async fn get(one: &OneArgs) -> Result<Exit, Trouble> {
+async fn get(one: &OneArgs) -> Result<Exit, Failure> {
     let client = one.target.client()?;
     let worker = client.ask(Asked::get(format!("/workers/{}", escaped(&one.id)))).await?.body;
     let shown = one.target.shown(&worker, |worker| vec![text(worker, "id")])?;
@@ -234,7 +233,7 @@ fn rate(value: &Value, field: &str) -> String {
     format!("{}Ki/s", number(value, field) >> 10)
 }
 
-async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Trouble> {
+async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> Result<Exit, Failure> {
     let client = target.client()?;
     client.ask(Asked::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
     output::tell(&format!("{id}: {word}"));
@@ -242,11 +241,11 @@ async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> R
 }
 
 /// Drains a worker.
-pub(super) async fn drain(args: DrainArgs) -> Result<Exit, Trouble> {
+pub(super) async fn drain(args: DrainArgs) -> Result<Exit, Failure> {
     args.patience.bound(drained(&args)).await
 }
 
-async fn drained(args: &DrainArgs) -> Result<Exit, Trouble> {
+async fn drained(args: &DrainArgs) -> Result<Exit, Failure> {
     if args.undo {
         return order(&args.target, &args.worker, "undrain", None).await;
     }
@@ -265,8 +264,8 @@ async fn drained(args: &DrainArgs) -> Result<Exit, Trouble> {
                 Ok(answer) if text(&answer.body, "state") == "Terminated" => break,
                 Ok(_) => tokio::time::sleep(LOOK).await,
                 // One that has left is forgotten after a while.
-                Err(gone) if gone.code == Some(Code::NotFound) => break,
-                Err(trouble) => return Err(trouble),
+                Err(gone) if gone.exit == Exit::NotFound => break,
+                Err(failure) => return Err(failure),
             }
         }
         output::tell(&format!("{}: has left", args.worker));

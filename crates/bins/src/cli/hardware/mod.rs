@@ -12,6 +12,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use orlop_cloud::exit;
 use orlop_core::hardware::Tables;
 use orlop_k8s::hourglass::tables;
 
@@ -30,7 +31,7 @@ pub(super) enum Hardware {
 
 /// Options of `orlop hardware explain`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(after_help = exit::help("Examples:
   orlop hardware explain -f need.yaml                        what it becomes on every substrate
   orlop hardware explain -f performer.yaml --nodes nodes.json
   kubectl get nodes -o json | orlop hardware explain -f need.yaml --nodes -
@@ -51,8 +52,7 @@ An inventory says what one host has that is free:
   deviceNodes: [/dev/sgx_enclave]
   runtimes: [runc]
 
-Exit codes: 0 explained, 1 none of the nodes or hosts fits, 2 usage, 3 a file is refused,
-4 no such file, 6 the cluster does not let its nodes be read, 7 it does not answer")]
+It fails with exit code 1 where none of the nodes or hosts fits."))]
 pub(super) struct ExplainArgs {
     /// File with the need, YAML or JSON; `-` is standard input
     #[arg(short, long)]
@@ -77,7 +77,7 @@ pub(super) struct ExplainArgs {
     #[arg(long)]
     pub hardware_config: Option<PathBuf>,
     /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
 }
 

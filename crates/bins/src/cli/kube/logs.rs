@@ -181,7 +181,7 @@ async fn follow(cluster: &Cluster, flow: &JobFlow, wanted: &Wanted) -> Result<Ex
     let mut over = false;
     while !over || !followed.readers.is_empty() {
         tokio::select! {
-            () = signals.next() => return Ok(Exit::Interrupted),
+            exit = signals.next() => return Ok(exit),
             Some(line) = waiting.recv() => {
                 if !output::raw(&line)? {
                     return Ok(Exit::Done);

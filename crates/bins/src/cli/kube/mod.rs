@@ -1,5 +1,5 @@
-//! `orlop flow … --target kube`: flows of a cluster that its operator drives. Owns what each verb asks and the exit codes of
-//! chapter 7 of the flow contract; pages are those of flows on this machine.
+//! `orlop flow … --target kube`: flows of a cluster that its operator drives. Owns what each verb asks;
+//! pages are those of flows on this machine.
 
 mod logs;
 mod order;
@@ -7,7 +7,6 @@ mod show;
 mod submit;
 mod watch;
 
-use orlop_core::error::Class;
 use orlop_core::spec::flow::JobFlow;
 use orlop_core::spec::status::FlowStatus;
 use orlop_k8s::api::Client;
@@ -39,14 +38,7 @@ impl Cluster {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let exit = match error.class() {
-            Class::NotFound => Exit::NotFound,
-            Class::Conflict | Class::Exists => Exit::Conflict,
-            Class::Denied | Class::Capacity => Exit::Denied,
-            Class::Invalid => Exit::Refused,
-            Class::Transient | Class::Fatal => Exit::Unreachable,
-        };
-        Self::new(exit, error.to_string())
+        Self::new(error.class().into(), error.to_string())
     }
 }
 

@@ -113,14 +113,14 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let flow = loop {
         tokio::select! {
             flow = &mut ended => break flow?,
-            () = signals.next() => {
+            exit = signals.next() => {
                 told += 1;
                 let (mode, text) = match told {
                     1 => (StopMode::Graceful, "stopping: live attempts finish; interrupt again to cancel them"),
                     2 => (StopMode::Terminate, "cancelling what runs; interrupt again to leave it running"),
                     _ => {
                         output::tell("the flow goes on; see it with `orlop flow watch`");
-                        return Ok(Exit::Interrupted);
+                        return Ok(exit);
                     }
                 };
                 output::tell(text);

@@ -53,7 +53,7 @@ async fn s4_what_is_advised_in_vain_leaves_the_plan_of_the_rules() {
     assert_eq!(found.offerings, rules.offerings);
     let impossible = Request { node_type: Some("gpu_h100".into()), ..tacc.clone() };
     let error = planned(AMD, world, &impossible, None, vec![advice("\"cpu_cores\": 8")]).await.unwrap_err();
-    assert_eq!(error.exit_code(), 5);
+    assert_eq!(error.code(), "nothing_fits");
 }
 
 #[tokio::test]
@@ -90,12 +90,12 @@ async fn s1_a_window_is_shortened_only_as_far_as_the_user_allows() {
     let request = Request { sites: vec!["here".into()], ..Request::new(now()) };
     let hours = async |least| {
         let found = planned("flask\n", world, &request, least, vec![Deed::Denies]).await;
-        found.map(|plan| plan.hours).map_err(|error| error.exit_code())
+        found.map(|plan| plan.hours).map_err(|error| error.code())
     };
-    assert_eq!(hours(None).await, Err(6));
+    assert_eq!(hours(None).await, Err("no_capacity"));
     assert_eq!(hours(Some(4)).await, Ok(10), "until five minutes before the next lease");
     assert_eq!(hours(Some(10)).await, Ok(10));
-    assert_eq!(hours(Some(11)).await, Err(6));
+    assert_eq!(hours(Some(11)).await, Err("no_capacity"));
 }
 
 #[tokio::test]
@@ -130,9 +130,9 @@ async fn s7_who_waits_gets_what_is_taken_behind_what_is_free_beyond_the_attempts
         let request = Request { sites: vec!["here".into()], attempts: 1, waits, ..Request::new(now()) };
         let found = planned("flask\n", world, &request, None, vec![Deed::Denies]).await;
         let told = |one: &PlannedOffering| format!("{} {}", one.node_type, one.availability);
-        found.map(|plan| plan.offerings.iter().map(told).collect::<Vec<_>>()).map_err(|error| error.exit_code())
+        found.map(|plan| plan.offerings.iter().map(told).collect::<Vec<_>>()).map_err(|error| error.code())
     };
-    assert_eq!(offered(false, &[1, 2, 3]).await, Err(6));
+    assert_eq!(offered(false, &[1, 2, 3]).await, Err("no_capacity"));
     let all = offered(true, &[1, 2, 3]).await.unwrap();
     assert!(all.len() == 3 && all.iter().all(|one| one.ends_with(" taken")), "{all:?}");
     let some = offered(true, &[2, 3]).await.unwrap();

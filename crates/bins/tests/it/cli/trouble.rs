@@ -54,7 +54,7 @@ fn a_full_disk_is_told_and_the_run_can_be_begun_again() {
     let ballast = disk.0.join("ballast");
     drop(std::fs::write(&ballast, vec![0; 1 << 20]));
     let gave = bench.run(&file, &["--home", &home, "--progress", "none"]);
-    assert_eq!(gave.code, 7, "{gave:?}");
+    assert_eq!(gave.code, 11, "{gave:?}");
     assert!(gave.err.contains("the disk is full; free some space"), "{}", gave.err);
     std::fs::remove_file(&ballast).unwrap();
     let gave = bench.run(&file, &["--home", &home, "--progress", "none"]);

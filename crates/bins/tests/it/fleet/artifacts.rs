@@ -78,7 +78,7 @@ fn s9_artifacts_of_other_tenants_are_as_if_they_were_not_there() {
     bench.use_token(&a);
     assert_eq!(bench.good(&["artifacts", "get", HELLO]), "hello");
     bench.use_token(&b);
-    assert_eq!(bench.orlop(&["artifacts", "get", HELLO]).code, 3);
+    assert_eq!(bench.orlop(&["artifacts", "get", HELLO]).code, 4);
     let spec = json!({ "command": ["true"], "artifacts_in": [{ "name": "greeting", "path": "g" }] });
     let refused = bench.post("/jobs", Some(&b), &spec);
     assert_eq!(

@@ -55,7 +55,7 @@ fn s10_every_option_of_the_contract_is_there() {
     let bare = bench.orlop_at("http://127.0.0.1:1", &["jobs", "-o", "name", "--server", "nonsense"]);
     assert!(bare.code == 2 && bare.err.contains("is no address of a server"), "{bare:?}");
     let nobody = bench.orlop_at("http://127.0.0.1:1", &["jobs"]);
-    assert!(nobody.code == 4 && nobody.err.contains("--server"), "{nobody:?}");
+    assert!(nobody.code == 7 && nobody.err.contains("--server"), "{nobody:?}");
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn s10_whether_a_server_is_ready_needs_no_token() {
     assert_eq!(bench.good(&["health"]), "leading\n");
     assert_eq!(bench.good(&["health", "--live"]), "live\n");
     bench.post("/tokens", None, &json!({ "role": "admin", "tenants": ["*"] }));
-    assert_eq!(bench.orlop(&["jobs"]).code, 3);
+    assert_eq!(bench.orlop(&["jobs"]).code, 6);
     assert_eq!(bench.good(&["health"]), "leading\n");
-    assert_eq!(bench.orlop_at("http://127.0.0.1:1", &["health"]).code, 4);
+    assert_eq!(bench.orlop_at("http://127.0.0.1:1", &["health"]).code, 7);
 }
 
 /// What a program that was begun gave in the end.
@@ -116,7 +116,7 @@ fn s10_every_verb_ends_with_its_timeout_though_the_server_never_answers() {
     let submit = bench.begin_at(&server, &["submit", "--wait-timeout", "300ms", "--", "true"]);
     for (verb, child) in begun.into_iter().chain([("submit", submit)]) {
         let gave = ended(child);
-        assert_eq!(gave.code, 124, "{verb}: {gave:?}");
+        assert_eq!(gave.code, 8, "{verb}: {gave:?}");
         assert!(gave.err.contains("within 300ms"), "{verb}: {gave:?}");
     }
 }

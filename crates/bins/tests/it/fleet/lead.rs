@@ -111,7 +111,7 @@ fn s5_4_a_stalled_leader_is_replaced_and_its_writes_are_refused() {
     assert_taken_over(programs, stopped);
     first.process.signal(Signal::SIGCONT);
     let refused = pair.submit(&first.rest, "b", &["true"]);
-    assert_eq!(refused.code, 4, "{refused:?}");
+    assert_eq!(refused.code, 7, "{refused:?}");
     until("the first to stand by", || (status(programs, &first.rest) == "standby").then_some(()));
     assert_eq!(pair.submit(&second.rest, "c", &["true"]).code, 0);
     assert_eq!(programs.good(&first.rest, &["jobs", "-o", "name"]).lines().count(), 2, "both read the same");
@@ -138,7 +138,7 @@ async fn s5_4_a_standby_reads_and_says_who_leads() {
         )
     });
     assert_eq!(read, id);
-    assert!(refused.code == 4 && refused.err.contains(&first.rest), "{refused:?}");
+    assert!(refused.code == 7 && refused.err.contains(&first.rest), "{refused:?}");
     // Workers, and what a tenant has stored, are read there too; what attempts hold only who leads knows.
     let worker = |server: &str| told(server, "/workers")?["items"][0]["id"].as_str().map(str::to_owned);
     let id = until("a worker of who leads", || worker(&first.rest));

@@ -49,8 +49,8 @@ fn s10_logs_are_shown_by_stream_attempt_and_element() {
     let id = array.out.trim();
     assert_eq!(bench.good(&["logs", id]), "[0] element 0\n[1] element 1\n[2] element 2\n");
     assert_eq!(bench.good(&["logs", id, "--index", "1"]), "element 1\n");
-    assert_eq!(bench.orlop(&["logs", id, "--index", "3"]).code, 3);
-    assert_eq!(bench.orlop(&["logs", "j0000000000009"]).code, 3);
+    assert_eq!(bench.orlop(&["logs", id, "--index", "3"]).code, 4);
+    assert_eq!(bench.orlop(&["logs", "j0000000000009"]).code, 4);
 }
 
 #[test]

@@ -222,7 +222,7 @@ impl Planted {
         std::fs::remove_file(&file).expect("it goes");
         let wrong = format!("{}x", self.admin);
         let refused = self.programs.orlop_with(&self.scheduler.rest, &[("ORLOP_TOKEN", &wrong)], &["jobs"]);
-        assert_eq!(refused.code, 3, "{refused:?}");
+        assert_eq!(refused.code, 6, "{refused:?}");
         self.needles.look("a refusal", format!("{refused:?}").as_bytes());
     }
 

@@ -49,9 +49,9 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
         assert_eq!(named.code, 0, "{named:?}");
     }
     let stranger = programs.orlop(&scheduler.rest, &["jobs", "--ca-file", &ca]);
-    assert!(stranger.code == 3 && stranger.err.contains("--token-file FILE"), "{stranger:?}");
+    assert!(stranger.code == 6 && stranger.err.contains("--token-file FILE"), "{stranger:?}");
     let unknown = programs.orlop(&scheduler.rest, &["jobs", "--token-file", &token]);
-    assert_eq!(unknown.code, 4, "the system does not know the fleet's authority: {unknown:?}");
+    assert_eq!(unknown.code, 7, "the system does not know the fleet's authority: {unknown:?}");
     assert!(unknown.err.contains("--ca-file FILE"), "{unknown:?}");
 
     let made = orlop(&["workers", "token", "create", "--uses", "1", "--label", "zone=a"]);
@@ -116,7 +116,7 @@ fn s4_a_server_with_the_certificate_of_an_outside_authority() {
     assert!(!programs.path("orlop-tls").exists(), "no authority of its own is made");
     let ca = programs.path("ca.pem").display().to_string();
     until("an answer", || (programs.orlop(&scheduler.rest, &["jobs", "--ca-file", &ca]).code == 0).then_some(()));
-    assert_eq!(programs.orlop(&scheduler.rest, &["jobs"]).code, 4, "the system does not know that authority");
+    assert_eq!(programs.orlop(&scheduler.rest, &["jobs"]).code, 7, "the system does not know that authority");
     // Half of it is a mistake, which is told before anything is served.
     let half = programs.spawn_scheduler("s2", &["--tls-mode=always", "--tls-certificate=server.pem"]);
     assert_eq!(half.end(), Some(2), "{}", programs.log("s2"));

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::bench::Bench;
 
 #[test]
-fn s10_exit_codes_2_3_and_4() {
+fn exit_codes_of_usage_refusals_missing_jobs_and_no_server() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     assert_eq!(bench.orlop(&["submit"]).code, 2);
     assert_eq!(bench.orlop(&["submit", "--priority", "12", "--", "true"]).code, 2);
@@ -14,9 +14,9 @@ fn s10_exit_codes_2_3_and_4() {
     let refused = bench.orlop(&["submit", "-f", &bad]);
     assert_eq!(refused.code, 3, "{refused:?}");
     assert!(refused.err.contains("comand: is no field") && refused.err.contains("retries"), "{}", refused.err);
-    assert_eq!(bench.orlop(&["job", "get", "j0000000000009"]).code, 3);
+    assert_eq!(bench.orlop(&["job", "get", "j0000000000009"]).code, 4);
     let nobody = bench.orlop_at("http://127.0.0.1:9", &["jobs"]);
-    assert_eq!(nobody.code, 4, "{nobody:?}");
+    assert_eq!(nobody.code, 7, "{nobody:?}");
     assert!(nobody.err.contains("is `orlop up` running there?"), "{}", nobody.err);
     assert_eq!(bench.orlop_at(&format!("http://127.0.0.1:9,{}", bench.address()), &["jobs"]).code, 0);
 }
@@ -52,7 +52,7 @@ fn s7_1_a_second_server_on_the_same_data_says_why_it_does_not_start() {
     let bench = Bench::up(&["--no-worker"]);
     let data = bench.data().display().to_string();
     let second = bench.orlop(&["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data", &data]);
-    assert_eq!(second.code, 4, "{second:?}");
+    assert_eq!(second.code, 5, "{second:?}");
 }
 
 #[test]
@@ -64,13 +64,13 @@ fn s5_5_tokens_decide_who_may_what() {
     };
     let admin = made(&bench, None, json!({ "role": "admin", "tenants": ["*"] }));
     let stranger = bench.orlop(&["jobs"]);
-    assert_eq!((stranger.code, stranger.err.contains("give a token")), (3, true), "{stranger:?}");
+    assert_eq!((stranger.code, stranger.err.contains("give a token")), (6, true), "{stranger:?}");
     let viewer = made(&bench, Some(&admin), json!({ "role": "viewer", "tenants": ["physics"] }));
     bench.use_token(&viewer);
     let refused = bench.orlop(&["submit", "--", "true"]);
-    assert_eq!((refused.code, refused.err.contains("needs the role submitter")), (3, true), "{refused:?}");
+    assert_eq!((refused.code, refused.err.contains("needs the role submitter")), (6, true), "{refused:?}");
     let foreign = bench.orlop(&["job", "get", id.trim()]);
-    assert_eq!((foreign.code, foreign.err.contains("is not known")), (3, true), "{foreign:?}");
+    assert_eq!((foreign.code, foreign.err.contains("is not known")), (4, true), "{foreign:?}");
     assert_eq!(bench.good(&["jobs", "-o", "name"]), "");
     bench.use_token(&admin);
     assert_eq!(bench.good(&["jobs", "-o", "name"]), id);

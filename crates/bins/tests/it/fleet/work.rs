@@ -6,7 +6,7 @@ use serde_json::json;
 use super::bench::Bench;
 
 #[test]
-fn s10_jobs_run_and_their_ends_are_exit_codes() {
+fn jobs_run_and_their_ends_are_exit_codes() {
     let bench = Bench::up(&["--memory-store"]);
     let good = bench.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--wait", "--", "true"]);
     assert_eq!(good.code, 0, "{good:?}");
@@ -15,6 +15,8 @@ fn s10_jobs_run_and_their_ends_are_exit_codes() {
     assert_eq!((bad.code, bad.err.contains("Failed (exit)")), (1, true), "{bad:?}");
     let args = ["submit", "--cpu", "100m", "--memory", "1Mi", "--exit-code", "--", "sh", "-c", "exit 7"];
     assert_eq!(bench.orlop(&args).code, 7);
+    let killed = ["submit", "--cpu", "100m", "--memory", "1Mi", "--exit-code", "--", "sh", "-c", "kill -9 $$"];
+    assert_eq!(bench.orlop(&killed).code, 128 + 9, "a signal ended it");
     let id = bad.out.trim();
     let attempts = bench.good(&["job", "get", id]);
     assert!(attempts.contains("ATTEMPT") && attempts.contains("exit code  1"), "{attempts}");
@@ -46,7 +48,7 @@ fn s2_9_what_waits_is_explained() {
         assert!(began.elapsed() < super::bench::PATIENCE, "{why}");
     }
     let live = bench.orlop(&["job", "retry", id.trim()]);
-    assert_eq!(live.code, 3, "{live:?}");
+    assert_eq!(live.code, 5, "{live:?}");
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
     bench.good(&["workers", "cordon", &worker]);
     super::programs::until("the flag", || bench.good(&["workers"]).contains("cordoned").then_some(()));
     let later = bench.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--wait-timeout", "1s", "--", "true"]);
-    assert_eq!(later.code, 124, "it waits: {later:?}");
+    assert_eq!(later.code, 8, "it waits: {later:?}");
     let later = later.out.trim();
     let why = bench.good(&["job", "get", later, "--explain"]);
     assert!(why.contains("cordon"), "{why}");

@@ -39,7 +39,7 @@ fn s1_a_repository_becomes_a_server_is_extended_and_removed_with_nothing_left() 
     assert_ne!(extended.json()["data"]["lease_end"], info["lease_end"]);
     assert_eq!(site.info()["lease_end"], extended.json()["data"]["lease_end"]);
     assert_eq!(site.run(&["extend", "demo", "--until", "2020-01-01T00:00:00Z"]).code, 2);
-    assert_eq!(site.run(&["extend", "demo", "--hours", "168"]).code, 8);
+    assert_eq!(site.run(&["extend", "demo", "--hours", "168"]).code, 6);
     let dry = site.run(&["destroy", "demo", "--dry-run", "--output", "json"]);
     assert_eq!(dry.json()["data"]["would_remove"].as_array().map(Vec::len), Some(4), "{dry:?}");
     assert_eq!(site.counts(), [1, 1, 1, 1]);
@@ -93,8 +93,8 @@ fn s1_without_a_terminal_what_costs_much_needs_an_agreement() {
     }
     let gave = site.apply(&["--output", "json"]);
     assert_eq!((gave.code, &gave.json()["error"]["code"]), (14, &"confirmation".into()), "{gave:?}");
-    assert_eq!(site.apply(&["--max-su", "100"]).code, 7, "a budget is a budget");
-    assert_eq!(site.apply(&["--max-su", "100", "--yes"]).code, 7, "agreeing does not lift it");
+    assert_eq!(site.apply(&["--max-su", "100"]).code, 11, "a budget is a budget");
+    assert_eq!(site.apply(&["--max-su", "100", "--yes"]).code, 11, "agreeing does not lift it");
     site.assert_nothing("nobody agreed");
     assert!(!site.bench.path("demo_info.json").exists());
     assert_eq!(site.apply(&["--max-su", "240"]).code, 0);
@@ -117,15 +117,15 @@ fn s8_12_credentials_are_told_apart_before_anything_is_made() {
     let wrong = with(&|command| {
         command.env("OS_PASSWORD", "planted-wrong-password");
     });
-    assert_eq!((wrong.code, &wrong.json()["error"]["status"]), (3, &401.into()), "{wrong:?}");
+    assert_eq!((wrong.code, &wrong.json()["error"]["status"]), (6, &401.into()), "{wrong:?}");
     let credential = |command: &mut std::process::Command, id: &str, secret: &str| {
         command.env_remove("OS_USERNAME").env_remove("OS_PASSWORD").env_remove("OS_PROJECT_ID");
         command.env("OS_APPLICATION_CREDENTIAL_ID", id).env("OS_APPLICATION_CREDENTIAL_SECRET", secret);
     };
-    assert_eq!(with(&|command| credential(command, "other", PASSWORD)).code, 3);
+    assert_eq!(with(&|command| credential(command, "other", PASSWORD)).code, 6);
     site.cloud.world().restricted = true;
     let restricted = with(&|command| credential(command, "credential", PASSWORD));
-    assert_eq!(restricted.code, 3, "{restricted:?}");
+    assert_eq!(restricted.code, 6, "{restricted:?}");
     assert!(restricted.json()["error"]["hint"].as_str().is_some_and(|hint| hint.contains("unrestricted")));
     site.cloud.world().restricted = false;
     let other_region = with(&|command| {
@@ -162,7 +162,7 @@ fn s6_an_identity_provider_elsewhere_signs_one_in() {
         Bench::gives(command)
     };
     let wrong = with("planted & wrong");
-    assert_eq!(wrong.code, 3, "{wrong:?}");
+    assert_eq!(wrong.code, 6, "{wrong:?}");
     site.assert_nothing("refused");
     let good = with(PASSWORD);
     assert_eq!(good.code, 0, "{good:?}");
@@ -219,13 +219,13 @@ fn s1_a_saved_plan_is_carried_out_until_it_goes_stale() {
         host.document["su_factor"] = json!("2.0");
     }
     let stale = site.run(&apply);
-    assert_eq!(stale.code, 14, "{stale:?}");
+    assert_eq!(stale.code, 5, "{stale:?}");
     assert!(stale.err.contains("costs 20 SU instead of 10 SU"), "{stale:?}");
     for host in &mut site.cloud.world().hosts {
         host.document["su_factor"] = json!("1.0");
     }
     let images = std::mem::take(&mut site.cloud.world().images);
-    assert_eq!(site.run(&apply).code, 14, "the image is gone");
+    assert_eq!(site.run(&apply).code, 5, "the image is gone");
     site.cloud.world().images = images;
     site.bench.file("bad.json", "{}");
     assert_eq!(site.run(&["apply", "--plan", "bad.json"]).code, 2);
@@ -243,8 +243,8 @@ fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
     let first = site.spawn(&Site::demo(&["-q"]));
     site.until("ServerWait");
     let second = site.apply(&["--output", "json"]);
-    assert_eq!((second.code, &second.json()["error"]["code"]), (13, &"locked".into()), "{second:?}");
-    assert_eq!(site.run(&["destroy", "demo"]).code, 13);
+    assert_eq!((second.code, &second.json()["error"]["code"]), (5, &"locked".into()), "{second:?}");
+    assert_eq!(site.run(&["destroy", "demo"]).code, 5);
     let status = site.run(&["status", "demo", "--output", "json"]).json();
     assert_eq!((&status["data"]["working"], &status["data"]["status"]), (&true.into(), &"ServerWait".into()));
     site.cloud.world().build.takes = Duration::from_millis(50);
@@ -253,7 +253,7 @@ fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
     assert_eq!((first.code, first.err.as_str()), (0, ""), "{first:?}");
     assert_eq!(site.counts(), [1, 1, 1, 1]);
     let other_home = site.run(&[&Site::demo(&["--output", "json"])[..], &["--state-dir", "other"]].concat());
-    assert_eq!((other_home.code, &other_home.json()["error"]["code"]), (2, &"name_taken".into()), "{other_home:?}");
+    assert_eq!((other_home.code, &other_home.json()["error"]["code"]), (5, &"name_taken".into()), "{other_home:?}");
     let new = site.apply(&["--new", "--output", "json"]);
     assert_eq!((new.code, &new.json()["data"]["server_name"]), (0, &"demo-2".into()), "{new:?}");
     assert_eq!(site.counts(), [2, 2, 2, 1]);
@@ -262,8 +262,8 @@ fn s7_two_runs_of_one_deployment_and_names_that_are_taken() {
         changed.json()["warnings"].to_string().contains("hours none (asked for now: 5)"),
         "shown and not applied: {changed:?}"
     );
-    assert_eq!(site.run(&["status", "nothing"]).code, 15);
-    assert_eq!(site.run(&["destroy", "nothing"]).code, 15);
+    assert_eq!(site.run(&["status", "nothing"]).code, 4);
+    assert_eq!(site.run(&["destroy", "nothing"]).code, 4);
 }
 
 #[test]
@@ -278,11 +278,11 @@ fn s8_what_is_missing_is_told_before_anything_is_made() {
     assert_eq!(code(&["--flavor", "nothing"]), "2 flavor_missing");
     assert_eq!(code(&["--image", "nothing"]), "2 usage");
     assert_eq!(code(&["--node-type", "gpu_h200"]), "2 usage");
-    assert_eq!(code(&["--vram", "80"]), "5 nothing_fits");
+    assert_eq!(code(&["--vram", "80"]), "11 nothing_fits");
     assert_eq!(code(&["--key-name", "a b"]), "2 usage");
-    assert_eq!(code(&["--max-lifetime", "2h", "--lease-duration", "5"]), "8 policy");
+    assert_eq!(code(&["--max-lifetime", "2h", "--lease-duration", "5"]), "6 policy");
     site.cloud.world().quota = (50, 0);
-    assert_eq!(code(&[]), "7 quota");
+    assert_eq!(code(&[]), "11 quota");
     site.assert_nothing("nothing was made");
     assert!(!site.bench.path("demo_info.json").exists());
 }
@@ -301,7 +301,7 @@ fn s8_5_a_server_that_fails_is_undone_and_its_console_kept() {
     let site = Site::new();
     site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 10));
     let gave = site.apply(&["--fallback", "none", "--output", "json"]);
-    assert_eq!((gave.code, &gave.json()["data"]["status"]), (10, &"Failed".into()), "{gave:?}");
+    assert_eq!((gave.code, &gave.json()["data"]["status"]), (1, &"Failed".into()), "{gave:?}");
     site.assert_nothing("undone");
     site.cloud.world().build.fails = None;
     let again = site.apply(&["--output", "json"]);
@@ -313,7 +313,7 @@ fn s8_5_a_server_that_fails_is_undone_and_its_console_kept() {
     assert_eq!(site.run(&["destroy", "demo"]).code, 0);
     site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 10));
     let kept = site.apply(&["--keep-on-failure", "--fallback", "none"]);
-    assert_eq!(kept.code, 10, "{kept:?}");
+    assert_eq!(kept.code, 1, "{kept:?}");
     assert!(kept.out.contains("orlop-provisioner destroy demo") && kept.err.contains("; kept"), "{kept:?}");
     assert_eq!(site.counts(), [1, 1, 0, 1]);
     assert_eq!(site.run(&["destroy", "demo"]).code, 0);
@@ -379,7 +379,7 @@ fn s8_18_a_machine_has_to_answer_and_to_be_as_planned() {
     );
     assert_eq!(site.run(&["destroy", "good"]).code, 0);
     let less = login("less", "echo threads 24; echo memory_kib 131000000; echo gpus 0");
-    assert_eq!((less.code, &less.json()["data"]["status"]), (12, &"Mismatch".into()), "{less:?}");
+    assert_eq!((less.code, &less.json()["data"]["status"]), (13, &"Mismatch".into()), "{less:?}");
     assert_eq!(less.json()["error"]["message"], "planned 48 threads, found 24");
     // The console shows another host key than the one that answers.
     site.cloud.world().console =
@@ -387,7 +387,7 @@ fn s8_18_a_machine_has_to_answer_and_to_be_as_planned() {
                                   -----END SSH HOST KEY KEYS-----\r\n"
             .to_owned();
     let other = login("other", "echo 'Host key verification failed.' >&2; exit 255");
-    assert_eq!((other.code, &other.json()["error"]["code"]), (12, &"host_key".into()), "{other:?}");
+    assert_eq!((other.code, &other.json()["error"]["code"]), (13, &"host_key".into()), "{other:?}");
     assert_eq!(other.json()["data"]["status"], "Mismatch");
     let asked = std::fs::read_to_string(site.bench.path("asked")).expect("it was asked");
     assert!(asked.lines().last().is_some_and(|line| line.contains("StrictHostKeyChecking=yes")), "{asked}");
@@ -402,7 +402,7 @@ fn s8_24_a_site_that_lists_no_hosts_ends_with_exit_5_before_anything_is_made() {
     let site = Site::new();
     site.cloud.world().hosts.clear();
     let gave = site.apply(&["--output", "json"]);
-    assert_eq!((gave.code, &gave.json()["error"]["code"]), (5, &"nothing_fits".into()), "{gave:?}");
+    assert_eq!((gave.code, &gave.json()["error"]["code"]), (11, &"nothing_fits".into()), "{gave:?}");
     site.assert_nothing("nothing was made");
 }
 

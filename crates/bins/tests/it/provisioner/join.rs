@@ -103,11 +103,11 @@ fn s11_a_plan_tells_the_id_and_the_command_and_the_machine_joins_as_that_deploym
     let gone = site.run(&[&apply[..], &["--join-token-file", "used-up-and-deleted"]].concat());
     assert_eq!((gone.code, &gone.json()["data"]["status"]), (0, &"Ready".into()), "{gone:?}");
     let again = site.run(&[&apply[..], &["--join-token-file", &token.file(), "--new"]].concat());
-    assert_eq!((again.code, &again.json()["error"]["code"]), (14, &"stale_plan".into()), "{again:?}");
+    assert_eq!((again.code, &again.json()["error"]["code"]), (5, &"stale_plan".into()), "{again:?}");
     let destroyed = site.run(&["destroy", "demo"]);
     assert_eq!(destroyed.code, 0, "{destroyed:?}");
     let used = site.run(&[&apply[..], &["--join-token-file", &token.file()]].concat());
-    assert!(used.code == 14 && used.out.contains("was made already"), "{used:?}");
+    assert!(used.code == 5 && used.out.contains("was made already"), "{used:?}");
     assert_eq!(site.run(&["status", "demo", "--output", "json"]).json()["data"]["status"], "Destroyed");
     site.assert_no_secret(&[&planned, &gave, &status, &again, &destroyed], &[&token.secret, PASSWORD]);
 }

@@ -26,7 +26,7 @@ fn s1_a_virtual_machine_is_leased_cannot_be_extended_and_leaves_nothing() {
     );
     assert_eq!((site.counts(), site.remains().groups.len()), ([1, 1, 1, 1], 1));
     let extended = site.run(&["extend", "demo", "--hours", "12", "--output", "json"]);
-    assert_eq!(extended.code, 8, "{extended:?}");
+    assert_eq!(extended.code, 6, "{extended:?}");
     assert_eq!(extended.json()["error"]["message"], "leases of virtual machines cannot be changed");
     assert_eq!(calls(&site, "PUT /leases"), 0, "nobody asked");
     let status = site.run(&["status", "demo", "--output", "json"]);
@@ -50,7 +50,7 @@ fn s1_without_reservation_there_is_no_lease_and_no_lifetime_to_cap() {
     assert_eq!((&last["data"]["lease_id"], &last["data"]["flavor_id"]), (&Value::Null, &"5".into()), "{last}");
     assert!(last["warnings"].to_string().contains("until it is destroyed"), "{last}");
     assert_eq!(site.counts(), [0, 1, 1, 1]);
-    assert_eq!(site.run(&["extend", "demo", "--hours", "1"]).code, 2, "there is no lease");
+    assert_eq!(site.run(&["extend", "demo", "--hours", "1"]).code, 5, "there is no lease");
     assert_eq!(site.run(&["destroy", "demo"]).code, 0);
     site.assert_nothing("destroyed");
     assert_eq!(calls(&site, "POST /leases"), 0);
@@ -74,7 +74,7 @@ fn s1_a_cloud_that_reserves_nothing_gives_virtual_machines_without_a_lease() {
     // What fails there is rolled back there.
     site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 100));
     let failed = site.apply(&flags);
-    assert_eq!((failed.code, &failed.json()["data"]["status"]), (6, &"Failed".into()), "{failed:?}");
+    assert_eq!((failed.code, &failed.json()["data"]["status"]), (11, &"Failed".into()), "{failed:?}");
     site.assert_nothing("rolled back");
 }
 
@@ -83,12 +83,12 @@ fn s7_a_machine_takes_the_place_of_hosts_that_are_not_there() {
     let site = site();
     site.cloud.world().hosts.truncate(2);
     let cards = ["--gpu", "1", "--vram", "80", "--gpu-vendor", "nvidia"];
-    assert_eq!(site.apply(&cards).code, 5, "no host has such a card");
+    assert_eq!(site.apply(&cards).code, 11, "no host has such a card");
     let gave = site.apply(&[&cards[..], &["--fallback", "types,vm", "--output", "json"]].concat());
     assert_eq!((gave.code, &gave.json()["data"]["node_type"]), (0, &"g1.h100".into()), "{gave:?}");
     assert_eq!(site.run(&["destroy", "demo"]).code, 0);
     let two = site.apply(&["--gpu", "2", "--vram", "80", "--fallback", "types,vm"]);
-    assert_eq!(two.code, 5, "a need for cards is never weakened: {two:?}");
+    assert_eq!(two.code, 11, "a need for cards is never weakened: {two:?}");
     site.assert_nothing("destroyed");
 }
 

@@ -112,7 +112,7 @@ fn a_restricted_credential_is_told_what_to_do_before_anything_is_made() {
     let bench = home();
     let args = ["apply", "--repo", "repo", "--allow-local", "--key-path", "key.pub", "--yes", "--verify", "none"];
     let gave = run(&bench, &services, "appcred-restricted", &args);
-    assert_eq!(gave.code, 3, "{gave:?}");
+    assert_eq!(gave.code, 6, "{gave:?}");
     assert!(gave.err.contains("create an unrestricted application credential"), "{gave:?}");
     assert!(runtime.block_on(census.more()).expect("a census").is_empty());
 }

@@ -29,7 +29,7 @@ fn s7_what_a_saved_plan_offers_is_waited_for_once_it_is_taken() {
     assert_eq!(planned.code, 0, "{planned:?}");
     site.cloud.world().take_all(Time::from_millis(4_000_000_000_000));
     let stale = site.run(&APPLY);
-    assert_eq!((stale.code, &stale.json()["error"]["code"]), (14, &"stale_plan".into()), "{stale:?}");
+    assert_eq!((stale.code, &stale.json()["error"]["code"]), (5, &"stale_plan".into()), "{stale:?}");
     let command = site.command(&[&APPLY[..], &["--wait-for-capacity", "1h"]].concat());
     let child = Site::begun(site.with_own_time(command));
     site.until("CapacityWait");
@@ -58,10 +58,10 @@ fn s1_a_budget_is_one_for_everything_that_a_saved_plan_would_try() {
         .collect();
     assert_eq!(costs, [10_000, 40_000], "{planned:?}");
     let nothing = site.run(&[&APPLY[..], &["--max-su", "9"]].concat());
-    assert_eq!((nothing.code, &nothing.json()["error"]["code"]), (7, &"budget".into()), "{nothing:?}");
+    assert_eq!((nothing.code, &nothing.json()["error"]["code"]), (11, &"budget".into()), "{nothing:?}");
     site.cloud.world().refuse_leases.push((400, "Not enough hosts available".to_owned()));
     let gave = site.run(&[&APPLY[..], &["--max-su", "20"]].concat());
-    assert_eq!(gave.code, 6, "the other one is beyond it: {gave:?}");
+    assert_eq!(gave.code, 11, "the other one is beyond it: {gave:?}");
     let asked = site.cloud.faults().calls().iter().filter(|call| call.contains("POST /leases")).count();
     assert_eq!(asked, 1, "{gave:?}");
     site.assert_nothing("refused");

@@ -106,14 +106,14 @@ fn s7_attempts_are_those_of_all_sites_and_the_last_failure_decides() {
     let both = Two::new();
     both.break_one();
     let spent = both.run(&Two::demo(&["--max-attempts", "2"]));
-    assert_eq!((spent.code, &spent.json()["data"]["site"]), (10, &"one".into()), "{spent:?}");
+    assert_eq!((spent.code, &spent.json()["data"]["site"]), (1, &"one".into()), "{spent:?}");
     assert_eq!((both.calls()[1], both.known().len()), (0, 1), "no attempt is left for the other site");
     both.one.assert_nothing("rolled back");
     let alone = both.run(&Two::demo(&["--fallback", "types"]));
     assert_eq!((alone.code, both.calls()[1]), (10, 0), "sites are not to be changed: {alone:?}");
     both.two.cloud.world().quota = (50, 0);
     let last = both.run(&Two::demo(&[]));
-    assert_eq!((last.code, &last.json()["error"]["code"]), (7, &"quota".into()), "{last:?}");
+    assert_eq!((last.code, &last.json()["error"]["code"]), (11, &"quota".into()), "{last:?}");
     both.one.assert_nothing("rolled back");
     both.two.assert_nothing("never begun");
 }
@@ -126,7 +126,7 @@ fn s7_keeping_what_failed_is_for_the_last_site() {
     let gave = both.run(&Two::demo(&["--keep-on-failure"]));
     assert_eq!(
         (gave.code, &gave.json()["data"]["status"], &gave.json()["data"]["site"]),
-        (10, &"Kept".into(), &"two".into()),
+        (1, &"Kept".into(), &"two".into()),
         "{gave:?}"
     );
     both.one.assert_nothing("another site was left to try");
@@ -172,7 +172,7 @@ fn s7_what_cannot_be_removed_at_one_site_ends_the_run_there() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let gave = Site::waited(child);
-    assert_eq!((gave.code, &gave.json()["data"]["site"]), (11, &"one".into()), "{gave:?}");
+    assert_eq!((gave.code, &gave.json()["data"]["site"]), (12, &"one".into()), "{gave:?}");
     assert_eq!(both.calls()[1], 0, "nobody leaves a lease behind to make another");
     both.one.cloud.faults().clear();
     assert_eq!(both.run(&["destroy", "demo"]).code, 0);
@@ -209,14 +209,14 @@ fn s7_a_free_host_is_waited_for_at_all_sites_and_taken_where_it_is() {
     assert_eq!(both.one.counts(), [1, 1, 1, 1]);
     assert_eq!(told["metrics"]["api_calls"], both.calls().iter().sum::<usize>(), "those of both sites");
     assert_eq!(both.run(&["destroy", "demo"]).code, 0);
-    // In vain: exit 6, and nothing is left anywhere.
+    // In vain: exit 11, and nothing is left anywhere.
     both.one.later(Duration::ZERO);
     both.one.cloud.world().take_all(far);
     let child = both.spawn(&["--wait-for-capacity", "1h"]);
     both.one.until("CapacityWait");
     both.one.later(Duration::from_secs(3700));
     let gave = Site::waited(child);
-    assert_eq!((gave.code, &gave.json()["error"]["code"]), (6, &"capacity".into()), "{gave:?}");
+    assert_eq!((gave.code, &gave.json()["error"]["code"]), (11, &"capacity".into()), "{gave:?}");
     assert_eq!(posts(), [1, 0]);
     both.one.assert_nothing("waited in vain");
     both.two.assert_nothing("waited in vain");

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::order::Order;
 use super::saga::Failure;
+use crate::exit::Exit;
 
 #[cfg(feature = "openstack")]
 pub use file::FileJournal;
@@ -267,10 +268,10 @@ pub enum JournalError {
 impl JournalError {
     /// The exit code of a program.
     #[must_use]
-    pub const fn exit_code(&self) -> u8 {
+    pub const fn exit(&self) -> Exit {
         match self {
-            Self::Locked { .. } => 13,
-            Self::Damaged(_) | Self::Unreadable { .. } | Self::Storage { .. } => 1,
+            Self::Locked { .. } => Exit::Conflict,
+            Self::Damaged(_) | Self::Unreadable { .. } | Self::Storage { .. } => Exit::Failed,
         }
     }
 }

@@ -48,7 +48,7 @@ fn s7_a_damaged_earlier_line_is_refused_with_what_to_do() {
     let damaged = all.replacen("\"mark\":3", "\"mark\":4", 1);
     let error = replay(damaged.as_bytes()).unwrap_err();
     insta::assert_snapshot!(error, @"the journal is damaged at line 3: its checksum does not match; find what the deployment made with `list --remote`");
-    assert_eq!(JournalError::from(error).exit_code(), 1);
+    assert_eq!(JournalError::from(error).exit().code(), 1);
     let missing: String =
         all.lines().filter(|line| !line.contains("\"seq\":2,")).map(|line| format!("{line}\n")).collect();
     assert_eq!(replay(missing.as_bytes()).unwrap_err().what, "its number is not the next one");
@@ -121,11 +121,11 @@ mod file {
         let folder = tempfile::tempdir().unwrap();
         let first = FileJournal::open(folder.path(), "k4x7q2mzwa").unwrap();
         let error = FileJournal::open(folder.path(), "k4x7q2mzwa").unwrap_err();
-        assert_eq!(error.exit_code(), 13);
+        assert_eq!(error.exit().code(), 5);
         insta::assert_snapshot!(error, @"deployment k4x7q2mzwa is locked by another process; wait for it, or stop it");
         let path = first.path().to_owned();
         drop(first);
         std::fs::write(&path, text(3).replacen("server", "lease", 1)).unwrap();
-        assert_eq!(FileJournal::open(folder.path(), "k4x7q2mzwa").unwrap_err().exit_code(), 1);
+        assert_eq!(FileJournal::open(folder.path(), "k4x7q2mzwa").unwrap_err().exit().code(), 1);
     }
 }

@@ -1,6 +1,7 @@
-//! Why there is no plan, and with which exit code a program says so (provisioner contract, chapters 1 and 8). Owns the wording.
+//! Why there is no plan, and with which exit code a program says so. Owns the wording.
 
 use crate::catalog::fit::Misfit;
+use crate::exit::Exit;
 
 /// No plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +94,7 @@ pub enum PlanError {
 impl PlanError {
     /// The exit code of a program.
     #[must_use]
-    pub const fn exit_code(&self) -> u8 {
+    pub const fn exit(&self) -> Exit {
         match self {
             Self::UnknownSite { .. }
             | Self::Edge
@@ -102,11 +103,21 @@ impl PlanError {
             | Self::NoFlavors { .. }
             | Self::Unleased
             | Self::Unenforceable
-            | Self::NoImage { .. } => 2,
-            Self::Misfit(_) | Self::NoHosts { .. } => 5,
-            Self::Taken { .. } => 6,
-            Self::Budget { .. } => 7,
-            Self::Lifetime { .. } => 8,
+            | Self::NoImage { .. } => Exit::Usage,
+            Self::Misfit(_) | Self::NoHosts { .. } | Self::Taken { .. } | Self::Budget { .. } => Exit::Quota,
+            Self::Lifetime { .. } => Exit::Denied,
+        }
+    }
+
+    /// A word for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Misfit(_) | Self::NoHosts { .. } => "nothing_fits",
+            Self::Taken { .. } => "no_capacity",
+            Self::Budget { .. } => "budget",
+            Self::Lifetime { .. } => "policy",
+            _ => "usage",
         }
     }
 

@@ -201,7 +201,7 @@ mod tests {
         };
         match planned(text, request) {
             Ok(plan) => plan.offerings.iter().map(one).collect::<Vec<_>>().join("\n"),
-            Err(error) => format!("exit {}: {error}", error.exit_code()),
+            Err(error) => format!("exit {}: {error}", error.exit().code()),
         }
     }
 
@@ -217,14 +217,14 @@ mod tests {
         let vm = Request { kind: MachineKind::Vm, attempts: 1, ..request("here") };
         insta::assert_snapshot!(told("flask\n", &vm), @"leased vm m1.large CC-Ubuntu22.04 4 SU");
         let host = Request { kind: MachineKind::Baremetal, ..request("kvm") };
-        insta::assert_snapshot!(told("flask\n", &host), @"exit 5: no type has 2 hardware threads (largest 0 at no site); fits at here (compute_x), here (gpu_x)");
+        insta::assert_snapshot!(told("flask\n", &host), @"exit 11: no type has 2 hardware threads (largest 0 at no site); fits at here (compute_x), here (gpu_x)");
     }
 
     #[test]
     fn s1_a_flavor_is_named_like_a_type_and_still_has_to_fit() {
         let named = |name: &str| Request { flavor: Some(name.into()), ..request("kvm") };
         insta::assert_snapshot!(told("flask\n", &named("id-m1.xlarge")), @"leased vm m1.xlarge CC-Ubuntu22.04 8 SU");
-        assert!(told("flask\n", &named("m1.small")).starts_with("exit 5"), "{}", told("flask\n", &named("m1.small")));
+        assert!(told("flask\n", &named("m1.small")).starts_with("exit 11"), "{}", told("flask\n", &named("m1.small")));
         let unknown = told("flask\n", &named("m9"));
         assert!(unknown.starts_with("exit 2: node type `m9` is unknown; there are: g1.h100, "), "{unknown}");
         let typed = Request { node_type: Some("m1.xlarge".into()), ..request("kvm") };
@@ -258,8 +258,8 @@ mod tests {
             told("torch\n", &Request { overrides, ..back.clone() })
         };
         insta::assert_snapshot!(cards(1, 80), @"host gpu_x CC-Ubuntu22.04-CUDA 48 SU\nleased vm g1.h100 CC-Ubuntu22.04-CUDA 16 SU");
-        assert!(cards(2, 80).starts_with("exit 5"), "{}", cards(2, 80));
-        assert!(cards(1, 90).starts_with("exit 5"), "{}", cards(1, 90));
+        assert!(cards(2, 80).starts_with("exit 11"), "{}", cards(2, 80));
+        assert!(cards(1, 90).starts_with("exit 11"), "{}", cards(1, 90));
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
             found.notes
         );
         let alone = plan(&analysis("flask\n"), &world, &request("here")).unwrap_err();
-        assert_eq!(alone.exit_code(), 6);
+        assert_eq!(alone.code(), "no_capacity");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct SavedPlan {
 #[error("it is no plan of this program: {0}")]
 pub struct BadPlan(String);
 
-/// A plan that holds no more; exit 14.
+/// A plan that holds no more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the plan went stale: {0}; make another one")]
 pub struct Stale(String);

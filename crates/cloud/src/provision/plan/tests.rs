@@ -23,7 +23,7 @@ fn told(analysis: &Analysis, request: &Request) -> String {
             };
             plan.offerings.iter().map(one).collect::<Vec<_>>().join("\n")
         }
-        Err(error) => format!("exit {}: {error}", error.exit_code()),
+        Err(error) => format!("exit {}: {error}", error.exit().code()),
     }
 }
 
@@ -84,9 +84,9 @@ fn s8_refusals_have_their_exit_codes() {
     exit 2: node type `gpu_b300` is unknown; there are: compute_haswell
     exit 2: a lease of 0 h is not possible; give 1 to 168
     exit 2: a lease of 169 h is not possible; give 1 to 168
-    exit 8: a lease of 100 h is longer than --max-lifetime of 50 h
-    exit 5: no type has one card of 100 GB (largest 80 at uc); 2 cards of 80 GB together have as much: --gpu 2 --vram 80
-    exit 7: the estimate of at least 24 SU (rate unknown) is over --max-su 23; choose a shorter lease or another type
+    exit 6: a lease of 100 h is longer than --max-lifetime of 50 h
+    exit 11: no type has one card of 100 GB (largest 80 at uc); 2 cards of 80 GB together have as much: --gpu 2 --vram 80
+    exit 11: the estimate of at least 24 SU (rate unknown) is over --max-su 23; choose a shorter lease or another type
     ");
 }
 
@@ -96,7 +96,7 @@ fn s5_3_names_that_do_not_exist_stand_for_classes() {
     let with = |name: &str| told(&plain, &Request { node_type: Some(name.into()), attempts: 1, ..request() });
     assert!(with("gpu_rtx_6000").starts_with("gpu_rtx_6000@uc"));
     assert!(with("gpu_a100").starts_with("gpu_v100@uc"), "the smallest of its class that fits: {}", with("gpu_a100"));
-    assert!(with("compute_skylake").starts_with("exit 5"), "a type is still checked against hard needs");
+    assert!(with("compute_skylake").starts_with("exit 11"), "a type is still checked against hard needs");
     let none = analysis("requirements.txt", "flask\n");
     let other = Request { node_type: Some("compute_cascadelake_r640".into()), attempts: 1, ..request() };
     assert!(told(&none, &other).starts_with("compute_cascadelake_r@uc"));
@@ -122,7 +122,7 @@ fn s8_3_when_everything_is_taken_the_first_free_start_is_told() {
     let plain = analysis("requirements.txt", "flask\n");
     let here = Request { sites: vec!["here".into()], ..request() };
     let error = plan(&plain, &world, &here).unwrap_err();
-    insta::assert_snapshot!(format!("exit {}: {error}", error.exit_code()), @"exit 6: no free compute_x at here until 2026-01-05T20:05:00Z; try --fallback, --start-within, --wait-for-capacity or another --site");
+    insta::assert_snapshot!(format!("exit {}: {error}", error.exit().code()), @"exit 11: no free compute_x at here until 2026-01-05T20:05:00Z; try --fallback, --start-within, --wait-for-capacity or another --site");
     let later = Request { within: SignedDuration::from_hours(7), ..here };
     let found = plan(&plain, &world, &later).unwrap();
     let best = found.best().unwrap();
@@ -191,16 +191,16 @@ fn s4_3_advised_hours_are_shortened_to_fit_a_budget_and_not_below_the_rules() {
     let hours = |request: &Request| {
         let catalogue = embedded();
         let world = World { catalogue: &catalogue, allocations: None, images: None };
-        plan(&plain, &world, request).map(|plan| plan.hours).map_err(|error| error.exit_code())
+        plan(&plain, &world, request).map(|plan| plan.hours).map_err(|error| error.exit().code())
     };
     assert_eq!(hours(&advised(100, None)), Ok(100));
     assert_eq!(hours(&advised(100, Some(60))), Ok(60));
     assert_eq!(hours(&advised(100, Some(24))), Ok(24));
-    assert_eq!(hours(&advised(100, Some(23))), Err(7), "the rules want 24");
+    assert_eq!(hours(&advised(100, Some(23))), Err(11), "the rules want 24");
     assert_eq!(hours(&advised(10, Some(12))), Ok(10), "advice may want less than the rules");
     assert_eq!(
         hours(&Request { hours: Some(100), ..advised(100, Some(60)) }),
-        Err(7),
+        Err(11),
         "what the user says is not changed"
     );
     assert_eq!(hours(&Request { max_hours: Some(50), ..advised(100, None) }), Ok(50));
@@ -246,18 +246,26 @@ fn s8_24_a_site_whose_own_list_of_hosts_is_empty_can_never_fit_and_no_table_says
         let world = World { catalogue: &catalogue, allocations: Some(&[]), images: None };
         let node_type = node_type.map(str::to_owned);
         let request = Request { sites: vec![site.to_owned()], node_type, ..request() };
-        plan(&plain, &world, &request).map(|_| ()).map_err(|error| (error.exit_code(), error.to_string()))
+        plan(&plain, &world, &request).map(|_| ()).map_err(|error| (error.code(), error.to_string()))
     };
     let words = |site: &str| {
         format!("nothing can ever fit at {site}: it lists no host that can be reserved; try another --site")
     };
     for (site, node_type) in [("here", None), ("here", Some("compute_x")), ("uc", None), ("uc", Some("gpu_rtx_6000"))] {
-        assert_eq!(told(site, node_type, Origin::Live, "[]"), Err((5, words(site))), "{node_type:?}");
+        assert_eq!(told(site, node_type, Origin::Live, "[]"), Err(("nothing_fits", words(site))), "{node_type:?}");
     }
     let closed = format!("[{}]", host(1, "1.0").replace("\"uid\"", "\"reservable\":\"false\",\"uid\""));
-    assert_eq!(told("here", None, Origin::Live, &closed), Err((5, words("here"))), "none of them can be reserved");
+    assert_eq!(
+        told("here", None, Origin::Live, &closed),
+        Err(("nothing_fits", words("here"))),
+        "none of them can be reserved"
+    );
     let open = format!("[{}]", host(1, "1.0"));
     assert_eq!(told("here", None, Origin::Live, &open), Ok(()));
-    assert_eq!(told("here", Some("compute_y"), Origin::Live, &open).unwrap_err().0, 2, "a type that is not there");
-    assert_eq!(told("here", None, Origin::File, "[]").unwrap_err().0, 2, "a file that holds nothing");
+    assert_eq!(
+        told("here", Some("compute_y"), Origin::Live, &open).unwrap_err().0,
+        "usage",
+        "a type that is not there"
+    );
+    assert_eq!(told("here", None, Origin::File, "[]").unwrap_err().0, "usage", "a file that holds nothing");
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use orlop_core::error::Class;
 use orlop_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::window::Allocation;
+use crate::exit::Exit;
 use crate::openstack::port::{
     CloudError, FloatingIp, Keypair, Lease, Limits, NetPort, Network, NewFloatingIp, NewLease, NewServer,
     SecurityGroup, Server,
@@ -273,7 +275,8 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The exit code of a program.
-    pub exit: u8,
+    #[serde(deserialize_with = "exit")]
+    pub exit: Exit,
     /// A word for programs.
     pub code: String,
     /// What went wrong, for people.
@@ -290,15 +293,63 @@ pub const ELSEWHERE: &str = "room_elsewhere";
 /// Whether another site may give what this one could not: room, quota, a lease that starts, a server that runs. What the user's own
 /// budget forbids is forbidden everywhere.
 #[must_use]
-pub fn is_of_the_site(exit: u8, code: &str) -> bool {
-    matches!(exit, 5..=7 | 10) && code != "budget"
+pub fn is_of_the_site(exit: Exit, class: Class, code: &str) -> bool {
+    match exit {
+        Exit::Quota => code != "budget",
+        Exit::Failed => class != Class::Fatal,
+        _ => false,
+    }
+}
+
+/// Whether there is no room now, so that waiting may help: neither a quota nor a budget is used up, and the hardware exists.
+#[must_use]
+pub fn is_about_capacity(exit: Exit, code: &str) -> bool {
+    exit == Exit::Quota && matches!(code, "capacity" | "no_capacity" | ELSEWHERE)
+}
+
+/// An exit code as a journal holds it: by its name, or as the number that it had before all programs shared one table.
+fn exit<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Exit, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Number(u8),
+        Name(Exit),
+    }
+    Ok(match Stored::deserialize(deserializer)? {
+        Stored::Name(exit) => exit,
+        Stored::Number(0) => Exit::Done,
+        Stored::Number(2) => Exit::Usage,
+        Stored::Number(3 | 8) => Exit::Denied,
+        Stored::Number(5..=7) => Exit::Quota,
+        Stored::Number(9) => Exit::Unreachable,
+        Stored::Number(11) => Exit::Leftovers,
+        Stored::Number(12) => Exit::Unusable,
+        Stored::Number(13) => Exit::Conflict,
+        Stored::Number(130) => Exit::Interrupted,
+        Stored::Number(143) => Exit::Terminated,
+        Stored::Number(_) => Exit::Failed,
+    })
 }
 
 impl Failure {
     /// A failure in words.
     #[must_use]
-    pub fn new(exit: u8, code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(exit: Exit, code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { exit, code: code.to_owned(), message: message.into(), hint: hint.into(), request_id: None }
+    }
+
+    /// What kind of trouble it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.exit {
+            Exit::Failed if self.code == "internal" => Class::Fatal,
+            Exit::Denied => Class::Denied,
+            Exit::Quota => Class::Capacity,
+            Exit::Conflict => Class::Conflict,
+            Exit::NotFound => Class::NotFound,
+            Exit::Usage | Exit::Refused => Class::Invalid,
+            _ => Class::Transient,
+        }
     }
 }
 

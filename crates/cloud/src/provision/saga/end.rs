@@ -9,6 +9,7 @@ use super::wait::{Standing, standing};
 use super::words;
 use super::{Answer, Failure, Saga, Stop, Todo};
 use crate::catalog::cost::{EXTENSION_OPENS_HOURS, MAX_HOURS};
+use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 
 /// Between two looks.
@@ -21,7 +22,7 @@ impl Saga {
     pub(super) fn interrupted(&mut self, stop: Stop, now: Time) {
         if matches!(self.todo, Todo::Extend(_) | Todo::ExtendPoll(_)) {
             let message = "interrupted; whether the lease has its new end was not seen";
-            self.failure = Some(Failure::new(130, "interrupted", message, "see status"));
+            self.failure = Some(Failure::new(Exit::Interrupted, "interrupted", message, "see status"));
             return self.close();
         }
         if orlop_core::machine::saga::MACHINE.is_terminal(self.state) || self.is_good() || self.only_looks {
@@ -32,7 +33,8 @@ impl Saga {
             Stop::RollBack => "interrupted; rolled back",
             Stop::Keep => "interrupted; kept as it is",
         };
-        let failure = Failure::new(130, "interrupted", message, "go on with resume, or remove it with destroy");
+        let failure =
+            Failure::new(Exit::Interrupted, "interrupted", message, "go on with resume, or remove it with destroy");
         if self.state == SagaState::RollingBack && stop == Stop::RollBack {
             return self.ask(now);
         }
@@ -92,19 +94,19 @@ impl Saga {
 
     fn may_extend(&self, end: Time, now: Time) -> Result<(), Failure> {
         let hint = "see status for the present end";
-        let policy = |message: String| Err(Failure::new(8, "policy", message, hint));
+        let policy = |message: String| Err(Failure::new(Exit::Denied, "policy", message, hint));
         if !self.is_good() && self.state != SagaState::Unreachable {
             let message = format!("a deployment that is {} cannot be extended", self.state);
-            return Err(Failure::new(2, "state", message, "only one that is ready can"));
+            return Err(Failure::new(Exit::Conflict, "state", message, "only one that is ready can"));
         }
         let (Some(present), Some(choice)) = (self.lease_end(), self.choice()) else {
-            return Err(Failure::new(2, "no_lease", "there is no lease to extend", hint));
+            return Err(Failure::new(Exit::Conflict, "no_lease", "there is no lease to extend", hint));
         };
         if matches!(choice.reserve, Some(crate::openstack::port::Reserve::Flavor { .. })) {
             return policy("leases of virtual machines cannot be changed".to_owned());
         }
         if end <= present {
-            return Err(Failure::new(2, "end", format!("the lease lasts until {present} already"), hint));
+            return Err(Failure::new(Exit::Usage, "end", format!("the lease lasts until {present} already"), hint));
         }
         let opens = Time::from_millis(present.millis() - i64::from(EXTENSION_OPENS_HOURS) * 3_600_000);
         if self.cloud_time(now) < opens {
@@ -125,7 +127,7 @@ impl Saga {
         {
             let su = price.div_ceil(1000);
             let hint = "choose a nearer end, or a larger --max-su";
-            return Err(Failure::new(7, "budget", format!("estimate {su} SU over --max-su {max_su}"), hint));
+            return Err(Failure::new(Exit::Quota, "budget", format!("estimate {su} SU over --max-su {max_su}"), hint));
         }
         Ok(())
     }
@@ -139,7 +141,7 @@ impl Saga {
             Answer::Failed(error) if error.meaning == crate::openstack::classify::Meaning::Capacity => {
                 let hint = "choose a nearer end";
                 let message = format!("the host is taken after the present end: {}", error.message);
-                self.failure = Some(Failure::new(6, "capacity", message, hint));
+                self.failure = Some(Failure::new(Exit::Quota, "capacity", message, hint));
                 self.close();
             }
             Answer::Failed(error) => {
@@ -167,7 +169,8 @@ impl Saga {
                 }
                 _ if is_over => {
                     let message = "the lease did not take the new end in time";
-                    self.failure = Some(Failure::new(9, "unavailable", message, "see status, then try again"));
+                    self.failure =
+                        Some(Failure::new(Exit::Unreachable, "unavailable", message, "see status, then try again"));
                     self.close();
                 }
                 _ => self.ask_in(Todo::ExtendPoll(end), now, Duration::from_secs(5)),
@@ -183,7 +186,8 @@ impl Saga {
     /// Compares what should be there with what is.
     pub(super) fn on_look_list(&mut self, answer: Answer, now: Time) {
         let Answer::Inventory(all) = answer else {
-            self.failure = Some(Failure::new(9, "unavailable", "the cloud cannot be listed", "try again later"));
+            self.failure =
+                Some(Failure::new(Exit::Unreachable, "unavailable", "the cloud cannot be listed", "try again later"));
             return self.close();
         };
         let is_there = |kind: Kind, there: bool| there || all.failed_for(kind) || self.id_of(kind).is_none();

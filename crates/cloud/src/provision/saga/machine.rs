@@ -6,6 +6,7 @@ use orlop_core::time::Time;
 
 use super::undo::Then;
 use super::{Effect, Failure, Saga, Settle, Stop, Todo, effect};
+use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 use crate::provision::order::Verify;
 
@@ -20,7 +21,7 @@ impl Saga {
         let next = match MACHINE.step(self.state, turn, |guard| self.holds(guard, now)) {
             Ok(next) => next,
             Err(rejected) => {
-                self.failure.get_or_insert(Failure::new(1, "internal", rejected.to_string(), "report this"));
+                self.failure.get_or_insert(Failure::new(Exit::Failed, "internal", rejected.to_string(), "report this"));
                 SagaState::RollingBack
             }
         };
@@ -146,12 +147,15 @@ impl Saga {
     /// Whether another site is tried after this failure, so that nothing of it stays here.
     fn goes_elsewhere(&self, now: Time) -> bool {
         let has_time = now.since(self.began.unwrap_or(now)) < self.order.pace.deadline;
-        let may = self.failure.as_ref().is_some_and(|failure| effect::is_of_the_site(failure.exit, &failure.code));
+        let may = self
+            .failure
+            .as_ref()
+            .is_some_and(|failure| effect::is_of_the_site(failure.exit, failure.class(), &failure.code));
         has_time && may && self.order.elsewhere.is_some_and(|most| self.attempt < most)
     }
 
     pub(super) fn fail_internal(&mut self, what: &str, now: Time) {
-        self.failure = Some(Failure::new(1, "internal", what, "report this"));
+        self.failure = Some(Failure::new(Exit::Failed, "internal", what, "report this"));
         self.turn(Turn::Destroy, now);
     }
 

@@ -24,7 +24,7 @@ use orlop_core::time::Time;
 
 pub use effect::{
     Answer, Call, ELSEWHERE, Effect, Elsewhere, Event, Facts, FailedOffering, Failure, Here, Inventory, Login, Probe,
-    Room, Stop, is_of_the_site,
+    Room, Stop, is_about_capacity, is_of_the_site,
 };
 pub use resume::replayed;
 pub use words::{check_account, clock_is_off, refused};

@@ -9,6 +9,7 @@ use orlop_core::machine::saga::{Event as Turn, SagaState};
 use orlop_core::time::Time;
 
 use super::{Answer, Inventory, Saga, Todo};
+use crate::exit::Exit;
 use crate::provision::journal::{Entry, Kind};
 
 /// How long removing may take.
@@ -335,7 +336,7 @@ impl Saga {
             }
             let list = self.leftovers.join("; ");
             let hint = "run destroy again, or ask the site";
-            self.failure = Some(super::Failure::new(11, "leftover", format!("LEFT BEHIND: {list}"), hint));
+            self.failure = Some(super::Failure::new(Exit::Leftovers, "leftover", format!("LEFT BEHIND: {list}"), hint));
         }
         self.turn(Turn::CleanupDeadline, now);
     }

@@ -13,6 +13,7 @@ use super::undo::Then;
 use super::words;
 use super::{Answer, Effect, Here, Saga, Todo, effect};
 use crate::catalog::window::{Allocation, Asked, Availability, availability};
+use crate::exit::Exit;
 use crate::openstack::classify::{Fault, fault};
 use crate::openstack::port::{Lease, Server};
 use crate::provision::journal::Kind;
@@ -153,7 +154,7 @@ impl Saga {
                 failure.code = "capacity".to_owned();
                 // What is not leased has no room of its own: that there is none shows here.
                 if self.choice().is_some_and(|choice| choice.reserve.is_none()) {
-                    failure.exit = 6;
+                    failure.exit = Exit::Quota;
                 }
                 self.remember("capacity", effect::CAPACITY, now);
             }
@@ -161,8 +162,8 @@ impl Saga {
                 failure.code = "network_capacity".to_owned();
                 self.remember("network", effect::NETWORK, now);
             }
-            Fault::Quota => failure = super::Failure { exit: 7, code: "quota".to_owned(), ..failure },
-            Fault::Image => failure = super::Failure { exit: 2, code: "image_refused".to_owned(), ..failure },
+            Fault::Quota => failure = super::Failure { exit: Exit::Quota, code: "quota".to_owned(), ..failure },
+            Fault::Image => failure = super::Failure { exit: Exit::Usage, code: "image_refused".to_owned(), ..failure },
         }
         self.failure = Some(failure);
         self.ask_now(Todo::Console(Turn::ServerError), now);
@@ -195,7 +196,7 @@ impl Saga {
     }
 
     pub(super) fn is_about_capacity(&self) -> bool {
-        self.failure.as_ref().is_some_and(|failure| failure.exit == 6)
+        self.failure.as_ref().is_some_and(|failure| effect::is_about_capacity(failure.exit, &failure.code))
     }
 
     /// Nothing that was planned can be had: each choice is asked for again only once it was seen to be free.

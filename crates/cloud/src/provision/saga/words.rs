@@ -1,15 +1,16 @@
-//! Failures in words (provisioner contract, chapter 8): what happened, what to do, and the exit code. Owns the texts.
+//! Failures in words: what happened, what to do, and the exit code. Owns the texts.
 
 use orlop_core::time::Time;
 
 use super::Failure;
+use crate::exit::Exit;
 use crate::openstack::classify::Meaning;
 use crate::openstack::port::{Account, CloudError, Network};
 use crate::provision::journal::Kind;
 use crate::provision::mark::DeploymentId;
 use crate::provision::order::Choice;
 
-fn of(exit: u8, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
+fn of(exit: Exit, code: &str, message: String, hint: &str, error: &CloudError) -> Failure {
     Failure { request_id: error.request_id.clone(), ..Failure::new(exit, code, message, hint) }
 }
 
@@ -26,7 +27,7 @@ pub fn check_account(account: &Account) -> Result<(), Failure> {
 
 pub(super) fn cannot_trust() -> Failure {
     Failure::new(
-        3,
+        Exit::Denied,
         "credential",
         "the credential cannot make leases",
         "create an unrestricted application credential (roles member and reader), or use a password",
@@ -38,17 +39,21 @@ pub(super) fn cannot_trust() -> Failure {
 pub fn refused(error: &CloudError) -> Failure {
     let message = error.to_string();
     match error.meaning {
-        Meaning::Auth => of(3, "credential", message, "check the credential, and that it has not expired", error),
-        Meaning::Quota => of(7, "quota", message, "ask for more, delete something, or choose another site", error),
+        Meaning::Auth => {
+            of(Exit::Denied, "credential", message, "check the credential, and that it has not expired", error)
+        }
+        Meaning::Quota => {
+            of(Exit::Quota, "quota", message, "ask for more, delete something, or choose another site", error)
+        }
         Meaning::Policy => {
-            of(8, "policy", in_hours(&message), "choose a shorter --lease-duration, or ask the site", error)
+            of(Exit::Denied, "policy", in_hours(&message), "choose a shorter --lease-duration, or ask the site", error)
         }
         Meaning::Untrusted => {
-            of(2, "untrusted", message, "give --ca-cert, or ask the site about its certificate", error)
+            of(Exit::Usage, "untrusted", message, "give --ca-cert, or ask the site about its certificate", error)
         }
-        Meaning::Clock => of(2, "clock", message, "set the clock of this machine", error),
+        Meaning::Clock => of(Exit::Usage, "clock", message, "set the clock of this machine", error),
         _ if error.is_passing() => unavailable(error, Time::EPOCH),
-        _ => of(2, "invalid", message, "check flags and configuration", error),
+        _ => of(Exit::Usage, "invalid", message, "check flags and configuration", error),
     }
 }
 
@@ -56,22 +61,22 @@ pub fn refused(error: &CloudError) -> Failure {
 pub(super) fn unavailable(error: &CloudError, since: Time) -> Failure {
     let since = if since == Time::EPOCH { String::new() } else { format!(" since {since}") };
     let message = format!("the {} service is unavailable{since}: {error}", error.service);
-    of(9, "unavailable", message, "try again later, or ask the site with the request id", error)
+    of(Exit::Unreachable, "unavailable", message, "try again later, or ask the site with the request id", error)
 }
 
 pub(super) fn kept_failing(kind: Kind, since: Time, error: &str) -> Failure {
     let message = format!("no {} could be made since {since}: {error}", kind.as_str());
-    Failure::new(9, "unavailable", message, "try again later, or ask the site with the request id")
+    Failure::new(Exit::Unreachable, "unavailable", message, "try again later, or ask the site with the request id")
 }
 
 pub(super) fn no_key(name: &str) -> Failure {
     let message = format!("there is no key {name} in the cloud and no public key file");
-    Failure::new(2, "key_missing", message, "give --key-path, or make a key with --create-key")
+    Failure::new(Exit::Usage, "key_missing", message, "give --key-path, or make a key with --create-key")
 }
 
 pub(super) fn other_key(name: &str) -> Failure {
     let message = format!("key {name} in the cloud is not the one in the file");
-    Failure::new(2, "key_conflict", message, "choose another --key-name; it is never overwritten")
+    Failure::new(Exit::Conflict, "key_conflict", message, "choose another --key-name; it is never overwritten")
 }
 
 pub(super) fn no_network(name: &str, site: &str, known: &[Network]) -> Failure {
@@ -80,21 +85,32 @@ pub(super) fn no_network(name: &str, site: &str, known: &[Network]) -> Failure {
     names.sort_unstable();
     let at = if site.is_empty() { String::new() } else { format!(" at {site}") };
     let message = format!("network {name} not found{at}; there are: {}", names.join(", "));
-    Failure::new(2, "network_missing", message, "choose one with --network or --external-network")
+    Failure::new(Exit::Usage, "network_missing", message, "choose one with --network or --external-network")
 }
 
 pub(super) fn no_image(name: &str) -> Failure {
-    Failure::new(2, "image_missing", format!("image {name} is not there any more"), "choose another with --image")
+    Failure::new(
+        Exit::Usage,
+        "image_missing",
+        format!("image {name} is not there any more"),
+        "choose another with --image",
+    )
 }
 
 pub(super) fn image_refused(name: &str, error: &CloudError) -> Failure {
-    of(2, "image_refused", format!("image {name} cannot be taken: {error}"), "choose another with --image", error)
+    of(
+        Exit::Usage,
+        "image_refused",
+        format!("image {name} cannot be taken: {error}"),
+        "choose another with --image",
+        error,
+    )
 }
 
 pub(super) fn no_room(choice: Option<&Choice>, error: &CloudError) -> Failure {
     let (what, site) = choice.map_or(("host", ""), |choice| (choice.node_type.as_str(), choice.site.as_str()));
     let message = format!("no free {what} at {site}: {}", error.message);
-    of(6, "capacity", message, "try --fallback, --start-within, --wait-for-capacity or another type", error)
+    of(Exit::Quota, "capacity", message, "try --fallback, --start-within, --wait-for-capacity or another type", error)
 }
 
 /// What is said of a clock that differs from the cloud's by so many seconds.
@@ -106,37 +122,52 @@ pub fn clock_is_off(ahead: i64) -> String {
 pub(super) fn taken(choice: Option<&Choice>) -> Failure {
     let (what, site) = choice.map_or(("host", ""), |choice| (choice.node_type.as_str(), choice.site.as_str()));
     let message = format!("no free {what} at {site}: every host that fits is taken");
-    Failure::new(6, "capacity", message, "wait longer with --wait-for-capacity, or try --start-within or another type")
+    Failure::new(
+        Exit::Quota,
+        "capacity",
+        message,
+        "wait longer with --wait-for-capacity, or try --start-within or another type",
+    )
 }
 
 pub(super) fn room_elsewhere(choice: Option<&Choice>, other: &str) -> Failure {
     let message = format!("{}, but at {other}", taken(choice).message);
-    Failure::new(6, super::ELSEWHERE, message, "apply goes on there")
+    Failure::new(Exit::Quota, super::ELSEWHERE, message, "apply goes on there")
 }
 
 pub(super) fn lease_late(id: &str, status: &str, seconds: u64) -> Failure {
     let message = format!("lease {id} still {status} after {seconds} s, deleted");
-    Failure::new(10, "lease_late", message, "try again, or another type with --fallback types")
+    Failure::new(Exit::Failed, "lease_late", message, "try again, or another type with --fallback types")
 }
 
 pub(super) fn lease_failed(what: &str) -> Failure {
-    Failure::new(10, "lease_failed", what, "try again, or another type with --fallback types")
+    Failure::new(Exit::Failed, "lease_failed", what, "try again, or another type with --fallback types")
 }
 
 pub(super) fn server_failed(fault: &str) -> Failure {
     let message = format!("server failed: {fault}; undone");
-    Failure::new(10, "server_failed", message, "try again, or another type; the console is kept beside the journal")
+    Failure::new(
+        Exit::Failed,
+        "server_failed",
+        message,
+        "try again, or another type; the console is kept beside the journal",
+    )
 }
 
 pub(super) fn server_late(seconds: u64) -> Failure {
     let message = format!("server not ready after {} min, undone", seconds / 60);
-    Failure::new(10, "server_late", message, "try again, or another type; the console is kept beside the journal")
+    Failure::new(
+        Exit::Failed,
+        "server_late",
+        message,
+        "try again, or another type; the console is kept beside the journal",
+    )
 }
 
 pub(super) fn unreachable(address: &str) -> Failure {
     let message = format!("server is up, port 22 of {address} silent");
     Failure::new(
-        12,
+        Exit::Unusable,
         "unreachable",
         message,
         "check floating IP, security group, firewall and key; then resume or destroy",
@@ -144,19 +175,19 @@ pub(super) fn unreachable(address: &str) -> Failure {
 }
 
 pub(super) fn differs(how: &str) -> Failure {
-    Failure::new(12, "hardware_differs", how, "keep it, or remove it with destroy")
+    Failure::new(Exit::Unusable, "hardware_differs", how, "keep it, or remove it with destroy")
 }
 
 pub(super) fn stranger(how: &str) -> Failure {
     let hint = "do not sign in: it may be another machine; compare with the console, then remove it with destroy";
-    Failure::new(12, "host_key", how, hint)
+    Failure::new(Exit::Unusable, "host_key", how, hint)
 }
 
 pub(super) fn not_joined(id: &DeploymentId, why: Option<&str>) -> Failure {
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
     let message = format!("server is up, but no worker of deployment {id} joined the fleet within 10 min{why}");
     let hint = "see cloud-init's log and the unit orlop-worker on the machine, and whether the token was good; then resume or destroy";
-    Failure::new(12, "not_joined", message, hint)
+    Failure::new(Exit::Unusable, "not_joined", message, hint)
 }
 
 /// A text of the service with its seconds as hours.

@@ -151,7 +151,7 @@ async fn s8_22_a_name_whose_journal_is_damaged_is_not_free_and_tells_what_to_do(
     damage(&shelf, &bad);
     for asked in ["demo", bad.as_str()] {
         let error = shelf.find(asked).unwrap_err();
-        assert_eq!(error.exit_code(), 1);
+        assert_eq!(error.exit().code(), 1);
         let words = error.to_string().replace(bad.as_str(), "ID");
         insta::allow_duplicates! { insta::assert_snapshot!(words, @"deployment ID of server demo: the journal is damaged at line 1: its checksum does not match; find what the deployment made with `list --remote`, or remove it with `destroy --id ID`") };
     }

@@ -1,5 +1,4 @@
-//! `orlop flow … --target fleet`: flows that a server drives, asked over REST. Owns what each verb asks and the exit codes
-//! of chapter 7 of the flow contract; pages are those of flows on this machine.
+//! `orlop flow … --target fleet`: flows that a server drives, asked over REST. Owns what each verb asks; pages are those of flows on this machine.
 
 mod order;
 mod show;
@@ -13,28 +12,11 @@ use super::super::failure::{Exit, Failure};
 use super::super::place::Place;
 use super::super::{Command, Flow};
 use super::client::{Asked, Client, escaped, query};
-use super::exit::{self, Trouble};
-use crate::wire::problem::Code;
 
 /// A server, as verbs of flows ask it.
 struct Remote {
     client: Client,
     tenant: Option<String>,
-}
-
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        let exit = match (trouble.code, trouble.exit) {
-            (Some(Code::InvalidSpec | Code::TooLarge | Code::NeverFits), _) => Exit::Refused,
-            (Some(Code::NotFound), _) => Exit::NotFound,
-            (Some(Code::Conflict | Code::Precondition | Code::IdempotencyMismatch), _) => Exit::Conflict,
-            (Some(Code::Forbidden | Code::Unauthenticated), _) => Exit::Denied,
-            (_, exit::Exit::Usage) => Exit::Usage,
-            (_, exit::Exit::Interrupted) => Exit::Interrupted,
-            _ => Exit::Unreachable,
-        };
-        Self::new(exit, trouble.message)
-    }
 }
 
 impl Remote {
@@ -53,7 +35,7 @@ impl Remote {
         let key = key.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let asked = || Asked::post(path, Some(body)).with("idempotency-key", Some(key.clone()));
         let answered = match self.client.ask(asked()).await {
-            Err(trouble) if trouble.is_passing() && trouble.code.is_none() => self.client.ask(asked()).await?,
+            Err(failure) if failure.is_passing() => self.client.ask(asked()).await?,
             answered => answered?,
         };
         Ok(answered.body)

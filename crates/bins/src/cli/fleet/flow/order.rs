@@ -12,7 +12,6 @@ use super::super::read::text;
 use super::Remote;
 use super::show::{Watcher, created};
 use crate::host::flow::{Clock as _, SystemClock};
-use crate::wire::problem::Code;
 
 /// `orlop flow approve` and `reject`
 pub(super) async fn decide(args: DecideArgs, verb: &str) -> Result<Exit, Failure> {
@@ -86,7 +85,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<Exit, Failure> {
             Watcher { remote: &remote, flow: &flow, shows: false }.ended().await?;
         }
         match remote.client.ask(Asked::delete(format!("/flows/{}", escaped(&flow)))).await {
-            Err(trouble) if trouble.code == Some(Code::Conflict) && !args.force => {
+            Err(failure) if failure.exit == Exit::Conflict && !args.force => {
                 let message = format!("`{name}` has not ended; terminate it first, or say --force");
                 return Err(Failure::new(Exit::Conflict, message));
             }

@@ -97,11 +97,11 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let object = loop {
         tokio::select! {
             object = &mut ended => break object?,
-            () = signals.next() => {
+            exit = signals.next() => {
                 told += 1;
                 if told > 2 {
                     output::tell("the flow goes on; see it with `orlop flow watch`");
-                    return Ok(Exit::Interrupted);
+                    return Ok(exit);
                 }
                 output::tell(if told == 1 { "stopping: live attempts finish; interrupt again to cancel them" } else { "cancelling what runs; interrupt again to leave it running" });
                 remote.post(&format!("/flows/{id}/cancel"), &json!({ "graceful": told == 1 }), None).await?;

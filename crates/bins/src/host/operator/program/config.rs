@@ -3,7 +3,9 @@
 
 use std::ffi::OsString;
 
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser, Subcommand};
+use orlop_cloud::exit;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::rate::Rate;
 use orlop_core::time::GoDuration;
@@ -55,16 +57,15 @@ pub(super) enum Asked {
     name = "orlop-operator",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:
+    after_help = exit::help("Examples:
   orlop-operator crds | kubectl apply -f -              define the kinds of objects
   orlop-operator --leader-elect=false --log-format text  try it with your kubeconfig
   orlop-operator --namespaces team-a,team-b             work in two namespaces, with Roles there
   orlop-operator release-finalizers --help              what is done before it is removed
 
-Exit codes: 0 stopped, 1 failed or does not lead any more, 2 usage or no way to the API server.
-SIGTERM and SIGINT finish what is under way and give the leases back; a second one ends at once."
+SIGTERM and SIGINT finish what is under way and give the leases back, exit code 0; a second one ends at once.")
 )]
-struct Flags {
+pub(super) struct Flags {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -75,6 +76,7 @@ struct Flags {
         env = "ORLOP_CONTROLLERS",
         value_delimiter = ',',
         value_enum,
+        ignore_case = true,
         default_value = "jobflow,performer,executor"
     )]
     controllers: Vec<Switch>,
@@ -82,11 +84,12 @@ struct Flags {
     #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
     namespaces: Vec<String>,
     /// Work only while this process holds the leases
-    #[arg(long, env = "ORLOP_LEADER_ELECT", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_LEADER_ELECT", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_value_t = true, default_missing_value = "true")]
     leader_elect: bool,
     /// The same in the words of zen-flow
-    #[arg(long, env = "ORLOP_LEADER_ELECTION_MODE", value_enum, hide = true)]
+    #[arg(long, env = "ORLOP_LEADER_ELECTION_MODE", value_enum, ignore_case = true, hide = true)]
     leader_election_mode: Option<Mode>,
     /// Lease of the operator
     #[arg(long, env = "ORLOP_LEASE_NAME", value_name = "NAME", default_value = lease::OPERATOR)]
@@ -105,12 +108,14 @@ struct Flags {
     #[arg(long, env = "ORLOP_HEALTH_ADDR", value_name = "HOST:PORT")]
     health_addr: Option<String>,
     /// Export metrics of flows under the names of zen-flow too
-    #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     metrics_zen_aliases: bool,
     /// Tell the namespace of flows as a label of their metrics; 200 of them have a name of their own, all others share
     /// `other`
-    #[arg(long, env = "ORLOP_METRICS_NAMESPACE_LABEL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_METRICS_NAMESPACE_LABEL", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     metrics_namespace_label: bool,
     #[command(flatten)]
@@ -145,7 +150,8 @@ struct Flags {
     #[arg(long, env = "ORLOP_MAX_OBJECT_BYTES", default_value_t = 1 << 20, value_name = "BYTES")]
     max_object_bytes: usize,
     /// Refuse flows for what is otherwise only warned about
-    #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     strict: bool,
     #[command(flatten)]
@@ -156,7 +162,7 @@ struct Flags {
     #[arg(long, env = "ORLOP_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     log_level: String,
     /// Form of the log
-    #[arg(long, env = "ORLOP_LOG_FORMAT", value_enum, default_value_t = LogFormat::Json)]
+    #[arg(long, env = "ORLOP_LOG_FORMAT", value_enum, ignore_case = true, default_value_t = LogFormat::Json)]
     log_format: LogFormat,
     /// Show the settings that are in effect, and end
     #[arg(long)]

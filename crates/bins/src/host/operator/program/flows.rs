@@ -32,7 +32,7 @@ enum Secrets {
 #[derive(Args, Debug)]
 pub(super) struct FlowFlags {
     /// How secrets that are parameters come to the pods of flows
-    #[arg(long, env = "ORLOP_SECRET_MODE", value_enum, default_value_t = Secrets::Env)]
+    #[arg(long, env = "ORLOP_SECRET_MODE", value_enum, ignore_case = true, default_value_t = Secrets::Env)]
     secret_mode: Secrets,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct HourglassFlags {
     #[arg(long, env = "ORLOP_CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
     cluster_domain: String,
     /// What pods of performers and executors may do that do not say it themselves
-    #[arg(long, env = "ORLOP_SECURITY_PROFILE", value_enum, default_value_t = Profile::Restricted)]
+    #[arg(long, env = "ORLOP_SECURITY_PROFILE", value_enum, ignore_case = true, default_value_t = Profile::Restricted)]
     security_profile: Profile,
 }
 

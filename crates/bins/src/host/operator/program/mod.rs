@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::runtime::core_dump;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -28,11 +29,17 @@ use crate::host::cluster::{self, ConnectError};
 /// How long the webhook is still served once the process is to end: so long may an API server take to hear of it.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
+/// The arguments of the program.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <config::Flags as clap::CommandFactory>::command()
+}
+
+/// Runs the program.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
-        return complain(&format!("core dumps cannot be switched off: {error}"), 1);
+        return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
     let config = match config::read(arguments.into_iter()) {
         Ok(Asked::Run(config)) => config,
@@ -40,25 +47,25 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         Ok(Asked::Release(flags)) => {
             return match runtime().map(|runtime| runtime.block_on(flags.run())) {
                 Ok(Ok(told)) => show(&told),
-                Ok(Err(failure)) => complain(&failure.to_string(), failure.code()),
-                Err(error) => complain(&error.to_string(), 1),
+                Ok(Err(failure)) => complain(&failure.to_string(), failure.exit()),
+                Err(error) => complain(&error.to_string(), Exit::Failed),
             };
         }
         Err(ConfigError::Usage(error)) => error.exit(),
-        Err(error) => return complain(&error.to_string(), 2),
+        Err(error) => return complain(&error.to_string(), Exit::Usage),
     };
     if let Err(error) = start_log(&config) {
-        return complain(&error, 2);
+        return complain(&error, Exit::Usage);
     }
     let runtime = match runtime() {
         Ok(runtime) => runtime,
-        Err(error) => return complain(&error.to_string(), 1),
+        Err(error) => return complain(&error.to_string(), Exit::Failed),
     };
     match runtime.block_on(run(&config)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Exit::Done.into(),
         Err(failure) => {
             tracing::error!("{failure}");
-            ExitCode::from(if matches!(failure, Failure::Connect(_) | Failure::Config(_)) { 2 } else { 1 })
+            failure.exit().into()
         }
     }
 }
@@ -77,6 +84,15 @@ enum Failure {
     System(#[from] std::io::Error),
     #[error(transparent)]
     Operator(#[from] OperatorError),
+}
+
+impl Failure {
+    const fn exit(&self) -> Exit {
+        match self {
+            Self::Config(_) | Self::Connect(_) => Exit::Usage,
+            Self::System(_) | Self::Operator(_) => Exit::Failed,
+        }
+    }
 }
 
 async fn run(config: &Config) -> Result<(), Failure> {
@@ -169,13 +185,13 @@ fn start_log(config: &Config) -> Result<(), String> {
 /// Writes an answer; whoever does not read it misses it.
 fn show(text: &str) -> ExitCode {
     drop(std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()));
-    ExitCode::SUCCESS
+    Exit::Done.into()
 }
 
 #[expect(clippy::print_stderr, reason = "before there is a log")]
-fn complain(problem: &str, code: u8) -> ExitCode {
+fn complain(problem: &str, exit: Exit) -> ExitCode {
     eprintln!("orlop-operator: {problem}");
-    ExitCode::from(code)
+    exit.into()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the outcome; the work is that of `orlop_k8s::hourglass::release`.
 
 use clap::Args;
+use orlop_cloud::exit::{self, Exit};
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::time::GoDuration;
 use orlop_k8s::hourglass::release::{Held, ReleaseError, end_operator, release};
@@ -13,17 +14,23 @@ use crate::host::cluster::{self, ConnectError};
 
 /// See the module.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:
+#[command(after_help = exit::help("Examples:
   orlop-operator release-finalizers --deployment=orlop-operator   before the operator is removed from the cluster
   orlop-operator release-finalizers --namespaces=team-a           objects of one namespace, when no operator runs
 
-Objects and what was made for them stay as they are, and deleting one deletes what it owns. Flows are held by no finalizer.
-Exit codes: 0 nothing is held any more, 1 something is, 2 usage or no way to the API server.")]
+Objects and what was made for them stay as they are, and deleting one deletes what it owns. Flows are held by no finalizer. It fails with exit code 1 where something is still held."))]
 pub(super) struct ReleaseFlags {
     #[command(flatten)]
     way: WayFlags,
     /// Whose objects are let go
-    #[arg(long, env = "ORLOP_CONTROLLERS", value_delimiter = ',', value_enum, default_value = "performer,executor")]
+    #[arg(
+        long,
+        env = "ORLOP_CONTROLLERS",
+        value_delimiter = ',',
+        value_enum,
+        ignore_case = true,
+        default_value = "performer,executor"
+    )]
     controllers: Vec<Switch>,
     /// Namespaces of these objects, separated by commas; default: all
     #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
@@ -51,11 +58,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// The exit code.
-    pub(super) const fn code(&self) -> u8 {
+    /// How the program ends.
+    pub(super) const fn exit(&self) -> Exit {
         match self {
-            Self::Config(_) | Self::Connect(_) => 2,
-            Self::Release(_) => 1,
+            Self::Config(_) | Self::Connect(_) => Exit::Usage,
+            Self::Release(_) => Exit::Failed,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 use orlop_k8s::admission::Settings;
 use orlop_k8s::{flow, hourglass};
@@ -22,7 +23,8 @@ pub(super) struct WebhookFlags {
     #[arg(long, env = "ORLOP_WEBHOOK_ADDR", value_name = "HOST:PORT")]
     webhook_addr: Option<String>,
     /// The same in the words of zen-flow: on at port 9443 where no address is given, or off
-    #[arg(long, env = "ORLOP_ENABLE_WEBHOOK", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_ENABLE_WEBHOOK", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide = true)]
     enable_webhook: Option<bool>,
     /// Folder with the webhook's certificate and key, as tls.crt and tls.key; read again when they change
@@ -35,7 +37,8 @@ pub(super) struct WebhookFlags {
     #[arg(long, env = "ORLOP_WEBHOOK_KEY_FILE", value_name = "FILE")]
     webhook_key_file: Option<PathBuf>,
     /// Speak plain HTTP, for a proxy in the same pod that speaks TLS
-    #[arg(long, env = "ORLOP_INSECURE_WEBHOOK", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_INSECURE_WEBHOOK", action = ArgAction::Set,
+          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
           default_value_t = false, default_missing_value = "true")]
     insecure_webhook: bool,
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use orlop_cloud::catalog::cost::Cost;
 use orlop_cloud::catalog::{Catalogue, embedded};
+use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::Clock as _;
 use orlop_cloud::provision::confirm::{AUTO_APPROVE_SU, Agreement, Verdict};
@@ -262,7 +263,7 @@ impl Job<'_> {
             let message = format!("the lease of {name} ended");
             let hint =
                 format!("remove what is left: orlop-provisioner destroy {name}; or begin another one with --new");
-            return Err(Failure::new(2, Class::Exists, "expired", message).hint(hint));
+            return Err(Failure::new(Exit::Conflict, Class::Exists, "expired", message).hint(hint));
         }
         let journal = self.frame.open(&known)?;
         let notes = &known.notes;
@@ -461,7 +462,7 @@ impl Job<'_> {
             agreed: self.args.run.yes,
             has_reader: ask::has_reader(),
         };
-        let needed = |message: String| Failure::new(14, Class::Invalid, "confirmation", message);
+        let needed = |message: String| Failure::new(Exit::Unconfirmed, Class::Invalid, "confirmation", message);
         match agreement.verdict() {
             Verdict::Go => Ok(()),
             Verdict::Needed => {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::provision::drive::{Hands, apply, take_up};
 use orlop_cloud::provision::info::Info;
@@ -71,7 +72,7 @@ impl Frame<'_> {
         let message = format!("there is no deployment {name}{damaged}");
         let class = orlop_core::error::Class::NotFound;
         let hint = "see list, or list --remote for those whose state was lost";
-        Err(Failure::new(15, class, "unknown_deployment", message).hint(hint))
+        Err(Failure::new(Exit::NotFound, class, "unknown_deployment", message).hint(hint))
     }
 
     /// Takes a deployment's journal for this process.
@@ -179,8 +180,8 @@ impl Frame<'_> {
         let info = stage.info(saga);
         run.take_warnings(&info.warnings);
         let failure = saga.failure().cloned().map(Failure::from).map(|mut failure| {
-            if failure.exit == 130 {
-                failure.exit = self.signals.exit().unwrap_or(130);
+            if failure.exit == Exit::Interrupted {
+                failure.exit = self.signals.exit().unwrap_or(Exit::Interrupted);
             }
             failure
         });
@@ -212,11 +213,17 @@ async fn carried(hands: &Hands, work: Work) -> Result<Option<Saga>, JournalError
 fn unfinished(saga: &Saga) -> Option<Failure> {
     let class = orlop_core::error::Class::Transient;
     match saga.state() {
-        SagaState::Kept => Some(Failure::new(130, class, "kept", "interrupted; kept as it is")),
-        SagaState::Leftover => Some(Failure::new(11, class, "leftover", "something was left behind")),
-        SagaState::Unreachable => Some(Failure::new(12, class, "unreachable", "the server is up, but does not answer")),
-        SagaState::Failed => Some(Failure::new(10, class, "failed", "it failed before, and nothing of it is left")),
-        SagaState::Mismatch => Some(Failure::new(12, class, "hardware_differs", "the hardware is not as planned")),
+        SagaState::Kept => Some(Failure::new(Exit::Interrupted, class, "kept", "interrupted; kept as it is")),
+        SagaState::Leftover => Some(Failure::new(Exit::Leftovers, class, "leftover", "something was left behind")),
+        SagaState::Unreachable => {
+            Some(Failure::new(Exit::Unusable, class, "unreachable", "the server is up, but does not answer"))
+        }
+        SagaState::Failed => {
+            Some(Failure::new(Exit::Failed, class, "failed", "it failed before, and nothing of it is left"))
+        }
+        SagaState::Mismatch => {
+            Some(Failure::new(Exit::Unusable, class, "hardware_differs", "the hardware is not as planned"))
+        }
         _ => None,
     }
 }

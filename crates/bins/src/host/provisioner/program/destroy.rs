@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::provision::drive::{Hands, Orphan, Surroundings, orphans, remove};
 use orlop_cloud::provision::journal::{FileJournal, Kind, MemoryJournal};
@@ -180,9 +181,8 @@ async fn agreed(all: Vec<Orphan>) -> Result<Vec<Orphan>, Failure> {
     if !ask::has_reader() {
         let message = format!("{} objects bear marks that this machine does not know", all.len());
         let class = orlop_core::error::Class::Invalid;
-        return Err(
-            Failure::new(14, class, "confirmation", message).hint("look at them with --dry-run, then agree with --yes")
-        );
+        return Err(Failure::new(Exit::Unconfirmed, class, "confirmation", message)
+            .hint("look at them with --dry-run, then agree with --yes"));
     }
     let mut kept = Vec::new();
     for one in &all {

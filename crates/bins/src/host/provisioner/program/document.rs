@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::llm::Account;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -59,8 +60,8 @@ impl Outcome {
         self.result.as_ref().map_or_else(Some, |report| report.failure.as_ref())
     }
 
-    pub(super) fn exit(&self) -> u8 {
-        self.failure().map_or(0, |failure| failure.exit)
+    pub(super) fn exit(&self) -> Exit {
+        self.failure().map_or(Exit::Done, |failure| failure.exit)
     }
 
     /// The document on one line, or on many for people who look at it.
@@ -69,7 +70,7 @@ impl Outcome {
             schema: "orlop.provisioner/1",
             verb: self.verb,
             ok: self.failure().is_none(),
-            exit_code: self.exit(),
+            exit_code: self.exit().code(),
             data: self.result.as_ref().map_or(&Value::Null, |report| &report.data),
             warnings: &self.warnings,
             error: self.failure(),

@@ -1,7 +1,8 @@
-//! How the program ends: exit codes (provisioner contract, chapters 1 and 8) and errors for people and programs. Owns the mapping.
+//! How the program ends: exit codes, and errors for people and programs.
 
 use std::borrow::Cow;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::llm::SettingsError;
 use orlop_cloud::openstack::port::CloudError;
 use orlop_cloud::provision::journal::JournalError;
@@ -18,7 +19,7 @@ use serde::Serialize;
 pub(super) struct Failure {
     /// The exit code.
     #[serde(skip)]
-    pub(super) exit: u8,
+    pub(super) exit: Exit,
     /// The class of the error.
     #[serde(serialize_with = "in_words")]
     pub(super) class: Class,
@@ -49,22 +50,22 @@ fn in_words<S: serde::Serializer>(class: &Class, serializer: S) -> Result<S::Ok,
 }
 
 impl Failure {
-    pub(super) fn new(exit: u8, class: Class, code: impl Into<Cow<'static, str>>, message: impl AsRef<str>) -> Self {
+    pub(super) fn new(exit: Exit, class: Class, code: impl Into<Cow<'static, str>>, message: impl AsRef<str>) -> Self {
         let message = scrubbed(message.as_ref());
         Self { exit, class, code: code.into(), message, hint: None, asked: Box::default() }
     }
 
     /// Wrong flags or configuration.
     pub(super) fn usage(message: impl AsRef<str>) -> Self {
-        Self::new(2, Class::Invalid, "usage", message)
+        Self::new(Exit::Usage, Class::Invalid, "usage", message)
     }
 
     /// Something that must not happen.
     pub(super) fn internal(message: impl AsRef<str>) -> Self {
-        Self::new(1, Class::Fatal, "internal", message)
+        Self::new(Exit::Failed, Class::Fatal, "internal", message)
     }
 
-    pub(super) fn interrupted(exit: u8) -> Self {
+    pub(super) fn interrupted(exit: Exit) -> Self {
         Self::new(exit, Class::Transient, "interrupted", "interrupted; nothing was created")
     }
 
@@ -83,7 +84,7 @@ impl Failure {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self::new(4, Class::Invalid, "refused", refusal.to_string())
+        Self::new(Exit::Refused, Class::Invalid, "refused", refusal.to_string())
     }
 }
 
@@ -101,7 +102,9 @@ impl From<FetchError> for Failure {
             FetchError::Missing { .. } => "missing",
             _ => "io",
         };
-        let failure = Self::new(4, error.class(), code, error.to_string());
+        // A machine without git lacks a part of the program; everything else is about the repository.
+        let exit = if code == "no_git" { Exit::Usage } else { Exit::from(error.class()) };
+        let failure = Self::new(exit, error.class(), code, error.to_string());
         match code {
             "network" | "too_slow" => failure.hint("check the address and the network, then try again"),
             "missing" => failure.hint("check --ref and --subdir"),
@@ -113,26 +116,18 @@ impl From<FetchError> for Failure {
 
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
-        let (class, code) = match error.exit_code() {
-            5 => (Class::Capacity, "nothing_fits"),
-            6 => (Class::Capacity, "no_capacity"),
-            7 => (Class::Capacity, "budget"),
-            8 => (Class::Denied, "policy"),
-            _ => (Class::Invalid, "usage"),
+        let class = match error.exit() {
+            Exit::Quota => Class::Capacity,
+            Exit::Denied => Class::Denied,
+            _ => Class::Invalid,
         };
-        Self::new(error.exit_code(), class, code, error.to_string())
+        Self::new(error.exit(), class, error.code(), error.to_string())
     }
 }
 
 impl From<saga::Failure> for Failure {
     fn from(failure: saga::Failure) -> Self {
-        let class = match failure.exit {
-            1 => Class::Fatal,
-            3 | 8 => Class::Denied,
-            6 | 7 => Class::Capacity,
-            9 | 10 | 11 | 12 | 130 | 143 => Class::Transient,
-            _ => Class::Invalid,
-        };
+        let class = failure.class();
         let hint = Some(scrubbed(&failure.hint)).filter(|hint| !hint.is_empty());
         let asked = Box::new(Asked { request_id: failure.request_id, ..Asked::default() });
         Self { hint: hint.map(Cow::Owned), asked, ..Self::new(failure.exit, class, failure.code, failure.message) }
@@ -146,13 +141,13 @@ impl From<JournalError> for Failure {
             JournalError::Damaged(_) | JournalError::Unreadable { .. } => (Class::Fatal, "journal_damaged"),
             _ => (Class::Fatal, "journal"),
         };
-        Self::new(error.exit_code(), class, code, error.to_string())
+        Self::new(error.exit(), class, code, error.to_string())
     }
 }
 
 impl From<Stale> for Failure {
     fn from(stale: Stale) -> Self {
-        Self::new(14, Class::Conflict, "stale_plan", stale.to_string())
+        Self::new(Exit::Conflict, Class::Conflict, "stale_plan", stale.to_string())
     }
 }
 
@@ -173,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s8_every_failure_has_its_exit_code_and_no_secret() {
+    fn every_failure_has_its_exit_code_and_no_secret() {
         let leak = format!("https://h/x?token=ghp_{}", "Q7wE9rT2yU5iO8pA1sD4fG6hJ3kL0zXc");
         let all = [
             Failure::from(Refusal::Helper),
@@ -185,9 +180,10 @@ mod tests {
             PlanError::Lifetime { hours: 30, most: 20 }.into(),
             PlanError::Taken { types: "t".into(), site: "uc".into(), until: None }.into(),
             SettingsError::BaseUrl.into(),
-            Failure::interrupted(130),
+            Failure::interrupted(Exit::Interrupted),
         ];
-        let told = all.iter().map(|one| format!("{} {} {}: {one}", one.exit, one.class, one.code)).collect::<Vec<_>>();
+        let told =
+            all.iter().map(|one| format!("{} {} {}: {one}", one.exit.code(), one.class, one.code)).collect::<Vec<_>>();
         insta::assert_snapshot!(told.join("\n"));
     }
 }

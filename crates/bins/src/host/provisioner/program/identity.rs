@@ -2,6 +2,7 @@
 //! and how a plan tells them.
 
 use jiff::Timestamp;
+use orlop_cloud::exit::Exit;
 use orlop_cloud::provision::join::{Join, token_command};
 use orlop_cloud::provision::journal::JournalError;
 use orlop_cloud::provision::mark::DeploymentId;
@@ -82,7 +83,7 @@ pub(super) fn identity(
             };
             let message = format!("the plan cannot be used to join a fleet: {why}, and its token is for nothing else");
             let hint = "make another plan and another token";
-            return Err(Failure::new(14, Class::Conflict, "stale_plan", message).hint(hint));
+            return Err(Failure::new(Exit::Conflict, Class::Conflict, "stale_plan", message).hint(hint));
         }
     }
     let nonce = orlop_cloud::llm::marker()?;
@@ -147,7 +148,7 @@ mod tests {
         let of = |name: &str, joins| identity(name, "p", Some(&saved), &shelf, joins);
         assert_eq!(of("demo", true).unwrap(), (planned.id.clone(), "nonce".to_owned()));
         assert_ne!(of("other", false).unwrap().0, planned.id);
-        assert_eq!(of("other", true).unwrap_err().exit, 14);
+        assert_eq!(of("other", true).unwrap_err().exit, Exit::Conflict);
         std::fs::create_dir(shelf.place(&planned.id)).unwrap();
         assert_ne!(of("demo", false).unwrap().0, planned.id, "another deployment of the same plan");
         assert!(of("demo", true).unwrap_err().message.contains("was made already"));

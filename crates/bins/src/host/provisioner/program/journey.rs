@@ -8,6 +8,8 @@ use std::time::Duration;
 use orlop_cloud::catalog::Catalogue;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::plan::{PlanError, PlannedOffering};
+use orlop_cloud::provision::saga::is_about_capacity;
+use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 
 use super::apply::{Begun, Job};
@@ -63,7 +65,7 @@ impl Trip {
         let here = self.way.site().to_owned();
         let goes_on = self.way.go_on(came, deadline, &self.watch.names());
         let failure = came.as_ref().map_or_else(Some, |tried| tried.report.failure.as_ref());
-        if goes_on && failure.is_some_and(|failure| failure.exit != 6) {
+        if goes_on && failure.is_some_and(|failure| !is_about_capacity(failure.exit, &failure.code)) {
             self.watch.remove(&here);
         }
         goes_on
@@ -187,7 +189,7 @@ impl Job<'_> {
             Ok(tried) => tried.is_over,
             // It is there still: whoever goes on later goes on with all of it.
             Err(_) if was_there => false,
-            Err(failure) => !matches!(failure.exit, 1 | 9 | 13),
+            Err(failure) => failure.class != Class::Fatal && !matches!(&*failure.code, "unavailable" | "locked"),
         };
         if is_over && let Err(error) = Record::remove(&self.frame.state_dir, &begun.name) {
             run.warnings.push(format!("the record of the run cannot be removed: {error}"));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::openstack::client::SystemClock;
 use orlop_cloud::openstack::port::Clock as _;
 use orlop_cloud::provision::drive::orphans;
@@ -157,7 +158,8 @@ async fn look(frame: &Frame<'_>, site: &Site, known: &Known, run: &mut Run) -> R
     let text = show::deployment(&info, saga.state(), None) + &show::live(&live);
     run.count(&site.name, site.asked());
     // What failed before is history here, unless nothing could be asked.
-    let failure = saga.failure().filter(|failure| failure.exit == 9 && !saga.state().is_final()).cloned();
+    let failure =
+        saga.failure().filter(|failure| failure.exit == Exit::Unreachable && !saga.state().is_final()).cloned();
     Ok(Report { data, text, failure: failure.map(Failure::from) })
 }
 

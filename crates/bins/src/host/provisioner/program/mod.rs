@@ -39,6 +39,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use orlop_cloud::exit::Exit;
 use tokio::time::Instant;
 
 use self::args::{Cli, Form, OutputArgs, Verb};
@@ -47,7 +48,13 @@ use self::examine::Run;
 use self::failure::Failure;
 use self::signals::Signals;
 
-/// Runs the program. Exit codes are those of the provisioner contract, chapter 1.
+/// The arguments of the program.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
+/// Runs the program.
 #[must_use]
 pub fn main(given: Vec<OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments(given)) {
@@ -55,19 +62,19 @@ pub fn main(given: Vec<OsString>) -> ExitCode {
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
             drop(error.print());
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
         }
     };
     let output = cli.verb.output();
     if let Err(failure) = log::start(output) {
         say(&format!("error: {failure}"));
-        return ExitCode::from(failure.exit);
+        return failure.exit.into();
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             say(&format!("error: the runtime cannot be started: {error}"));
-            return ExitCode::from(1);
+            return Exit::Failed.into();
         }
     };
     let (outcome, elapsed) = runtime.block_on(async {
@@ -167,9 +174,9 @@ fn show(output: &OutputArgs, outcome: &Outcome, elapsed: std::time::Duration) ->
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             say(&format!("error: the result cannot be written: {error}"));
-            ExitCode::from(1)
+            Exit::Failed.into()
         }
-        _ => ExitCode::from(outcome.exit()),
+        _ => outcome.exit().into(),
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
+use orlop_cloud::exit::Exit;
 use orlop_cloud::provision::keep::write_private;
 use orlop_cloud::provision::mark::DeploymentId;
 use orlop_cloud::provision::name::check_server_name;
@@ -78,7 +79,7 @@ impl Record {
             let message = format!("{}: where the run was cannot be read: {what}", path.display());
             let hint =
                 "look with list and list --remote at what there is, then remove that file to begin at the first site";
-            Failure::new(1, Class::Fatal, "way_damaged", message).hint(hint)
+            Failure::new(Exit::Failed, Class::Fatal, "way_damaged", message).hint(hint)
         };
         let mut text = String::new();
         match fs::File::open(&path) {
@@ -107,7 +108,7 @@ impl Record {
             .and_then(|bytes| write_private(&path, &bytes));
         written.map_err(|error| {
             let message = format!("cannot record, nothing was requested: {}: {error}", path.display());
-            Failure::new(1, Class::Fatal, "journal", message)
+            Failure::new(Exit::Failed, Class::Fatal, "journal", message)
         })
     }
 

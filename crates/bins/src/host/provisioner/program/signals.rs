@@ -1,9 +1,10 @@
-//! Signals that stop a run (provisioner contract, chapter 7, Interrupt). Owns counting them: the first rolls back, the second and
+//! Signals that stop a run. Owns counting them: the first rolls back, the second and
 //! a hang-up keep everything as it is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::provision::saga::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -15,8 +16,8 @@ use super::failure::Failure;
 struct Heard {
     /// How many.
     count: u8,
-    /// The exit code of the first.
-    exit: u8,
+    /// How the program ends by the first.
+    exit: Option<Exit>,
     /// Whether one of them was a hang-up.
     hang_up: bool,
 }
@@ -51,13 +52,13 @@ impl Signals {
         tokio::spawn(async move {
             loop {
                 let (exit, is_hang_up) = tokio::select! {
-                    _ = interrupt.recv() => (130, false),
-                    _ = terminate.recv() => (143, false),
-                    _ = hang_up.recv() => (130, true),
+                    _ = interrupt.recv() => (Exit::Interrupted, false),
+                    _ = terminate.recv() => (Exit::Terminated, false),
+                    _ = hang_up.recv() => (Exit::Interrupted, true),
                 };
                 tell.send_modify(|heard| {
                     heard.count = heard.count.saturating_add(1);
-                    heard.exit = if heard.exit == 0 { exit } else { heard.exit };
+                    heard.exit.get_or_insert(exit);
                     heard.hang_up |= is_hang_up;
                 });
             }
@@ -82,8 +83,11 @@ impl Signals {
         let mut before = 0;
         loop {
             let now = *heard.borrow_and_update();
-            if now.count > before && !self.shared.claimed.load(Ordering::Acquire) {
-                return Failure::interrupted(now.exit);
+            if now.count > before
+                && !self.shared.claimed.load(Ordering::Acquire)
+                && let Some(exit) = now.exit
+            {
+                return Failure::interrupted(exit);
             }
             before = now.count;
             if heard.changed().await.is_err() {
@@ -117,7 +121,7 @@ impl Signals {
     }
 
     /// The exit code of the first signal; nothing if none came.
-    pub(super) fn exit(&self) -> Option<u8> {
-        Some(self.heard.borrow().exit).filter(|exit| *exit != 0)
+    pub(super) fn exit(&self) -> Option<Exit> {
+        self.heard.borrow().exit
     }
 }

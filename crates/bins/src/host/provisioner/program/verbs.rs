@@ -91,7 +91,8 @@ pub(super) async fn plan(args: &PlanArgs, run: &mut Run) -> Result<Report, Failu
                     let site = sources.sign_in(site, None).await?;
                     let found = asked.plan_at(survey, &site, &mut council, run).await;
                     match found {
-                        Err(failure) if matches!(failure.exit, 5 | 6) && sites.peek().is_some() => {}
+                        Err(failure)
+                            if matches!(&*failure.code, "nothing_fits" | "no_capacity") && sites.peek().is_some() => {}
                         other => {
                             let ahead = clock_offset(site.cloud.identity.clock_ahead());
                             run.warnings.extend((ahead != 0).then(|| clock_is_off(ahead)));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orlop_cloud::provision::order::Order;
-use orlop_cloud::provision::saga::{ELSEWHERE, is_of_the_site};
+use orlop_cloud::provision::saga::{ELSEWHERE, is_about_capacity, is_of_the_site};
 use orlop_core::time::Time;
 use tokio::time::Instant;
 
@@ -90,7 +90,7 @@ impl Way {
             }
             Err(failure) => (Some(failure), None),
         };
-        let Some(failure) = failure.filter(|one| is_of_the_site(one.exit, &one.code)) else { return false };
+        let Some(failure) = failure.filter(|one| is_of_the_site(one.exit, one.class, &one.code)) else { return false };
         if self.began.elapsed() >= deadline {
             return false;
         }
@@ -100,7 +100,7 @@ impl Way {
             return has_attempts;
         }
         // Where capacity failed last, it was waited for there in vain.
-        let goes_on = failure.code == ELSEWHERE || !self.waits && failure.exit != 6;
+        let goes_on = failure.code == ELSEWHERE || !self.waits && !is_about_capacity(failure.exit, &failure.code);
         let here = self.site().to_owned();
         let Some(next) = room.or_else(|| watched.iter().find(|site| **site != here)).filter(|_| goes_on) else {
             return false;
@@ -131,16 +131,17 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
+    use orlop_cloud::exit::Exit;
     use orlop_core::error::Class;
 
     use super::*;
 
-    fn failed(exit: u8, code: &'static str) -> Failure {
+    fn failed(exit: Exit, code: &'static str) -> Failure {
         Failure::new(exit, Class::Capacity, code, "made up")
     }
 
-    fn tried(exit: u8, is_gone: bool, attempts: u32) -> Result<Tried, Failure> {
-        let report = Report { failure: Some(failed(exit, "made_up")), ..Report::default() };
+    fn tried(exit: Exit, is_gone: bool, attempts: u32) -> Result<Tried, Failure> {
+        let report = Report { failure: Some(failed(exit, "capacity")), ..Report::default() };
         Ok(Tried { report, is_gone, attempts, ..Tried::default() })
     }
 
@@ -149,29 +150,33 @@ mod tests {
     }
 
     #[test]
-    fn s7_only_what_another_site_may_not_share_leads_there() {
-        for exit in 1..=15 {
-            let may = matches!(exit, 5..=7 | 10);
-            assert_eq!(leads_on(&Err(failed(exit, "made_up"))), may, "{exit} of a plan");
-            assert_eq!(leads_on(&tried(exit, true, 1)), may, "{exit} rolled back");
-            assert!(!leads_on(&tried(exit, false, 1)), "{exit} kept or left behind");
+    fn only_what_another_site_may_not_share_leads_there() {
+        for (exit, meaning) in Exit::ALL.iter().copied() {
+            let may = matches!(exit, Exit::Quota | Exit::Failed);
+            assert_eq!(leads_on(&Err(failed(exit, "made_up"))), may, "{meaning}: of a plan");
+            assert_eq!(leads_on(&tried(exit, true, 1)), may, "{meaning}: rolled back");
+            assert!(!leads_on(&tried(exit, false, 1)), "{meaning}: kept or left behind");
         }
-        assert!(!leads_on(&Err(failed(7, "budget"))), "the budget is the same everywhere");
+        assert!(!leads_on(&Err(failed(Exit::Quota, "budget"))), "the budget is the same everywhere");
+        assert!(!leads_on(&Err(Failure::internal("made up"))), "an error of the program is no fault of a site");
         assert!(!leads_on(&Ok(Tried { attempts: 1, ..Tried::default() })), "it is ready");
     }
 
     #[test]
     fn s7_attempts_time_and_sites_are_those_of_the_whole_way() {
         let hour = Duration::from_secs(3600);
-        assert!(!leads_on(&tried(10, true, 4)), "no attempt is left");
+        assert!(!leads_on(&tried(Exit::Failed, true, 4)), "no attempt is left");
         let mut way = Way::new(vec!["one".into(), "two".into()], 4);
-        assert!(!way.go_on(&tried(10, true, 1), Duration::ZERO, &[]), "no time is left");
+        assert!(!way.go_on(&tried(Exit::Failed, true, 1), Duration::ZERO, &[]), "no time is left");
         assert_eq!((way.site(), way.left()), ("one", &["two".to_owned()][..]));
-        assert!(way.go_on(&tried(10, true, 1), hour, &[]));
+        assert!(way.go_on(&tried(Exit::Failed, true, 1), hour, &[]));
         assert_eq!((way.site(), way.left().len()), ("two", 0));
-        assert!(!way.go_on(&tried(10, true, 2), hour, &[]), "no site is left");
+        assert!(!way.go_on(&tried(Exit::Failed, true, 2), hour, &[]), "no site is left");
         way.go_to("elsewhere");
-        assert!(!way.go_on(&tried(10, true, 2), hour, &[]), "nothing comes after a site that is not on the way");
+        assert!(
+            !way.go_on(&tried(Exit::Failed, true, 2), hour, &[]),
+            "nothing comes after a site that is not on the way"
+        );
     }
 
     #[test]
@@ -184,7 +189,7 @@ mod tests {
         way.share(&mut first, Time::EPOCH);
         assert_eq!((first.tried, first.max_attempts, first.pace.capacity), (0, 4, None));
         assert_eq!(first.elsewhere, Some(4));
-        assert!(way.go_on(&tried(6, true, 3), Duration::from_secs(3600), &[]));
+        assert!(way.go_on(&tried(Exit::Quota, true, 3), Duration::from_secs(3600), &[]));
         let mut second = asked.clone();
         way.share(&mut second, Time::EPOCH);
         assert_eq!((second.tried, second.max_attempts, second.pace.capacity), (3, 4, asked.pace.capacity));
@@ -200,16 +205,16 @@ mod tests {
         let (hour, now) = (Duration::from_secs(3600), Time::from_millis(0));
         let watched = ["one".to_owned(), "two".to_owned()];
         let mut way = Way::new(watched.to_vec(), 4);
-        assert!(way.go_on(&Err(failed(6, "no_capacity")), hour, &watched[..1]));
-        assert!(!way.go_on(&Err(failed(6, "no_capacity")), hour, &watched), "it was waited for in vain");
+        assert!(way.go_on(&Err(failed(Exit::Quota, "no_capacity")), hour, &watched[..1]));
+        assert!(!way.go_on(&Err(failed(Exit::Quota, "no_capacity")), hour, &watched), "it was waited for in vain");
         // The last site has room for nobody, but another may have some.
-        assert!(way.go_on(&Err(failed(7, "quota")), hour, &watched[..1]));
+        assert!(way.go_on(&Err(failed(Exit::Quota, "quota")), hour, &watched[..1]));
         assert_eq!((way.site(), way.left().len()), ("one", 0));
         let mut order = Order::to_remove(orlop_cloud::provision::mark::DeploymentId::new("s", "p", "n"), "p");
         order.pace.capacity = Some(hour);
         way.share(&mut order, now);
         assert_eq!((order.pace.capacity, order.elsewhere), (Some(hour), None));
-        let report = Report { failure: Some(failed(6, ELSEWHERE)), ..Report::default() };
+        let report = Report { failure: Some(failed(Exit::Quota, ELSEWHERE)), ..Report::default() };
         let (waiting, room) = (Some(now), Some("two".to_owned()));
         let came = Ok(Tried { report, is_gone: true, is_over: true, attempts: 4, waiting, room });
         assert!(way.go_on(&came, hour, &watched), "a wait uses up no attempt");
@@ -217,6 +222,6 @@ mod tests {
         order.pace.capacity = Some(hour);
         way.share(&mut order, now.plus(Duration::from_secs(600)));
         assert_eq!(order.pace.capacity, Some(Duration::from_secs(3000)), "ten minutes were waited at the other");
-        assert!(!way.go_on(&Err(failed(7, "quota")), hour, &watched), "once is enough");
+        assert!(!way.go_on(&Err(failed(Exit::Quota, "quota")), hour, &watched), "once is enough");
     }
 }

@@ -91,6 +91,7 @@ pub(super) struct StoreConfig {
     /// The SQLite file.
     pub(super) path: PathBuf,
     /// When a commit to the file counts as written.
+    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub(super) synchronous: Synchronous,
     /// The folder of the logs of jobs.
     pub(super) logs: PathBuf,
@@ -217,6 +218,7 @@ pub(super) struct LogConfig {
     /// Filter by target and level, such as `info,orlop=debug`.
     pub(super) level: String,
     /// JSON lines, text, or text on a terminal only.
+    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub(super) format: LogFormat,
 }
 

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use orlop_cloud::artifact::Shelf;
+use orlop_cloud::exit::{self, Exit};
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::core_dump;
 use orlop_core::error::{Class, PortError};
@@ -39,6 +40,11 @@ const USAGE: &str = "orlop-scheduler [--config FILE] [--print-config] [--<sectio
 Serves the scheduler of a fleet. Every key of the configuration is also a variable ORLOP_<SECTION>_<KEY> and a
 flag, in rising precedence; --print-config shows them all with their values.";
 
+/// What `--help` shows.
+pub(crate) fn usage() -> String {
+    exit::help(USAGE)
+}
+
 /// What the arguments ask for.
 enum Asked {
     Usage,
@@ -47,24 +53,23 @@ enum Asked {
     Serve(Box<Config>),
 }
 
-/// Runs the program. Exit codes: 0 stopped in good order, 1 failed, 2 usage or configuration.
+/// Runs the program.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
-        return complain(&format!("core dumps cannot be switched off: {error}"), 1);
+        return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    let asked =
-        match asked(arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()), std::env::vars())
-        {
-            Ok(asked) => asked,
-            Err(problem) => return complain(&problem, 2),
-        };
+    let words = arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let asked = match asked(words, std::env::vars()) {
+        Ok(asked) => asked,
+        Err(problem) => return complain(&problem, Exit::Usage),
+    };
     match asked {
-        Asked::Usage => tell(USAGE),
+        Asked::Usage => tell(&usage()),
         Asked::Version => tell(concat!("orlop-scheduler ", env!("CARGO_PKG_VERSION"))),
         Asked::Print(config) => match serde_saphyr::to_string(&config.masked()) {
             Ok(text) => tell(text.trim_end()),
-            Err(error) => complain(&error.to_string(), 1),
+            Err(error) => complain(&error.to_string(), Exit::Failed),
         },
         Asked::Serve(config) => serve(&config),
     }
@@ -106,29 +111,29 @@ fn asked(
 #[expect(clippy::print_stdout, reason = "this is what the program answers")]
 fn tell(text: &str) -> ExitCode {
     println!("{text}");
-    ExitCode::SUCCESS
+    Exit::Done.into()
 }
 
 #[expect(clippy::print_stderr, reason = "before there is a log")]
-fn complain(problem: &str, code: u8) -> ExitCode {
+fn complain(problem: &str, exit: Exit) -> ExitCode {
     eprintln!("orlop-scheduler: {problem}");
-    ExitCode::from(code)
+    exit.into()
 }
 
 fn serve(config: &Config) -> ExitCode {
     let log = match Log::start(&config.log) {
         Ok(log) => log,
-        Err(problem) => return complain(&problem, 2),
+        Err(problem) => return complain(&problem, Exit::Usage),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return complain(&error.to_string(), 1),
+        Err(error) => return complain(&error.to_string(), Exit::Failed),
     };
     match runtime.block_on(run(config, &log)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Exit::Done.into(),
         Err(problem) => {
             tracing::error!(target: "orlop::scheduler", "{problem}");
-            ExitCode::FAILURE
+            Exit::Failed.into()
         }
     }
 }
@@ -257,7 +262,8 @@ mod tests {
 
     #[test]
     fn s10_flags_reach_the_configuration() {
-        let Ok(Asked::Serve(config)) = asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=spread"])
+        let Ok(Asked::Serve(config)) =
+            asked_with(&["--server-listen", "127.0.0.1:0", "--scheduler-policy=Spread", "--log-format=JSON"])
         else {
             panic!("it serves");
         };

@@ -14,6 +14,7 @@ use super::tls::TlsPlan;
 pub(super) struct TlsConfig {
     /// `auto`: listeners that can be reached from outside have it, by the fleet's own authority or by the files below;
     /// `always`: those on loopback too.
+    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub(super) mode: TlsMode,
     /// Where the fleet's own authority is kept. Servers that share a store share it too.
     pub(super) directory: PathBuf,

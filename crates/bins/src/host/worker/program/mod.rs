@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use orlop_cloud::exit::Exit;
 use orlop_cloud::runtime::core_dump;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -17,6 +18,12 @@ use super::roles;
 use super::{Agent, AgentOptions};
 use crate::telemetry::trace::{ExportError, export};
 
+/// The arguments of the program.
+#[cfg(test)]
+pub(crate) fn command() -> clap::Command {
+    <config::Flags as clap::CommandFactory>::command()
+}
+
 /// Runs the program to its end.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
@@ -24,11 +31,11 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
         return code;
     }
     match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Exit::Done.into(),
         Err(Failure::Config(ConfigError::Usage(error))) => error.exit(),
         Err(failure) => {
             say(&format!("error: {failure}"));
-            ExitCode::from(if matches!(failure, Failure::Config(_)) { 2 } else { 1 })
+            if matches!(failure, Failure::Config(_)) { Exit::Usage } else { Exit::Failed }.into()
         }
     }
 }

@@ -55,7 +55,7 @@ fn s7_1_a_full_disk_refuses_work_and_loses_nothing_that_was_acknowledged() {
     fill(&disk, 6 << 20);
     until("the word on it", || programs.log("s1").contains("the disk is nearly full").then_some(()));
     let refused = programs.orlop(&server.rest, &["submit", "--", "true"]);
-    assert_eq!(refused.code, 4, "{refused:?}");
+    assert_eq!(refused.code, 7, "{refused:?}");
     assert!(refused.err.contains("no new work is taken: the disk of the store has"), "{refused:?}");
     touch(&programs, "go");
     assert_eq!(job_in(&server, &first, "Completed")["attempt"], 1);

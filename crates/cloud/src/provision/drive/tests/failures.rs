@@ -13,7 +13,7 @@ fn failed(world: &World, what: &str) -> (u8, String) {
     assert_eq!(saga.state(), SagaState::Failed, "{what}\n{}", world.told());
     world.assert_nothing(what);
     let failure = saga.failure().unwrap_or_else(|| panic!("{what}: no failure"));
-    (failure.exit, failure.message.clone())
+    (failure.exit.code(), failure.message.clone())
 }
 
 fn one_choice(world: &mut World) {
@@ -30,7 +30,7 @@ fn s8_3_no_capacity_falls_back_to_the_next_offering_and_then_says_so() {
     let world = World::new();
     world.cloud.world().hosts.clear();
     let (exit, message) = failed(&world, "no hosts");
-    assert_eq!(exit, 6);
+    assert_eq!(exit, 11);
     assert!(message.starts_with("no free compute_haswell at test"), "{message}");
 }
 
@@ -85,7 +85,7 @@ fn s8_3_waiting_for_capacity_takes_the_first_host_that_is_free() {
     if let Some(choice) = never.order.choices.first_mut() {
         choice.hosts.clear();
     }
-    assert_eq!(failed(&never, "never free").0, 6);
+    assert_eq!(failed(&never, "never free").0, 11);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn s8_4_a_lease_that_never_starts_is_deleted() {
     world.order.max_attempts = 1;
     world.cloud.world().lease_start = LeaseStart::Never;
     let (exit, message) = failed(&world, "never starts");
-    assert_eq!(exit, 10);
+    assert_eq!(exit, 1);
     assert!(message.contains("still PENDING after 30") && message.ends_with(" s, deleted"), "{message}");
 }
 
@@ -108,7 +108,7 @@ fn s8_8_a_lease_in_error_or_without_its_host_is_deleted() {
         world.order.max_attempts = 2;
         world.cloud.world().lease_start = start;
         let (exit, message) = failed(&world, words);
-        assert_eq!((exit, message.as_str()), (10, words));
+        assert_eq!((exit, message.as_str()), (1, words));
     }
 }
 
@@ -127,7 +127,7 @@ fn s8_5_a_host_fault_gets_one_new_server_in_the_same_lease() {
     broken.order.max_attempts = 1;
     broken.cloud.world().build.fails = Some((reason.to_owned(), 9));
     let (exit, message) = failed(&broken, "always fails");
-    assert_eq!((exit, message), (10, format!("server failed: {reason}; undone")));
+    assert_eq!((exit, message), (1, format!("server failed: {reason}; undone")));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn s8_6_a_server_that_stays_in_build_is_undone_with_its_console() {
     world.order.max_attempts = 1;
     world.cloud.world().build.takes = Duration::from_secs(100_000);
     let (exit, message) = failed(&world, "slow");
-    assert_eq!((exit, message.as_str()), (10, "server not ready after 30 min, undone"));
+    assert_eq!((exit, message.as_str()), (1, "server not ready after 30 min, undone"));
     assert_eq!(world.stage.consoles.lock().unwrap().len(), 1);
 }
 
@@ -192,10 +192,10 @@ fn s8_9_service_units_and_quota_stop_everything() {
     let world = World::new();
     world.cloud.world().refuse_leases.push((400, "Reservation would spend 24 SUs, only 3 left".to_owned()));
     let (exit, message) = failed(&world, "units");
-    assert!(exit == 7 && message.contains("would spend 24 SUs, only 3 left"), "{exit} {message}");
+    assert!(exit == 11 && message.contains("would spend 24 SUs, only 3 left"), "{exit} {message}");
     let world = World::new();
     world.cloud.world().quota.1 = 0;
-    assert_eq!(failed(&world, "servers").0, 7);
+    assert_eq!(failed(&world, "servers").0, 11);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn s8_11_a_lease_that_is_too_long_is_refused_by_policy_in_hours() {
         choice.hours = 200;
     }
     let (exit, message) = failed(&world, "long");
-    assert!(exit == 8 && message.contains("maximum lease duration of 168 h"), "{exit} {message}");
+    assert!(exit == 6 && message.contains("maximum lease duration of 168 h"), "{exit} {message}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn s8_12_a_credential_that_cannot_make_leases_is_told_before_anything_is_made() 
     let (_, session) = crate::openstack::client::open(credentials, Arc::new(cloud), Arc::new(clock));
     let account = session.authenticate().now_or_never().unwrap().unwrap();
     let failure = check_account(&account).unwrap_err();
-    assert_eq!((failure.exit, failure.message.as_str()), (3, "the credential cannot make leases"));
+    assert_eq!((failure.exit.code(), failure.message.as_str()), (6, "the credential cannot make leases"));
     assert!(failure.hint.contains("unrestricted"));
 }
 
@@ -225,7 +225,7 @@ fn s8_12_a_credential_that_cannot_make_leases_is_told_before_anything_is_made() 
 fn s8_12_a_token_that_is_refused_for_good_is_told() {
     let world = World::new();
     world.cloud.faults().on("reservation POST /leases", Fault::Status(401), 2);
-    assert_eq!(failed(&world, "401 twice").0, 3);
+    assert_eq!(failed(&world, "401 twice").0, 6);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn s8_13_another_key_of_the_same_name_stops_before_the_lease() {
     world.cloud.world().add_keypair("my-key", "ssh-ed25519 AAAAother");
     let saga = world.applied();
     let failure = saga.failure().unwrap();
-    assert_eq!((saga.state(), failure.exit), (SagaState::Failed, 2));
+    assert_eq!((saga.state(), failure.exit.code()), (SagaState::Failed, 2));
     assert_eq!(failure.message, "key my-key in the cloud is not the one in the file");
     assert!(
         world
@@ -292,7 +292,7 @@ fn s7_an_image_that_the_service_refuses_gives_way_to_the_next_once() {
     assert!(world.apply().is_none());
     world.cloud.world().images.clear();
     let saga = world.take_up(Event::Resume).unwrap();
-    assert_eq!(saga.failure().map(|failure| failure.exit), Some(2), "{:?}", saga.failure());
+    assert_eq!(saga.failure().map(|failure| failure.exit.code()), Some(2), "{:?}", saga.failure());
     world.assert_nothing("no image is left");
 }
 
@@ -301,7 +301,7 @@ fn s8_16_a_service_that_stays_away_is_rolled_back_with_the_time_since_when() {
     let world = World::new();
     world.cloud.faults().on("compute POST /servers", Fault::Status(503), 50);
     let (exit, message) = failed(&world, "compute away");
-    assert_eq!(exit, 9);
+    assert_eq!(exit, 7);
     assert!(message.starts_with("no server could be made since 2026-01-05T"), "{message}");
 }
 
@@ -328,7 +328,7 @@ fn s6_a_service_that_cannot_make_its_trust_is_told_after_the_second_time() {
         crate::openstack::client::open(credentials, Arc::new(world.cloud.clone()), Arc::new(world.clock.clone()));
     let hands = Hands { cloud, ..world.hands() };
     let saga = apply(&hands, world.order.clone(), "nonce", Vec::new()).now_or_never().unwrap().unwrap();
-    assert_eq!(saga.failure().map(|failure| (failure.exit, failure.code.as_str())), Some((3, "credential")));
+    assert_eq!(saga.failure().map(|failure| (failure.exit.code(), failure.code.as_str())), Some((6, "credential")));
     world.assert_nothing("rolled back");
 }
 
@@ -342,7 +342,7 @@ fn s8_18_and_19_what_is_silent_or_less_than_planned_is_kept() {
         *world.stage.probe.lock().unwrap() = probe;
         let saga = world.applied();
         let failure = saga.failure().unwrap();
-        assert_eq!((saga.state(), failure.exit), (state, 12));
+        assert_eq!((saga.state(), failure.exit.code()), (state, 13));
         assert!(failure.message.starts_with(words), "{}", failure.message);
         world.assert_one_of_each("kept");
         *world.stage.probe.lock().unwrap() = Probe::Answered;
@@ -361,7 +361,7 @@ fn s8_20_keep_on_failure_keeps_what_was_made() {
     world.order.keep_on_failure = true;
     world.cloud.faults().on("compute POST /servers", Fault::Status(503), 50);
     let saga = world.applied();
-    assert_eq!((saga.state(), saga.failure().map(|failure| failure.exit)), (SagaState::Kept, Some(9)));
+    assert_eq!((saga.state(), saga.failure().map(|failure| failure.exit.code())), (SagaState::Kept, Some(7)));
     assert_eq!(world.remains().leases.len(), 1);
     world.cloud.faults().clear();
     assert_eq!(world.take_up(Event::Resume).unwrap().state(), SagaState::Ready, "{}", world.told());
@@ -375,7 +375,7 @@ fn s8_21_what_cannot_be_removed_is_listed_and_goes_later() {
     world.cloud.faults().on("reservation DELETE", Fault::Status(500), 100_000);
     let saga = world.take_up(Event::Destroy).unwrap();
     let failure = saga.failure().unwrap();
-    assert_eq!((saga.state(), failure.exit), (SagaState::Leftover, 11));
+    assert_eq!((saga.state(), failure.exit.code()), (SagaState::Leftover, 12));
     assert!(failure.message.starts_with("LEFT BEHIND: lease lease-"), "{}", failure.message);
     assert_eq!(saga.leftovers().len(), 1, "{:?}", saga.leftovers());
     assert!(failure.message.ends_with(" (test, until 2026-01-06T14:00:00Z, 1 SU/h)"), "{}", failure.message);
@@ -395,7 +395,7 @@ fn s8_22_without_a_durable_intent_nothing_is_requested() {
         let world = World::new();
         world.journal.full_at(Some(line));
         let error = world.apply().unwrap().map(|_| ()).unwrap_err();
-        assert_eq!(error.exit_code(), 1);
+        assert_eq!(error.exit().code(), 1);
         assert!(error.to_string().starts_with("cannot record, nothing was requested"), "{error}");
         let left = world.remains();
         let made = left.leases.len() + left.servers.len() + left.addresses.len() + left.keypairs.len();
@@ -441,7 +441,7 @@ fn s8_5_keep_on_failure_keeps_a_server_that_failed_when_nothing_else_is_tried() 
     let saga = world.applied();
     assert_eq!((saga.state(), saga.attempt()), (SagaState::Kept, 2), "{:?}", saga.failure());
     let failure = saga.failure().unwrap();
-    assert_eq!((failure.exit, failure.message.as_str()), (10, "server failed: disk is broken; kept"));
+    assert_eq!((failure.exit.code(), failure.message.as_str()), (1, "server failed: disk is broken; kept"));
     assert_eq!((world.remains().leases.len(), world.remains().servers.len()), (1, 1));
     assert_eq!(world.take_up(Event::Destroy).unwrap().state(), SagaState::Destroyed);
     world.assert_nothing("destroyed");

@@ -288,7 +288,7 @@ fn stop_at_any_line(order: &Order) {
             let saga = world.applied();
             *world.stage.stop.lock().unwrap() = None;
             if !ended_well(&saga) {
-                assert_eq!(saga.failure().map(|failure| failure.exit), Some(130), "{what}: {}", saga.state());
+                assert_eq!(saga.failure().map(|failure| failure.exit.code()), Some(130), "{what}: {}", saga.state());
             }
             if stop == Stop::RollBack && !ended_well(&saga) {
                 assert_eq!(saga.state(), SagaState::Failed, "{what}");

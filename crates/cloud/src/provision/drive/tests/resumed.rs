@@ -133,8 +133,8 @@ fn s7_a_lease_that_ended_meanwhile_is_a_failure_of_its_own() {
     assert!(world.apply().is_none());
     world.cloud.world().degrade();
     let saga = world.take_up(Event::Resume).unwrap();
-    let failure = saga.failure().map(|failure| (failure.exit, failure.message.as_str()));
-    assert_eq!((saga.state(), failure), (SagaState::Failed, Some((10, "reservation lost its host"))));
+    let failure = saga.failure().map(|failure| (failure.exit.code(), failure.message.as_str()));
+    assert_eq!((saga.state(), failure), (SagaState::Failed, Some((1, "reservation lost its host"))));
     world.assert_nothing("rolled back");
 }
 
@@ -154,7 +154,7 @@ fn s7_a_lease_that_starts_after_the_deadline_is_waited_for() {
     slow.order.pace.deadline = Duration::from_secs(600);
     slow.cloud.world().build.takes = Duration::from_secs(100_000);
     let failure = slow.applied().failure().cloned().unwrap();
-    assert_eq!((failure.exit, failure.message.starts_with("server not ready after ")), (10, true), "{failure:?}");
+    assert_eq!((failure.exit.code(), failure.message.starts_with("server not ready after ")), (1, true), "{failure:?}");
     assert!(slow.clock.now() < start.plus(HOUR), "{}", slow.clock.now());
     slow.assert_nothing("late");
 }
@@ -174,7 +174,7 @@ fn s1_who_looks_and_is_stopped_removes_nothing_and_who_extends_says_what_is_uncl
     *world.stage.stop.lock().unwrap() = Some((0, Stop::RollBack));
     let saga = world.take_up(Event::Extend { end: end.plus(HOUR) }).unwrap();
     let failure = saga.failure().cloned().unwrap();
-    assert_eq!((saga.state(), failure.exit), (SagaState::Ready, 130), "{failure:?}");
+    assert_eq!((saga.state(), failure.exit.code()), (SagaState::Ready, 130), "{failure:?}");
     assert_eq!(failure.message, "interrupted; whether the lease has its new end was not seen");
     world.assert_one_of_each("interrupted");
 }

@@ -97,7 +97,7 @@ fn s7_room_for_a_machine_without_a_lease_is_waited_for_with_one_try_a_minute() {
     brief.cloud.world().build.fails = fault();
     brief.order.choices.truncate(1);
     let failure = brief.applied().failure().cloned().unwrap();
-    assert_eq!((failure.exit, failure.code.as_str()), (6, "capacity"), "{failure:?}");
+    assert_eq!((failure.exit.code(), failure.code.as_str()), (11, "capacity"), "{failure:?}");
     brief.assert_nothing("no room");
 }
 
@@ -123,12 +123,12 @@ fn s6_the_lease_of_a_virtual_machine_cannot_be_changed_and_nobody_asks_for_it() 
     let end = leased.applied().lease_end().unwrap();
     let failure = leased.take_up(Event::Extend { end: end.plus(Duration::from_secs(3600)) }).unwrap();
     let failure = failure.failure().cloned().unwrap();
-    assert_eq!((failure.exit, failure.message.as_str()), (8, "leases of virtual machines cannot be changed"));
+    assert_eq!((failure.exit.code(), failure.message.as_str()), (6, "leases of virtual machines cannot be changed"));
     assert_eq!(asked(&leased, "PUT /leases"), 0);
     let without = world(false);
     without.applied();
     let saga = without.take_up(Event::Extend { end }).unwrap();
-    assert_eq!(saga.failure().map(|failure| failure.exit), Some(2), "there is no lease");
+    assert_eq!(saga.failure().map(|failure| failure.exit.code()), Some(5), "there is no lease");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn s7_without_room_the_next_flavor_is_tried_and_then_a_host_gives_way_to_a_machi
     world.cloud.world().slots = 0;
     let saga = world.applied();
     assert_eq!(saga.state(), SagaState::Failed);
-    assert_eq!(saga.failure().map(|failure| failure.exit), Some(6), "{:?}", saga.failure());
+    assert_eq!(saga.failure().map(|failure| failure.exit.code()), Some(11), "{:?}", saga.failure());
     world.assert_nothing("no room");
     // Hosts first, and one machine in their place.
     for is_leased in [true, false] {
@@ -205,6 +205,6 @@ fn s8_9_quota_of_threads_stops_a_machine_before_anything_is_made() {
     }
     world.cloud.world().most_cores = Some(4000);
     let saga = world.applied();
-    assert_eq!(saga.failure().map(|failure| failure.exit), Some(7), "{:?}", saga.failure());
+    assert_eq!(saga.failure().map(|failure| failure.exit.code()), Some(11), "{:?}", saga.failure());
     assert_eq!(asked(&world, "POST /leases") + asked(&world, "POST /servers"), 0);
 }

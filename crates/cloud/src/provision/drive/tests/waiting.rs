@@ -56,7 +56,7 @@ fn s7_what_was_taken_when_it_was_planned_is_waited_for_whatever_its_type_and_ask
 }
 
 #[test]
-fn s7_the_end_of_the_wait_or_of_everything_is_exit_6_and_leaves_nothing() {
+fn s7_the_end_of_the_wait_or_of_everything_is_exit_11_and_leaves_nothing() {
     for (wait, deadline, ended) in [(20, 75, 20..22), (600, 25, 25..27)] {
         let mut world = waiting();
         (world.order.pace.capacity, world.order.pace.deadline) =
@@ -66,7 +66,7 @@ fn s7_the_end_of_the_wait_or_of_everything_is_exit_6_and_leaves_nothing() {
         world.order.choices.iter_mut().for_each(|choice| choice.start = Some(start));
         let saga = world.applied();
         let failure = saga.failure().unwrap();
-        assert_eq!((saga.state(), failure.exit), (SagaState::Failed, 6));
+        assert_eq!((saga.state(), failure.exit.code()), (SagaState::Failed, 11));
         assert_eq!(failure.message, "no free gpu_rtx_6000 at test: every host that fits is taken");
         assert!(ended.contains(&minutes(&world)), "{wait} {deadline}: {}", minutes(&world));
         assert_eq!(posts(&world), 0);
@@ -85,7 +85,7 @@ fn s7_where_nobody_knows_what_is_free_one_lease_a_minute_is_asked_for() {
             world.order.choices.iter_mut().for_each(|choice| choice.hosts.clear());
         }
         let saga = world.applied();
-        assert_eq!((saga.state(), saga.failure().map(|failure| failure.exit)), (SagaState::Failed, Some(6)));
+        assert_eq!((saga.state(), saga.failure().map(|failure| failure.exit.code())), (SagaState::Failed, Some(11)));
         assert!((8..=10).contains(&posts(&world)), "in ten minutes: {}", posts(&world));
         let asked = world.journal.written().into_iter().filter_map(|line| match line.entry {
             Entry::Intent { object: crate::provision::journal::Kind::Lease, choice, .. } => Some((line.ts, choice)),
@@ -107,7 +107,7 @@ fn s7_what_is_said_to_be_free_and_refused_is_asked_for_once_a_minute_too() {
     for choice in &mut world.order.choices {
         (choice.taken, choice.hosts) = (false, vec!["nobody's".to_owned()]);
     }
-    assert_eq!(world.applied().failure().map(|failure| failure.exit), Some(6));
+    assert_eq!(world.applied().failure().map(|failure| failure.exit.code()), Some(11));
     assert!((9..=12).contains(&posts(&world)), "two as planned, then one a minute: {}", posts(&world));
 }
 
@@ -121,11 +121,11 @@ fn s7_room_at_another_site_ends_the_wait_here_unless_there_is_room_here() {
             world.cloud.world().taken.clear();
         }
         let saga = world.applied();
-        let ended = saga.failure().map(|failure| (failure.exit, failure.code.clone()));
+        let ended = saga.failure().map(|failure| (failure.exit.code(), failure.code.clone()));
         (saga.state(), ended, posts(&world))
     };
     let other = Some("other".to_owned());
-    let left = (SagaState::Failed, Some((6, ELSEWHERE.to_owned())), 0);
+    let left = (SagaState::Failed, Some((11, ELSEWHERE.to_owned())), 0);
     assert_eq!(told(Elsewhere { free: other.clone(), unknown: None }, false), left);
     assert_eq!(told(Elsewhere { free: None, unknown: other.clone() }, false), left, "better than none that is known");
     assert_eq!(told(Elsewhere { free: other.clone(), unknown: None }, true), left, "better than one that may be free");

@@ -142,7 +142,7 @@ pub(in super::super) struct RunArgs {
     #[arg(long, value_name = "DUR", value_parser = values::duration)]
     pub(in super::super) deadline: Option<DurationArg>,
     /// What is checked at the end
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, value_name = "HOW")]
     pub(in super::super) verify: VerifyArg,
 }
 

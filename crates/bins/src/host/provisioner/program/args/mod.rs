@@ -1,4 +1,4 @@
-//! The arguments of `orlop-provisioner` (provisioner contract, chapter 1). Owns names, help and what is wrong with a value.
+//! The arguments of `orlop-provisioner`. Owns names, help and what is wrong with a value.
 
 mod catalog;
 mod join;
@@ -7,6 +7,7 @@ mod lease;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use orlop_cloud::exit;
 
 pub(super) use self::catalog::{CatalogArgs, CatalogVerb, CloudImagesArgs, NodesArgs, SitesArgs};
 pub(super) use self::join::{FleetArgs, JoinArgs};
@@ -18,19 +19,14 @@ use super::values::{self, DurationArg, OsArg};
 /// Finds out what server a repository needs, and leases it.
 #[derive(Parser, Debug)]
 #[command(name = "orlop-provisioner", version, propagate_version = true, arg_required_else_help = true)]
-#[command(after_help = "Examples:
+#[command(after_help = exit::help("Examples:
   orlop-provisioner analyze --repo https://github.com/ORG/REPO     what it needs, with evidence
   orlop-provisioner analyze --repo . --allow-local --output json
   orlop-provisioner plan --repo https://github.com/ORG/REPO --site uc,tacc --out plan.json
   orlop-provisioner --repo https://github.com/ORG/REPO             plan, confirm, lease: the same as apply
   orlop-provisioner apply --plan plan.json --yes
   orlop-provisioner status NAME; orlop-provisioner extend NAME --hours 12; orlop-provisioner destroy NAME
-  orlop-provisioner catalog nodes --site uc,tacc                   what can be had there
-
-Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 credential, 4 repository refused or not obtainable,
-5 nothing fits, 6 no capacity, 7 quota or budget, 8 refused by policy, 9 a service kept failing, 10 deployment failed,
-11 leftovers exist, 12 unreachable or other hardware than planned, 13 locked by another process, 14 confirmation needed or
-plan stale, 15 unknown deployment, 130 / 143 interrupted")]
+  orlop-provisioner catalog nodes --site uc,tacc                   what can be had there"))]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -166,7 +162,7 @@ pub(super) struct SourceArgs {
 #[command(next_help_heading = "Advice")]
 pub(super) struct AdviceArgs {
     /// Whether a model is asked; `auto` is off without OPENAI_API_KEY
-    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, value_name = "MODE")]
     pub(super) llm: Llm,
     /// Record of advice; default: advice.jsonl in the state directory
     #[arg(long, value_name = "FILE")]
@@ -197,13 +193,13 @@ pub(super) struct HardwareArgs {
     #[arg(long, value_name = "TYPE")]
     pub(super) node_type: Option<String>,
     /// Whole hosts or virtual machines; `auto` takes virtual machines at sites that have nothing else
-    #[arg(long, value_enum, default_value_t, value_name = "KIND")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, value_name = "KIND")]
     pub(super) kind: KindArg,
     /// Flavor, by name or id: of hosts `baremetal`, of virtual machines the one that fits best
     #[arg(long, value_name = "NAME")]
     pub(super) flavor: Option<String>,
     /// Whether virtual machines are reserved for the window; without, they are there until they are destroyed
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    #[arg(long, value_enum, ignore_case = true, default_value_t, value_name = "HOW")]
     pub(super) reservation: ReservationArg,
     /// List of hosts in the shape of `os-hosts`, for the first site
     #[arg(long, value_name = "FILE")]
@@ -230,10 +226,10 @@ pub(super) struct HardwareArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "no_gpu")]
     pub(super) vram: Option<u32>,
     /// Maker of the cards
-    #[arg(long, value_enum, conflicts_with = "no_gpu")]
+    #[arg(long, value_enum, ignore_case = true, conflicts_with = "no_gpu")]
     pub(super) gpu_vendor: Option<VendorArg>,
     /// CPU architecture
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, ignore_case = true)]
     pub(super) arch: Option<ArchArg>,
     /// No card, whatever the repository says
     #[arg(long)]
@@ -242,7 +238,7 @@ pub(super) struct HardwareArgs {
     #[arg(long)]
     pub(super) allow_legacy_gpu: bool,
     /// What comes first among those that fit
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub(super) prefer: PreferArg,
 }
 
@@ -310,7 +306,7 @@ pub(super) struct WindowArgs {
     pub(super) min_duration: Option<u32>,
     /// What else is tried when the best is not to be had, separated by commas; `none` when --node-type is given and this is
     /// not, and also `sites` when --site names several
-    #[arg(long, value_delimiter = ',', value_enum, value_name = "LIST")]
+    #[arg(long, value_delimiter = ',', value_enum, ignore_case = true, value_name = "LIST")]
     pub(super) fallback: Option<Vec<Fallback>>,
     /// Offerings that are kept
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -345,7 +341,7 @@ pub(super) enum Fallback {
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Form of the result
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub(super) output: Form,
     /// Settings that win over the environment; without it ./.env, which does not
     #[arg(long, value_name = "FILE")]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use orlop_cloud::exit;
 use orlop_cloud::runtime::worker::process::{self, Enforce};
 use orlop_core::hardware::fleet::check_labels;
 use orlop_core::id::{TenantName, WorkerId};
@@ -54,14 +55,14 @@ const PLACE: &str = "ORLOP_WORKER_CONFIG";
 #[command(
     name = "orlop-worker",
     version,
-    after_help = "Examples:
+    after_help = exit::help("Examples:
   orlop-worker --server http://127.0.0.1:7071 --state /var/lib/orlop-worker
   orlop-worker --server https://scheduler:7071 --join-token-file /run/token --label zone=a
 
 Every setting is also a key of the file and a variable ORLOP_WORKER_<KEY>, in rising precedence file, variable, flag;
---print-config shows them all. SIGTERM drains, a second signal or SIGINT cancels what runs."
+--print-config shows them all. SIGTERM drains, a second signal or SIGINT cancels what runs.")
 )]
-struct Flags {
+pub(super) struct Flags {
     /// File with these settings in YAML: names without dashes before, `_` for `-`; else the variable ORLOP_WORKER_CONFIG
     #[arg(long)]
     config: Option<PathBuf>,
@@ -134,7 +135,7 @@ struct Flags {
     #[arg(long, value_parser = clap::value_parser!(u8).range(..=100))]
     min_free_percent: Option<u8>,
     /// Whether limits are enforced by control groups
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, ignore_case = true)]
     enforce: Option<Enforced>,
     /// Control group below which those of attempts are made; default: the program's own, if it was delegated
     #[arg(long)]
@@ -214,6 +215,7 @@ pub(super) struct Config {
     keep_claims_days: u64,
     min_free: u64,
     min_free_percent: u8,
+    #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     enforce: Enforced,
     cgroup: Option<PathBuf>,
     spool_logs: u64,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use orlop_cloud::runtime::worker::User;
 use orlop_cloud::runtime::worker::process::{Limit, Limits};
 use orlop_core::id::TenantName;
-use orlop_core::named::{Named, UnknownName};
+use orlop_core::named::Named as _;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
@@ -53,10 +53,10 @@ pub(super) fn count_of(name: &str, count: &Count) -> Result<(String, u64), Confi
 pub(super) fn limits(given: &BTreeMap<String, Count>) -> Result<Limits, ConfigError> {
     let wrong = |text: String| ConfigError::Value("rlimits", text);
     let one = |(name, value): (&String, &Count)| {
-        let limit = Limit::from_name(name).ok_or_else(|| wrong(UnknownName::of::<Limit>(name).to_string()))?;
+        let limit = Limit::from_typed(name).map_err(wrong)?;
         let value = match value {
             Count::Number(number) => Some(*number),
-            Count::Text(text) if text.trim() == "unlimited" => Some(u64::MAX),
+            Count::Text(text) if text.trim().eq_ignore_ascii_case("unlimited") => Some(u64::MAX),
             Count::Text(text) => text.trim().parse().ok(),
         };
         let none = || wrong(format!("`{name}` has no limit; write a number, or `unlimited`"));
