@@ -1,17 +1,16 @@
 //! Evaluation of paths (RFC 9535, 2.3 and 2.5) within a budget of steps. Owns segments and selectors but filters; never
 //! recurses into the document.
 
-use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use serde_json::Value;
 
 use super::QueryError;
-use super::check::selectors;
+use super::ast::{Segment, Selector};
 use super::function::Patterns;
 
 /// The most steps one query takes; a step is a value looked at, or what costs about as much.
 pub const STEPS_MAX: u64 = 1_000_000;
 
-/// The members a document of a step has itself; other first members are looked up in its `status` (rule R28).
+/// The members a document of a step has itself; other first members are looked up in its `status`.
 pub(in crate::params) const DOCUMENT_MEMBERS: [&str; 6] =
     ["status", "metadata", "spec", "phase", "outputs", "termination"];
 
@@ -43,22 +42,21 @@ impl<'e> Evaluation<'e> {
         Ok(())
     }
 
-    /// All nodes a query selects from the root.
-    pub(super) fn run(&mut self, query: &'e JpQuery) -> Result<Vec<&'e Value>, QueryError> {
+    /// All nodes that segments select from the root.
+    pub(super) fn run(&mut self, segments: &'e [Segment]) -> Result<Vec<&'e Value>, QueryError> {
         let root = match self.root {
-            Root::Value(value) => return self.walk(vec![value], &query.segments),
+            Root::Value(value) => return self.walk(vec![value], segments),
             Root::Document(document) => document,
         };
-        let Some((first, rest)) = query.segments.split_first() else { return Ok(vec![root]) };
+        let Some((first, rest)) = segments.split_first() else { return Ok(vec![root]) };
         let mut nodes = Vec::new();
-        match first {
-            Segment::Descendant(_) => self.descend(root, first, &mut nodes)?,
-            Segment::Selector(_) | Segment::Selectors(_) => {
-                for selector in selectors(first) {
-                    match self.start(root, selector) {
-                        Some(start) => self.choose(start, selector, &mut nodes)?,
-                        None => self.pay(1)?,
-                    }
+        if first.descends {
+            self.descend(root, first, &mut nodes)?;
+        } else {
+            for selector in &first.selectors {
+                match self.start(root, selector) {
+                    Some(start) => self.choose(start, selector, &mut nodes)?,
+                    None => self.pay(1)?,
                 }
             }
         }
@@ -93,9 +91,10 @@ impl<'e> Evaluation<'e> {
         for segment in segments {
             let mut next = Vec::new();
             for node in nodes {
-                match segment {
-                    Segment::Descendant(_) => self.descend(node, segment, &mut next)?,
-                    Segment::Selector(_) | Segment::Selectors(_) => self.choose_all(node, segment, &mut next)?,
+                if segment.descends {
+                    self.descend(node, segment, &mut next)?;
+                } else {
+                    self.choose_all(node, segment, &mut next)?;
                 }
             }
             nodes = next;
@@ -124,7 +123,7 @@ impl<'e> Evaluation<'e> {
         out: &mut Vec<&'e Value>,
     ) -> Result<(), QueryError> {
         self.pay(1)?;
-        selectors(segment).iter().try_for_each(|selector| self.choose(node, selector, out))
+        segment.selectors.iter().try_for_each(|selector| self.choose(node, selector, out))
     }
 
     fn choose(&mut self, node: &'e Value, selector: &'e Selector, out: &mut Vec<&'e Value>) -> Result<(), QueryError> {

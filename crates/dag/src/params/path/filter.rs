@@ -1,83 +1,18 @@
 //! Filters (RFC 9535, 2.3.5): tests, comparisons and the logic between them. Owns comparison of values; recursion
-//! follows the nesting of the path, which `guard` bounds, never that of the document.
+//! follows the nesting of the path, which the parser bounds, never that of the document.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use jsonpath_rust::parser::model::{
-    Comparable, Comparison, Filter, FilterAtom, Literal, SingularQuery, SingularQuerySegment, Test,
-};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::QueryError;
-use super::check::sides;
+use super::ast::{Comparable, Comparison, Filter, Operator, Query, Singular, Step};
 use super::evaluate::{Evaluation, item};
 use super::number;
 
-/// One side of a comparison, or an argument of a function.
-#[derive(Clone, Copy)]
-pub(super) enum Operand<'e> {
-    /// No value at all, which equals only another nothing.
-    Nothing,
-    /// A value of the document.
-    Json(&'e Value),
-    /// A text of the path.
-    Text(&'e str),
-    /// A whole number of the path, or what a function counts.
-    Int(i64),
-    /// Another number of the path.
-    Float(f64),
-    /// A truth value of the path.
-    Bool(bool),
-    /// `null` of the path.
-    Null,
-}
-
-/// What an operand is compared as.
-enum Plain<'e> {
-    Nothing,
-    Null,
-    Bool(bool),
-    Number(Number),
-    Text(&'e str),
-    Tree(&'e Value),
-}
-
-impl<'e> Operand<'e> {
-    pub(super) const fn literal(literal: &'e Literal) -> Self {
-        match literal {
-            Literal::Int(number) => Self::Int(*number),
-            Literal::Float(number) => Self::Float(*number),
-            Literal::String(text) => Self::Text(text.as_str()),
-            Literal::Bool(truth) => Self::Bool(*truth),
-            Literal::Null => Self::Null,
-        }
-    }
-
-    /// The operand as a text, if it is one.
-    pub(super) const fn text(self) -> Option<&'e str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Json(Value::String(text)) => Some(text.as_str()),
-            _ => None,
-        }
-    }
-
-    fn plain(self) -> Plain<'e> {
-        match self {
-            Self::Nothing => Plain::Nothing,
-            Self::Null | Self::Json(Value::Null) => Plain::Null,
-            Self::Bool(truth) => Plain::Bool(truth),
-            Self::Int(number) => Plain::Number(number.into()),
-            // Not a number only if infinite, which `check` refuses in paths.
-            Self::Float(number) => Number::from_f64(number).map_or(Plain::Nothing, Plain::Number),
-            Self::Text(text) => Plain::Text(text),
-            Self::Json(Value::Bool(truth)) => Plain::Bool(*truth),
-            Self::Json(Value::Number(number)) => Plain::Number(number.clone()),
-            Self::Json(Value::String(text)) => Plain::Text(text),
-            Self::Json(tree @ (Value::Array(_) | Value::Object(_))) => Plain::Tree(tree),
-        }
-    }
-}
+/// One side of a comparison, or an argument of a function. Nothing equals only another nothing.
+pub(super) type Operand<'e> = Option<Cow<'e, Value>>;
 
 impl<'e> Evaluation<'e> {
     /// Whether a condition holds for a node.
@@ -100,87 +35,72 @@ impl<'e> Evaluation<'e> {
                 }
                 Ok(true)
             }
-            Filter::Atom(FilterAtom::Filter { expr, not }) => Ok(self.holds(expr, node)? != *not),
-            Filter::Atom(FilterAtom::Test { expr, not }) => Ok(self.test(expr, node)? != *not),
-            Filter::Atom(FilterAtom::Comparison(comparison)) => self.compare(comparison, node),
+            Filter::Not(inner) => Ok(!self.holds(inner, node)?),
+            Filter::Exists(query) => Ok(!self.nodes(query, node)?.is_empty()),
+            Filter::Match(test) => self.matches(test, node),
+            Filter::Comparison(comparison) => self.compare(comparison, node),
         }
     }
 
-    fn test(&mut self, test: &'e Test, node: &'e Value) -> Result<bool, QueryError> {
-        match test {
-            Test::Function(call) => self.matches(call, node),
-            path => Ok(!self.nodes(path, node)?.is_empty()),
-        }
-    }
-
-    /// The nodes a path in a filter selects; none of a function.
-    pub(super) fn nodes(&mut self, path: &'e Test, node: &'e Value) -> Result<Vec<&'e Value>, QueryError> {
-        match path {
-            Test::RelQuery(segments) => self.walk(vec![node], segments),
-            Test::AbsQuery(query) => self.run(query),
-            Test::Function(_) => Ok(Vec::new()),
-        }
+    /// The nodes a path in a filter selects.
+    pub(super) fn nodes(&mut self, query: &'e Query, node: &'e Value) -> Result<Vec<&'e Value>, QueryError> {
+        if query.absolute { self.run(&query.segments) } else { self.walk(vec![node], &query.segments) }
     }
 
     fn compare(&mut self, comparison: &'e Comparison, node: &'e Value) -> Result<bool, QueryError> {
-        let (left, right) = sides(comparison);
-        let (left, right) = (self.operand(left, node)?.plain(), self.operand(right, node)?.plain());
-        match comparison {
-            Comparison::Eq(..) => self.equal(&left, &right),
-            Comparison::Ne(..) => Ok(!self.equal(&left, &right)?),
-            Comparison::Lt(..) => self.less(&left, &right),
-            Comparison::Gt(..) => self.less(&right, &left),
-            Comparison::Lte(..) => Ok(self.less(&left, &right)? || self.equal(&left, &right)?),
-            Comparison::Gte(..) => Ok(self.less(&right, &left)? || self.equal(&left, &right)?),
+        let (left, right) = (self.operand(&comparison.left, node)?, self.operand(&comparison.right, node)?);
+        let (left, right) = (left.as_deref(), right.as_deref());
+        match comparison.operator {
+            Operator::Equal => self.equal(left, right),
+            Operator::NotEqual => Ok(!self.equal(left, right)?),
+            Operator::Less => self.less(left, right),
+            Operator::Greater => self.less(right, left),
+            Operator::LessOrEqual => Ok(self.less(left, right)? || self.equal(left, right)?),
+            Operator::GreaterOrEqual => Ok(self.less(right, left)? || self.equal(left, right)?),
         }
     }
 
-    fn operand(&mut self, side: &'e Comparable, node: &'e Value) -> Result<Operand<'e>, QueryError> {
+    /// The value of one side of a comparison, or of an argument of a function.
+    pub(super) fn operand(&mut self, side: &'e Comparable, node: &'e Value) -> Result<Operand<'e>, QueryError> {
         match side {
-            Comparable::Literal(literal) => Ok(Operand::literal(literal)),
-            Comparable::Function(call) => self.value_of(call, node),
-            Comparable::SingularQuery(SingularQuery::Current(path)) => self.singular(Some(node), path),
-            Comparable::SingularQuery(SingularQuery::Root(path)) => {
-                let start = match path.first() {
-                    Some(SingularQuerySegment::Name(name)) => self.start_of(name),
-                    _ => Some(self.root()),
-                };
-                self.singular(start, path)
-            }
+            Comparable::Literal(literal) => Ok(Some(Cow::Borrowed(literal))),
+            Comparable::Function(function) => self.value_of(function, node),
+            Comparable::Singular(path) => Ok(self.singular(path, node)?.map(Cow::Borrowed)),
         }
     }
 
-    fn singular(
-        &mut self,
-        start: Option<&'e Value>,
-        path: &'e [SingularQuerySegment],
-    ) -> Result<Operand<'e>, QueryError> {
-        self.pay(path.len())?;
-        let found = path.iter().try_fold(start, |node, segment| {
-            let node = node?;
-            Some(match segment {
-                SingularQuerySegment::Name(name) => node.as_object().and_then(|members| members.get(name)),
-                SingularQuerySegment::Index(index) => node.as_array().and_then(|items| item(items, *index)),
-            })
-        });
-        Ok(found.flatten().map_or(Operand::Nothing, Operand::Json))
+    fn singular(&mut self, path: &'e Singular, node: &'e Value) -> Result<Option<&'e Value>, QueryError> {
+        self.pay(path.steps.len())?;
+        let start = match path.steps.first() {
+            _ if !path.absolute => Some(node),
+            Some(Step::Name(name)) => self.start_of(name),
+            _ => Some(self.root()),
+        };
+        Ok(path.steps.iter().fold(start, |node, step| match (step, node?) {
+            (Step::Name(name), Value::Object(members)) => members.get(name),
+            (Step::Index(index), Value::Array(items)) => item(items, *index),
+            _ => None,
+        }))
     }
 
-    fn equal(&mut self, left: &Plain<'e>, right: &Plain<'e>) -> Result<bool, QueryError> {
+    fn equal(&mut self, left: Option<&Value>, right: Option<&Value>) -> Result<bool, QueryError> {
+        let (Some(left), Some(right)) = (left, right) else { return Ok(left.is_none() && right.is_none()) };
         Ok(match (left, right) {
-            (Plain::Nothing, Plain::Nothing) | (Plain::Null, Plain::Null) => true,
-            (Plain::Bool(left), Plain::Bool(right)) => left == right,
-            (Plain::Number(left), Plain::Number(right)) => number::compare(left, right) == Some(Ordering::Equal),
-            (Plain::Text(left), Plain::Text(right)) => self.same_text(left, right)?,
-            (Plain::Tree(left), Plain::Tree(right)) => self.same_tree(left, right)?,
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(left), Value::Bool(right)) => left == right,
+            (Value::Number(left), Value::Number(right)) => number::compare(left, right) == Some(Ordering::Equal),
+            (Value::String(left), Value::String(right)) => self.same_text(left, right)?,
+            (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => self.same_tree(left, right)?,
             _ => false,
         })
     }
 
-    fn less(&mut self, left: &Plain<'e>, right: &Plain<'e>) -> Result<bool, QueryError> {
+    fn less(&mut self, left: Option<&Value>, right: Option<&Value>) -> Result<bool, QueryError> {
         Ok(match (left, right) {
-            (Plain::Number(left), Plain::Number(right)) => number::compare(left, right) == Some(Ordering::Less),
-            (Plain::Text(left), Plain::Text(right)) => {
+            (Some(Value::Number(left)), Some(Value::Number(right))) => {
+                number::compare(left, right) == Some(Ordering::Less)
+            }
+            (Some(Value::String(left)), Some(Value::String(right))) => {
                 self.pay(left.len().min(right.len()) / 64)?;
                 // UTF-8 sorts bytes as it sorts scalar values, which RFC 9535 compares.
                 left < right
@@ -197,7 +117,7 @@ impl<'e> Evaluation<'e> {
         Ok(left == right)
     }
 
-    fn same_tree(&mut self, left: &'e Value, right: &'e Value) -> Result<bool, QueryError> {
+    fn same_tree(&mut self, left: &Value, right: &Value) -> Result<bool, QueryError> {
         let mut open = vec![(left, right)];
         while let Some((left, right)) = open.pop() {
             self.pay(1)?;
@@ -215,7 +135,7 @@ impl<'e> Evaluation<'e> {
                 }
                 (Value::Array(_) | Value::Object(_), _) | (_, Value::Array(_) | Value::Object(_)) => return Ok(false),
                 (left, right) => {
-                    if !self.equal(&Operand::Json(left).plain(), &Operand::Json(right).plain())? {
+                    if !self.equal(Some(left), Some(right))? {
                         return Ok(false);
                     }
                 }

@@ -1,12 +1,13 @@
 //! The functions of RFC 9535, 2.4: length, count, value, match, search. Owns patterns (RFC 9485) and their cost.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use jsonpath_rust::parser::model::{FnArg, Test, TestFunction};
 use regex::{Error, Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::QueryError;
+use super::ast::{Function, Match};
 use super::evaluate::Evaluation;
 use super::filter::Operand;
 
@@ -29,72 +30,46 @@ impl Patterns<'_> {
 }
 
 impl<'e> Evaluation<'e> {
-    /// The value of a function that gives one; nothing of others.
-    pub(super) fn value_of(&mut self, call: &'e TestFunction, node: &'e Value) -> Result<Operand<'e>, QueryError> {
-        match call {
-            TestFunction::Length(argument) => {
-                let argument = self.argument(argument, node)?;
-                self.length(argument)
+    /// The value of a function that gives one.
+    pub(super) fn value_of(&mut self, function: &'e Function, node: &'e Value) -> Result<Operand<'e>, QueryError> {
+        match function {
+            Function::Length(argument) => {
+                let argument = self.operand(argument, node)?;
+                let len = match argument.as_deref() {
+                    Some(Value::Array(items)) => items.len(),
+                    Some(Value::Object(members)) => members.len(),
+                    Some(Value::String(text)) => {
+                        self.pay(text.len() / 64)?;
+                        text.chars().count()
+                    }
+                    _ => return Ok(None),
+                };
+                Ok(Some(Cow::Owned(len.into())))
             }
-            TestFunction::Count(argument) => {
-                let found = self.nodes_of(argument, node)?.len();
-                Ok(i64::try_from(found).map_or(Operand::Nothing, Operand::Int))
-            }
-            TestFunction::Value(argument) => Ok(match self.nodes_of(argument, node)?.as_slice() {
-                [one] => Operand::Json(one),
-                _ => Operand::Nothing,
+            Function::Count(query) => Ok(Some(Cow::Owned(self.nodes(query, node)?.len().into()))),
+            Function::Value(query) => Ok(match self.nodes(query, node)?.as_slice() {
+                [one] => Some(Cow::Borrowed(one)),
+                _ => None,
             }),
-            TestFunction::Match(..) | TestFunction::Search(..) | TestFunction::Custom(..) => Ok(Operand::Nothing),
         }
     }
 
-    /// Whether a function that tests holds; false of others.
-    pub(super) fn matches(&mut self, call: &'e TestFunction, node: &'e Value) -> Result<bool, QueryError> {
-        let (text, pattern, whole) = match call {
-            TestFunction::Match(text, pattern) => (text, pattern, true),
-            TestFunction::Search(text, pattern) => (text, pattern, false),
-            _ => return Ok(false),
+    /// Whether a text matches a pattern.
+    pub(super) fn matches(&mut self, test: &'e Match, node: &'e Value) -> Result<bool, QueryError> {
+        let (text, pattern) = (self.operand(&test.text, node)?, self.operand(&test.pattern, node)?);
+        // What functions make is no text, so both are of the path or the document.
+        let (Some(Cow::Borrowed(Value::String(text))), Some(Cow::Borrowed(Value::String(pattern)))) = (text, pattern)
+        else {
+            return Ok(false);
         };
-        let (text, pattern) = (self.argument(text, node)?.text(), self.argument(pattern, node)?.text());
-        let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(false) };
         self.pay(text.len().saturating_mul(BYTE_STEPS))?;
-        if !self.patterns.0.contains_key(&(pattern, whole)) {
+        let key = (pattern.as_str(), test.whole);
+        if !self.patterns.0.contains_key(&key) {
             self.pay(COMPILE_STEPS)?;
-            self.patterns.0.insert((pattern, whole), compile(pattern, whole)?);
+            self.patterns.0.insert(key, compile(pattern, test.whole)?);
         }
-        let compiled = self.patterns.0.get(&(pattern, whole)).and_then(Option::as_ref);
+        let compiled = self.patterns.0.get(&key).and_then(Option::as_ref);
         Ok(compiled.is_some_and(|regex| regex.is_match(text)))
-    }
-
-    fn nodes_of(&mut self, argument: &'e FnArg, node: &'e Value) -> Result<Vec<&'e Value>, QueryError> {
-        match argument {
-            FnArg::Test(path) => self.nodes(path, node),
-            FnArg::Literal(_) | FnArg::Filter(_) => Ok(Vec::new()),
-        }
-    }
-
-    fn argument(&mut self, argument: &'e FnArg, node: &'e Value) -> Result<Operand<'e>, QueryError> {
-        match argument {
-            FnArg::Literal(literal) => Ok(Operand::literal(literal)),
-            FnArg::Filter(_) => Ok(Operand::Nothing),
-            FnArg::Test(test) => match &**test {
-                Test::Function(call) => self.value_of(call, node),
-                path => Ok(self.nodes(path, node)?.first().copied().map_or(Operand::Nothing, Operand::Json)),
-            },
-        }
-    }
-
-    fn length(&mut self, operand: Operand<'e>) -> Result<Operand<'e>, QueryError> {
-        let len = match operand {
-            Operand::Json(Value::Array(items)) => items.len(),
-            Operand::Json(Value::Object(members)) => members.len(),
-            other => {
-                let Some(text) = other.text() else { return Ok(Operand::Nothing) };
-                self.pay(text.len() / 64)?;
-                text.chars().count()
-            }
-        };
-        Ok(i64::try_from(len).map_or(Operand::Nothing, Operand::Int))
     }
 }
 

@@ -1,31 +1,28 @@
-//! JSONPath (RFC 9535, rule R28): paths with an optional step prefix (V8), and queries whose cost is bounded.
-//!
-//! The grammar is that of the `jsonpath-rust` crate. Its evaluation is not used: it has no bound on cost, keeps a text
-//! path per node, orders `[*]['a','b']` by selector, fails on filters inside filters and compares numbers within a
-//! tolerance. `check` refuses what its grammar accepts beyond RFC 9535, `evaluate` and `filter` follow the RFC.
+//! JSONPath (RFC 9535): paths with an optional step before them, and queries whose cost is bounded. `parser` reads a path
+//! into the tree of `ast`, `evaluate` and `filter` select with it.
 
-mod check;
+mod ast;
+mod cursor;
 mod evaluate;
 mod filter;
 mod function;
-mod guard;
 mod number;
+mod parser;
 
 use std::cmp::Ordering;
 use std::fmt;
 
-use jsonpath_rust::parser::model::JpQuery;
-use jsonpath_rust::parser::{errors::JsonPathError, parse_json_path};
 use orlop_core::id::{IdError, StepName};
 use serde_json::Value;
 
+use self::ast::Segment;
 use self::evaluate::{Evaluation, Root};
 use super::text::{TextTooLarge, array_of, text_of};
 
 pub use self::evaluate::STEPS_MAX;
-pub use self::guard::{FUNCTIONS_MAX, NESTING_MAX, PATH_MAX};
+pub use self::parser::{FUNCTIONS_MAX, NESTING_MAX, PATH_MAX};
 
-/// Why a text is not a path (V8).
+/// Why a text is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
@@ -51,12 +48,16 @@ pub enum PathError {
     #[error("the path nests brackets deeper than {NESTING_MAX} or functions deeper than {FUNCTIONS_MAX}; flatten it")]
     TooDeep,
     /// Not in the grammar of RFC 9535.
-    #[error("`{text}` is not a JSONPath of RFC 9535{}", at.map(|at| format!("; it goes wrong at character {at}")).unwrap_or_default())]
+    #[error("`{text}` is not a JSONPath of RFC 9535: at column {column}, found {}, expected {expected}", named(*found))]
     Syntax {
         /// The path, cut to 64 characters.
         text: String,
-        /// The character that is not expected, counted from 1, where known.
-        at: Option<usize>,
+        /// Which character is not expected, counted from 1.
+        column: usize,
+        /// That character; none at the end of the path.
+        found: Option<char>,
+        /// What may stand there.
+        expected: &'static str,
     },
     /// In the grammar, but without meaning in RFC 9535.
     #[error("`{text}` is not a JSONPath of RFC 9535: {fault}")]
@@ -68,7 +69,29 @@ pub enum PathError {
     },
 }
 
-pub use self::check::TypeFault;
+/// What a path says that RFC 9535 gives no meaning.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TypeFault {
+    /// A function outside `length`, `count`, `value`, `match` and `search`.
+    #[error("there is no function `{0}`; use length, count, value, match or search")]
+    Function(String),
+    /// A function that gives a value stands as a test.
+    #[error("the result of `{0}` must be compared, as in `{0}(…) > 0`")]
+    Uncompared(&'static str),
+    /// A function that gives true or false stands where a value is needed.
+    #[error("`{0}` gives no value; use it as a test of its own")]
+    NoValue(&'static str),
+    /// An argument that may be several values where one is needed.
+    #[error("an argument of `{0}` must be a literal, a path to one value such as `@.name`, or a function's value")]
+    ValueArgument(&'static str),
+    /// An argument that is no path where one is needed.
+    #[error("the argument of `{0}` must be a path such as `@.items[*]`")]
+    NodesArgument(&'static str),
+    /// A number that is too large for a double.
+    #[error("a number in it is too large")]
+    Number,
+}
 
 /// Why a path gives no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +122,7 @@ pub enum QueryError {
 #[derive(Debug, Clone)]
 pub struct Path {
     text: String,
-    query: JpQuery,
+    segments: Vec<Segment>,
 }
 
 impl PartialEq for Path {
@@ -140,11 +163,7 @@ impl Path {
         if !text.starts_with('$') {
             return Err(PathError::NoRoot { text: shown(text) });
         }
-        guard::check(text)?;
-        let query = parse_json_path(text)
-            .map_err(|error| PathError::Syntax { text: shown(text), at: position(&error, text) })?;
-        check::query(&query).map_err(|fault| PathError::Meaning { text: shown(text), fault })?;
-        Ok(Self { text: text.to_owned(), query })
+        Ok(Self { text: text.to_owned(), segments: parser::parse(text)? })
     }
 
     /// The path as written.
@@ -153,7 +172,7 @@ impl Path {
         &self.text
     }
 
-    /// The text of what the path selects in a value (rule R28): of the one result, or of all as a JSON array.
+    /// The text of what the path selects in a value: of the one result, or of all as a JSON array.
     ///
     /// # Errors
     /// When it selects nothing, takes too many steps, or the text would be too large.
@@ -166,7 +185,7 @@ impl Path {
     /// # Errors
     /// When it takes too many steps.
     pub fn select<'v>(&'v self, value: &'v Value) -> Result<Vec<&'v Value>, QueryError> {
-        Evaluation::new(Root::Value(value)).run(&self.query)
+        Evaluation::new(Root::Value(value)).run(&self.segments)
     }
 
     /// As [`query`](Self::query), in the document of a step: the first member is looked up in `status` unless it is one
@@ -176,7 +195,7 @@ impl Path {
     }
 
     fn text_in(&self, root: Root<'_>) -> Result<String, QueryError> {
-        let found = Evaluation::new(root).run(&self.query)?;
+        let found = Evaluation::new(root).run(&self.segments)?;
         match found.as_slice() {
             [] => Err(QueryError::Missing),
             [one] => Ok(text_of(one)?.into_owned()),
@@ -185,10 +204,10 @@ impl Path {
     }
 }
 
-/// A path with the step whose document it reads (rule R28).
+/// A path with the step whose document it reads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JsonPathRef {
-    /// The step; none means the own document (and in inputs: unresolved, V9).
+    /// The step; none means the own document (and in inputs: unresolved).
     pub step: Option<StepName>,
     /// The path into that step's document.
     pub path: Path,
@@ -205,7 +224,7 @@ impl JsonPathRef {
     /// ```
     ///
     /// # Errors
-    /// When neither form is given, the step is no step name, or the path does not parse (V8).
+    /// When neither form is given, the step is no step name, or the path does not parse.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         if text.trim().is_empty() {
             return Err(PathError::Empty);
@@ -245,14 +264,8 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// The character the grammar stopped at. The parser tells it in its message only, as ` --> line:column`.
-fn position(error: &JsonPathError, text: &str) -> Option<usize> {
-    let JsonPathError::PestError(inner) = error else { return None };
-    let message = inner.to_string();
-    let (line, column) = message.lines().next()?.trim().strip_prefix("--> ")?.split_once(':')?;
-    let (line, column): (usize, usize) = (line.parse().ok()?, column.parse().ok()?);
-    let before: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(|line| line.chars().count()).sum();
-    Some(before + column)
+fn named(found: Option<char>) -> String {
+    found.map_or_else(|| "the end".to_owned(), |ch| format!("`{}`", shown(&ch.to_string())))
 }
 
 #[cfg(test)]

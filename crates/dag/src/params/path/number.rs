@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn r28_numbers_compare_by_value() {
+    fn numbers_compare_by_value() {
         use Ordering::{Equal, Greater, Less};
         for (left, right, want) in [
             ("1", "1.0", Equal),
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn r28_small_integers_compare_as_doubles(left in -1_000_000_000_i64..1_000_000_000, right in any::<f32>()) {
+        fn small_integers_compare_as_doubles(left in -1_000_000_000_i64..1_000_000_000, right in any::<f32>()) {
             prop_assume!(right.is_finite());
             let right = f64::from(right);
             let got = compare(&Number::from(left), &Number::from_f64(right).unwrap());

@@ -24,7 +24,7 @@ fn v8_paths_begin_at_the_document_or_a_step() {
     insta::assert_snapshot!(input(""), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: the path is empty (write one like `$.succeeded` or `build:$.outputs.digest`)");
     insta::assert_snapshot!(input("outputs.x"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: `outputs.x` does not start with `$` (write `$.member`, or `<step>:$.member` to read another step)");
     insta::assert_snapshot!(input("Build_Image:$.outputs.digest"), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: what stands before `:` does not name a step: step name `Build_Image` is not valid: character 'B' at position 1 is not allowed (use lower case letters, digits, `-` and `.`)");
-    insta::assert_snapshot!(input("build-image:$.outputs["), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: `$.outputs[` is not a JSONPath of RFC 9535 (it goes wrong at character 11)");
+    insta::assert_snapshot!(input("build-image:$.outputs["), @"error[V8] spec.steps[0].inputs.parameters[0].valueFrom.jsonPath: `$.outputs[` is not a JSONPath of RFC 9535: at column 11, found the end, expected a name in quotes, an index, a slice, `*` or `?`");
     assert_eq!(input("build-image:$.outputs.digest"), "");
     assert_eq!(input(" build-image : $.status.succeeded"), "");
     insta::assert_snapshot!(says_of(json!({"outputs": {"parameters": [{"name": "o", "valueFrom": {"jsonPath": "build-image:$.x"}}, {"name": "q", "valueFrom": {"jsonPath": "x"}}]}})), @"

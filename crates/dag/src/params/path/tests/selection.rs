@@ -6,7 +6,7 @@ use super::super::*;
 use super::select;
 
 #[test]
-fn r28_selectors() {
+fn selectors() {
     let value = json!({"o": {"j j": {"k.k": 3}, "'": 1, "ü": 2, "☺": 4, "": 5}, "a": [0, 1, 2, 3, 4, 5, 6], "n": null});
     for (path, want) in [
         ("$.o['j j']['k.k']", json!([3])),
@@ -37,7 +37,7 @@ fn r28_selectors() {
 }
 
 #[test]
-fn r28_slices() {
+fn slices() {
     let value = json!([0, 1, 2, 3, 4, 5, 6]);
     for (slice, want) in [
         ("1:3", json!([1, 2])),
@@ -68,7 +68,7 @@ fn r28_slices() {
 }
 
 #[test]
-fn r28_descendants_and_lists_of_selectors_keep_rfc_order() {
+fn descendants_and_lists_of_selectors_keep_rfc_order() {
     let value = json!({"o": {"j": 1, "k": 2}, "a": [5, 3, [{"j": 4}, {"k": 6}]]});
     for (path, want) in [
         ("$..j", json!([1, 4])),
@@ -90,7 +90,7 @@ fn r28_descendants_and_lists_of_selectors_keep_rfc_order() {
 }
 
 #[test]
-fn r28_filters() {
+fn filters() {
     let value = json!([
         {"n": 1, "t": "x", "l": [1, [2]], "on": true},
         {"n": 2.5, "t": "y", "l": [1.0, [2.0]], "on": false},
@@ -147,7 +147,7 @@ fn r28_filters() {
 }
 
 #[test]
-fn r28_numbers_in_filters_are_exact() {
+fn numbers_in_filters_are_exact() {
     let value = json!([9_007_199_254_740_992_u64, 9_007_199_254_740_993_u64, 1e-17, 2e-17]);
     assert_eq!(select("$[?@ == 9.007199254740992e15]", &value), json!([9_007_199_254_740_992_u64]));
     assert_eq!(select("$[?@ == $[1]]", &value), json!([9_007_199_254_740_993_u64]));
@@ -155,7 +155,7 @@ fn r28_numbers_in_filters_are_exact() {
 }
 
 #[test]
-fn r28_results_become_one_text() {
+fn results_become_one_text() {
     let value = json!({"a": {"x": 0.7, "y": null, "s": "q\"", "l": [1, 2.0]}, "b": {"x": true}});
     for (path, want) in [
         ("$.a.x", Ok("0.7")),
