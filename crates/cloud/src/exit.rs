@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// The table of exit codes, as `--help` shows it.
 pub const TABLE: &str = "\
-Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not found, 5 conflict, 6 denied, 7 unreachable,
-8 timed out waiting, 9 stopped, 10 left paused, 11 quota or capacity, 12 leftovers exist, 13 made but unusable,
-14 confirmation needed, 130 interrupted, 143 terminated";
+Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not found, 5 conflict,
+6 denied, 7 unreachable, 8 timed out waiting, 9 stopped, 10 left paused, 11 quota or capacity,
+12 leftovers exist, 13 made but unusable, 14 confirmation needed, 130 interrupted, 143 terminated";
 
 /// A text of `--help` with the table of exit codes below it.
 #[must_use]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+use orlop_core::error::PortError;
 use orlop_core::spec::flow::StopMode;
 use orlop_core::time::GoDuration;
 
@@ -122,7 +123,7 @@ async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
     }
     let setup = stored.setup()?;
     let images = manifest::has_images(&stored.plan);
-    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
+    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await.map_err(PortError::from)?;
     let uid = stored.record.uid.clone();
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(Arc::clone(&substrate), journal) };

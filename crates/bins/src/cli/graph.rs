@@ -55,7 +55,7 @@ impl GraphArgs {
 pub(super) async fn graph(args: GraphArgs) -> Result<Exit, Failure> {
     let (plan, status) = if args.is_file() {
         let path = PathBuf::from(&args.subject);
-        (manifest::one(&path, Limits::elsewhere(), args.name.as_deref())?.plan, None)
+        (manifest::one(&path, Limits::elsewhere().images_optional(), args.name.as_deref())?.plan, None)
     } else {
         let stored = Stored::read(&args.place.existing(&args.subject)?).await?;
         let status = stored.status();

@@ -4,7 +4,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use orlop_dag::manifest::substrate::{Runtime, Target};
+use orlop_dag::manifest::substrate::Target;
 use orlop_dag::manifest::{Limits, Report, TextLimits};
 use orlop_dag::plan::Plan;
 
@@ -13,24 +13,15 @@ use super::output;
 pub(super) use crate::host::flow::{Definition as Loaded, flow_name};
 
 use crate::host::flow::definitions;
-use crate::host::local::{Backend, LocalSetup};
-
-/// What runs steps with a setup.
-#[must_use]
-pub(super) fn runtime(setup: &LocalSetup) -> Runtime {
-    match setup.backend {
-        Backend::Docker => Runtime::ByImage,
-        Backend::Process => Runtime::Process,
-    }
-}
+use crate::host::local::LocalSetup;
 
 /// What a flow must keep to run on this machine with a setup.
 #[must_use]
 pub(super) fn limits(setup: &LocalSetup, strict: bool) -> Limits {
-    let mut target = Target::local(runtime(setup));
+    let mut target = Target::local(setup.runtime);
     target.privileged = setup.allow_privileged;
     target.host_paths = setup.allow_host_path.iter().map(|path| path.display().to_string()).collect();
-    let limits = Limits::at(target);
+    let limits = Limits::at(target).images_optional();
     if strict { limits.strict() } else { limits }
 }
 

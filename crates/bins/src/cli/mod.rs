@@ -43,7 +43,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use orlop_cloud::exit;
 
 pub use failure::{Exit, Failure};
-use place::Where;
+use place::{Former, Target};
 
 /// The hidden argument under which this program is the shim of a pod.
 pub const SHIM: &str = "__shim";
@@ -52,8 +52,8 @@ pub const SHIM: &str = "__shim";
 #[derive(Parser, Debug)]
 #[command(name = "orlop", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = exit::help("Examples:
-  orlop run flow.yaml                          run a flow on this machine, steps as containers
-  orlop run flow.yaml --backend process        the same, steps as processes
+  orlop run flow.yaml                          run a flow on this machine, steps with an image in containers
+  orlop run flow.yaml --target process         the same, all steps as processes
   orlop flow logs etl load --follow            follow the log of a step
   orlop flow approve etl release               let a Manual step go on"))]
 struct Cli {
@@ -199,12 +199,15 @@ fn telemetry() {
 async fn dispatch(command: Command) -> Result<Exit, Failure> {
     // Running a flow gives signals a meaning of its own.
     let runs = matches!(command, Command::Run(_) | Command::Flow(Flow::Run(_)));
+    if let Some(former) = command.former() {
+        former.check(command.target())?;
+    }
     match command.target() {
-        Where::Local => {}
-        Where::Fleet if runs => return on_fleet(command).await,
-        Where::Fleet => return signals::interruptible(on_fleet(command)).await,
-        Where::Kube if runs => return in_cluster(command).await,
-        Where::Kube => return signals::interruptible(in_cluster(command)).await,
+        Target::Local | Target::Process | Target::Docker => {}
+        Target::Fleet if runs => return on_fleet(command).await,
+        Target::Fleet => return signals::interruptible(on_fleet(command)).await,
+        Target::Kube if runs => return in_cluster(command).await,
+        Target::Kube => return signals::interruptible(in_cluster(command)).await,
     }
     match command {
         Command::Run(args) => run::run(*args).await,
@@ -242,8 +245,18 @@ async fn in_cluster(_command: Command) -> Result<Exit, Failure> {
 }
 
 impl Command {
-    /// Where the flows are that it is about.
-    fn target(&self) -> Where {
+    /// Options of flows that are spelled otherwise now.
+    fn former(&self) -> Option<&Former> {
+        match self {
+            Self::Run(args) => Some(&args.place.former),
+            Self::Flow(Flow::Validate(args)) => Some(&args.former),
+            Self::Flow(flow) => flow.place().map(|place| &place.former),
+            _ => None,
+        }
+    }
+
+    /// Where the flows run that it is about.
+    fn target(&self) -> Target {
         let place = match self {
             Self::Run(args) => Some(&args.place),
             Self::Flow(flow) => flow.place(),

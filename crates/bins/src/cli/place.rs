@@ -4,21 +4,89 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use orlop_core::id::dns1123_subdomain;
+use orlop_dag::manifest::Limits;
+use orlop_dag::manifest::substrate::{self, Runtime};
 
 use super::failure::{Exit, Failure};
 use crate::host::home::{Home, RunDir};
 use crate::view::name::RunName;
 
-/// Where flows are.
+/// Where a flow runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Where {
-    /// On this machine
+pub(super) enum Target {
+    /// On this machine: steps that name an image in containers, others as processes
     #[default]
     Local,
-    /// On a fleet: a server drives them
+    /// On this machine, all steps as processes; images are not looked at
+    Process,
+    /// On this machine, all steps in containers
+    Docker,
+    /// On a fleet: a server drives it
     Fleet,
-    /// In a Kubernetes cluster: the operator drives them
+    /// In a Kubernetes cluster: the operator drives it
     Kube,
+}
+
+impl Target {
+    /// How containers of steps run there, where that is not a cluster's matter.
+    pub(super) const fn runtime(self) -> Runtime {
+        match self {
+            Self::Process => Runtime::Process,
+            Self::Docker => Runtime::Docker,
+            Self::Local | Self::Fleet | Self::Kube => Runtime::ByImage,
+        }
+    }
+
+    /// What a flow must keep to run there.
+    pub(super) fn limits(self, strict: bool) -> Limits {
+        let limits = match self {
+            Self::Local | Self::Process | Self::Docker => {
+                Limits::at(substrate::Target::local(self.runtime())).images_optional()
+            }
+            Self::Fleet => Limits::at(substrate::Target::fleet(self.runtime())).images_optional(),
+            Self::Kube => Limits::kubernetes(),
+        };
+        if strict { limits.strict() } else { limits }
+    }
+}
+
+/// Options that are spelled `--target` now.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Former {
+    #[arg(long, global = true, hide = true)]
+    on: Option<String>,
+    #[arg(long, global = true, hide = true, env = "ORLOP_BACKEND")]
+    backend: Option<String>,
+    #[arg(long = "for", id = "for", global = true, hide = true)]
+    of: Option<String>,
+}
+
+impl Former {
+    /// Refuses them, for a flow that runs there.
+    ///
+    /// # Errors
+    /// When one is given: how it is spelled now.
+    pub(super) fn check(&self, target: Target) -> Result<(), Failure> {
+        let all = [("--on", &self.on), ("--backend", &self.backend), ("--for", &self.of)];
+        let Some((option, value)) = all.into_iter().find_map(|(option, value)| Some((option, value.as_ref()?))) else {
+            return Ok(());
+        };
+        let new = match (option, value.to_ascii_lowercase().as_str()) {
+            // There images decide, whatever was said beside it.
+            ("--backend", _) if target == Target::Fleet => "fleet",
+            ("--backend", _) if target == Target::Kube => "kube",
+            ("--backend", "docker") => "local",
+            ("--for", "local") | (_, "process") => "process",
+            (_, "docker") => "docker",
+            (_, "local") => "local",
+            (_, "fleet") => "fleet",
+            (_, "kube") => "kube",
+            _ => "local|process|docker|fleet|kube",
+        };
+        let variable = if option == "--backend" { " (or ORLOP_BACKEND)" } else { "" };
+        let message = format!("`{option}`{variable} is not accepted any more: use `--target {new}` (or ORLOP_TARGET)");
+        Err(Failure::usage(message))
+    }
 }
 
 /// The namespace where none is given, and nothing else says one.
@@ -27,17 +95,11 @@ const DEFAULT: &str = "default";
 /// Where runs are kept.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Place {
-    /// Where flows are
-    #[arg(
-        long,
-        visible_alias = "on",
-        global = true,
-        value_enum,
-        ignore_case = true,
-        default_value_t,
-        env = "ORLOP_TARGET"
-    )]
-    pub target: Where,
+    /// Where flows run
+    #[arg(long, global = true, value_enum, ignore_case = true, default_value_t, env = "ORLOP_TARGET")]
+    pub target: Target,
+    #[command(flatten)]
+    pub former: Former,
     /// Addresses of servers of the fleet, separated by commas: the first that leads is asked
     #[arg(long, global = true, value_name = "URL", env = "ORLOP_SERVER", default_value = "http://127.0.0.1:7070")]
     pub server: String,

@@ -9,8 +9,6 @@ use orlop_core::attempt::Address;
 use orlop_core::event::FlowEvent;
 use orlop_core::time::Time;
 use orlop_dag::engine::{FlowMeta, apply, init};
-use orlop_dag::manifest::Limits;
-use orlop_dag::manifest::substrate::Target;
 use orlop_dag::params::{FlowSource, InputSource, Scope, flow_source, input_source};
 use orlop_dag::plan::Plan;
 use serde_json::{Value, json};
@@ -18,7 +16,7 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::manifest::{self, Loaded};
 use super::output::{self, Format};
-use super::place::{Place, Where};
+use super::place::{Place, Target};
 use super::setup::{SetupArgs, pair};
 use crate::host::flow::{Subject, parameters};
 
@@ -50,15 +48,10 @@ pub(super) struct PlanArgs {
 /// # Errors
 /// When it is refused, or a parameter has no value.
 pub(super) async fn plan(args: PlanArgs) -> Result<Exit, Failure> {
-    let setup = args.setup.setup()?;
-    let limits = match args.place.target {
-        Where::Local => manifest::limits(&setup, args.strict),
-        Where::Fleet => {
-            let limits = Limits::at(Target::fleet(manifest::runtime(&setup)));
-            if args.strict { limits.strict() } else { limits }
-        }
-        Where::Kube if args.strict => Limits::kubernetes().strict(),
-        Where::Kube => Limits::kubernetes(),
+    let (target, setup) = (args.place.target, args.setup.setup(args.place.target)?);
+    let limits = match target {
+        Target::Local | Target::Process | Target::Docker => manifest::limits(&setup, args.strict),
+        Target::Fleet | Target::Kube => target.limits(args.strict),
     };
     let loaded = manifest::one(&args.file, limits, args.name.as_deref())?;
     let Loaded { manifest, plan } = loaded;

@@ -38,11 +38,11 @@ pub(super) fn check(args: &RunArgs, stored: &Stored, name: &RunName, spec: Optio
 /// Options of the command line that differ from those the run was begun with. What the environment says is no more than a
 /// wish for new runs.
 fn differing(args: &RunArgs, stored: &Stored) -> Result<Vec<String>, Failure> {
-    let (new, old) = (args.setup.setup()?, stored.setup()?);
+    let (new, old) = (args.setup.setup(args.place.target)?, stored.setup()?);
     let meta = stored.options()?.meta;
     let parameter = |(name, value): &(String, String)| meta.parameters.get(name) != Some(value);
     let all = [
-        ("backend", new.backend != old.backend),
+        ("target", new.runtime != old.runtime),
         ("secrets_dir", new.secrets_dir != old.secrets_dir),
         ("configs_dir", new.configs_dir != old.configs_dir),
         ("volumes_dir", new.volumes_dir != old.volumes_dir),

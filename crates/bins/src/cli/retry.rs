@@ -17,7 +17,7 @@ use super::drive::Drive;
 use super::failure::{Exit, Failure};
 use super::manifest;
 use super::output::Format;
-use super::place::Place;
+use super::place::{Place, Target};
 use super::progress::Progress;
 use super::run::{New, cpus, start};
 use super::setup::pair;
@@ -70,7 +70,11 @@ pub(super) async fn retry(args: RetryArgs) -> Result<Exit, Failure> {
     if let Some(step) = args.step.iter().find(|step| stored.plan.index_of(step).is_none()) {
         return Err(Failure::new(Exit::NotFound, format!("flow `{name}` has no step `{step}`")));
     }
-    let setup = stored.setup()?;
+    let mut setup = stored.setup()?;
+    // Without a wish it runs as the old one did.
+    if matches!(args.place.target, Target::Process | Target::Docker) {
+        setup.runtime = args.place.target.runtime();
+    }
     let place = Place { run_dir: args.new_run_dir.clone(), ..args.place.clone() };
     let mut flow = stored.record.flow.clone();
     flow.metadata.name = match &args.new_name {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+use orlop_core::error::PortError;
 use orlop_core::event::FlowEvent;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::ports::journal::FlowJournal as _;
@@ -30,13 +31,13 @@ use crate::host::control::caller;
 use crate::host::flow::{Clock as _, FlowHost, HostParts, Order, Submission, SystemClock};
 use crate::host::gate::KeyClaim;
 use crate::host::home::{Door, Home, RunDir, RunLock};
-use crate::host::local::{LocalSetup, own_shim};
+use crate::host::local::{LocalSetup, SetupError, own_shim};
 use crate::view::name::RunName;
 
 /// Options of `orlop run`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
-  orlop run flow.yaml --backend process -p env=dev
+  orlop run flow.yaml --target process -p env=dev
   orlop run flow.yaml --name nightly-7 --auto-approve release
   orlop run --resume --name nightly-7
   cat flow.yaml | orlop run - --run-dir ./run -o json
@@ -92,7 +93,7 @@ pub(super) struct RunArgs {
 /// When one cannot be begun or gone on with.
 pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let Some(file) = &args.file else { return resume_named(&args).await };
-    let setup = args.setup.setup()?;
+    let setup = args.setup.setup(args.place.target)?;
     let mut flows = manifest::chosen(file, manifest::limits(&setup, args.strict), args.name.as_deref())?;
     if flows.len() > 1 {
         return several::run(&args, flows).await;
@@ -128,7 +129,7 @@ pub(super) async fn one(args: &RunArgs, loaded: Loaded) -> Result<Exit, Failure>
 }
 
 async fn begin(args: &RunArgs, Loaded { manifest, plan }: Loaded) -> Result<Exit, Failure> {
-    let setup = args.setup.setup()?;
+    let setup = args.setup.setup(args.place.target)?;
     let uid = uuid::Uuid::new_v4().to_string();
     let mut flow = manifest.flow.clone();
     flow.metadata.name = manifest::flow_name(&manifest, args.name.as_deref(), &uid);
@@ -221,7 +222,7 @@ async fn submit(run: &RunDir, new: New, drive: &Drive) -> Result<FlowHost, Failu
     if let Some(artifacts) = hand_over {
         artifacts.carry(run, setup.limits()).await?;
     }
-    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
+    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
@@ -267,7 +268,7 @@ async fn go_on(
         let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason, verified: false };
         super::stored::write(&run, &order).await?;
     }
-    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await?;
+    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
@@ -323,6 +324,19 @@ async fn lock(run: &RunDir, name: &RunName) -> Result<(Door, RunLock), Failure> 
         Failure::new(Exit::Conflict, message)
     });
     Ok((door, lock?))
+}
+
+/// What to do where steps cannot run in containers.
+fn without_engine(error: SetupError) -> Failure {
+    let way = match &error {
+        SetupError::Port(_) => return PortError::from(error).into(),
+        SetupError::Engine(_) => "start a container engine",
+        SetupError::NotBuilt => "build it with `--features docker`",
+    };
+    Failure::usage(format!(
+        "steps that name an image run in containers, but {error}; {way}, or use `--target process` to run all steps as \
+         processes of this machine"
+    ))
 }
 
 /// Live attempts allowed where nobody says: the CPUs of this machine.

@@ -2,27 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::failure::Failure;
-use crate::host::local::{Backend, LocalSetup};
-
-/// What runs the pods of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum BackendName {
-    /// Containers for steps with an image, processes for the others
-    #[default]
-    Docker,
-    /// Processes of this machine; images are not looked at
-    Process,
-}
+use super::place::Target;
+use crate::host::local::LocalSetup;
 
 /// What a run on this machine may use.
 #[derive(Args, Clone, Debug)]
 pub(super) struct SetupArgs {
-    /// What runs steps
-    #[arg(long, value_enum, ignore_case = true, default_value_t, env = "ORLOP_BACKEND")]
-    pub backend: BackendName,
     /// Directory with Secrets, `<name>/<key>`
     #[arg(long, value_name = "DIR", env = "ORLOP_SECRETS_DIR")]
     pub secrets_dir: Option<PathBuf>,
@@ -47,21 +35,18 @@ pub(super) struct SetupArgs {
 }
 
 impl SetupArgs {
-    /// The setup, its directories as absolute paths.
+    /// The setup for steps that run there, its directories as absolute paths.
     ///
     /// # Errors
     /// When a directory is not there.
-    pub(super) fn setup(&self) -> Result<LocalSetup, Failure> {
+    pub(super) fn setup(&self, target: Target) -> Result<LocalSetup, Failure> {
         let directory = |path: &PathBuf| {
             std::fs::canonicalize(path)
                 .map_err(|error| Failure::usage(format!("{} cannot be used as a directory: {error}", path.display())))
         };
         let optional = |path: &Option<PathBuf>| path.as_ref().map(directory).transpose();
         Ok(LocalSetup {
-            backend: match self.backend {
-                BackendName::Docker => Backend::Docker,
-                BackendName::Process => Backend::Process,
-            },
+            runtime: target.runtime(),
             secrets_dir: optional(&self.secrets_dir)?,
             configs_dir: optional(&self.configs_dir)?,
             volumes_dir: optional(&self.volumes_dir)?,

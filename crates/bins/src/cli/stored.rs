@@ -151,6 +151,7 @@ mod tests {
     use std::sync::Arc;
 
     use orlop_core::testing::{MemoryJournal, ScriptedSubstrate};
+    use orlop_dag::manifest::substrate::Runtime;
     use serde_json::{Value, json};
 
     use super::*;
@@ -170,6 +171,15 @@ mod tests {
         assert_eq!(setup(Value::Null).await.unwrap(), LocalSetup::default());
         let kept = LocalSetup { allow_privileged: true, ..LocalSetup::default() };
         assert_eq!(setup(json!(kept)).await.unwrap(), kept);
+        for (stored, runtime) in
+            [("docker", Runtime::ByImage), ("process", Runtime::Process), ("containers", Runtime::Docker)]
+        {
+            assert_eq!(
+                setup(json!({"backend": stored})).await.unwrap().runtime,
+                runtime,
+                "as earlier versions wrote it"
+            );
+        }
         let error = setup(json!({"backend": "steam"})).await.unwrap_err();
         assert!(error.message.contains("what the run may use cannot be read"), "{}", error.message);
     }

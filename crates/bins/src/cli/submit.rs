@@ -7,7 +7,7 @@ use orlop_core::time::GoDuration;
 
 use super::output::Format;
 use super::place::Place;
-use super::setup::{BackendName, pair};
+use super::setup::pair;
 
 /// Options of `orlop flow submit`.
 #[derive(Args, Debug)]
@@ -33,9 +33,6 @@ pub(super) struct SubmitArgs {
     /// Begin suspended
     #[arg(long)]
     pub suspend: bool,
-    /// What runs steps of a fleet: containers where they name an image, or processes
-    #[arg(long, value_enum, ignore_case = true, default_value_t)]
-    pub backend: BackendName,
     /// Wait until it has ended; the exit code says how
     #[arg(long)]
     pub wait: bool,

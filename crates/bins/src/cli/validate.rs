@@ -3,28 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use orlop_core::spec::flow::GROUP;
-use orlop_dag::manifest::substrate::{Runtime, Target};
 use orlop_dag::manifest::{Limits, Node, Report, Source, TextLimits};
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
 use super::manifest::{load, text};
 use super::output::{self, Format};
-
-/// Where a flow is to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum For {
-    /// Processes of this machine
-    Local,
-    /// Containers of this machine
-    Docker,
-    /// Workers of a fleet
-    Fleet,
-    /// Kubernetes
-    Kube,
-}
+use super::place::{Former, Target};
 
 /// Options of `orlop flow validate`.
 #[derive(Args, Debug)]
@@ -36,8 +23,10 @@ pub(super) struct ValidateArgs {
     #[arg(long)]
     pub strict: bool,
     /// Also check what this place ignores and refuses
-    #[arg(long = "for", value_enum, ignore_case = true)]
-    pub target: Option<For>,
+    #[arg(long, value_enum, ignore_case = true, env = "ORLOP_TARGET")]
+    pub target: Option<Target>,
+    #[command(flatten)]
+    pub former: Former,
     /// Form of the findings
     #[arg(short, long, value_enum, ignore_case = true, default_value_t)]
     pub output: Format,
@@ -45,14 +34,11 @@ pub(super) struct ValidateArgs {
 
 impl ValidateArgs {
     fn limits(&self) -> Limits {
-        let limits = match self.target {
+        match self.target {
+            Some(target) => target.limits(self.strict),
+            None if self.strict => Limits::elsewhere().strict(),
             None => Limits::elsewhere(),
-            Some(For::Local) => Limits::at(Target::local(Runtime::Process)),
-            Some(For::Docker) => Limits::at(Target::local(Runtime::Docker)),
-            Some(For::Fleet) => Limits::at(Target::fleet(Runtime::ByImage)),
-            Some(For::Kube) => Limits::kubernetes(),
-        };
-        if self.strict { limits.strict() } else { limits }
+        }
     }
 }
 

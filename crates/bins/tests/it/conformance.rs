@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _};
 use orlop::conformance::{Case, Ground, Hosted, all, check};
-use orlop::host::local::{Backend, LocalSetup};
+use orlop::dag::manifest::substrate::Runtime;
+use orlop::host::local::LocalSetup;
 use orlop_cloud::runtime::process::ShimProgram;
 use orlop_core::testing::MemoryJournal;
 
@@ -15,18 +16,18 @@ use crate::image::{Image, remove_containers};
 const AT_ONCE: usize = 4;
 
 /// Where a case runs: a directory of its own, kept until the suite is over.
-async fn ground(root: &Path, backend: Backend, case: &Case) -> Result<Ground, String> {
+async fn ground(root: &Path, runtime: Runtime, case: &Case) -> Result<Ground, String> {
     let run_dir = root.join(case.name);
     std::fs::create_dir_all(&run_dir).map_err(|error| error.to_string())?;
-    let setup = LocalSetup { backend, ..LocalSetup::default() };
+    let setup = LocalSetup { runtime, ..LocalSetup::default() };
     let shim = ShimProgram { path: env!("CARGO_BIN_EXE_orlop").into(), args: vec!["__shim".into()] };
     let opened = setup.substrate(&run_dir, shim, true).await;
-    let substrate = opened.map_err(|error| error.chain())?;
+    let substrate = opened.map_err(|error| error.to_string())?;
     Ok(Ground { substrate, journal: Arc::new(MemoryJournal::new()) })
 }
 
 /// Runs every case and names what differs.
-async fn run_all(image: &str, backend: Backend) -> Vec<String> {
+async fn run_all(image: &str, runtime: Runtime) -> Vec<String> {
     let root = tempfile::tempdir().expect("a temporary directory");
     let runs = futures::stream::iter(all()).map(|case| {
         let (root, image) = (root.path().to_owned(), image.to_owned());
@@ -34,7 +35,7 @@ async fn run_all(image: &str, backend: Backend) -> Vec<String> {
         tokio::spawn(async move {
             let harness = Hosted::new(image, move |case: &Case| {
                 let (root, case) = (root.clone(), case.clone());
-                async move { ground(&root, backend, &case).await }.boxed()
+                async move { ground(&root, runtime, &case).await }.boxed()
             });
             let limit = std::time::Duration::from_secs(120);
             match tokio::time::timeout(limit, check(&harness, &case)).await {
@@ -49,7 +50,7 @@ async fn run_all(image: &str, backend: Backend) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_case_conforms_as_processes() {
-    let differences = run_all("busybox", Backend::Process).await;
+    let differences = run_all("busybox", Runtime::Process).await;
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
@@ -59,7 +60,7 @@ async fn every_case_conforms_as_containers() {
         Ok(image) => image,
         Err(why) => return println!("\nskipped: every_case_conforms_as_containers: {why}"),
     };
-    let differences = run_all(&image.0, Backend::Docker).await;
+    let differences = run_all(&image.0, Runtime::ByImage).await;
     remove_containers(&image.0);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

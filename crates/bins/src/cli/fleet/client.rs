@@ -284,6 +284,7 @@ fn problem(server: &str, status: u16, body: &[u8]) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::failure::Exit;
     use super::*;
 
     #[test]

@@ -16,21 +16,36 @@ use orlop_cloud::runtime::pod::PodRuntime;
 use orlop_cloud::runtime::process::{ProcessRuntime, ShimProgram};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::Substrate;
+use orlop_dag::manifest::substrate::Runtime;
 use serde::{Deserialize, Serialize};
 
 pub use configs::DirectoryConfigMaps;
 
 use by_image::ByImage;
 
-/// What runs the pods of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Backend {
-    /// Containers of a container engine where a step names an image, else processes.
-    #[default]
-    Docker,
-    /// Processes of this machine.
-    Process,
+/// Why a run cannot use this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Steps are to run in containers, and no container engine answers.
+    #[error("{}", .0.chain())]
+    Engine(PortError),
+    /// Steps are to run in containers, and this program was built without them.
+    #[error("this program was built without container support")]
+    NotBuilt,
+    /// A directory is in use or cannot be used.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+impl From<SetupError> for PortError {
+    fn from(error: SetupError) -> Self {
+        match error {
+            // However it is not there: it cannot be reached.
+            SetupError::Engine(error) if error.class == Class::NotFound => Self { class: Class::Transient, ..error },
+            SetupError::Engine(error) | SetupError::Port(error) => error,
+            SetupError::NotBuilt => Self::new(Class::Invalid, error.to_string()),
+        }
+    }
 }
 
 /// What a run on this machine may use; kept with the run.
@@ -38,7 +53,8 @@ pub enum Backend {
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalSetup {
     /// What runs pods.
-    pub backend: Backend,
+    #[serde(rename = "backend")]
+    pub runtime: Runtime,
     /// Directory with Secrets, `<name>/<key>`.
     pub secrets_dir: Option<PathBuf>,
     /// Directory with ConfigMaps, `<name>/<key>`.
@@ -75,7 +91,7 @@ impl LocalSetup {
         run_dir: &Path,
         shim: ShimProgram,
         images: bool,
-    ) -> Result<Arc<dyn Substrate>, PortError> {
+    ) -> Result<Arc<dyn Substrate>, SetupError> {
         let limits = self.limits();
         let store = CasStore::open(run_dir, limits)?;
         let mut options = LocalOptions::new(run_dir);
@@ -87,7 +103,7 @@ impl LocalSetup {
             allow_privileged: self.allow_privileged,
             allow_host_path: self.allow_host_path.clone(),
         };
-        let runtime = self.runtime(shim, images).await?;
+        let runtime = self.pods(shim, images).await?;
         let ports = LocalPorts { download: download(limits)?, ..LocalPorts::new(Arc::new(store)) };
         Ok(Arc::new(LocalSubstrate::open(runtime, options, ports)?))
     }
@@ -99,12 +115,14 @@ impl LocalSetup {
         Limits { max_bytes: self.artifact_max_bytes.unwrap_or(limits.max_bytes), ..limits }
     }
 
-    async fn runtime(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, PortError> {
+    async fn pods(&self, shim: ShimProgram, images: bool) -> Result<Arc<dyn PodRuntime>, SetupError> {
         let process = ProcessRuntime::new(shim);
-        if self.backend == Backend::Process || !images {
-            return Ok(Arc::new(process));
-        }
-        Ok(Arc::new(ByImage::new(engine(self).await?, process)))
+        Ok(match self.runtime {
+            _ if !images => Arc::new(process),
+            Runtime::Process => Arc::new(process),
+            Runtime::Docker => engine(self).await?,
+            Runtime::ByImage => Arc::new(ByImage::new(engine(self).await?, process)),
+        })
     }
 
     /// ConfigMaps beside those of the flow.
@@ -129,28 +147,19 @@ fn download(_limits: Limits) -> Result<Option<Arc<dyn Download>>, PortError> {
 
 /// The container engine of this machine.
 #[cfg(feature = "docker")]
-async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, PortError> {
+async fn engine(setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, SetupError> {
     use orlop_cloud::runtime::docker::{DockerOptions, DockerRuntime};
     let mut options = DockerOptions::default();
     (options.copies, options.labels) = (setup.limits(), setup.labels.clone());
     options.prefix.clone_from(&setup.prefix);
     options.address.clone_from(&setup.engine);
-    let runtime = DockerRuntime::connect(options).await.map_err(|error| {
-        let hint = "steps with an image run as containers; start a container engine, or say `--backend process` to run \
-                    their commands as processes of this machine";
-        // However it is not there: it cannot be reached.
-        let class = if error.class == Class::NotFound { Class::Transient } else { error.class };
-        PortError { class, message: format!("{}; {hint}", error.message), ..error }
-    })?;
-    Ok(Arc::new(runtime))
+    Ok(Arc::new(DockerRuntime::connect(options).await.map_err(SetupError::Engine)?))
 }
 
 /// This program was built without containers.
 #[cfg(not(feature = "docker"))]
-async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, PortError> {
-    let message = "this program was built without container support; say `--backend process` to run commands as \
-                   processes of this machine";
-    Err(PortError::new(Class::Invalid, message))
+async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, SetupError> {
+    Err(SetupError::NotBuilt)
 }
 
 /// How this program is started as the shim of a pod: itself with one hidden argument.

@@ -22,6 +22,7 @@ use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, EndResul
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
 use orlop_core::spec::flow::{ResourceTemplates, template_name};
+use orlop_dag::manifest::substrate::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::logs::Forward;
@@ -29,7 +30,7 @@ pub use self::volumes::keep as keep_volumes;
 use super::flow::fleet::{GIVEN, LEFT, StepBackend, StepOrder, VARIABLE};
 use super::flow::resource_name;
 use super::home::RunDir;
-use super::local::{Backend, LocalSetup, own_shim};
+use super::local::{LocalSetup, own_shim};
 
 /// The hidden argument under which a program is the runner of a step; the worker's directory of flows, the mark of its
 /// containers, and the address of its container engine follow.
@@ -111,9 +112,9 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir, shim: &str) -
     std::fs::create_dir_all(&volumes)?;
     let secrets = std::env::var_os("ORLOP_SECRETS_DIR").map(PathBuf::from);
     let setup = LocalSetup {
-        backend: match order.backend {
-            StepBackend::Docker => Backend::Docker,
-            StepBackend::Process => Backend::Process,
+        runtime: match order.backend {
+            StepBackend::Docker => Runtime::ByImage,
+            StepBackend::Process => Runtime::Process,
         },
         volumes_dir: Some(volumes.clone()),
         secrets_dir: secrets,
@@ -123,7 +124,7 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir, shim: &str) -
         engine: worker.engine.clone(),
         ..LocalSetup::default()
     };
-    let substrate = setup.substrate(run.path(), own_shim(shim)?, true).await?;
+    let substrate = setup.substrate(run.path(), own_shim(shim)?, true).await.map_err(PortError::from)?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
     let end = tokio::select! {

@@ -127,13 +127,13 @@ impl Bench {
     /// Runs a flow as processes, to its end.
     pub(super) fn run(&self, file: &Path, args: &[&str]) -> Gave {
         let file = file.display().to_string();
-        self.orlop(&[&["run", file.as_str(), "--backend", "process"], args].concat())
+        self.orlop(&[&["run", file.as_str(), "--target", "process"], args].concat())
     }
 
     /// Begins to run a flow as processes.
     pub(super) fn begin(&self, file: &Path, args: &[&str]) -> Ongoing {
         let file = file.display().to_string();
-        let all = [&["run", file.as_str(), "--backend", "process"], args].concat();
+        let all = [&["run", file.as_str(), "--target", "process"], args].concat();
         Ongoing::begin(&mut self.command(&all))
     }
 

@@ -9,6 +9,7 @@ mod hardware;
 mod pages;
 mod run;
 mod runs;
+mod targets;
 mod terminal;
 mod trouble;
 mod verbs;

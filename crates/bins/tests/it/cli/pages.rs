@@ -28,12 +28,17 @@ fn graphs_and_plans_come_from_files() {
     let file = file.display().to_string();
     let gave = bench.orlop(&["flow", "graph", &file, "-o", "mermaid"]);
     assert!(gave.code == 0 && gave.out.starts_with("flowchart LR"), "{gave:?}");
-    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process", "-o", "name"]);
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process", "-o", "name"]);
     assert_eq!((gave.code, gave.out.as_str()), (0, "a\nb\n"), "{gave:?}");
-    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process"]);
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process"]);
     assert!(gave.out.contains("critical path: a \u{2192} b"), "{}", gave.out);
-    assert!(gave.err.contains("`image` is ignored"), "{}", gave.err);
-    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process", "--strict"]);
+    assert_eq!(gave.err, "", "that images are not looked at was asked for");
+    let mut named = step("c", "true");
+    named["template"]["spec"]["template"]["spec"]["hostname"] = json!("h");
+    let file = bench.flow("named", &json!({"steps": [named]})).display().to_string();
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process"]);
+    assert!(gave.code == 0 && gave.err.contains("`hostname` is ignored"), "{}", gave.err);
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process", "--strict"]);
     assert_eq!(gave.code, 3);
 }
 
@@ -47,7 +52,7 @@ fn r29_plans_show_no_secret_and_logs_mask_them() {
     bench.file("secrets/vault/pass", "hunter22");
     let dir = bench.path("secrets").display().to_string();
     let text = file.display().to_string();
-    let plan = bench.orlop(&["flow", "plan", &text, "--backend", "process", "--secrets-dir", &dir]);
+    let plan = bench.orlop(&["flow", "plan", &text, "--target", "process", "--secrets-dir", &dir]);
     assert!(plan.code == 0 && !plan.out.contains("hunter22") && plan.out.contains("secretKeyRef"), "{plan:?}");
     let gave = bench.run(&file, &["--secrets-dir", &dir]);
     assert_eq!(gave.code, 0, "{gave:?}");
@@ -88,7 +93,7 @@ fn r36_a_plan_shows_finally_after_the_waves() {
     let main = json!([step("a", "true"), after(step("b", "true"), &["a"])]);
     let last = json!([step("x", "true"), after(step("y", "true"), &["x"]), after(step("z", "true"), &["y"])]);
     let file = bench.flow("last", &json!({"steps": main, "finally": last})).display().to_string();
-    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process"]);
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process"]);
     let head: Vec<&str> = gave.out.lines().take(6).collect();
     insta::assert_snapshot!(head.join("\n"), @r"
     default/last: 5 steps
@@ -97,6 +102,6 @@ fn r36_a_plan_shows_finally_after_the_waves() {
       finally: x → y → z
       critical path: a → b
     ");
-    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process", "-o", "name"]);
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process", "-o", "name"]);
     assert_eq!(gave.out, "a\nb\nx\ny\nz\n");
 }

@@ -134,16 +134,6 @@ fn a_run_that_waits_for_a_person_is_left_with_10_and_goes_on_later() {
 }
 
 #[test]
-fn a_container_command_never_runs_as_a_process_unasked() {
-    let bench = Bench::new();
-    let file = bench.flow("boxed", &json!({"steps": [step("a", "true")]})).display().to_string();
-    let gave = bench.without_engine(&["run", &file]);
-    assert_eq!(gave.code, 7, "{gave:?}");
-    assert!(gave.err.contains("`--backend process`"), "{}", gave.err);
-    assert_eq!(bench.orlop(&["flow", "list", "-o", "name"]).out, "");
-}
-
-#[test]
 fn results_are_objects_when_asked() {
     let bench = Bench::new();
     let file = bench.flow("json", &json!({"steps": [step("a", "true")]}));

@@ -211,7 +211,7 @@ fn a_run_in_a_directory_of_its_own_needs_a_home_only_for_its_key() {
     let run = |name: &str, policy: Value| {
         let file = bench.flow(name, &json!({"executionPolicy": policy, "steps": [step("a", "true")]}));
         let (file, dir) = (file.display().to_string(), bench.path(&format!("{name}.dir")).display().to_string());
-        let mut command = bench.command(&["run", &file, "--backend", "process", "--run-dir", &dir]);
+        let mut command = bench.command(&["run", &file, "--target", "process", "--run-dir", &dir]);
         for variable in ["HOME", "XDG_STATE_HOME", "ORLOP_HOME"] {
             command.env_remove(variable);
         }
@@ -252,8 +252,8 @@ fn resume_refuses_what_would_not_apply() {
         format!("{} ({})", gave.err.trim_end(), gave.code)
     };
     insta::assert_snapshot!(resume(&["--name", "kept", "-p", "env=prod", "--jobs", "3"]), @"error: `kept` was begun with other values of --jobs, --param and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
-    insta::assert_snapshot!(resume(&["--name", "kept", "--backend", "docker"]), @"error: `kept` was begun with other values of --backend and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
-    assert!(resume(&["--name", "kept", "--backend", "process", "--jobs", "2", "-p", "env=dev"]).ends_with("(10)"));
+    insta::assert_snapshot!(resume(&["--name", "kept", "--target", "docker"]), @"error: `kept` was begun with other values of --target and keeps those; leave these options out to go on with it, or begin a run under another --name (2)");
+    assert!(resume(&["--name", "kept", "--target", "process", "--jobs", "2", "-p", "env=dev"]).ends_with("(10)"));
     let path = file.display().to_string();
     assert!(resume(&[&path]).ends_with("(10)"), "the environment and defaults are no options");
     let mut edited = spec.clone();

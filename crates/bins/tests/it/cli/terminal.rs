@@ -65,7 +65,7 @@ fn read(text: &str) -> (String, String) {
 fn a_tree_on_a_terminal_shows_states_and_is_redrawn_in_place() {
     let bench = Bench::new();
     let file = flow(&bench);
-    let args = ["run", &file, "--backend", "process", "--name", "tree"];
+    let args = ["run", &file, "--target", "process", "--name", "tree"];
     let (code, screen) = Shown::start(&bench, &args, &[]).until_end();
     assert_eq!(code, 1, "{screen}");
     let (seen, codes) = read(&screen);
@@ -81,7 +81,7 @@ fn a_tree_on_a_terminal_shows_states_and_is_redrawn_in_place() {
 fn no_colour_on_a_terminal_where_nobody_wants_it() {
     let bench = Bench::new();
     let file = flow(&bench);
-    let args = ["run", &file, "--backend", "process", "--name", "tree"];
+    let args = ["run", &file, "--target", "process", "--name", "tree"];
     let (code, screen) = Shown::start(&bench, &args, &[("NO_COLOR", "1")]).until_end();
     assert_eq!(code, 1, "{screen}");
     assert!(!read(&screen).1.contains('m'), "{screen:?}");
@@ -90,7 +90,7 @@ fn no_colour_on_a_terminal_where_nobody_wants_it() {
 #[test]
 fn no_escape_code_where_there_is_no_terminal() {
     let bench = Bench::new();
-    let gave = bench.orlop(&["run", &flow(&bench), "--backend", "process", "--name", "tree"]);
+    let gave = bench.orlop(&["run", &flow(&bench), "--target", "process", "--name", "tree"]);
     assert_eq!(gave.code, 1);
     assert!(!gave.out.contains('\u{1b}') && !gave.err.contains('\u{1b}'), "{gave:?}");
     assert!(gave.err.contains("second failed"), "{}", gave.err);

@@ -228,7 +228,7 @@ fn a_program_that_is_replaced_during_a_run_finishes_it() {
     std::fs::copy(assert_cmd::cargo::cargo_bin!("orlop"), &program).expect("the program is copied");
     let wait = json!({"name": "upgrade", "type": "Manual"});
     let file = bench.flow("upgraded", &json!({"steps": [wait, after(step("next", "echo still here"), &["upgrade"])]}));
-    let run = bench.command(&["run", &file.display().to_string(), "--backend", "process"]);
+    let run = bench.command(&["run", &file.display().to_string(), "--target", "process"]);
     // The same command with the copy as its program.
     let mut copy = std::process::Command::new(&program);
     copy.args(run.get_args()).current_dir(run.get_current_dir().expect("a directory"));

@@ -79,8 +79,11 @@ fn validate_reads_folders_both_forms_and_all_documents_for_every_target() {
     let two = pod(two, "nodeSelector", json!({"disk": "ssd"}));
     let file = bench.flow("net", &json!({"steps": [two]})).display().to_string();
     let code = |args: &[&str]| bench.orlop(&[&["flow", "validate", &file], args].concat()).code;
-    for (target, plain, strict) in [("local", 3, 3), ("docker", 3, 3), ("fleet", 3, 3), ("kube", 0, 0)] {
-        assert_eq!((code(&["--for", target]), code(&["--for", target, "--strict"])), (plain, strict), "{target}");
+    for (target, plain, strict) in
+        [("local", 3, 3), ("process", 3, 3), ("docker", 3, 3), ("fleet", 3, 3), ("kube", 0, 0), ("Kube", 0, 0)]
+    {
+        let codes = (code(&["--target", target]), code(&["--target", target, "--strict"]));
+        assert_eq!(codes, (plain, strict), "{target}");
     }
     assert_eq!(code(&[]), 0);
     assert_eq!(bench.orlop(&["flow", "validate", "nowhere"]).code, 4);
@@ -119,7 +122,7 @@ fn plan_runs_nothing_and_has_every_form() {
     let spec = json!({"parameters": [{"name": "env"}], "steps": [step("a", "deploy ${parameters.env}")]});
     let file = bench.flow("dry", &spec).display().to_string();
     let plan = |form: &str| {
-        bench.orlop(&["flow", "plan", &file, "--backend", "process", "-p", "env=prod", "--name", "other", "-o", form])
+        bench.orlop(&["flow", "plan", &file, "--target", "process", "-p", "env=prod", "--name", "other", "-o", form])
     };
     let object: Value = serde_json::from_str(&plan("json").out).unwrap();
     assert_eq!(
@@ -127,7 +130,7 @@ fn plan_runs_nothing_and_has_every_form() {
         (&json!("other"), &json!([["a"]]), &json!(["a"]))
     );
     assert!(plan("yaml").out.contains("deploy prod"));
-    let gave = bench.orlop(&["flow", "plan", &file, "--backend", "process"]);
+    let gave = bench.orlop(&["flow", "plan", &file, "--target", "process"]);
     assert_eq!(gave.code, 2, "{gave:?}");
     assert!(!bench.path("home").exists());
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, Gave, PATIENCE};
 
-/// A step that runs a script; its image is not looked at.
+/// A step that runs a script, as a process.
 fn step(name: &str, script: &str, after: &[&str]) -> Value {
     let container = json!({
-        "name": "main", "image": "busybox", "command": ["/bin/sh", "-c", script],
+        "name": "main", "command": ["/bin/sh", "-c", script],
         "resources": { "requests": { "cpu": "100m", "memory": "32Mi" } },
     });
     let pod = json!({ "containers": [container], "terminationGracePeriodSeconds": 1 });
@@ -51,7 +51,7 @@ fn s10_a_flow_is_handed_over_watched_and_read() {
     let bench = Bench::up(&["--memory-store"]);
     let file =
         write(&bench, "good", &[step("one", "echo first", &[]), step("two", "echo second; echo more >&2", &["one"])]);
-    let options = ["--target", "fleet", "--backend", "process"];
+    let options = ["--target", "fleet"];
     let done = bench.orlop(&[&["flow", "submit", &file, "--watch"][..], &options].concat());
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.err.contains("two Succeeded") && done.out.contains("Succeeded"), "{done:?}");
@@ -59,14 +59,14 @@ fn s10_a_flow_is_handed_over_watched_and_read() {
     let mut lines: Vec<&str> = logs.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["one/1 first", "two/1 more", "two/1 second"]);
-    assert_eq!(bench.good(&["flow", "logs", "good", "one", "--on", "fleet"]), "one/1 first\n");
+    assert_eq!(bench.good(&["flow", "logs", "good", "one", "--target", "fleet"]), "one/1 first\n");
     let list = bench.good(&["flow", "list", "--target", "fleet"]);
     assert!(list.contains("good") && list.contains("2/2"), "{list}");
     let jobs = bench.good(&["jobs", "-o", "name"]);
     assert_eq!(jobs.lines().count(), 2, "each attempt is one job");
 
     let file = write(&bench, "bad", &[step("one", "exit 7", &[]), step("two", "true", &["one"])]);
-    let run = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process", "-o", "json"]);
+    let run = bench.orlop(&["run", &file, "--target", "fleet", "-o", "json"]);
     assert_eq!(run.code, 1, "{run:?}");
     let status: Value = serde_json::from_str(&run.out).expect("the object");
     let reasons: Vec<&str> =
@@ -85,9 +85,9 @@ fn s10_people_decide_about_flows_of_a_server() {
         write(&bench, "release", &[gate, step("then", "echo on", &["gate"]), step("long", "sleep 600", &["then"])]);
     let fleet = ["--target", "fleet"];
     let verb = |words: &[&str]| bench.orlop(&[&["flow"], words, &fleet].concat());
-    let name = bench.good(&[&["flow", "submit", &file, "--backend", "process"][..], &fleet].concat());
+    let name = bench.good(&[&["flow", "submit", &file][..], &fleet].concat());
     assert_eq!(name, "release\n");
-    assert_eq!(verb(&["submit", &file, "--backend", "process"]).code, 5, "the name is taken");
+    assert_eq!(verb(&["submit", &file]).code, 5, "the name is taken");
     until("the gate", || phase(&bench, "release", "gate") == "PendingApproval");
     let late = verb(&["watch", "release", "--timeout", "100ms"]);
     assert_eq!(late.code, 8, "{late:?}");
@@ -124,7 +124,7 @@ fn s5_4_a_server_that_is_killed_in_the_middle_goes_on_with_its_flows() {
         step("three", &tell("three", "0"), &["two", "side"]),
     ];
     let file = write(&bench, "long", &steps);
-    bench.good(&["flow", "submit", &file, "--target", "fleet", "--backend", "process"]);
+    bench.good(&["flow", "submit", &file, "--target", "fleet"]);
     until("the middle", || phase(&bench, "long", "two") == "Running" && phase(&bench, "long", "one") == "Succeeded");
     bench.signal(Signal::SIGKILL);
     bench.end();
@@ -150,9 +150,9 @@ fn r29_secrets_of_the_tenant_reach_steps_and_are_masked() {
     let env = json!([{ "name": "P", "valueFrom": { "secretKeyRef": { "name": "db", "key": "password" } } }]);
     reads["template"]["spec"]["template"]["spec"]["containers"][0]["env"] = env;
     let file = write(&bench, "secret", &[reads]);
-    let done = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process"]);
+    let done = bench.orlop(&["run", &file, "--target", "fleet"]);
     assert_eq!(done.code, 0, "{done:?}");
-    assert_eq!(bench.good(&["flow", "logs", "secret", "--on", "fleet"]), "reads/1 it is ***\n");
+    assert_eq!(bench.good(&["flow", "logs", "secret", "--target", "fleet"]), "reads/1 it is ***\n");
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn s7_every_verb_works_on_flows_of_a_server() {
     assert!(plan.code == 0 && plan.out.contains("wave 1"), "{plan:?}");
     let graph = verb(&["graph", &file, "-o", "dot"]);
     assert!(graph.code == 0 && graph.out.contains("digraph"), "{graph:?}");
-    assert_eq!(bench.orlop(&["flow", "validate", &file, "--for", "fleet"]).code, 0);
+    assert_eq!(bench.orlop(&["flow", "validate", &file, "--target", "fleet"]).code, 0);
     // A run that waits for nobody is left as soon as only a person can go on.
-    let left = bench.orlop(&["run", &file, "--on", "fleet", "--backend", "process", "--no-wait-approval"]);
+    let left = bench.orlop(&["run", &file, "--target", "fleet", "--no-wait-approval"]);
     assert_eq!(left.code, 10, "{left:?}");
     let graph = verb(&["graph", "all"]);
     assert!(graph.code == 0 && graph.out.contains("gate"), "{graph:?}");
@@ -203,7 +203,7 @@ fn s7_every_verb_works_on_flows_of_a_server() {
     assert_eq!(verb(&["logs", "none"]).code, 4);
     // Ends of several kinds.
     let again = |name: &str| {
-        let words = ["flow", "submit", &file, "--backend", "process", "--name", name];
+        let words = ["flow", "submit", &file, "--name", name];
         bench.orlop(&[&words[..], &fleet].concat()).code
     };
     assert_eq!(again("second"), 0);

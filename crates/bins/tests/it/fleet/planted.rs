@@ -102,7 +102,7 @@ fn events(server: &str, token: &str) -> Arc<Mutex<String>> {
 fn flow() -> Value {
     let env = json!([{ "name": "P", "valueFrom": { "secretKeyRef": { "name": "db", "key": "password" } } }]);
     let script = "echo \"it is $P\"; printf %s \"$P\" | base64 -w0; echo; echo \"$P\" > /tmp/out; exit 3";
-    let container = json!({ "name": "main", "image": "busybox", "command": ["/bin/sh", "-c", script], "env": env });
+    let container = json!({ "name": "main", "command": ["/bin/sh", "-c", script], "env": env });
     let template = json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": { "template": { "spec": { "containers": [container] } } } });
     let outputs = json!({ "parameters": [{ "name": "o", "valueFrom": { "path": "/tmp/out" }, "default": "" }] });
     let step = json!({ "name": "says", "template": template, "outputs": outputs });
@@ -266,7 +266,7 @@ impl Planted {
         until("the job to end", || in_state("Failed").then_some(()));
         let file = self.programs.path("flow.json");
         std::fs::write(&file, flow().to_string()).expect("it is written");
-        let ran = self.orlop(&["run", &file.display().to_string(), "--on", "fleet", "--backend", "process"]);
+        let ran = self.orlop(&["run", &file.display().to_string(), "--target", "fleet"]);
         assert_eq!(ran.code, 1, "{ran:?}\n{}", self.programs.log("w1"));
         let logs = self.orlop(&["logs", &id]);
         assert!(format!("{}{}", logs.out, logs.err).matches("***").count() >= 3, "{logs:?}");

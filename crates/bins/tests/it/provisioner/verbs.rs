@@ -101,7 +101,7 @@ fn s1_flags_win_over_rules_also_downwards() {
     assert_eq!(best(&["--fallback", "none"]), "0 gpu_rtx_6000 uc 1");
     assert_eq!(best(&["--no-gpu", "--arch", "aarch64", "--site", "ncar", "--ram", "100"]), "0 arm_thunder ncar 1");
     assert_eq!(best(&["--site", "nu,uc"]), "0 gpu_rtx_6000 uc 4", "several sites are a fallback");
-    assert_eq!(best(&["--site", "nu,uc", "--fallback", "types"]), "5 - - 0");
+    assert_eq!(best(&["--site", "nu,uc", "--fallback", "types"]), "11 - - 0");
     assert_eq!(
         best(&["--prefer", "cost", "--min-duration", "2", "--start-within", "2h", "--start-delay-minutes", "0"]),
         "0 gpu_rtx_6000 uc 4"

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::exit::Exit;
 use crate::openstack::classify::{Meaning, Service};
 use crate::openstack::port::{CloudError, Keypair, Limits, Reached};
 use crate::provision::mark::DeploymentId;
@@ -115,5 +116,29 @@ proptest! {
             all
         };
         prop_assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn failures_are_stored_with_the_name_of_their_exit_code_and_read_with_the_number_of_earlier_versions() {
+    let failure = Failure::new(Exit::Leftovers, "leftover", "m", "h");
+    let stored = serde_json::to_value(&failure).unwrap();
+    assert_eq!(stored["exit"], "leftovers");
+    assert_eq!(serde_json::from_value::<Failure>(stored).unwrap(), failure);
+    for (number, exit) in [
+        (1, Exit::Failed),
+        (2, Exit::Usage),
+        (3, Exit::Denied),
+        (6, Exit::Quota),
+        (7, Exit::Quota),
+        (8, Exit::Denied),
+        (9, Exit::Unreachable),
+        (10, Exit::Failed),
+        (11, Exit::Leftovers),
+        (12, Exit::Unusable),
+        (130, Exit::Interrupted),
+    ] {
+        let stored = serde_json::json!({"exit": number, "code": "c", "message": "m", "hint": "h", "request_id": null});
+        assert_eq!(serde_json::from_value::<Failure>(stored).unwrap().exit, exit, "{number}");
     }
 }

@@ -7,6 +7,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use table::Verdict;
@@ -16,13 +17,18 @@ use super::path::Path;
 use super::violation::{Note, Severity, Violations, shown};
 
 /// How containers run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Runtime {
-    /// As processes of the machine.
+    /// As processes of the machine; images are not looked at.
     Process,
     /// As containers of a container engine.
+    #[serde(rename = "containers")]
     Docker,
-    /// As containers where the step names an image, else as processes.
+    /// As containers where the step names an image, else as processes. Runs of earlier versions are stored with `docker`
+    /// for this.
+    #[default]
+    #[serde(alias = "docker")]
     ByImage,
 }
 
@@ -61,6 +67,8 @@ impl Target {
 /// What templates are checked against.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'c> {
+    /// The name of the step.
+    pub(super) step: &'c str,
     pub(super) target: &'c Target,
     /// Whether the flow itself creates a claim.
     pub(super) own_claim: &'c dyn Fn(&str) -> bool,

@@ -55,7 +55,8 @@ impl Check<'_> {
         let image = container.get("image").and_then(Value::as_str).is_some_and(|image| !image.is_empty());
         if self.docker && !image && self.fields.image_optional {
             found.error("V22", &path.field("image"), || {
-                ("a container engine needs an image", "name one, or run the step as a process")
+                let message = format!("step `{}` names no image to run in a container", self.fields.step);
+                (message, "name one, or let steps without an image run as processes with `--target local`")
             });
         }
         user(

@@ -48,10 +48,7 @@ fn v22_rows_are_there_once() {
 #[test]
 fn v22_processes_ignore_what_needs_a_container() {
     let process = Target::local(Runtime::Process);
-    insta::assert_snapshot!(pod(&process, "hostname", json!("h")), @"
-    warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].image: `image` is ignored by plain processes
-    warning[4.2] spec.steps[0].template.spec.template.spec.hostname: `hostname` is ignored by plain processes
-    ");
+    insta::assert_snapshot!(pod(&process, "hostname", json!("h")), @"warning[4.2] spec.steps[0].template.spec.template.spec.hostname: `hostname` is ignored by plain processes");
     let docker = Target::local(Runtime::Docker);
     assert_eq!(pod(&docker, "hostname", json!("h")), "");
     assert_eq!(pod(&Target::local(Runtime::ByImage), "hostname", json!("h")), "", "the step has an image");
@@ -63,10 +60,7 @@ fn v22_processes_ignore_what_needs_a_container() {
 #[test]
 fn v22_processes_need_a_command() {
     let silent = json!({"name": "main", "image": "busybox"});
-    insta::assert_snapshot!(pod(&Target::local(Runtime::Process), "containers.0", silent.clone()), @"
-    warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].image: `image` is ignored by plain processes
-    error[V22] spec.steps[0].template.spec.template.spec.containers[0].command: a plain process needs a command: there is no image whose entry point could run (write `command`)
-    ");
+    insta::assert_snapshot!(pod(&Target::local(Runtime::Process), "containers.0", silent.clone()), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].command: a plain process needs a command: there is no image whose entry point could run (write `command`)");
     assert_eq!(pod(&Target::local(Runtime::Docker), "containers.0", silent), "");
 }
 
@@ -76,7 +70,7 @@ fn v22_container_engines_need_an_image() {
     let mut limits = Limits::at(Target::local(Runtime::Docker));
     insta::assert_snapshot!(says_under(&limits, [(&format!("{POD}.containers.0"), bare.clone())]), @"error[V15] spec.steps[0].template.spec.template.spec.containers[0].image: the container has no image (name one, such as busybox:1.36)");
     limits.image_optional = true;
-    insta::assert_snapshot!(says_under(&limits, [(&format!("{POD}.containers.0"), bare.clone())]), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].image: a container engine needs an image (name one, or run the step as a process)");
+    insta::assert_snapshot!(says_under(&limits, [(&format!("{POD}.containers.0"), bare.clone())]), @"error[V22] spec.steps[0].template.spec.template.spec.containers[0].image: step `a` names no image to run in a container (name one, or let steps without an image run as processes with `--target local`)");
     limits.target = Some(Target::local(Runtime::ByImage));
     assert_eq!(says_under(&limits, [(&format!("{POD}.containers.0"), bare)]), "", "it runs as a process");
 }
@@ -93,7 +87,6 @@ fn v22_privileges_need_permission_and_containers() {
     assert_eq!(pod(&allowed, "containers.0.securityContext", context.clone()), "");
     let process = Target { privileged: true, ..Target::local(Runtime::Process) };
     insta::assert_snapshot!(pod(&process, "containers.0.securityContext", context), @"
-    warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].image: `image` is ignored by plain processes
     error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.privileged: `privileged` is not possible with plain processes: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     error[V22] spec.steps[0].template.spec.template.spec.containers[0].securityContext.capabilities.add: `add` is not possible with plain processes: it gives privileges on the machine, which needs --allow-privileged (remove it, or run the flow on Kubernetes)
     warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].securityContext.capabilities.drop: `drop` is ignored by plain processes
@@ -159,15 +152,11 @@ fn v22_users_are_those_a_process_can_become() {
     let user = Target { user: Some((1000, 100)), ..Target::local(Runtime::Process) };
     let context = json!({"runAsUser": 0, "runAsGroup": 100, "fsGroup": 5});
     insta::assert_snapshot!(pod(&user, "securityContext", context.clone()), @"
-    warning[4.2] spec.steps[0].template.spec.template.spec.containers[0].image: `image` is ignored by plain processes
     error[V22] spec.steps[0].template.spec.template.spec.securityContext.runAsUser: runAsUser 0 is not possible: processes run as 1000 (remove it, run as root, or use containers)
     error[V22] spec.steps[0].template.spec.template.spec.securityContext.fsGroup: fsGroup 5 is not possible: processes run as 100 (remove it, run as root, or use containers)
     ");
-    assert_eq!(
-        pod(&Target { user: None, ..user.clone() }, "securityContext", context.clone()).lines().count(),
-        1,
-        "root can, and the image is ignored"
-    );
+    let root = Target { user: None, ..user.clone() };
+    assert_eq!(pod(&root, "securityContext", context.clone()), "", "root can, and nobody looks at the image");
     assert_eq!(pod(&Target { runtime: Runtime::Docker, ..user }, "securityContext", context), "");
 }
 

@@ -35,8 +35,8 @@ pub struct Limits {
     pub bytes: Option<usize>,
     /// Refuse what is otherwise only warned about: unknown template fields, fields the target ignores.
     pub strict: bool,
-    /// Containers need no image: the flow came from a pipeline and does not run on Kubernetes, or a default image is
-    /// configured (rule V15).
+    /// Containers need no image: the flow does not run on Kubernetes, where steps without one are processes, or a default
+    /// image is configured.
     pub image_optional: bool,
     /// Whether the controller writes secrets into Jobs as text (`--secret-mode=read`, rule R29).
     pub secrets_as_text: bool,
@@ -84,6 +84,13 @@ impl Limits {
     #[must_use]
     pub fn at(target: Target) -> Self {
         Self { target: Some(target), ..Self::elsewhere() }
+    }
+
+    /// The same limits where steps without an image run as processes.
+    #[must_use]
+    pub fn images_optional(mut self) -> Self {
+        self.image_optional = true;
+        self
     }
 
     /// The same limits, refusing what is otherwise warned about.

@@ -36,6 +36,7 @@ pub(super) fn check(context: &Context<'_>, at: At<'_>, found: &mut Violations) {
     if let Some(target) = &context.limits.target {
         let own_claim = |name: &str| context.is_claim_template(name);
         Fields {
+            step: &at.step.name,
             target,
             own_claim: &own_claim,
             ignored: context.limits.lenient(),

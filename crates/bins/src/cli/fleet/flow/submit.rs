@@ -1,4 +1,4 @@
-//! `orlop flow submit` and `orlop run --on fleet`: a flow is handed to a server, and watched where that is asked for. Owns
+//! `orlop flow submit` and `orlop run --target fleet`: a flow is handed to a server, and watched where that is asked for. Owns
 //! what is sent and how waiting ends.
 
 use orlop_core::machine::flow::FlowPhase;
@@ -10,7 +10,6 @@ use super::super::super::failure::{Exit, Failure};
 use super::super::super::manifest;
 use super::super::super::output::{self, Format};
 use super::super::super::run::RunArgs;
-use super::super::super::setup::BackendName;
 use super::super::super::signals::Signals;
 use super::super::super::submit::SubmitArgs;
 use super::super::client::{Asked, escaped};
@@ -18,24 +17,19 @@ use super::show::{Watcher, end};
 use super::{Remote, status};
 
 /// What is handed over.
-fn order(text: String, params: &[(String, String)], more: (Option<&str>, Option<&str>, bool, BackendName)) -> Value {
-    let (name, tenant, suspend, backend) = more;
+fn order(text: String, params: &[(String, String)], more: (Option<&str>, Option<&str>, bool)) -> Value {
+    let (name, tenant, suspend) = more;
     let parameters: serde_json::Map<String, Value> =
         params.iter().map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
-    let backend = match backend {
-        BackendName::Docker => "docker",
-        BackendName::Process => "process",
-    };
     json!({
         "definition": text, "parameters": parameters, "name": name, "tenant": tenant, "suspend": suspend,
-        "backend": backend,
     })
 }
 
 /// Hands a flow over.
 pub(super) async fn submit(args: SubmitArgs) -> Result<Exit, Failure> {
     let remote = Remote::of(&args.place)?;
-    let more = (args.name.as_deref(), remote.tenant.as_deref(), args.suspend, args.backend);
+    let more = (args.name.as_deref(), remote.tenant.as_deref(), args.suspend);
     let body = order(manifest::text(&args.file)?, &args.param, more);
     let taken = remote.post("/flows", &body, args.key.clone()).await?;
     let (id, name) = (taken["id"].as_str().unwrap_or_default(), taken["name"].as_str().unwrap_or_default());
@@ -78,7 +72,7 @@ pub(super) async fn run(args: RunArgs) -> Result<Exit, Failure> {
         ));
     };
     let remote = Remote::of(&args.place)?;
-    let more = (args.name.as_deref(), remote.tenant.as_deref(), false, args.setup.backend);
+    let more = (args.name.as_deref(), remote.tenant.as_deref(), false);
     let body = order(manifest::text(file)?, &args.param, more);
     let mut signals = Signals::take()?;
     let taken = remote.post("/flows", &body, None).await?;

@@ -3,8 +3,7 @@
 
 use std::ffi::OsString;
 
-use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand, builder::BoolishValueParser as Boolish};
 use orlop_cloud::exit;
 use orlop_core::id::dns1123_subdomain;
 use orlop_core::rate::Rate;
@@ -84,8 +83,8 @@ pub(super) struct Flags {
     #[arg(long, env = "ORLOP_NAMESPACES", value_delimiter = ',', value_name = "NAME")]
     namespaces: Vec<String>,
     /// Work only while this process holds the leases
-    #[arg(long, env = "ORLOP_LEADER_ELECT", action = ArgAction::Set,
-          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
+    #[arg(long, env = "ORLOP_LEADER_ELECT", action = ArgAction::Set, value_parser = Boolish::new(),
+          ignore_case = true, num_args = 0..=1, require_equals = true,
           default_value_t = true, default_missing_value = "true")]
     leader_elect: bool,
     /// The same in the words of zen-flow
@@ -108,15 +107,12 @@ pub(super) struct Flags {
     #[arg(long, env = "ORLOP_HEALTH_ADDR", value_name = "HOST:PORT")]
     health_addr: Option<String>,
     /// Export metrics of flows under the names of zen-flow too
-    #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set,
-          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
-          default_value_t = false, default_missing_value = "true")]
+    #[arg(long, env = "ORLOP_METRICS_ZEN_ALIASES", action = ArgAction::Set, value_parser = Boolish::new(),
+          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     metrics_zen_aliases: bool,
-    /// Tell the namespace of flows as a label of their metrics; 200 of them have a name of their own, all others share
-    /// `other`
-    #[arg(long, env = "ORLOP_METRICS_NAMESPACE_LABEL", action = ArgAction::Set,
-          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
-          default_value_t = false, default_missing_value = "true")]
+    /// Label metrics of flows with their namespace: 200 of them by name, all others as `other`
+    #[arg(long, env = "ORLOP_METRICS_NAMESPACE_LABEL", action = ArgAction::Set, value_parser = Boolish::new(),
+          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     metrics_namespace_label: bool,
     #[command(flatten)]
     webhook: WebhookFlags,
@@ -150,9 +146,8 @@ pub(super) struct Flags {
     #[arg(long, env = "ORLOP_MAX_OBJECT_BYTES", default_value_t = 1 << 20, value_name = "BYTES")]
     max_object_bytes: usize,
     /// Refuse flows for what is otherwise only warned about
-    #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set,
-          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
-          default_value_t = false, default_missing_value = "true")]
+    #[arg(long, env = "ORLOP_STRICT", action = ArgAction::Set, value_parser = Boolish::new(),
+          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     strict: bool,
     #[command(flatten)]
     flows: FlowFlags,

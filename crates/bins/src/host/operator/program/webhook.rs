@@ -37,9 +37,8 @@ pub(super) struct WebhookFlags {
     #[arg(long, env = "ORLOP_WEBHOOK_KEY_FILE", value_name = "FILE")]
     webhook_key_file: Option<PathBuf>,
     /// Speak plain HTTP, for a proxy in the same pod that speaks TLS
-    #[arg(long, env = "ORLOP_INSECURE_WEBHOOK", action = ArgAction::Set,
-          value_parser = BoolishValueParser::new(), ignore_case = true, num_args = 0..=1, require_equals = true,
-          default_value_t = false, default_missing_value = "true")]
+    #[arg(long, env = "ORLOP_INSECURE_WEBHOOK", action = ArgAction::Set, value_parser = BoolishValueParser::new(),
+          ignore_case = true, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     insecure_webhook: bool,
 }
 

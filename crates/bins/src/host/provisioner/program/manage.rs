@@ -14,6 +14,7 @@ use orlop_cloud::provision::order::Verify;
 use orlop_cloud::provision::prepare::later;
 use orlop_cloud::provision::saga::Event;
 use orlop_cloud::provision::shelf::Known;
+use orlop_core::error::Class;
 use orlop_core::machine::saga::SagaState;
 use serde_json::{Value, json};
 
@@ -82,7 +83,10 @@ pub(super) async fn extend(args: &ExtendArgs, run: &mut Run, signals: &Signals) 
     let end = match (args.until, args.hours, present) {
         (Some(until), _, _) => later(until, 0),
         (None, Some(hours), Some(present)) => later(present, hours),
-        _ => return Err(Failure::usage(format!("{} has no lease to extend", args.name))),
+        _ => {
+            let message = format!("{} has no lease to extend", args.name);
+            return Err(Failure::new(Exit::Conflict, Class::Conflict, "no_lease", message));
+        }
     };
     let site = frame.sign_in(&sources, &known, run).await?;
     let stage = frame.stage((known.folder.clone(), known.notes.clone()), journal, 0..0);

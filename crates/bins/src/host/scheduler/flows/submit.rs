@@ -86,7 +86,7 @@ pub fn read_definition(text: &str, backend: StepBackend) -> Result<Definition, E
         StepBackend::Docker => Runtime::ByImage,
         StepBackend::Process => Runtime::Process,
     };
-    let limits = Limits::at(Target::fleet(runtime));
+    let limits = Limits::at(Target::fleet(runtime)).images_optional();
     let read = definitions("definition", text, (limits, TextLimits::default()));
     let (mut found, _) = read.map_err(|report| refused(&report))?;
     let count = found.len();

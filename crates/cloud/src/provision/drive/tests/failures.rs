@@ -235,7 +235,7 @@ fn s8_13_another_key_of_the_same_name_stops_before_the_lease() {
     world.cloud.world().add_keypair("my-key", "ssh-ed25519 AAAAother");
     let saga = world.applied();
     let failure = saga.failure().unwrap();
-    assert_eq!((saga.state(), failure.exit.code()), (SagaState::Failed, 2));
+    assert_eq!((saga.state(), failure.exit.code()), (SagaState::Failed, 5));
     assert_eq!(failure.message, "key my-key in the cloud is not the one in the file");
     assert!(
         world

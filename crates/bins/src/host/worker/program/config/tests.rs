@@ -106,7 +106,7 @@ fn s6_limits_and_users_are_read_and_checked() {
     let options = parse_in(&variables, &[]).unwrap().options().unwrap();
     assert_eq!((options.users.len(), options.limits[&Limit::Nproc]), (1, 7));
     let refused = |args: &[&str]| parse(args).unwrap().options().unwrap_err().to_string();
-    insta::assert_snapshot!(refused(&["--rlimit", "files=1"]), @"rlimits: unknown resource limit `files`, allowed are as, core, cpu, data, fsize, memlock, nofile, nproc, stack (case counts)");
+    insta::assert_snapshot!(refused(&["--rlimit", "files=1"]), @"rlimits: unknown resource limit `files`, use one of as, core, cpu, data, fsize, memlock, nofile, nproc, stack");
     insta::assert_snapshot!(refused(&["--rlimit", "nofile=many"]), @"rlimits: `nofile` has no limit; write a number, or `unlimited`");
     insta::assert_snapshot!(refused(&["--user", "a=0"]), @"users: `a` has no user; write the number of one other than root, or uid:gid");
     insta::assert_snapshot!(refused(&["--user", "a=5", "--user", "b=5:6"]), @"users: `b` and `a` have the same user 5; give each its own");
