@@ -138,15 +138,15 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let path = data.path().join("fleet.db");
     let failed = format!("{}: ", path.display());
     let store = StorePlace::Sqlite { path, durability }.open().await;
-    let store = store.map_err(|error| Failure::unreachable(failed + &error.chain()))?;
+    let store = store.map_err(|error| Failure::new(error.class.into(), failed + &error.chain()))?;
     let logs = LogStore::open(data.path().join("logs"), LogOptions::default());
-    let logs = logs.map_err(|error| Failure::unreachable(error.chain()))?;
+    let logs = logs.map_err(Failure::from)?;
     let holder = Holder { name: format!("up-{}", std::process::id()), url: String::new() };
     let tenant: TenantName = TENANT.parse().map_err(|error| Failure::usage(format!("{error}")))?;
     let secrets = SecretPlace::KeyFile(data.path().join("secrets.key")).open(store.fleet());
-    let secrets = secrets.map_err(|error| Failure::unreachable(error.chain()))?;
+    let secrets = secrets.map_err(Failure::from)?;
     let artifacts = Shelf::open(&data.path().join("artifacts"));
-    let artifacts = Some(artifacts.map_err(|error| Failure::unreachable(error.chain()))?);
+    let artifacts = Some(artifacts.map_err(Failure::from)?);
     let (tracer, traces) = traces(args)?;
     // A laptop's disk is fuller than a server's, and its jobs are fewer.
     let place = data.path().to_owned();
@@ -202,7 +202,8 @@ async fn work(
     (number, of): (usize, usize),
     tracer: Tracer,
 ) -> Result<Agent, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::unreachable(format!("the worker cannot be started: {error}"));
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(Exit::Failed, format!("the worker cannot be started: {error}"));
     // The first is where the only one is.
     let state = data.path().join(if number == 0 { "worker".to_owned() } else { format!("worker-{}", number + 1) });
     let mut server = whole.grpc();

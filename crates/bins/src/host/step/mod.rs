@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use orlop_cloud::artifact::{CasStore, Limits};
+use orlop_cloud::runtime::plan::{JobTemplate, TemplatePolicy};
 use orlop_core::attempt::{ArtifactDelivery, ArtifactSource, AttemptEnd, EndResult};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::substrate::{FlowOwner, Substrate};
@@ -124,7 +125,9 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir, shim: &str) -
         engine: worker.engine.clone(),
         ..LocalSetup::default()
     };
-    let substrate = setup.substrate(run.path(), own_shim(shim)?, true).await.map_err(PortError::from)?;
+    let template = JobTemplate::read(&spec.template, &TemplatePolicy::default())?;
+    let images = template.pod.containers().any(|container| container.image.is_some());
+    let substrate = setup.substrate(run.path(), own_shim(shim)?, images).await.map_err(PortError::from)?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
     let end = tokio::select! {

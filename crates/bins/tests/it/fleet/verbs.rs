@@ -97,7 +97,7 @@ fn s10_quotas_are_set_shown_and_met_with_exit_5() {
 }
 
 #[test]
-fn s10_who_interrupts_a_verb_that_waits_gets_130() {
+fn a_verb_that_waits_ends_with_the_code_of_the_signal() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
@@ -108,7 +108,8 @@ fn s10_who_interrupts_a_verb_that_waits_gets_130() {
         &["logs", &id, "-f"],
         &["jobs", "--watch"],
     ];
-    for args in waiting {
+    let both = [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)];
+    for (args, (signal, code)) in waiting.iter().flat_map(|args| both.map(|one| (args, one))) {
         let child = bench.begin(args);
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
         // It takes signals once it waits; before that the signal ends it, which is another matter.
@@ -116,11 +117,11 @@ fn s10_who_interrupts_a_verb_that_waits_gets_130() {
         super::programs::until("a verb that takes signals", || {
             let status = std::fs::read_to_string(&status).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
-            (u64::from_str_radix(caught, 16).ok()? & (1 << (Signal::SIGINT as u64 - 1)) != 0).then_some(())
+            (u64::from_str_radix(caught, 16).ok()? & (1 << (signal as u64 - 1)) != 0).then_some(())
         });
-        kill(pid, Signal::SIGINT).expect("the signal is sent");
+        kill(pid, signal).expect("the signal is sent");
         let ended = child.wait_with_output().expect("it ends");
-        assert_eq!(ended.status.code(), Some(130), "{args:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert_eq!(ended.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&ended.stderr));
     }
 }
 
