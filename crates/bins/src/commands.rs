@@ -49,7 +49,7 @@ fn help_names_only_exit_codes_of_the_table() {
             }
         });
     }
-    assert!(seen >= 5, "some options say with which code they end: {seen}");
+    assert!(seen >= 3, "some options say with which code they end: {seen}");
 }
 
 #[cfg(feature = "fleet")]
@@ -72,7 +72,7 @@ fn every_argument_with_possible_values_takes_them_in_any_case() {
             }
         });
     }
-    assert!(seen > 50, "there are arguments with possible values: {seen}");
+    assert!(seen > 20, "there are arguments with possible values: {seen}");
 }
 
 #[test]

@@ -235,8 +235,8 @@ pub struct ContainerExit {
 /// What runs pods on this machine.
 #[async_trait]
 pub trait PodRuntime: Send + Sync + 'static {
-    /// Kind of the reference to what it creates: Process or Container.
-    fn kind(&self) -> &'static str;
+    /// Kind of the reference to what it creates for a pod whose container has this image: Process or Container.
+    fn kind(&self, image: Option<&str>) -> &'static str;
 
     /// Starts a pod, or finds the one of that key: at most one execution per key ever, whatever crashes when.
     ///

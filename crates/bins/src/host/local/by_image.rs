@@ -33,8 +33,8 @@ impl<P: PodRuntime> ByImage<P> {
 
 #[async_trait]
 impl<P: PodRuntime> PodRuntime for ByImage<P> {
-    fn kind(&self) -> &'static str {
-        self.containers.kind()
+    fn kind(&self, image: Option<&str>) -> &'static str {
+        if image.is_some() { self.containers.kind(image) } else { self.processes.kind(image) }
     }
 
     async fn start(&self, plan: &PodPlan) -> Result<PodHandle, PortError> {

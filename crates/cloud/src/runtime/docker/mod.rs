@@ -169,7 +169,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[async_trait]
 impl PodRuntime for DockerRuntime {
-    fn kind(&self) -> &'static str {
+    fn kind(&self, _image: Option<&str>) -> &'static str {
         "Container"
     }
 

@@ -310,7 +310,7 @@ impl<R: PodRuntime + ?Sized> Driver<R> {
         let handle = handle.unwrap_or_else(|| PodHandle { name: spec.job_name.clone(), id: String::new() });
         let reference = ObjectReference {
             api_version: String::new(),
-            kind: self.attempt.inner.runtime.kind().to_owned(),
+            kind: self.attempt.inner.runtime.kind(self.attempt.template.pod.main.image.as_deref()).to_owned(),
             name: handle.name,
             namespace: spec.namespace.clone(),
             uid: handle.id,

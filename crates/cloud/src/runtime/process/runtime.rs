@@ -197,7 +197,7 @@ fn check(plan: &ContainerPlan, paths: Paths) -> Result<(), PortError> {
 
 #[async_trait]
 impl PodRuntime for ProcessRuntime {
-    fn kind(&self) -> &'static str {
+    fn kind(&self, _image: Option<&str>) -> &'static str {
         "Process"
     }
 

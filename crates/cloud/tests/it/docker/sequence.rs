@@ -11,7 +11,7 @@ async fn a_pod_that_ends_with_zero_succeeded() {
     with("a_pod_that_ends_with_zero_succeeded", |bench| async move {
         let plan = bench.plan("zero", "echo out; echo err >&2");
         let runtime = bench.runtime().await;
-        assert_eq!(runtime.kind(), "Container");
+        assert_eq!(runtime.kind(Some("image")), "Container");
         let handle = runtime.start(&plan).await.unwrap();
         assert_eq!(handle.name, plan.name);
         let exit = runtime.wait(&plan.key, &plan.directory).await.unwrap();

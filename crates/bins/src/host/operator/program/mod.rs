@@ -41,7 +41,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    let config = match config::read(arguments.into_iter()) {
+    let config = match config::read(arguments) {
         Ok(Asked::Run(config)) => config,
         Ok(Asked::Show(text)) => return show(&text),
         Ok(Asked::Release(flags)) => {

@@ -56,7 +56,7 @@ enum Failure {
 
 fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     core_dump::never()?;
-    let config = config::read(arguments.into_iter(), std::env::vars())?;
+    let config = config::read(arguments, std::env::vars())?;
     if config.print {
         show(&config.masked());
         return Ok(());

@@ -189,7 +189,7 @@ impl Fake {
 
 #[async_trait]
 impl PodRuntime for Fake {
-    fn kind(&self) -> &'static str {
+    fn kind(&self, _image: Option<&str>) -> &'static str {
         "Fake"
     }
 
