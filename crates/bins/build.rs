@@ -1,7 +1,7 @@
 //! Build script: generates the fleet's protocol where the feature `fleet` is on.
 
 #[cfg(feature = "fleet")]
-#[path = "build/protocol.rs"]
+#[path = "build/mod.rs"]
 mod protocol;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
