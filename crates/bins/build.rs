@@ -1,13 +1,13 @@
 //! Build script: generates the fleet's protocol where the feature `fleet` is on.
 
 #[cfg(feature = "fleet")]
-#[path = "build/mod.rs"]
-mod protocol;
+#[path = "proto/generate.rs"]
+mod generate;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=proto/generate.rs");
     #[cfg(feature = "fleet")]
-    protocol::generate()?;
+    generate::generate()?;
     Ok(())
 }
