@@ -62,6 +62,7 @@ struct Cli {
 }
 
 #[derive(Subcommand, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a process has one")]
 enum Command {
     /// Run a flow on this machine; short for `orlop flow run`
     Run(Box<run::RunArgs>),
