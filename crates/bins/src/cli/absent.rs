@@ -57,7 +57,7 @@ pub(super) fn lacking(what: &str, features: &str) -> Failure {
     ))
 }
 
-/// The command line with the verbs that are not here, so that they are told from mistyped ones.
+/// The command line with the verbs that are not in this build, so that they differ from mistyped ones.
 pub(super) fn listed(command: Command) -> Command {
     listed_of(&PARTS, command)
 }

@@ -7,7 +7,7 @@ use super::failure::{Exit, Failure};
 use super::output;
 use crate::host::flow::{HostHandle, Order};
 
-/// What a verb does until it is interrupted: then it ends at once, and a server goes on with what it was told.
+/// Runs a verb until it is interrupted: then the verb ends at once, and the server continues with the requests it has.
 ///
 /// # Errors
 /// Those of the verb; when the system does not let signals be taken.

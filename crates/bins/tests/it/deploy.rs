@@ -335,7 +335,7 @@ fn units_are_understood_by_systemd() {
 }
 
 #[test]
-fn s9_the_image_runs_as_nobody_and_holds_the_one_program() {
+fn the_image_runs_as_nobody_and_holds_the_one_program() {
     let text = std::fs::read_to_string(deploy().join("container/Containerfile")).unwrap();
     let last = text.rsplit("\nFROM ").next().unwrap();
     assert!(last.starts_with("scratch"), "nothing but the program is in the image: {last}");

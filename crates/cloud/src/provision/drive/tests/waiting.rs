@@ -56,7 +56,7 @@ fn s7_what_was_taken_when_it_was_planned_is_waited_for_whatever_its_type_and_ask
 }
 
 #[test]
-fn s7_the_end_of_the_wait_or_of_everything_is_exit_11_and_leaves_nothing() {
+fn the_end_of_the_wait_or_of_everything_is_exit_11_and_leaves_nothing() {
     for (wait, deadline, ended) in [(20, 75, 20..22), (600, 25, 25..27)] {
         let mut world = waiting();
         (world.order.pace.capacity, world.order.pace.deadline) =
