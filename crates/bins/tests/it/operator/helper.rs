@@ -13,9 +13,13 @@ use serde_json::{Value, json};
 
 /// The helper over a command in a folder; its report goes to `message` there.
 fn helper(folder: &Path, script: &str) -> Command {
+    helper_at(Path::new(env!("CARGO_BIN_EXE_orlop-helper")), folder, script)
+}
+
+fn helper_at(program: &Path, folder: &Path, script: &str) -> Command {
     let order = json!({"v": 1, "scratch": folder.join("scratch"), "maxBytes": 1 << 20, "message": folder.join("message"),
         "files": [{"name": "value", "path": folder.join("value")}]});
-    let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-helper"));
+    let mut command = Command::new(program);
     command.args(["run", "--", "sh", "-c", script]).current_dir(folder);
     command.env("ORLOP_PORTER", order.to_string()).env("ORLOP_PORTER_TOKEN", "planted").stdin(Stdio::null());
     command
@@ -61,9 +65,13 @@ fn r32_the_command_cannot_read_what_the_helper_was_given_as_the_same_user() {
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let mut helper = helper(dir.path(), "cat /proc/$PPID/environ > seen; cat /proc/$$/environ > own");
+    // Others cannot enter the home of root, where the target folder may be.
+    let program = dir.path().join("orlop-helper");
+    std::fs::copy(env!("CARGO_BIN_EXE_orlop-helper"), &program).unwrap();
+    let mut helper = helper_at(&program, dir.path(), "cat /proc/$PPID/environ > seen; cat /proc/$$/environ > own");
     let nobody = 65534;
-    assert!(helper.uid(nobody).gid(nobody).stderr(Stdio::null()).status().is_ok());
+    let status = helper.uid(nobody).gid(nobody).stderr(Stdio::null()).status();
+    assert!(status.is_ok(), "{status:?}");
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(!read("own").is_empty(), "its own ones can be read");
     assert_eq!(read("seen"), "");
