@@ -32,6 +32,9 @@ mod commands;
 #[cfg(feature = "testing")]
 pub mod conformance;
 #[cfg(feature = "run")]
+#[allow(dead_code, reason = "what a build lacks decides what it has to say")]
+mod features;
+#[cfg(feature = "run")]
 pub mod host;
 #[cfg(any(feature = "fleet", feature = "kube"))]
 mod listen;

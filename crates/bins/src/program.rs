@@ -7,7 +7,11 @@ use std::process::ExitCode;
 
 use clap::Command;
 
-use crate::cli;
+use crate::host::local::SHIM;
+use crate::{cli, features};
+
+/// Runs a role with the arguments of a program.
+type Main = fn(Vec<OsString>) -> ExitCode;
 
 /// What the program is besides the command line.
 struct Role {
@@ -15,30 +19,57 @@ struct Role {
     name: &'static str,
     /// What help says of it.
     about: &'static str,
-    /// Runs it with the arguments of a program.
-    main: fn(Vec<OsString>) -> ExitCode,
+    /// The feature that brings it.
+    feature: &'static str,
+    /// None where the feature was left out.
+    main: Option<Main>,
 }
 
-/// The roles of this build.
-const ROLES: &[Role] = &[
-    #[cfg(feature = "fleet")]
-    Role { name: "scheduler", about: "Serve the scheduler of a fleet", main: crate::host::scheduler::program::main },
-    #[cfg(all(feature = "fleet", target_os = "linux"))]
-    Role { name: "worker", about: "Run jobs of a fleet on this machine", main: crate::host::worker::program::main },
-    #[cfg(feature = "kube")]
+/// What is compiled only where a condition holds.
+macro_rules! built {
+    ($condition:meta, $main:path) => {{
+        #[cfg($condition)]
+        {
+            Some($main as Main)
+        }
+        #[cfg(not($condition))]
+        {
+            None
+        }
+    }};
+}
+
+const ROLES: [Role; 5] = [
+    Role {
+        name: "scheduler",
+        about: "Serve the scheduler of a fleet",
+        feature: "fleet",
+        main: built!(feature = "fleet", crate::host::scheduler::program::main),
+    },
+    Role {
+        name: "worker",
+        about: "Run jobs of a fleet on this machine",
+        feature: "fleet",
+        main: built!(all(feature = "fleet", target_os = "linux"), crate::host::worker::program::main),
+    },
     Role {
         name: "operator",
         about: "Run flows, performers and executors of a Kubernetes cluster",
-        main: crate::host::operator::program::main,
+        feature: "kube",
+        main: built!(feature = "kube", crate::host::operator::program::main),
     },
-    #[cfg(feature = "provisioner")]
     Role {
         name: "provisioner",
         about: "Find out what server a repository needs, and lease it",
-        main: crate::host::provisioner::program::main,
+        feature: "provisioner",
+        main: built!(feature = "provisioner", crate::host::provisioner::program::main),
     },
-    #[cfg(feature = "remote-artifacts")]
-    Role { name: "helper", about: "Move artifacts of a step, inside its pod", main: helper },
+    Role {
+        name: "helper",
+        about: "Move artifacts of a step, inside its pod",
+        feature: "remote-artifacts",
+        main: built!(feature = "remote-artifacts", helper),
+    },
 ];
 
 #[cfg(feature = "remote-artifacts")]
@@ -50,16 +81,17 @@ fn helper(arguments: Vec<OsString>) -> ExitCode {
 /// Runs the program `orlop`. To be called before any thread is started: the supervisor of processes must be the only one.
 #[must_use]
 pub fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == cli::SHIM) {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == SHIM) {
         return orlop_cloud::runtime::process::shim::main();
     }
     #[cfg(all(feature = "fleet", target_os = "linux"))]
     if let Some(code) = crate::host::worker::roles::play() {
         return code;
     }
-    match asked(std::env::args_os().collect()) {
-        Some((role, arguments)) => (role.main)(arguments),
-        None => cli::main(),
+    let Some((role, arguments)) = asked(std::env::args_os().collect()) else { return cli::main() };
+    match role.main {
+        Some(main) => main(arguments),
+        None => cli::refuse(&features::lacking(&format!("`orlop {}`", role.name), role.feature)),
     }
 }
 
@@ -92,9 +124,14 @@ fn role(name: &str) -> Option<&'static Role> {
     ROLES.iter().find(|role| role.name == name)
 }
 
+/// The roles that this build lacks, with the feature of each.
+pub(crate) fn absent() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ROLES.iter().filter(|role| role.main.is_none()).map(|role| (role.name, role.feature))
+}
+
 /// The command line with the roles of this build in its help.
 pub(crate) fn listed(command: Command) -> Command {
-    ROLES.iter().fold(command, |command, role| {
+    ROLES.iter().filter(|role| role.main.is_some()).fold(command, |command, role| {
         command.subcommand(Command::new(role.name).about(role.about).disable_help_flag(true))
     })
 }
@@ -117,7 +154,6 @@ mod tests {
         assert_eq!(asks(&["orlop-something", "run"]), None);
     }
 
-    #[cfg(feature = "fleet")]
     #[test]
     fn a_role_is_asked_for_by_verb_or_by_the_name_of_the_program() {
         let wanted = |name: &str, rest: &[&str]| {

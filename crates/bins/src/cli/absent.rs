@@ -1,21 +1,17 @@
 //! Verbs that this build lacks because a feature was left out: help lists them, and using one says how to get it.
 
+use std::collections::BTreeMap;
+
 use clap::{Arg, ArgAction, Command};
 
-use super::failure::Failure;
+use crate::{features, program};
 
-/// Verbs that need more than the feature `cli`.
-struct Part {
-    verbs: &'static [&'static str],
-    /// The features they need, separated by commas.
-    features: &'static str,
-    /// Whether this build has them.
-    here: bool,
-}
-
-const PARTS: [Part; 4] = [
-    Part {
-        verbs: &[
+/// Verbs of the command line that need more than its own feature: the features, whether this build has them, and the verbs.
+const VERBS: [(&str, bool, &[&str]); 2] = [
+    (
+        "fleet",
+        cfg!(feature = "fleet"),
+        &[
             "up",
             "submit",
             "jobs",
@@ -29,56 +25,51 @@ const PARTS: [Part; 4] = [
             "secret",
             "top",
             "health",
-            "scheduler",
-            "worker",
         ],
-        features: "fleet",
-        here: cfg!(feature = "fleet"),
-    },
-    Part {
-        verbs: &["hardware"],
-        features: "kube,provisioner",
-        here: cfg!(all(feature = "kube", feature = "provisioner")),
-    },
-    Part { verbs: &["operator"], features: "kube", here: cfg!(feature = "kube") },
-    Part { verbs: &["provisioner"], features: "provisioner", here: cfg!(feature = "provisioner") },
+    ),
+    ("kube,provisioner", cfg!(all(feature = "kube", feature = "provisioner")), &["hardware"]),
 ];
 
-/// The features that a verb needs and this build lacks.
-pub(super) fn features_of(verb: &str) -> Option<&'static str> {
-    missing(&PARTS).find(|part| part.verbs.contains(&verb)).map(|part| part.features)
+/// Verbs that this build lacks, with the features they need.
+fn absent() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let missing = VERBS.iter().filter(|(_, here, _)| !here);
+    let verbs = missing.flat_map(|(features, _, verbs)| verbs.iter().map(|verb| (*verb, *features)));
+    verbs.chain(program::absent())
 }
 
-/// Something that was asked for and needs features that this build lacks.
-pub(super) fn lacking(what: &str, features: &str) -> Failure {
-    Failure::usage(format!(
-        "{what} is not in this build: it needs the feature `{features}`; build it with \
-         `cargo install --path crates/bins --features {features}`"
-    ))
+/// What to say where the arguments of a program ask for a verb that this build lacks, or for its help.
+pub(super) fn refusal(mut arguments: impl Iterator<Item = String>) -> Option<String> {
+    refusal_of(absent(), arguments.nth(1)?, arguments.next())
+}
+
+fn refusal_of(
+    mut absent: impl Iterator<Item = (&'static str, &'static str)>,
+    first: String,
+    second: Option<String>,
+) -> Option<String> {
+    let asked = if first == "help" { second? } else { first };
+    let (verb, needed) = absent.find(|(verb, _)| *verb == asked)?;
+    Some(features::lacking(&format!("`orlop {verb}`"), needed))
 }
 
 /// The command line with the verbs that are not in this build, so that they differ from mistyped ones.
 pub(super) fn listed(command: Command) -> Command {
-    listed_of(&PARTS, command)
+    listed_of(absent(), command)
 }
 
-fn missing(parts: &[Part]) -> impl Iterator<Item = &Part> {
-    parts.iter().filter(|part| !part.here)
-}
-
-fn listed_of(parts: &[Part], mut command: Command) -> Command {
-    let mut list = String::new();
-    for part in missing(parts) {
-        list.push_str(&format!("\n  {}: {}", part.features, part.verbs.join(", ")));
-        for verb in part.verbs {
-            let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
-            let verb = Command::new(*verb).hide(true).disable_help_flag(true).disable_version_flag(true);
-            command = command.subcommand(verb.arg(rest.action(ArgAction::Append)));
-        }
+fn listed_of(absent: impl Iterator<Item = (&'static str, &'static str)>, mut command: Command) -> Command {
+    let mut by_feature = BTreeMap::<_, Vec<_>>::new();
+    for (verb, needed) in absent {
+        by_feature.entry(needed).or_default().push(verb);
+        let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+        let verb = Command::new(verb).hide(true).disable_help_flag(true).disable_version_flag(true);
+        command = command.subcommand(verb.arg(rest.action(ArgAction::Append)));
     }
-    if list.is_empty() {
+    if by_feature.is_empty() {
         return command;
     }
+    let list = by_feature.iter().map(|(needed, verbs)| format!("\n  {needed}: {}", verbs.join(", ")));
+    let list = list.collect::<String>();
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let how = "`cargo install --path crates/bins --features full` builds all";
     command.after_help(format!("Not in this build, by feature ({how}):{list}\n\n{examples}"))
@@ -86,38 +77,38 @@ fn listed_of(parts: &[Part], mut command: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    const LEAN: [Part; 2] = [
-        Part { verbs: &["up", "submit"], features: "fleet", here: false },
-        Part { verbs: &["operator"], features: "kube", here: true },
-    ];
-
-    fn command() -> Command {
-        listed_of(&LEAN, Command::new("orlop").subcommand(Command::new("run")).after_help("Examples:"))
+    fn lean() -> impl Iterator<Item = (&'static str, &'static str)> {
+        [("up", "fleet"), ("operator", "kube"), ("submit", "fleet")].into_iter()
     }
 
     #[test]
     fn help_lists_verbs_that_are_not_in_this_build_with_their_feature() {
-        let help = command().render_help().to_string();
+        let command = Command::new("orlop").subcommand(Command::new("run")).after_help("Examples:");
+        let help = listed_of(lean(), command).render_help().to_string();
         let wanted = "Not in this build, by feature (`cargo install --path crates/bins --features full` builds all):\n  \
-                      fleet: up, submit\n\nExamples:";
+                      fleet: up, submit\n  kube: operator\n\nExamples:";
         assert!(help.contains(wanted), "{help}");
-        assert!(!help.contains("operator"), "{help}");
     }
 
     #[test]
-    fn a_verb_that_is_not_in_this_build_is_recognised_with_any_arguments() {
-        for arguments in [&["orlop", "submit"] as &[_], &["orlop", "submit", "--cpu", "1", "--help", "--", "true"]] {
-            let matches = command().try_get_matches_from(arguments).unwrap();
-            assert_eq!(matches.subcommand_name(), Some("submit"));
-        }
-        assert!(command().try_get_matches_from(["orlop", "submitt"]).is_err());
+    fn a_verb_that_is_not_in_this_build_is_told_from_a_mistyped_one() {
+        let refused = |first: &str, second: Option<&str>| {
+            refusal_of(lean(), first.to_owned(), second.map(str::to_owned)).is_some_and(|text| text.contains("`fleet`"))
+        };
+        assert!(refused("submit", None) && refused("submit", Some("--help")) && refused("help", Some("submit")));
+        assert!(!refused("submitt", None) && !refused("help", None) && !refused("run", Some("submit")));
     }
 
+    #[cfg(feature = "fleet")]
     #[test]
-    fn the_message_names_the_feature_and_the_command_that_builds_it() {
-        let failure = lacking("`orlop submit`", "fleet");
-        insta::assert_snapshot!(failure, @"`orlop submit` is not in this build: it needs the feature `fleet`; build it with `cargo install --path crates/bins --features fleet`");
+    fn every_verb_of_a_fleet_is_known_to_builds_without_it() {
+        use clap::Subcommand as _;
+        let fleet = super::super::fleet::Fleet::augment_subcommands(Command::new("orlop"));
+        let verbs = fleet.get_subcommands().map(Command::get_name).collect::<BTreeSet<_>>();
+        assert_eq!(verbs, VERBS[0].2.iter().copied().collect());
     }
 }

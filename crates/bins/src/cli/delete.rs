@@ -5,14 +5,13 @@ use std::sync::Arc;
 use clap::Args;
 use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
-use orlop_core::error::PortError;
 use orlop_core::spec::flow::StopMode;
 use orlop_core::time::GoDuration;
 
 use super::failure::{Exit, Failure};
 use super::list::{Filter, runs};
 use super::place::Place;
-use super::run::begun;
+use super::run::{begun, without_engine};
 use super::stored::{Stored, order};
 use super::{manifest, output};
 use crate::host::flow::{FlowHost, HostParts, Order};
@@ -123,7 +122,7 @@ async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
     }
     let setup = stored.setup()?;
     let images = manifest::has_images(&stored.plan);
-    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await.map_err(PortError::from)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
     let uid = stored.record.uid.clone();
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(Arc::clone(&substrate), journal) };

@@ -45,9 +45,6 @@ use orlop_cloud::exit;
 pub use failure::{Exit, Failure};
 use place::{Former, Target};
 
-/// The hidden argument under which this program is the shim of a pod.
-pub const SHIM: &str = "__shim";
-
 /// Orders the steps of flows and runs them.
 #[derive(Parser, Debug)]
 #[command(name = "orlop", version, propagate_version = true, arg_required_else_help = true)]
@@ -133,12 +130,11 @@ pub(crate) fn command() -> clap::Command {
 /// Runs the command line of this process and says how it ends.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(refusal) = absent::refusal(std::env::args_os().map(|word| word.to_string_lossy().into_owned())) {
+        return refuse(&refusal);
+    }
     let cli = match parse() {
-        Ok(Ok(cli)) => cli,
-        Ok(Err(failure)) => {
-            output::tell(&format!("error: {failure}"));
-            return failure.exit.into();
-        }
+        Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
             drop(error.print());
@@ -166,12 +162,8 @@ pub fn main() -> ExitCode {
 }
 
 /// The command line of this process. A run is told which options stood there: others come from the environment.
-fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
+fn parse() -> Result<Cli, clap::Error> {
     let matches = commands().try_get_matches()?;
-    if let Some((verb, features)) = matches.subcommand_name().and_then(|verb| Some((verb, absent::features_of(verb)?)))
-    {
-        return Ok(Err(absent::lacking(&format!("`orlop {verb}`"), features)));
-    }
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let Command::Run(args) | Command::Flow(Flow::Run(args)) = &mut cli.command {
         let mut leaf = &matches;
@@ -181,7 +173,13 @@ fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
         let stood = |id: &&clap::Id| leaf.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         args.given = leaf.ids().filter(stood).map(ToString::to_string).collect();
     }
-    Ok(Ok(cli))
+    Ok(cli)
+}
+
+/// Ends because of what the arguments ask for.
+pub(crate) fn refuse(problem: &str) -> ExitCode {
+    output::tell(&format!("error: {problem}"));
+    Exit::Usage.into()
 }
 
 /// All that `orlop` does, and what it could do in another build.
@@ -232,7 +230,7 @@ async fn on_fleet(command: Command) -> Result<Exit, Failure> {
 
 #[cfg(not(feature = "fleet"))]
 async fn on_fleet(_command: Command) -> Result<Exit, Failure> {
-    Err(absent::lacking("`--target fleet`", "fleet"))
+    Err(Failure::usage(crate::features::lacking("`--target fleet`", "fleet")))
 }
 
 #[cfg(feature = "kube")]
@@ -242,7 +240,7 @@ async fn in_cluster(command: Command) -> Result<Exit, Failure> {
 
 #[cfg(not(feature = "kube"))]
 async fn in_cluster(_command: Command) -> Result<Exit, Failure> {
-    Err(absent::lacking("`--target kube`", "kube"))
+    Err(Failure::usage(crate::features::lacking("`--target kube`", "kube")))
 }
 
 impl Command {

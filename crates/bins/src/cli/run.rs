@@ -222,7 +222,7 @@ async fn submit(run: &RunDir, new: New, drive: &Drive) -> Result<FlowHost, Failu
     if let Some(artifacts) = hand_over {
         artifacts.carry(run, setup.limits()).await?;
     }
-    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await.map_err(without_engine)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: drive.leave_when_paused, ..parts };
@@ -268,7 +268,7 @@ async fn go_on(
         let order = Order::Decide { step: step.clone(), decision: Decision::Approved, by, reason, verified: false };
         super::stored::write(&run, &order).await?;
     }
-    let substrate = setup.substrate(run.path(), own_shim(super::SHIM)?, images).await.map_err(without_engine)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(substrate, journal) };
     let parts = HostParts { leave_when_paused: args.no_wait_approval, ..parts };
@@ -327,11 +327,11 @@ async fn lock(run: &RunDir, name: &RunName) -> Result<(Door, RunLock), Failure> 
 }
 
 /// What to do where steps cannot run in containers.
-fn without_engine(error: SetupError) -> Failure {
+pub(super) fn without_engine(error: SetupError) -> Failure {
     let way = match &error {
         SetupError::Port(_) => return PortError::from(error).into(),
-        SetupError::Engine(_) => "start a container engine",
-        SetupError::NotBuilt => "build it with `--features docker`",
+        SetupError::Engine(_) => "start a container engine".to_owned(),
+        SetupError::NotBuilt => format!("build it with `{}`", crate::features::install("docker")),
     };
     Failure::usage(format!(
         "steps that name an image run in containers, but {error}; {way}, or use `--target process` to run all steps as \

@@ -164,7 +164,7 @@ fn s6_rules_of_controllers_are_made_in_no_other_way_than_by_the_list_of_them() {
 
 #[test]
 fn s7_the_program_prints_the_definitions_that_ship() {
-    let done = Command::new(crate::role::program("orlop-operator")).arg("crds").output().unwrap();
+    let done = crate::role::command("operator").arg("crds").output().unwrap();
     assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     let printed = documents(&format!("\n{}", String::from_utf8(done.stdout).unwrap()));
     let by_name =

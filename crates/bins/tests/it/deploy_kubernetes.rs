@@ -135,7 +135,7 @@ fn s7_the_chart_carries_what_stands_beside_it() {
 
 /// What the program answers to these arguments and `--print-config`.
 pub(crate) fn printed(arguments: &[String]) -> Value {
-    let mut command = Command::new(crate::role::program("orlop-operator"));
+    let mut command = crate::role::command("operator");
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
         command.env_remove(variable);
     }
@@ -215,7 +215,7 @@ fn s7_before_it_is_deleted_the_chart_lets_go_of_its_objects() {
     }
     let arguments = hook_arguments();
     assert_eq!(arguments.len(), 4, "{arguments:?}");
-    let mut command = Command::new(crate::role::program("orlop-operator"));
+    let mut command = crate::role::command("operator");
     command.arg("release-finalizers").args(arguments).arg("--kubeconfig=/nothing/like/this");
     let done = command.output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

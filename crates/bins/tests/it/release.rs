@@ -36,7 +36,9 @@ fn s9_a_release_is_signed_the_same_programs_give_the_same_bytes_and_any_change_i
     let path = |name: &str| dir.path().join(name).display().to_string();
     let Some([ours, theirs]) = keys(dir.path()) else { return };
     fs::create_dir(path("programs")).expect("a directory");
-    PROGRAMS.iter().for_each(|name| fs::write(dir.path().join("programs").join(name), name).expect("a program"));
+    for name in PROGRAMS {
+        fs::copy("/bin/true", dir.path().join("programs").join(name)).expect("any small program");
+    }
     let public = |key: &str| fs::read_to_string(format!("{key}.pub")).expect("a public key");
     fs::write(path("signers"), format!("orlop {}", public(&ours))).expect("a file");
     let made = |key: &str, out: &str| {
@@ -59,6 +61,13 @@ fn s9_a_release_is_signed_the_same_programs_give_the_same_bytes_and_any_change_i
         );
     }
 
+    let symbols = fs::read_dir(path("one")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let symbols = symbols.filter(|path| path.to_string_lossy().ends_with("-symbols.tar.gz")).collect::<Vec<_>>();
+    let listed_symbols = Command::new("tar").arg("-tzf").args(&symbols).output().expect("tar runs").stdout;
+    let listed_symbols = String::from_utf8(listed_symbols).expect("text");
+    for program in PROGRAMS {
+        assert!(listed_symbols.contains(&format!("/{program}.debug")), "{listed_symbols}");
+    }
     for link in LINKS {
         assert!(listed.lines().any(|line| line.starts_with('l') && line.ends_with(&format!("/bin/{link} -> orlop"))));
     }

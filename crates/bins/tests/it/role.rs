@@ -1,25 +1,34 @@
-//! The one program under the names of its roles, linked as an installation links them.
+//! The one program in its roles: by its first argument, as units and images start it, and by the name of a link.
 
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::process::Command;
 
-/// Names that the program plays a role under.
-const NAMES: [&str; 4] = ["orlop-operator", "orlop-provisioner", "orlop-scheduler", "orlop-worker"];
+/// The program.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_orlop");
 
-static LINKS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("roles");
-    std::fs::create_dir_all(&folder).expect("the folder of links is made");
-    for name in NAMES {
-        // Tests of several processes link at once: each link appears whole.
-        let half = folder.join(format!("{name}.{}", std::process::id()));
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_orlop"), &half).expect("the program is linked");
-        std::fs::rename(&half, folder.join(name)).expect("the link takes its name");
+/// The program in a role, such as `worker`.
+pub(crate) fn command(role: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg(role);
+    command
+}
+
+#[test]
+fn a_link_named_after_a_role_plays_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for role in ["operator", "provisioner", "scheduler", "worker"] {
+        let link = folder.path().join(format!("orlop-{role}"));
+        std::os::unix::fs::symlink(PROGRAM, &link).unwrap();
+        for argument in ["--help", "--version"] {
+            let [by_name, by_verb] = [Command::new(&link), command(role)].map(|mut command| {
+                let output = command.arg(argument).output().unwrap();
+                assert_eq!(output.status.code(), Some(0), "{role} {argument}: {output:?}");
+                String::from_utf8(output.stdout).unwrap()
+            });
+            assert_eq!(by_name.lines().count(), by_verb.lines().count(), "{role} {argument}");
+            assert!(
+                by_name.contains(&format!("orlop-{role}")) || by_name.contains(&format!("orlop {role}")),
+                "{by_name}"
+            );
+        }
     }
-    folder
-});
-
-/// The program under the name of a role, such as `orlop-worker`.
-pub(crate) fn program(name: &str) -> PathBuf {
-    assert!(NAMES.contains(&name), "{name} is no role");
-    LINKS.join(name)
 }

@@ -287,7 +287,7 @@ pub fn check_foreign(server_name: &str, own: Option<&DeploymentId>, marked: &[Or
             let message =
                 format!("{} {} of another deployment {} has this name", one.kind.as_str(), one.id, one.deployment);
             let hint = format!(
-                "remove it: orlop-provisioner destroy --id {}; or begin another one with --new",
+                "remove it: orlop provisioner destroy --id {}; or begin another one with --new",
                 one.deployment
             );
             Err(Failure::new(Exit::Conflict, "name_taken", message, hint))

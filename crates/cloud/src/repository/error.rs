@@ -1,4 +1,4 @@
-//! Why a repository could not be had (provisioner contract, chapter 8, row 1). Owns the wording; exit 4 in every case.
+//! Why a repository could not be had (provisioner contract, chapter 8, row 1). Owns the wording.
 
 use std::io;
 

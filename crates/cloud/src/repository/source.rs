@@ -31,7 +31,7 @@ pub enum Source {
     Folder(PathBuf),
 }
 
-/// Why an address is refused; exit 4.
+/// Why an address is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {

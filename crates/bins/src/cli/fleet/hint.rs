@@ -12,7 +12,7 @@ pub(super) fn of_connection(server: &str, error: &str) -> &'static str {
          (or ORLOP_CA_FILE); the server keeps it as authority.pem in its TLS directory"
     } else if has(&["NotValidForName", "not valid for name"]) {
         "its certificate is for other names: use one of them with --server, or start the server with --name HOST \
-         (orlop-scheduler: tls.names)"
+         (`orlop scheduler`: tls.names)"
     } else if has(&["Expired", "NotValidYet", "expired", "not valid yet"]) {
         "its certificate is not good at this time: compare the clocks of both machines; a server makes a new one when it \
          starts"

@@ -119,7 +119,7 @@ fn command(made: &Value) -> String {
     let (token, server) = (text(made, "token"), text(made, "server"));
     format!(
         "{token}\n\nThe token is shown once; it is good until {} for {} more. On the worker's machine write it to a file \
-         that nobody else reads, then start:\n\n  orlop-worker --server {server} --join-token-file FILE --state \
+         that nobody else reads, then start:\n\n  orlop worker --server {server} --join-token-file FILE --state \
          DIR{labels}\n",
         text(made, "expires_at"),
         match text(made, "uses_left").as_str() {

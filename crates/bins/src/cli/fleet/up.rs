@@ -42,7 +42,7 @@ const LEADING: Duration = Duration::from_secs(60);
   orlop up --memory-store --workers 4       nothing is kept; four workers share the machine
   orlop up --grpc-listen 0.0.0.0:7071 --first-token-file admin.token
                                             workers of other machines: `orlop workers token create`
-  orlop up --no-worker                      workers come from elsewhere: `orlop-worker --server http://127.0.0.1:7071`")]
+  orlop up --no-worker                      workers come from elsewhere: `orlop worker --server http://127.0.0.1:7071`")]
 pub(in crate::cli) struct UpArgs {
     /// Directory of the data; `$XDG_DATA_HOME/orlop`, else `~/.local/share/orlop`
     #[arg(long, value_name = "DIR", env = "ORLOP_DATA", conflicts_with = "memory_store")]
@@ -267,7 +267,7 @@ fn greeting(running: &Running, args: &UpArgs) -> String {
     }
     let workers: Vec<String> = running.workers.iter().map(|agent| agent.worker().to_string()).collect();
     let workers = match workers.is_empty() {
-        true => format!("none; start one with `orlop-worker --server {grpc} --state DIR`"),
+        true => format!("none; start one with `orlop worker --server {grpc} --state DIR`"),
         false => workers.join(" "),
     };
     format!(

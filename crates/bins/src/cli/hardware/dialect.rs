@@ -173,8 +173,8 @@ fn docker(resolved: &Resolved, resources: &Resources, tables: &Tables, host: Opt
 
 #[cfg(not(feature = "docker"))]
 fn docker(_resolved: &Resolved, _resources: &Resources, _tables: &Tables, _host: Option<&Inventory>) -> Told<Value> {
-    let error = "this program was built without Docker".to_owned();
-    Told::Refused(Refusal { error, help: "build it with the feature `docker`".to_owned() })
+    let error = "Docker is not in this build".to_owned();
+    Told::Refused(Refusal { error, help: format!("build it with `{}`", crate::features::install("docker")) })
 }
 
 /// Plain resources of the pod's container.

@@ -67,5 +67,5 @@ pub(super) fn inventory(file: &str, text: &str, tables: &Tables) -> Result<Inven
 /// Always.
 #[cfg(not(feature = "docker"))]
 pub(super) fn inventory(_file: &str, _text: &str, _tables: &Tables) -> Result<Inventory, Failure> {
-    Err(Failure::usage("this program was built without Docker; leave out --inventory"))
+    Err(Failure::usage(format!("{}; or leave it out", crate::features::lacking("`--inventory`", "docker"))))
 }

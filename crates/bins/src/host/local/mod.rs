@@ -162,11 +162,14 @@ async fn engine(_setup: &LocalSetup) -> Result<Arc<dyn PodRuntime>, SetupError> 
     Err(SetupError::NotBuilt)
 }
 
-/// How this program is started as the shim of a pod: itself with one hidden argument.
+/// The hidden argument under which a program of ours is the shim of a pod.
+pub const SHIM: &str = "__shim";
+
+/// How this program is started as the shim of a pod: itself with [`SHIM`].
 ///
 /// # Errors
 /// When the program does not know where it is.
-pub fn own_shim(argument: &str) -> Result<ShimProgram, PortError> {
+pub fn own_shim() -> Result<ShimProgram, PortError> {
     let path = if cfg!(target_os = "linux") {
         // The program as it runs: an upgrade of its file, or its removal, does not change the run.
         PathBuf::from("/proc/self/exe")
@@ -175,5 +178,5 @@ pub fn own_shim(argument: &str) -> Result<ShimProgram, PortError> {
             PortError::new(Class::Fatal, "the program cannot find itself to start the shims of pods").because(error)
         })?
     };
-    Ok(ShimProgram { path, args: vec![argument.into()] })
+    Ok(ShimProgram { path, args: vec![SHIM.into()] })
 }

@@ -62,16 +62,15 @@ enum Failure {
     Port(#[from] PortError),
 }
 
-/// Runs the step of this process's environment. `arguments` are those after [`ARGUMENT`], `shim` the argument under which
-/// this program is the shim of a pod.
+/// Runs the step of this process's environment. `arguments` are those after [`ARGUMENT`].
 #[must_use]
-pub fn main(mut arguments: impl Iterator<Item = OsString>, shim: &str) -> ExitCode {
+pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let flows = arguments.next().map_or_else(|| PathBuf::from("flows"), PathBuf::from);
     let mut text = || arguments.next().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
     let worker = Worker { flows, mark: text(), engine: Some(text()).filter(|address| !address.is_empty()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.map_err(Failure::from).and_then(|runtime| {
-        let done = runtime.block_on(run(&worker, shim));
+        let done = runtime.block_on(run(&worker));
         // Work on blocking threads that nobody waits for must not hold the program.
         runtime.shutdown_background();
         done
@@ -89,12 +88,12 @@ fn variable(name: &'static str) -> Result<String, Failure> {
     std::env::var(name).map_err(|_| Failure::Variable(name))
 }
 
-async fn run(worker: &Worker, shim: &str) -> Result<u8, Failure> {
+async fn run(worker: &Worker) -> Result<u8, Failure> {
     let order = StepOrder::decode(&variable(VARIABLE)?)?;
     let output = PathBuf::from(variable("ORLOP_OUTPUT")?);
     let run = RunDir::new(std::env::current_dir()?.join(".step"));
     std::fs::create_dir_all(run.path())?;
-    let end = match attempt(&order, worker, &run, shim).await {
+    let end = match attempt(&order, worker, &run).await {
         Ok(end) => end,
         // The step failed, not its runner: retrying it is up to its flow.
         Err(error) => result::refused(&error),
@@ -104,7 +103,7 @@ async fn run(worker: &Worker, shim: &str) -> Result<u8, Failure> {
 }
 
 /// Runs the attempt to its end.
-async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir, shim: &str) -> Result<AttemptEnd, PortError> {
+async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir) -> Result<AttemptEnd, PortError> {
     let spec = &order.attempt;
     let (given, left) = (run.path().with_file_name(GIVEN), run.path().with_file_name(LEFT));
     take_in(&spec.inputs, run, &given).await?;
@@ -127,7 +126,7 @@ async fn attempt(order: &StepOrder, worker: &Worker, run: &RunDir, shim: &str) -
     };
     let template = JobTemplate::read(&spec.template, &TemplatePolicy::default())?;
     let images = template.pod.containers().any(|container| container.image.is_some());
-    let substrate = setup.substrate(run.path(), own_shim(shim)?, images).await.map_err(PortError::from)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(PortError::from)?;
     resources(order, substrate.as_ref(), &volumes).await?;
     let forward = Forward::begin(&run.logs().join(spec.key.instance()), spec.key.attempt)?;
     let end = tokio::select! {

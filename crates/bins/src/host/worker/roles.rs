@@ -10,14 +10,13 @@ use orlop_cloud::runtime::process::{ShimProgram, shim};
 use orlop_cloud::runtime::worker::process::{launch, supervise};
 
 use super::AgentOptions;
+use crate::host::local::SHIM;
 use crate::host::step;
 
 /// The supervisor of attempts.
 const SUPERVISOR: &str = "__supervisor";
 /// The launcher of an attempt's command.
 const LAUNCHER: &str = "__launcher";
-/// The shim of a pod of a step.
-const SHIM: &str = "__shim";
 
 /// Plays the role that the arguments of this process ask for, to its end; none if they ask for none. To be called before any
 /// thread is started: a supervisor blocks signals for all of its own, and a shim must be the only thread.
@@ -28,7 +27,7 @@ pub fn play() -> Option<ExitCode> {
     Some(match role.to_str()? {
         SUPERVISOR => supervise::main(),
         SHIM => shim::main(),
-        step::ARGUMENT => step::main(arguments, SHIM),
+        step::ARGUMENT => step::main(arguments),
         LAUNCHER => launch(arguments),
         _ => return None,
     })

@@ -55,8 +55,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The address is none, or this program was built without OpenTelemetry.
 #[cfg(not(feature = "otel"))]
 pub fn export(plan: &ExportPlan) -> Result<(Tracer, Exporting), ExportError> {
-    let text = "traces cannot be sent: this program was built without OpenTelemetry; build it with the feature `otel`";
-    Err(ExportError(format!("{}: {text}", plan.endpoint)))
+    Err(ExportError(format!("{}: {}", plan.endpoint, crate::features::lacking("sending traces", "otel"))))
 }
 
 #[cfg(not(feature = "otel"))]

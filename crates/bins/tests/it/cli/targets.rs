@@ -56,7 +56,7 @@ fn a_container_command_never_runs_as_a_process_unasked() {
     for target in [&[][..], &["--target", "local"]] {
         let gave = bench.without_engine(&[&["run", &file], target].concat());
         assert_eq!(gave.code, 2, "{gave:?}");
-        let way = if cfg!(feature = "docker") { "start a container engine" } else { "`--features docker`" };
+        let way = if cfg!(feature = "docker") { "start a container engine" } else { "--features docker" };
         refused(&gave, &[way, "`--target process`"]);
     }
     assert_eq!(bench.orlop(&["flow", "list", "-o", "name"]).out, "");

@@ -132,7 +132,7 @@ impl Bed {
     }
 
     async fn worker(&mut self) -> Worker {
-        let mut command = Command::new(crate::role::program("orlop-worker"));
+        let mut command = crate::role::command("worker");
         command.args(["--server", &self.address, "--id", "tested", "--state"]).arg(self.state());
         super::on_any_disk(&mut command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -271,7 +271,7 @@ async fn s6_sigterm_drains_and_a_second_one_cancels() {
 
 #[test]
 fn s10_wrong_settings_are_named_and_the_configuration_can_be_shown() {
-    let run = |args: &[&str]| Command::new(crate::role::program("orlop-worker")).args(args).output().unwrap();
+    let run = |args: &[&str]| crate::role::command("worker").args(args).output().unwrap();
     let wrong = run(&["--server", "ftp://x", "--state", "/nonexistent/x"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("ftp://x"));

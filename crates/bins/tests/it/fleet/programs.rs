@@ -162,8 +162,7 @@ impl Programs {
         self.dir.path().join(name)
     }
 
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+    fn command(&self, mut command: Command) -> Command {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORLOP_")) {
             command.env_remove(name);
         }
@@ -184,7 +183,7 @@ impl Programs {
 
     /// The command of a scheduler that waits for its flags.
     pub(super) fn scheduler_command(&self) -> Command {
-        self.command(&crate::role::program("orlop-scheduler"))
+        self.command(crate::role::command("scheduler"))
     }
 
     /// Starts a scheduler without waiting for anything.
@@ -242,7 +241,7 @@ impl Programs {
 
     /// Starts a worker of servers.
     pub(crate) fn worker(&self, name: &str, servers: &[&str], args: &[&str]) -> Running {
-        let mut command = self.command(&crate::role::program("orlop-worker"));
+        let mut command = self.command(crate::role::command("worker"));
         for server in servers {
             command.args(["--server", server]);
         }

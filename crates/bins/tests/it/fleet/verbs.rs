@@ -78,7 +78,7 @@ fn s10_a_key_submits_once_and_wait_has_its_own_end() {
 }
 
 #[test]
-fn s10_quotas_are_set_shown_and_met_with_exit_5() {
+fn quotas_are_set_shown_and_refuse_what_is_above_them() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     let set = bench.good(&["quota", "set", "physics", "cpu=64", "memory=256Gi", "pending=2", "weight=200"]);
     assert!(set.contains("weight    200") && set.contains("cpu       64000m") && set.contains("pending   2"), "{set}");

@@ -32,7 +32,7 @@ impl Program {
     fn begin(dir: &Path, name: &str, kubeconfig: &Path, arguments: &[&str], in_pod: bool) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = std::fs::File::create(&log).unwrap();
-        let mut command = Command::new(crate::role::program("orlop-operator"));
+        let mut command = crate::role::command("operator");
         for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
             command.env_remove(variable);
         }

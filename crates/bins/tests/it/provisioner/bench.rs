@@ -42,7 +42,7 @@ impl Bench {
     }
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(crate::role::program("orlop-provisioner"));
+        let mut command = crate::role::command("provisioner");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         // Nobody outside this machine is asked for the hardware of a site.
         command.env("ORLOP_REFERENCE_API", "off");

@@ -314,7 +314,7 @@ fn s8_5_a_server_that_fails_is_undone_and_its_console_kept() {
     site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 10));
     let kept = site.apply(&["--keep-on-failure", "--fallback", "none"]);
     assert_eq!(kept.code, 1, "{kept:?}");
-    assert!(kept.out.contains("orlop-provisioner destroy demo") && kept.err.contains("; kept"), "{kept:?}");
+    assert!(kept.out.contains("orlop provisioner destroy demo") && kept.err.contains("; kept"), "{kept:?}");
     assert_eq!(site.counts(), [1, 1, 0, 1]);
     assert_eq!(site.run(&["destroy", "demo"]).code, 0);
     site.assert_nothing("destroyed");
@@ -398,7 +398,7 @@ fn s8_18_a_machine_has_to_answer_and_to_be_as_planned() {
 }
 
 #[test]
-fn s8_24_a_site_that_lists_no_hosts_ends_with_exit_5_before_anything_is_made() {
+fn a_site_that_lists_no_hosts_has_no_capacity_and_nothing_is_made() {
     let site = Site::new();
     site.cloud.world().hosts.clear();
     let gave = site.apply(&["--output", "json"]);

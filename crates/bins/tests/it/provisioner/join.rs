@@ -88,7 +88,7 @@ fn s11_a_plan_tells_the_id_and_the_command_and_the_machine_joins_as_that_deploym
     assert!(files(&site).iter().any(|(path, text)| path == "/run/orlop/join-token" && text.contains(&token.secret)));
     // The real worker takes what the unit gives it.
     let words = started(&site);
-    let mut worker = Command::new(crate::role::program("orlop-worker"));
+    let mut worker = crate::role::command("worker");
     let shown = Bench::gives({
         worker.env_clear().args(words.get(1..).expect("flags")).arg("--print-config");
         worker

@@ -124,7 +124,7 @@ fn s8_21_what_cannot_be_removed_is_named_and_goes_when_it_can() {
 }
 
 #[test]
-fn s8_21_what_is_left_when_the_time_for_removing_is_spent_is_listed_and_exits_11() {
+fn what_is_left_when_the_time_for_removing_is_spent_is_listed() {
     let site = Site::new();
     // What failed first does not matter any more once something is left behind.
     site.cloud.world().build.fails = Some(("No valid host was found".to_owned(), 10));

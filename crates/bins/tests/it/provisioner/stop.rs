@@ -114,7 +114,7 @@ fn s7_a_second_signal_a_hang_up_or_a_flag_keep_everything() {
         let gave = Site::waited(child);
         assert_eq!(gave.code, 130, "{signals:?}: {gave:?}");
         assert_eq!(site.info()["status"], "Kept", "{signals:?}: {gave:?}");
-        for words in ["orlop-provisioner resume demo", "orlop-provisioner destroy demo"] {
+        for words in ["orlop provisioner resume demo", "orlop provisioner destroy demo"] {
             assert!(gave.out.contains(words), "{gave:?}");
         }
         let resumed = site.run(&["resume", "demo"]);

@@ -57,10 +57,10 @@ pub(super) enum Asked {
     version,
     args_conflicts_with_subcommands = true,
     after_help = exit::help("Examples:
-  orlop-operator crds | kubectl apply -f -              define the kinds of objects
-  orlop-operator --leader-elect=false --log-format text  try it with your kubeconfig
-  orlop-operator --namespaces team-a,team-b             work in two namespaces, with Roles there
-  orlop-operator release-finalizers --help              what is done before it is removed
+  orlop operator crds | kubectl apply -f -              define the kinds of objects
+  orlop operator --leader-elect=false --log-format text  try it with your kubeconfig
+  orlop operator --namespaces team-a,team-b             work in two namespaces, with Roles there
+  orlop operator release-finalizers --help              what is done before it is removed
 
 SIGTERM and SIGINT finish what is under way and give the leases back, exit code 0; a second one ends at once.")
 )]

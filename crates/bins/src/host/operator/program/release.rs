@@ -1,4 +1,4 @@
-//! `orlop-operator release-finalizers`: what is done before the operator is removed. Owns these flags and what is said of
+//! `orlop operator release-finalizers`: what is done before the operator is removed. Owns these flags and what is said of
 //! the outcome; the work is that of `orlop_k8s::hourglass::release`.
 
 use clap::Args;
@@ -15,8 +15,8 @@ use crate::host::cluster::{self, ConnectError};
 /// See the module.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = exit::help("Examples:
-  orlop-operator release-finalizers --deployment=orlop-operator   before the operator is removed from the cluster
-  orlop-operator release-finalizers --namespaces=team-a           objects of one namespace, when no operator runs
+  orlop operator release-finalizers --deployment=orlop-operator   before the operator is removed from the cluster
+  orlop operator release-finalizers --namespaces=team-a           objects of one namespace, when no operator runs
 
 Objects and what was made for them stay as they are, and deleting one deletes what it owns. Flows are held by no finalizer. It fails with exit code 1 where something is still held."))]
 pub(super) struct ReleaseFlags {

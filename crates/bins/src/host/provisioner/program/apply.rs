@@ -262,7 +262,7 @@ impl Job<'_> {
         if known.saga.state() == SagaState::Expired {
             let message = format!("the lease of {name} ended");
             let hint =
-                format!("remove what is left: orlop-provisioner destroy {name}; or begin another one with --new");
+                format!("remove what is left: orlop provisioner destroy {name}; or begin another one with --new");
             return Err(Failure::new(Exit::Conflict, Class::Exists, "expired", message).hint(hint));
         }
         let journal = self.frame.open(&known)?;

@@ -100,7 +100,7 @@ impl Job<'_> {
         let first = self.record.as_ref().map_or_else(|| sites.first().cloned(), |record| Some(record.at.clone()));
         let site = steps.during(0, self.sign_in(&first.unwrap_or_default(), run)).await?;
         let (begun, existing) = self.begin(&site, sites, run)?;
-        let new = (sites.len() > 1).then(|| Record::new(&begun.name, &begun.request, sites));
+        let new = (sites.len() > 1).then(|| Record::new(&self.args.given, &begun.name, &begun.request, sites));
         let waits = pace.capacity.is_some();
         if pace.capacity.is_some_and(|wait| wait > pace.deadline) {
             let minutes = pace.deadline.as_secs() / 60;

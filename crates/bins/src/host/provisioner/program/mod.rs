@@ -57,7 +57,7 @@ pub(crate) fn command() -> clap::Command {
 /// Runs the program.
 #[must_use]
 pub fn main(given: Vec<OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments(given)) {
+    let cli = match parse(given) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to standard output, the rest to standard error; a reader that has gone is no trouble.
@@ -141,6 +141,16 @@ async fn carry_out(verb: &Verb, run: &mut Run, signals: &Signals) -> Result<Repo
         Verb::List(args) => manage::list(args, run, signals).await,
         Verb::Catalog(args) => catalog::catalog(args, run).await,
     }
+}
+
+/// Reads the arguments, the first of which is the program.
+fn parse(given: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let words = given.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut cli = Cli::try_parse_from(arguments(given))?;
+    if let Verb::Apply(args) = &mut cli.verb {
+        args.given = words;
+    }
+    Ok(cli)
 }
 
 /// The arguments; without a verb but with a repository they are those of `apply`.

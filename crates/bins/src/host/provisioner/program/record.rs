@@ -17,7 +17,7 @@ use orlop_core::error::Class;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::args::{ApplyArgs, Cli, Verb};
+use super::args::{ApplyArgs, Verb};
 use super::failure::Failure;
 use super::watch::Place;
 
@@ -53,9 +53,9 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// A run of `apply`, as this process was started.
-    pub(super) fn new(name: &str, request: &Value, sites: &[String]) -> Self {
-        let args = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned()).collect();
+    /// A run of `apply` that was begun with these arguments.
+    pub(super) fn new(args: &[String], name: &str, request: &Value, sites: &[String]) -> Self {
+        let args = args.to_vec();
         let folder = std::env::current_dir().unwrap_or_default();
         let (name, request, sites) = (name.to_owned(), request.clone(), sites.to_vec());
         Self { schema: SCHEMA.to_owned(), name, args, folder, request, sites, ..Self::default() }
@@ -137,8 +137,7 @@ impl Record {
     /// The arguments are none of `apply`: another version wrote them.
     pub(super) fn arguments(&self) -> Result<Box<ApplyArgs>, Failure> {
         let given = std::iter::once("orlop-provisioner".into()).chain(self.args.iter().map(OsString::from)).collect();
-        let parsed = Cli::try_parse_from(super::arguments(given)).map(|cli| cli.verb);
-        let Ok(Verb::Apply(mut args)) = parsed else {
+        let Ok(Verb::Apply(mut args)) = super::parse(given).map(|cli| cli.verb) else {
             let message = format!("the run of {} was begun by a version with other arguments", self.name);
             return Err(Failure::usage(message).hint("give apply again, with the arguments of this version"));
         };
@@ -152,9 +151,9 @@ mod tests {
     use super::*;
 
     fn record(args: &[&str]) -> Record {
-        let args = args.iter().map(|text| (*text).to_owned()).collect();
+        let args = args.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let sites = vec!["one".to_owned(), "two".to_owned()];
-        Record { args, folder: "/begun/here".into(), ..Record::new("demo", &Value::Null, &sites) }
+        Record { folder: "/begun/here".into(), ..Record::new(&args, "demo", &Value::Null, &sites) }
     }
 
     #[test]

@@ -140,7 +140,7 @@ pub(super) fn deployment(info: &Info, state: SagaState, failure: Option<&Failure
     let name = if info.server_name.is_empty() { &info.deployment_id } else { &info.server_name };
     let is_ready = matches!(state, SagaState::Ready | SagaState::Degraded);
     if is_alive && !is_ready && failure.is_some() {
-        out.push_str(&format!("\ngo on:  orlop-provisioner resume {name}\nremove: orlop-provisioner destroy {name}\n"));
+        out.push_str(&format!("\ngo on:  orlop provisioner resume {name}\nremove: orlop provisioner destroy {name}\n"));
     }
     if let (true, Some(command)) = (is_ready && failure.is_none(), &info.ssh_command) {
         let user = info.ssh_user.as_deref().unwrap_or("<user>");

@@ -150,7 +150,7 @@ impl StoreConfig {
 
     #[cfg(not(feature = "postgres"))]
     fn database(&self) -> Result<StorePlace, String> {
-        Err("store.url: this program was built without PostgreSQL; build it with the feature `postgres`".to_owned())
+        Err(crate::features::lacking("`store.url`: PostgreSQL", "postgres"))
     }
 }
 

@@ -35,7 +35,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// The wait for a file that another server has.
 const LOCKED: Duration = Duration::from_millis(500);
 
-const USAGE: &str = "orlop-scheduler [--config FILE] [--print-config] [--<section>-<key> VALUE]…
+const USAGE: &str = "orlop scheduler [--config FILE] [--print-config] [--<section>-<key> VALUE]…
 
 Serves the scheduler of a fleet. Every key of the configuration is also a variable ORLOP_<SECTION>_<KEY> and a
 flag, in rising precedence; --print-config shows them all with their values.";
@@ -59,8 +59,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    let words = arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let asked = match asked(words, std::env::vars()) {
+    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let asked = match asked(words.iter().cloned(), std::env::vars()) {
         Ok(asked) => asked,
         Err(problem) => return complain(&problem, Exit::Usage),
     };
@@ -71,7 +71,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             Ok(text) => tell(text.trim_end()),
             Err(error) => complain(&error.to_string(), Exit::Failed),
         },
-        Asked::Serve(config) => serve(&config),
+        Asked::Serve(config) => serve(&config, &words),
     }
 }
 
@@ -120,7 +120,7 @@ fn complain(problem: &str, exit: Exit) -> ExitCode {
     exit.into()
 }
 
-fn serve(config: &Config) -> ExitCode {
+fn serve(config: &Config, words: &[String]) -> ExitCode {
     let log = match Log::start(&config.log) {
         Ok(log) => log,
         Err(problem) => return complain(&problem, Exit::Usage),
@@ -129,7 +129,7 @@ fn serve(config: &Config) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error.to_string(), Exit::Failed),
     };
-    match runtime.block_on(run(config, &log)) {
+    match runtime.block_on(run(config, words, &log)) {
         Ok(()) => Exit::Done.into(),
         Err(problem) => {
             tracing::error!(target: "orlop::scheduler", "{problem}");
@@ -138,7 +138,7 @@ fn serve(config: &Config) -> ExitCode {
     }
 }
 
-async fn run(config: &Config, log: &Log) -> Result<(), String> {
+async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
@@ -171,7 +171,7 @@ async fn run(config: &Config, log: &Log) -> Result<(), String> {
             early = whole.failed() => break Err(early),
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            _ = hangup.recv() => reload(&mut current, &whole, log).await,
+            _ = hangup.recv() => reload(&mut current, words, &whole, log).await,
         }
     };
     tracing::info!(target: "orlop::scheduler", "stops");
@@ -184,8 +184,8 @@ async fn run(config: &Config, log: &Log) -> Result<(), String> {
 
 /// Reads the configuration again and takes over what can change while the server runs. Tenants, quotas and tokens are in the
 /// store and need no reading.
-async fn reload(current: &mut Config, whole: &Whole, log: &Log) {
-    let read = asked(std::env::args().skip(1), std::env::vars());
+async fn reload(current: &mut Config, words: &[String], whole: &Whole, log: &Log) {
+    let read = asked(words.iter().cloned(), std::env::vars());
     let new = match read {
         Ok(Asked::Serve(new)) => *new,
         Ok(_) => return,

@@ -138,7 +138,7 @@ impl BusConfig {
 
     #[cfg(not(feature = "nats"))]
     fn outside(&self) -> Result<BusPlace, String> {
-        Err("bus.url: this program was built without NATS; build it with the feature `nats`".to_owned())
+        Err(crate::features::lacking("`bus.url`: NATS", "nats"))
     }
 }
 

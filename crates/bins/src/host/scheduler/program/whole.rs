@@ -61,7 +61,7 @@ pub(crate) enum StartError {
     /// It can be reached from outside, and nobody has a token.
     #[error(
         "{0} can be reached from outside; that needs TLS and tokens, and there is no token: make one on loopback first, or \
-         name a file for the first one (--first-token-file, of orlop-scheduler auth.first_token_file)"
+         name a file for the first one (--first-token-file, for `orlop scheduler` auth.first_token_file)"
     )]
     Open(SocketAddr),
     /// There is no identity for TLS.

@@ -22,7 +22,7 @@ fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(
     std::fs::create_dir_all(&disk).expect("a folder");
     let mut command = Command::new("unshare");
     let script = "mount -t tmpfs -o size=160m none \"$1\" && shift && exec \"$@\"";
-    command.args(namespaces).args(["sh", "-c", script, "sh"]).arg(&disk).arg(crate::role::program("orlop-worker"));
+    command.args(namespaces).args(["sh", "-c", script, "sh"]).arg(&disk).arg(crate::role::PROGRAM).arg("worker");
     command.args(["--id", "w1", "--no-containers", "--server", server, "--state"]).arg(disk.join("state")).args(args);
     command.current_dir(programs.path("")).stdin(Stdio::null());
     let process = programs.spawn("w1", command);

@@ -1,7 +1,6 @@
 //! The server, the one of two that leads, or an agent, is killed at full load, many times: no submit or result that was acknowledged is missing, none is
 //! accepted twice; with the books in SQLite and events in the program, and with PostgreSQL and NATS. Owns the load and the
-//! reckoning. `ORLOP_TEST_KILLS` says how often; by default it is once, at a moment that a seed chooses, and a hundred times in a
-//! long run.
+//! reckoning. By default it is once, at a moment that a seed chooses, and a hundred times in a long run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -179,11 +178,10 @@ fn s7_1_an_agent_that_is_killed_at_full_load_loses_nothing_and_counts_nothing_tw
     killed_at_full_load(Victim::Agent, Embedded);
 }
 
-/// How often, as somebody says or as is usual, and the seed of the moments.
+/// How often, and the seed of the moments.
 fn kills() -> (usize, u64) {
     let sample = orlop_core::sample!(MANY, FEW);
-    let given = std::env::var("ORLOP_TEST_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
-    (given.unwrap_or_else(|| sample.count()), sample.seed())
+    (sample.count(), sample.seed())
 }
 
 /// Waits until nothing is left to do. After many kills a worker waits for up to a minute before it asks again.

@@ -23,7 +23,7 @@ fn on_a_small_disk(programs: &Programs, mebi: u32, args: &[&str]) -> Option<(Sch
     let mut command = Command::new("unshare");
     let script = "mount -t tmpfs -o size=$1m none \"$2\" && shift 2 && exec \"$@\"";
     command.args(namespaces).args(["sh", "-c", script, "sh", &mebi.to_string()]).arg(&disk);
-    command.arg(crate::role::program("orlop-scheduler"));
+    command.arg(crate::role::PROGRAM).arg("scheduler");
     command.args(["--server-listen", "127.0.0.1:0", "--server-grpc-listen", "127.0.0.1:0", "--server-address-file"]);
     command.arg(&file).current_dir(programs.path("")).stdin(Stdio::null());
     for (flag, name) in [("path", "fleet.db"), ("logs", "logs"), ("artifacts", "artifacts")] {

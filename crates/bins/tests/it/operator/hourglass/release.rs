@@ -61,7 +61,7 @@ fn s7_after_the_hook_nothing_is_held_and_nothing_is_gone() {
     operator.signal(Signal::SIGTERM);
     assert_eq!(operator.end(), Some(0));
     let release = || {
-        let mut command = Command::new(crate::role::program("orlop-operator"));
+        let mut command = crate::role::command("operator");
         for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
             command.env_remove(variable);
         }

@@ -10,7 +10,7 @@ fn started(text: &str) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("tables.yaml");
     std::fs::write(&file, text).unwrap();
-    let mut command = Command::new(crate::role::program("orlop-operator"));
+    let mut command = crate::role::command("operator");
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("ORLOP_")) {
         command.env_remove(variable);
     }

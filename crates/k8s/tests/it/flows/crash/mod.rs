@@ -10,22 +10,16 @@ use serde_json::{Value, json};
 use super::bed::step;
 use plans::{Case, Extent};
 
-/// Of how many first faults one is followed by all second ones, unless `ORLOP_TEST_CRASHES` has another number, or the long
-/// mode takes all. First faults repeat every 7 at one write: what shares a factor with that always follows the same ones.
+/// Of how many first faults one is followed by all second ones, unless the long mode takes all. First faults repeat every 7 at one write: what shares a factor with that always follows the same ones.
 const EVERY: usize = 30;
-/// How many writes are tried as the first that goes wrong, unless `ORLOP_TEST_CRASHES` has a number, or the long mode takes all.
+/// How many writes are tried as the first that goes wrong, unless the long mode takes all.
 const FEW: usize = 6;
 /// So long that it does not end until everything is ordered.
 const ENDLESS: &str = "1000000";
 
 fn every() -> Extent {
     let sample = orlop_core::sample!(EVERY, 1);
-    let (every, few) = match std::env::var("ORLOP_TEST_CRASHES").as_deref() {
-        Err(_) if sample.is_whole() => (1, usize::MAX),
-        Err(_) => (EVERY, FEW),
-        Ok("all") => (1, usize::MAX),
-        Ok(number) => (number.parse().expect("ORLOP_TEST_CRASHES is a number or `all`"), usize::MAX),
-    };
+    let (every, few) = if sample.is_whole() { (1, usize::MAX) } else { (EVERY, FEW) };
     Extent { every, before: sample.into_iter().next().unwrap_or_default() % every, few }
 }
 

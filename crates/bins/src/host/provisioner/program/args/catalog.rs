@@ -19,15 +19,15 @@ pub(in super::super) struct CatalogArgs {
 pub(in super::super) enum CatalogVerb {
     /// Hardware by type: how many hosts, how many of them are free in a window, and what an hour costs
     #[command(after_help = "Examples:
-  orlop-provisioner catalog nodes --site uc,tacc
-  orlop-provisioner catalog nodes --site tacc --lease-duration 48 --start-within 2d --output json
-  orlop-provisioner catalog nodes --site mine --catalog-file hosts.json")]
+  orlop provisioner catalog nodes --site uc,tacc
+  orlop provisioner catalog nodes --site tacc --lease-duration 48 --start-within 2d --output json
+  orlop provisioner catalog nodes --site mine --catalog-file hosts.json")]
     Nodes(Box<NodesArgs>),
     /// Images, and which of them are chosen without being named
-    #[command(after_help = "Example: orlop-provisioner catalog images --site uc --output json")]
+    #[command(after_help = "Example: orlop provisioner catalog images --site uc --output json")]
     Images(Box<CloudImagesArgs>),
     /// Sites by name: where they are, and whether there are credentials for them
-    #[command(after_help = "Example: orlop-provisioner catalog sites")]
+    #[command(after_help = "Example: orlop provisioner catalog sites")]
     Sites(Box<SitesArgs>),
 }
 

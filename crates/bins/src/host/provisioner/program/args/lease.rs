@@ -33,6 +33,9 @@ pub(in super::super) struct PathArgs {
 
 #[derive(Args, Debug)]
 pub(in super::super) struct ApplyArgs {
+    /// As they were given, without the program: another process may go on with the run.
+    #[arg(skip)]
+    pub(in super::super) given: Vec<String>,
     #[command(flatten)]
     pub(in super::super) source: SourceArgs,
     #[command(flatten)]

@@ -20,13 +20,13 @@ use super::values::{self, DurationArg, OsArg};
 #[derive(Parser, Debug)]
 #[command(name = "orlop-provisioner", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = exit::help("Examples:
-  orlop-provisioner analyze --repo https://github.com/ORG/REPO     what it needs, with evidence
-  orlop-provisioner analyze --repo . --allow-local --output json
-  orlop-provisioner plan --repo https://github.com/ORG/REPO --site uc,tacc --out plan.json
-  orlop-provisioner --repo https://github.com/ORG/REPO             plan, confirm, lease: the same as apply
-  orlop-provisioner apply --plan plan.json --yes
-  orlop-provisioner status NAME; orlop-provisioner extend NAME --hours 12; orlop-provisioner destroy NAME
-  orlop-provisioner catalog nodes --site uc,tacc                   what can be had there"))]
+  orlop provisioner analyze --repo https://github.com/ORG/REPO     what it needs, with evidence
+  orlop provisioner analyze --repo . --allow-local --output json
+  orlop provisioner plan --repo https://github.com/ORG/REPO --site uc,tacc --out plan.json
+  orlop provisioner --repo https://github.com/ORG/REPO             plan, confirm, lease: the same as apply
+  orlop provisioner apply --plan plan.json --yes
+  orlop provisioner status NAME; orlop provisioner extend NAME --hours 12; orlop provisioner destroy NAME
+  orlop provisioner catalog nodes --site uc,tacc                   what can be had there"))]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -36,60 +36,60 @@ pub(super) struct Cli {
 pub(super) enum Verb {
     /// Find out what a machine for a repository must have; needs no credentials
     #[command(after_help = "Examples:
-  orlop-provisioner analyze --repo https://github.com/ORG/REPO --ref v1.2 --subdir services/api
-  orlop-provisioner analyze --repo ../checkout --allow-local --llm off
-  orlop-provisioner analyze --repo https://HOST/REPO --git-token-env GIT_TOKEN --output json")]
+  orlop provisioner analyze --repo https://github.com/ORG/REPO --ref v1.2 --subdir services/api
+  orlop provisioner analyze --repo ../checkout --allow-local --llm off
+  orlop provisioner analyze --repo https://HOST/REPO --git-token-env GIT_TOKEN --output json")]
     Analyze(Box<AnalyzeArgs>),
     /// Choose hardware, image, window and duration, with the cost; creates nothing
     #[command(after_help = "Examples:
-  orlop-provisioner plan --repo https://github.com/ORG/REPO                       from the built-in table of hardware
-  orlop-provisioner plan --repo URL --site tacc --gpu 2 --vram 32 --max-su 100
-  orlop-provisioner plan --repo URL --cloud mine --kind vm --reservation none
-  orlop-provisioner plan --repo URL --site mine --catalog-file hosts.json --out plan.json --output json
-  orlop-provisioner plan --repo URL --join https://FLEET:7071 --worker-url https://HOST/orlop-worker \
+  orlop provisioner plan --repo https://github.com/ORG/REPO                       from the built-in table of hardware
+  orlop provisioner plan --repo URL --site tacc --gpu 2 --vram 32 --max-su 100
+  orlop provisioner plan --repo URL --cloud mine --kind vm --reservation none
+  orlop provisioner plan --repo URL --site mine --catalog-file hosts.json --out plan.json --output json
+  orlop provisioner plan --repo URL --join https://FLEET:7071 --worker-url https://HOST/orlop-worker \
     --worker-sha256 HEX --out plan.json          also prints the command that makes the join token")]
     Plan(Box<PlanArgs>),
     /// Plan, confirm, and lease a server; an unfinished deployment of the same name goes on
     #[command(after_help = "Examples:
-  orlop-provisioner apply --repo https://github.com/ORG/REPO --site tacc --lease-duration 12
-  orlop-provisioner apply --repo URL --create-key --max-su 100 --output jsonl
-  orlop-provisioner apply --repo URL --site kvm --flavor m1.large --allow-ssh-from 192.0.2.0/24
-  orlop-provisioner apply --plan plan.json --yes
-  orlop-provisioner apply --plan plan.json --join-token-file join.token --verify join    a plan made with --join URL
-  orlop-provisioner apply --repo URL --max-lifetime 2d --idle-stop 1h")]
+  orlop provisioner apply --repo https://github.com/ORG/REPO --site tacc --lease-duration 12
+  orlop provisioner apply --repo URL --create-key --max-su 100 --output jsonl
+  orlop provisioner apply --repo URL --site kvm --flavor m1.large --allow-ssh-from 192.0.2.0/24
+  orlop provisioner apply --plan plan.json --yes
+  orlop provisioner apply --plan plan.json --join-token-file join.token --verify join    a plan made with --join URL
+  orlop provisioner apply --repo URL --max-lifetime 2d --idle-stop 1h")]
     Apply(Box<ApplyArgs>),
     /// Compare what should be there with what is
     #[command(after_help = "Examples:
-  orlop-provisioner status orlop-demo-r5tq2e
-  orlop-provisioner status orlop-demo-r5tq2e --watch --output jsonl
-  orlop-provisioner status NAME --watch --fleet https://FLEET:7070 --fleet-token-file FILE    with --idle-stop and a worker")]
+  orlop provisioner status orlop-demo-r5tq2e
+  orlop provisioner status orlop-demo-r5tq2e --watch --output jsonl
+  orlop provisioner status NAME --watch --fleet https://FLEET:7070 --fleet-token-file FILE    with --idle-stop and a worker")]
     Status(Box<StatusArgs>),
     /// Go on with a deployment that was interrupted
-    #[command(after_help = "Example: orlop-provisioner resume orlop-demo-r5tq2e")]
+    #[command(after_help = "Example: orlop provisioner resume orlop-demo-r5tq2e")]
     Resume(Box<OneArgs>),
     /// Give a lease a later end
     #[command(after_help = "Examples:
-  orlop-provisioner extend orlop-demo-r5tq2e --hours 12
-  orlop-provisioner extend orlop-demo-r5tq2e --until 2026-01-07T18:00:00Z")]
+  orlop provisioner extend orlop-demo-r5tq2e --hours 12
+  orlop provisioner extend orlop-demo-r5tq2e --until 2026-01-07T18:00:00Z")]
     Extend(Box<ExtendArgs>),
     /// Remove everything a deployment owns; doing it again is no error
     #[command(after_help = "Examples:
-  orlop-provisioner destroy orlop-demo-r5tq2e
-  orlop-provisioner destroy orlop-demo-r5tq2e --dry-run
-  orlop-provisioner destroy --id k4x7q2mzwa        one whose state was lost
-  orlop-provisioner destroy --orphans              all in the project that this machine does not know")]
+  orlop provisioner destroy orlop-demo-r5tq2e
+  orlop provisioner destroy orlop-demo-r5tq2e --dry-run
+  orlop provisioner destroy --id k4x7q2mzwa        one whose state was lost
+  orlop provisioner destroy --orphans              all in the project that this machine does not know")]
     Destroy(Box<DestroyArgs>),
     /// List deployments of this machine, or with --remote everything in the project that bears a mark
     #[command(after_help = "Examples:
-  orlop-provisioner list
-  orlop-provisioner list --remote --output json")]
+  orlop provisioner list
+  orlop provisioner list --remote --output json")]
     List(Box<ListArgs>),
     /// Show what can be had: hardware and when it is free, images, sites; creates nothing
     #[command(after_help = "Examples:
-  orlop-provisioner catalog nodes                                    without credentials: what is known of the hardware
-  orlop-provisioner catalog nodes --site tacc --lease-duration 48 --start-within 2d
-  orlop-provisioner catalog images --site uc --output json
-  orlop-provisioner catalog sites")]
+  orlop provisioner catalog nodes                                    without credentials: what is known of the hardware
+  orlop provisioner catalog nodes --site tacc --lease-duration 48 --start-within 2d
+  orlop provisioner catalog images --site uc --output json
+  orlop provisioner catalog sites")]
     Catalog(Box<CatalogArgs>),
 }
 

@@ -56,8 +56,8 @@ const PLACE: &str = "ORLOP_WORKER_CONFIG";
     name = "orlop-worker",
     version,
     after_help = exit::help("Examples:
-  orlop-worker --server http://127.0.0.1:7071 --state /var/lib/orlop-worker
-  orlop-worker --server https://scheduler:7071 --join-token-file /run/token --label zone=a
+  orlop worker --server http://127.0.0.1:7071 --state /var/lib/orlop-worker
+  orlop worker --server https://scheduler:7071 --join-token-file /run/token --label zone=a
 
 Every setting is also a key of the file and a variable ORLOP_WORKER_<KEY>, in rising precedence file, variable, flag;
 --print-config shows them all. SIGTERM drains, a second signal or SIGINT cancels what runs.")
