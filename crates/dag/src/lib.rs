@@ -18,3 +18,8 @@ pub mod repeat;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod when;
+
+/// The example of the documents.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct LibraryPage;
