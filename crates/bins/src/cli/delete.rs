@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use orlop_cloud::runtime::local::{LocalOptions, remove_memory};
 use orlop_cloud::store::sqlite::{Access, SqliteJournal};
+use orlop_core::error::PortError;
 use orlop_core::spec::flow::StopMode;
 use orlop_core::time::GoDuration;
 
@@ -16,7 +17,7 @@ use super::stored::{Stored, order};
 use super::{manifest, output};
 use crate::host::flow::{FlowHost, HostParts, Order};
 use crate::host::home::RunDir;
-use crate::host::local::own_shim;
+use crate::host::local::{SetupError, own_shim};
 
 /// Options of `orlop flow delete`.
 #[derive(Args, Debug)]
@@ -122,7 +123,10 @@ async fn release(run: &RunDir, stored: &Stored) -> Result<(), Failure> {
     }
     let setup = stored.setup()?;
     let images = manifest::has_images(&stored.plan);
-    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(without_engine)?;
+    let substrate = setup.substrate(run.path(), own_shim()?, images).await.map_err(|error| match error {
+        SetupError::NotBuilt => without_engine(error),
+        error => PortError::from(error).into(),
+    })?;
     let uid = stored.record.uid.clone();
     let journal = Arc::new(SqliteJournal::open(run.journal(), Access::Host).await?);
     let parts = HostParts { configs: Arc::new(setup.configs()), ..HostParts::new(Arc::clone(&substrate), journal) };

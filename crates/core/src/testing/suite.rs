@@ -1,13 +1,19 @@
 //! What a conformance suite is made of: named checks, their verdicts and the report of all failures. Owns no rule of any
 //! port.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 
 use crate::error::{Class, PortError};
 
 /// What a check says: nothing, or what does not hold.
 pub(super) type Verdict = Result<(), Broken>;
+
+/// A check that runs beside others.
+pub(super) type Check<'a> = Pin<Box<dyn Future<Output = Verdict> + 'a>>;
 
 /// Why a check does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +89,34 @@ impl Suite {
         }
     }
 
+    /// Runs checks, so many at once, and keeps their verdicts in the order of the checks.
+    pub(super) async fn check_all(&mut self, at_once: usize, checks: Vec<(&'static str, Check<'_>)>) {
+        let mut waiting = checks.into_iter().enumerate();
+        let (mut running, mut verdicts) = (Vec::new(), BTreeMap::new());
+        poll_fn(|context| {
+            loop {
+                running.extend(waiting.by_ref().take(at_once.max(1).saturating_sub(running.len())));
+                let before = verdicts.len();
+                running.retain_mut(|(number, (name, check))| match check.as_mut().poll(context) {
+                    Poll::Ready(verdict) => {
+                        verdicts.insert(*number, (*name, verdict));
+                        false
+                    }
+                    Poll::Pending => true,
+                });
+                match (verdicts.len() > before, running.is_empty()) {
+                    (true, _) => {}
+                    (false, true) => return Poll::Ready(()),
+                    (false, false) => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+        for (name, verdict) in verdicts.into_values() {
+            self.check(name, async { verdict }).await;
+        }
+    }
+
     pub(super) fn finish(self) -> Result<Vec<&'static str>, SuiteFailure> {
         if self.broken.is_empty() {
             return Ok(self.passed);
@@ -148,6 +182,32 @@ mod tests {
           order_is_kept: it is not
           names_are_free: they are not
         ");
+    }
+
+    #[tokio::test]
+    async fn checks_run_beside_one_another_and_are_told_in_their_order() {
+        for at_once in 0..4 {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let first: Check<'_> = Box::pin(async { receiver.await.map_err(|_| Broken::new("never")) });
+            let second: Check<'_> = Box::pin(async {
+                tokio::task::yield_now().await;
+                Err(Broken::new("bad"))
+            });
+            let third: Check<'_> = Box::pin(async {
+                sender.send(()).map_err(|()| Broken::new("nobody waits"))?;
+                Ok(())
+            });
+            let mut checks = vec![("first", first), ("second", second), ("third", third)];
+            // Where fewer than three run at once, the first waits for nobody.
+            if at_once < 2 {
+                checks.rotate_left(1);
+            }
+            let mut suite = Suite::new("port");
+            suite.check_all(at_once, checks).await;
+            let names = suite.passed.clone();
+            assert_eq!(names, if at_once < 2 { ["third", "first"] } else { ["first", "third"] });
+            assert_eq!(suite.finish().unwrap_err().broken, [("second", Broken::new("bad"))]);
+        }
     }
 
     #[test]

@@ -258,7 +258,7 @@ impl Programs {
 
     /// The same with further variables.
     pub(super) fn orlop_with(&self, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Gave {
-        let mut command = self.command(assert_cmd::cargo::cargo_bin!("orlop"));
+        let mut command = self.command(Command::new(crate::role::PROGRAM));
         command.args(args).env("ORLOP_SERVER", server).envs(variables.iter().copied());
         Gave::of(command.output().expect("the program runs"))
     }

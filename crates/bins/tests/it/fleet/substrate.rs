@@ -82,6 +82,10 @@ impl SubstrateWorlds for Tenants<'_> {
         None
     }
 
+    fn at_once(&self) -> usize {
+        8
+    }
+
     fn can_suspend(&self) -> bool {
         false
     }

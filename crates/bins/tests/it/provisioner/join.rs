@@ -2,7 +2,6 @@
 //! cloud is asked.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;

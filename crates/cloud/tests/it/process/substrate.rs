@@ -57,6 +57,10 @@ impl SubstrateWorlds for Worlds {
         tokio::time::timeout(DUE, future).await.ok()
     }
 
+    fn at_once(&self) -> usize {
+        8
+    }
+
     async fn executions(&self, number: u32, key: &AttemptKey) -> Option<u32> {
         let runs = std::fs::read_to_string(self.runs(number, key)).unwrap_or_default();
         u32::try_from(runs.lines().count()).ok()

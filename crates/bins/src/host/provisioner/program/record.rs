@@ -8,7 +8,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
 use orlop_cloud::exit::Exit;
 use orlop_cloud::provision::keep::write_private;
 use orlop_cloud::provision::mark::DeploymentId;

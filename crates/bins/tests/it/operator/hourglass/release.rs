@@ -1,7 +1,5 @@
 //! What the chart does before the operator is removed, as a process with the rights of its hook.
 
-use std::process::Command;
-
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 

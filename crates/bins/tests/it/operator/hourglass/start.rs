@@ -1,7 +1,5 @@
 //! How the program begins: tables that are wrong, definitions that are not there.
 
-use std::process::Command;
-
 use super::super::http;
 use super::bed::{Bed, example, quick};
 

@@ -12,18 +12,20 @@ use std::sync::Arc;
 
 use crate::attempt::{AttemptEnd, AttemptKey, AttemptSpec};
 use crate::ports::substrate::{AttemptReport, Substrate};
-use crate::testing::suite::{Broken, Suite, SuiteFailure};
+use crate::testing::suite::{Broken, Check, Suite, SuiteFailure};
 
 pub use worlds::{Behaviour, ScriptedWorlds, SubstrateWorlds, shell_job};
 
-/// Runs each named check in a world of its own.
+/// Named checks, each with a world of its own.
 macro_rules! checks {
-    ($suite:ident, $worlds:ident: $($module:ident::{$($check:ident),+ $(,)?}),+ $(,)?) => {
+    ($worlds:ident: $($module:ident::{$($check:ident),+ $(,)?}),+ $(,)?) => {{
+        let mut checks = Vec::<(&'static str, Check<'_>)>::new();
         $($({
-            let stage = Stage { worlds: $worlds, number: $suite.next() };
-            $suite.check(stringify!($check), $module::$check(&stage)).await;
+            let stage = Stage { worlds: $worlds, number: u32::try_from(checks.len()).unwrap_or(u32::MAX) };
+            checks.push((stringify!($check), Box::pin(async move { $module::$check(&stage).await })));
         })+)+
-    };
+        checks
+    }};
 }
 
 /// Checks a substrate against its port. Gives the names of the checks.
@@ -32,7 +34,7 @@ macro_rules! checks {
 /// Every check that does not hold, with the reason.
 pub async fn substrate_suite<W: SubstrateWorlds>(worlds: &W) -> Result<Vec<&'static str>, SuiteFailure> {
     let mut suite = Suite::new("substrate");
-    checks! { suite, worlds:
+    let checks = checks! { worlds:
         start::{
             an_attempt_succeeds,
             an_attempt_fails_with_its_exit_code,
@@ -90,7 +92,8 @@ pub async fn substrate_suite<W: SubstrateWorlds>(worlds: &W) -> Result<Vec<&'sta
             resources_are_named_after_the_flow,
             resources_are_ensured_twice_alike,
         },
-    }
+    };
+    suite.check_all(worlds.at_once(), checks).await;
     suite.finish()
 }
 

@@ -56,6 +56,11 @@ pub trait SubstrateWorlds {
     /// How many executions were ever created under a key, where that can be told.
     fn executions(&self, number: u32, key: &AttemptKey) -> impl Future<Output = Option<u32>>;
 
+    /// How many checks may run beside one another, each in its own world. Where time is real, most of them only wait.
+    fn at_once(&self) -> usize {
+        1
+    }
+
     /// Whether attempts can be suspended. Checks of suspension pass unseen where they cannot.
     fn can_suspend(&self) -> bool {
         true
