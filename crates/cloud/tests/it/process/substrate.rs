@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orlop_cloud::runtime::local::{LocalOptions, LocalPorts, LocalSubstrate};
 use orlop_cloud::runtime::process::ProcessRuntime;
 use orlop_core::attempt::AttemptKey;
+use orlop_core::error::Class;
 use orlop_core::testing::artifact::MemoryArtifacts;
 use orlop_core::testing::substrate::{Behaviour, SubstrateWorlds, shell_job, substrate_suite};
 use serde_json::Value;
@@ -41,8 +42,22 @@ impl SubstrateWorlds for Worlds {
 
     async fn open(&self, number: u32) -> Self::Substrate {
         let (dir, store) = self.world(number);
-        let options = LocalOptions::new(dir.path().join("run"));
-        LocalSubstrate::open(Arc::new(super::runtime(None)), options, LocalPorts::new(store)).unwrap()
+        let began = Instant::now();
+        loop {
+            let options = LocalOptions::new(dir.path().join("run"));
+            match LocalSubstrate::open(
+                Arc::new(super::runtime(None)),
+                options,
+                LocalPorts::new(Arc::clone(&store) as _),
+            ) {
+                // A process that another check starts holds copies of all descriptors, of this lock too, until it has become its
+                // program.
+                Err(error) if error.class == Class::Conflict && began.elapsed() < DUE => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                opened => return opened.unwrap(),
+            }
+        }
     }
 
     fn template(&self, number: u32, key: &AttemptKey, behaviour: &Behaviour) -> Value {

@@ -56,7 +56,7 @@ impl Machine {
 
     fn spec(&self, text: &str) -> WorkSpec {
         let argv = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
-        WorkSpec { argv, image: Some(self.bench.image()), pull: Pull::Never, ..WorkSpec::default() }
+        WorkSpec { argv, image: Some(self.bench.image()), pull: Pull::Never, cpu_m: 1000, ..WorkSpec::default() }
     }
 
     fn script(&self, text: &str) -> AttemptPlan {
