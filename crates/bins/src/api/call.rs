@@ -11,7 +11,7 @@ use orlop_core::time::GoDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::auth::{Caller, Concern};
+use super::auth::{Access, Caller, Concern, Scope};
 use super::route::Route;
 use crate::host::scheduler::Error;
 use crate::wire::problem::{Code, FieldError, Problem};
@@ -45,6 +45,11 @@ pub(super) fn wrong(path: &str, message: impl Into<String>) -> Error {
     Box::new(Problem::invalid(vec![FieldError { path: path.to_owned(), message: message.into() }]))
 }
 
+/// The problem of something that is beyond the caller's token.
+pub(super) fn forbidden(detail: impl std::fmt::Display) -> Error {
+    Box::new(Problem::new(Code::Forbidden, detail.to_string()))
+}
+
 /// The problem of something that is not there, or that the caller may not see.
 pub(super) fn not_found(what: impl std::fmt::Display) -> Error {
     Box::new(Problem::new(Code::NotFound, format!("{what} is not known")))
@@ -57,12 +62,38 @@ impl Call {
         self.caller.sees(tenant)
     }
 
-    /// The tenant of something new, as [`Caller::tenant`] has it.
-    pub(super) fn tenant(&self, asked: Option<TenantName>, default: &TenantName) -> Option<TenantName> {
-        asked.iter().for_each(|asked| self.concern.is(asked));
-        let tenant = self.caller.tenant(asked, default);
-        tenant.iter().for_each(|tenant| self.concern.is(tenant));
-        tenant
+    /// Whether the caller may do this with what tenants share.
+    pub(super) fn may(&self, access: Access, whose: &Scope) -> bool {
+        self.concern.decide();
+        self.caller.may(access, whose)
+    }
+
+    /// The tenants whose objects it may show; none = all.
+    pub(super) fn visible(&self) -> Option<Vec<TenantName>> {
+        self.concern.decide();
+        self.caller.visible()
+    }
+
+    /// Refuses a caller that is not good for all tenants, as far as the fleet's own matters go.
+    pub(super) fn of_the_fleet(&self, what: &str) -> Result<(), Error> {
+        if self.may(Access::Change, &Scope::All) {
+            return Ok(());
+        }
+        Err(forbidden(format_args!("{what} is for tokens that are good for all tenants (`*`)")))
+    }
+
+    /// Whose something new is: the tenant's that is asked for, else as [`Caller::tenant`] has it.
+    pub(super) fn owner(&self, asked: Option<&str>, default: &TenantName) -> Result<TenantName, Error> {
+        self.concern.decide();
+        let asked = asked.map(|text| text.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
+        let foreign = asked.as_ref().map(|asked: &TenantName| {
+            self.concern.is(asked);
+            forbidden(format_args!("tenant: this token is not good for tenant `{asked}`"))
+        });
+        let missing = || wrong("tenant", "is missing; this token is good for several tenants, so say whose it is");
+        let owner = self.caller.tenant(asked, default).ok_or_else(|| foreign.unwrap_or_else(missing))?;
+        self.concern.is(&owner);
+        Ok(owner)
     }
 
     /// The part of the path with this name, as it stands.
@@ -135,9 +166,9 @@ impl Call {
         let asked: Option<TenantName> = self.read("tenant")?;
         Ok(match asked {
             // Of a tenant that the caller does not see the list is empty, as of one that is not there.
-            Some(asked) if self.caller.sees(&asked) => Some(vec![asked]),
+            Some(asked) if self.sees(&asked) => Some(vec![asked]),
             Some(_) => Some(Vec::new()),
-            None => self.caller.visible(),
+            None => self.visible(),
         })
     }
 

@@ -215,7 +215,7 @@ impl Api {
     /// Who calls: nobody in particular where anybody may.
     pub(super) async fn identify(&self, needs: Needs, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Error> {
         if !matches!(needs, Needs::Role(_)) {
-            return Ok(Caller { token: None, role: Role::Viewer, scope: Scope::Tenants(Default::default()) });
+            return Ok(Caller { role: Role::Viewer, scope: Scope::Tenants(Default::default()), ..Caller::local() });
         }
         let token = headers.get(AUTHORIZATION).map(|header| {
             let text = header.to_str().unwrap_or_default();

@@ -23,7 +23,6 @@ const REMEMBERED: usize = 4096;
 #[derive(Clone, Debug)]
 struct Meaning {
     hash: SecretHash,
-    expires_at: Option<Time>,
     caller: Caller,
 }
 
@@ -92,12 +91,12 @@ impl Meaning {
                 }
             },
         };
-        let caller = Caller { token: Some(bearer.id().clone()), role, scope };
-        Some(Self { hash, expires_at: token.expires_at, caller })
+        let caller = Caller { token: Some(bearer.id().clone()), role, scope, expires_at: token.expires_at };
+        Some(Self { hash, caller })
     }
 
     fn caller(&self, hash: &SecretHash, now: Time) -> Option<Caller> {
-        let good = self.hash.matches(hash) && self.expires_at.is_none_or(|at| now < at);
+        let good = self.hash.matches(hash) && self.caller.expires_at.is_none_or(|at| now < at);
         good.then(|| self.caller.clone())
     }
 }

@@ -81,6 +81,8 @@ fn conflict(text: &str) -> Error {
 }
 
 fn again(known: &IdempotencyRecord, hash: [u8; 32], concern: &Concern) -> Answer {
+    // The key is the caller's own: what was decided for it then holds.
+    concern.decide();
     if known.body_hash != hash {
         let text = "this idempotency key was used for another request; use a new one";
         return Err(Box::new(Problem::new(Code::IdempotencyMismatch, text)));

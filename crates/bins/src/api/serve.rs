@@ -160,15 +160,21 @@ async fn pass(
     let body = read(route, &parts.headers, body).await?;
     let path = parts.uri.path().to_owned();
     let (request_id, concern) = (id.to_owned(), concern.clone());
+    let decided = concern.clone();
     let call = Call { caller, concern, request_id, path, params, query, headers: parts.headers, body };
     call.check_query(route)?;
-    match call.key()? {
+    let answer = match call.key()? {
         Some(key) if route.method == Method::Post && route.repeat != Repeat::Loop => {
             let key = key.to_owned();
             api.once(route, key, call).await
         }
         _ => (route.handler)(Arc::clone(api), call).await,
+    };
+    if answer.is_ok() && route.needs != Needs::Nothing && !decided.is_decided() {
+        tracing::error!(target: "orlop::api", route = route.name, "nobody decided whose objects this is about; the answer is held back");
+        return Err(Box::new(Problem::new(Code::Internal, "nobody decided whether this may be told to you")));
     }
+    answer
 }
 
 fn query(uri: &Uri) -> Result<Vec<(String, String)>, Error> {

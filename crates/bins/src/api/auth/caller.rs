@@ -1,19 +1,48 @@
-//! Who calls: what a token was found to mean. Owns the decisions about tenants.
+//! Who calls: what a token was found to mean. Owns every decision about tenants: [`Caller::may`] is the only one there is.
 
 use std::collections::BTreeSet;
 
 use orlop_core::id::TenantName;
+use orlop_core::time::Time;
 
 use super::role::Role;
 use super::token::TokenId;
 
-/// Whose objects a token is good for.
+/// Whose objects a token is good for; or whose an object is, such as a worker or a token, that tenants share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Everybody's (`*`).
     All,
     /// Those of these tenants.
     Tenants(BTreeSet<TenantName>),
+}
+
+impl Scope {
+    /// Of a stored list of names: none and `*` are all tenants. Of a name that is none nobody has heard: it is everybody's, so
+    /// that only who may do anything has to do with it.
+    #[must_use]
+    pub fn of(names: &[String]) -> Self {
+        let read: Result<BTreeSet<TenantName>, _> = names.iter().map(|name| name.parse()).collect();
+        match read {
+            Ok(tenants) if !tenants.is_empty() => Self::Tenants(tenants),
+            _ => Self::All,
+        }
+    }
+}
+
+impl From<TenantName> for Scope {
+    fn from(tenant: TenantName) -> Self {
+        Self::Tenants(BTreeSet::from([tenant]))
+    }
+}
+
+/// What somebody wants to do with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Learn of it: enough that one of its tenants is the caller's.
+    See,
+    /// Make, change or remove it: all its tenants have to be the caller's.
+    Change,
 }
 
 /// Somebody who calls.
@@ -25,13 +54,15 @@ pub struct Caller {
     pub role: Role,
     /// To whose objects.
     pub scope: Scope,
+    /// When the token ends.
+    pub expires_at: Option<Time>,
 }
 
 impl Caller {
     /// Whoever reaches a server without tokens: somebody on this machine, who may do anything.
     #[must_use]
     pub const fn local() -> Self {
-        Self { token: None, role: Role::Admin, scope: Scope::All }
+        Self { token: None, role: Role::Admin, scope: Scope::All, expires_at: None }
     }
 
     /// Who it is, in audit and logs.
@@ -40,13 +71,22 @@ impl Caller {
         self.token.as_ref().map_or("local", TokenId::as_str)
     }
 
-    /// Whether it may see a tenant's objects. What it may not see is answered as if it were not there.
+    /// Whether it may do this with an object of these tenants, whatever its role. What it may not see is answered as if it were
+    /// not there.
+    #[must_use]
+    pub fn may(&self, access: Access, whose: &Scope) -> bool {
+        match (&self.scope, whose, access) {
+            (Scope::All, _, _) | (Scope::Tenants(_), Scope::All, Access::See) => true,
+            (Scope::Tenants(_), Scope::All, Access::Change) => false,
+            (Scope::Tenants(own), Scope::Tenants(whose), Access::See) => !own.is_disjoint(whose),
+            (Scope::Tenants(own), Scope::Tenants(whose), Access::Change) => whose.is_subset(own),
+        }
+    }
+
+    /// Whether it may see and change a tenant's own objects.
     #[must_use]
     pub fn sees(&self, tenant: &TenantName) -> bool {
-        match &self.scope {
-            Scope::All => true,
-            Scope::Tenants(tenants) => tenants.contains(tenant),
-        }
+        self.may(Access::Change, &Scope::from(tenant.clone()))
     }
 
     /// The tenants whose objects a list may show; none = all.
@@ -93,7 +133,7 @@ mod tests {
 
     fn with(tenants: &[&str]) -> Caller {
         let scope = Scope::Tenants(tenants.iter().map(|text| name(text)).collect());
-        Caller { token: None, role: Role::Submitter, scope }
+        Caller { token: None, role: Role::Submitter, scope, expires_at: None }
     }
 
     #[test]
@@ -105,6 +145,27 @@ mod tests {
         assert_eq!(with(&["a"]).tenant(Some(name("b")), &default), None);
         assert_eq!(with(&[]).tenant(None, &default), None);
         assert_eq!(Caller::local().tenant(None, &default), Some(default));
+    }
+
+    #[test]
+    fn what_tenants_share_is_seen_by_each_and_changed_by_who_has_all_of_them() {
+        let shared = |names: &[&str]| Scope::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let table = [
+            (&[][..], &["a"][..], true, false),
+            (&["*"], &["a"], true, false),
+            (&["not a name"], &["a"], true, false),
+            (&["a"], &["a"], true, true),
+            (&["a"], &["b"], false, false),
+            (&["a", "b"], &["a"], true, false),
+            (&["a", "b"], &["a", "b", "c"], true, true),
+            (&["a"], &[], false, false),
+        ];
+        for (whose, own, sees, changes) in table {
+            let (caller, whose) = (with(own), shared(whose));
+            assert_eq!(caller.may(Access::See, &whose), sees, "{own:?} sees {whose:?}");
+            assert_eq!(caller.may(Access::Change, &whose), changes, "{own:?} changes {whose:?}");
+            assert!(Caller::local().may(Access::Change, &whose));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod rate;
 mod role;
 mod token;
 
-pub use caller::{Caller, Scope};
+pub use caller::{Access, Caller, Scope};
 pub use concern::Concern;
 pub(crate) use owner::owner;
 pub use rate::Rates;

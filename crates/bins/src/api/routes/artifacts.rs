@@ -77,8 +77,7 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /artifacts/{sha256}
 pub(in super::super) async fn content(api: Arc<Api>, call: Call) -> Answer {
-    let caller = call.caller.clone();
-    let (file, total) = api.handle.artifact(|tenant| caller.sees(tenant), call.part("sha256")).await?;
+    let (file, total) = api.handle.artifact(|tenant| call.sees(tenant), call.part("sha256")).await?;
     let range = call.headers.get(RANGE).and_then(|value| value.to_str().ok());
     let (status, from, length) = match part(range, total) {
         Part::Whole => (200, 0, total),
@@ -111,10 +110,7 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
     if asked.name.is_empty() || asked.name.len() > NAME {
         return Err(wrong("name", format!("use 1 to {NAME} bytes")));
     }
-    let tenant = asked.tenant.as_deref().map(str::parse).transpose();
-    let tenant = tenant.map_err(|error| wrong("tenant", format!("{error}")))?;
-    let tenant = call.tenant(tenant, &api.options.default_tenant);
-    let tenant = tenant.ok_or_else(|| wrong("tenant", "name a tenant that this token is good for"))?;
+    let tenant = call.owner(asked.tenant.as_deref(), &api.options.default_tenant)?;
     let NewUpload { name, bytes, sha256, upload, .. } = asked;
     let begun = api.handle.begin_upload(&tenant, Beginning { name, bytes, sha256, attempt: None, upload }).await?;
     let place = format!("{BASE}/uploads/{}", begun.upload);

@@ -51,7 +51,7 @@ pub(in super::super) async fn many(api: Arc<Api>, call: Call) -> Answer {
     let tenants = match tenant {
         Some(tenant) if call.sees(&tenant) => Some(vec![tenant]),
         Some(_) => Some(Vec::new()),
-        None => call.caller.visible(),
+        None => call.visible(),
     };
     let mut live = states(wanted.state.iter().map(String::as_str))?;
     live.retain(|state| !state.is_terminal());

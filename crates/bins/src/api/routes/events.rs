@@ -38,6 +38,7 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let room = room.map_err(|_| Box::new(Problem::new(Code::RateLimited, "too many streams are open").after(5000)))?;
     let events = api.handle.subscribe(filter)?;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": events from now on\n\n")) });
+    call.concern.decide();
     let streaming = Streaming { caller: call.caller, api, events, _room: room };
     let rest = stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;

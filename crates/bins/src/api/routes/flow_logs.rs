@@ -64,7 +64,7 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
         since: call.read("since")?,
         follow: call.switch("follow")?,
     };
-    let flow = api.flows().find(call.part("id"), call.caller.visible().as_deref()).await?;
+    let flow = api.flows().find(call.part("id"), call.visible().as_deref()).await?;
     let mut tail = Tail { api, flow, wanted, seen: BTreeSet::new() };
     // What is wrong with the request is said before anything is sent.
     let first = tail.more().await?;

@@ -22,23 +22,9 @@ use crate::host::scheduler::Error;
 use crate::host::scheduler::flows::{
     Accepted, Again, Decider, Driver, Known, NewFlow, definition_text, read_definition,
 };
-use crate::wire::problem::{Code, Problem};
 
 /// The longest wait of one request.
 const WAIT: Duration = Duration::from_secs(300);
-
-/// Whose something new is.
-pub(super) fn owner(api: &Api, call: &Call, asked: Option<&str>) -> Result<TenantName, Error> {
-    let named = asked.map(|text| text.parse().map_err(|error| wrong("tenant", format!("{error}")))).transpose()?;
-    let owner = call.tenant(named.clone(), &api.options.default_tenant);
-    owner.ok_or_else(|| match named {
-        Some(tenant) => {
-            let text = format!("tenant: this token is not good for tenant `{tenant}`");
-            Box::new(Problem::new(Code::Forbidden, text))
-        }
-        None => wrong("tenant", "is missing; this token is good for several tenants, so say whose it is"),
-    })
-}
 
 /// What runs the steps.
 pub(super) fn backend(text: Option<&str>) -> Result<StepBackend, Error> {
@@ -79,7 +65,7 @@ fn accepted(taken: Accepted) -> Answer {
 impl Api {
     /// A flow that the caller sees.
     async fn flow(&self, call: &Call) -> Result<FleetFlow, Error> {
-        let flow = self.flows.find(call.part("id"), call.caller.visible().as_deref()).await?;
+        let flow = self.flows.find(call.part("id"), call.visible().as_deref()).await?;
         call.concern.is(&flow.tenant);
         Ok(flow)
     }
@@ -92,7 +78,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         Some(_) => serde_json::from_value(body).map_err(|error| wrong("", error.to_string()))?,
         None => FlowOrder { definition: body, ..FlowOrder::default() },
     };
-    let tenant = owner(&api, &call, order.tenant.as_deref())?;
+    let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
     let definition = read_definition(&definition_text(&order.definition), backend(order.backend.as_deref())?)?;
     begin(&api, &call, &definition, (order, (tenant, None))).await
 }

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::id::{TenantName, label_key, label_value};
-use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Record, Token};
+use orlop_core::ports::fleet_store::{Record, Token};
 use orlop_core::time::GoDuration;
 use ring::rand::SecureRandom as _;
 
 use super::super::BASE;
-use super::super::call::{Call, not_found, wrong};
-use super::super::cursor;
+use super::super::auth::{Access, Scope};
+use super::super::call::{Call, forbidden, wrong};
 use super::super::guard::JOIN;
 use super::super::reply::{Answer, Reply};
-use super::super::state::{Api, store};
+use super::super::state::Api;
 use super::super::view::join_token::{JoinTokenList, JoinTokenView, NewJoinToken};
+use super::tokens::{page, revoke_one};
 use crate::host::scheduler::Error;
 use crate::wire::identity::JoinToken;
 use crate::wire::problem::{Code, Problem};
@@ -97,7 +98,16 @@ impl Api {
 
 /// POST /join-tokens
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
-    let (made, token) = api.make_join_token(call.json_or_default()?).await?;
+    let new: NewJoinToken = call.json_or_default()?;
+    if !call.may(Access::Change, &Scope::of(&new.tenants)) {
+        let own = call.visible().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let text = format_args!(
+            "tenants: this token is good for {own}; workers that join with tokens of its making take jobs of these only, so \
+             name them"
+        );
+        return Err(forbidden(text));
+    }
+    let (made, token) = api.make_join_token(new).await?;
     let place = format!("{BASE}/join-tokens/{}", token.id);
     let url = &api.handle.options().holder.url;
     let server = url.split_once(' ').map_or(url.as_str(), |(_, grpc)| grpc).to_owned();
@@ -107,28 +117,11 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /join-tokens
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
-    let page = Page { after: call.cursor::<String>("join-tokens")?, limit: call.limit()? };
-    let found = api.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await;
-    let found = found.map_err(|error| store(&error))?;
-    let tokens = found.items.iter().filter_map(|entry| serde_json::from_str::<Token>(&entry.body).ok());
-    let items = tokens.filter(|token| token.kind == JOIN).map(JoinTokenView::from).collect();
-    Reply::json(200, &JoinTokenList { items, next_cursor: found.next.map(|key| cursor::write("join-tokens", &key)) })
+    let (tokens, next_cursor) = page(&api, &call, JOIN, "join-tokens").await?;
+    Reply::json(200, &JoinTokenList { items: tokens.into_iter().map(JoinTokenView::from).collect(), next_cursor })
 }
 
 /// DELETE /join-tokens/{id}
 pub(in super::super) async fn revoke(api: Arc<Api>, call: Call) -> Answer {
-    let id = call.part("id");
-    let unknown = || not_found(format_args!("join token `{}`", id.chars().take(64).collect::<String>()));
-    if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(unknown());
-    }
-    let _turn = api.tokens.lock().await;
-    let entry = api.handle.store().entry(Kind::Token, id).await.map_err(|error| store(&error))?;
-    let token = entry.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok());
-    let token = token.filter(|token| token.kind == JOIN).ok_or_else(unknown)?;
-    if token.revoked_at.is_none() {
-        let token = Token { revoked_at: Some(api.now()), ..token };
-        api.write(vec![Record::put(&token).map_err(internal)?]).await?;
-    }
-    Ok(Reply::empty(204))
+    revoke_one(&api, &call, JOIN, "join token").await
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use orlop_core::id::TenantName;
 use orlop_dag::plan::Plan;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -15,7 +14,7 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::view::flow::{DagView, EdgeView, NodeView, PipelineList, PipelineView};
 use super::super::view::flow_order::{PipelineOrder, PipelineRun, PipelineVersion};
-use super::flows::{backend, begin, owner};
+use super::flows::{backend, begin};
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::Error;
@@ -31,7 +30,7 @@ fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Error> {
 /// POST /pipelines
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let order: PipelineOrder = order(&call)?;
-    let tenant = owner(&api, &call, order.tenant.as_deref())?;
+    let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
     let pipeline = api.flows.create_pipeline(tenant, order.definition).await?;
     let place = format!("{BASE}/pipelines/{}", pipeline.id);
     let version = u64::from(pipeline.version);
@@ -48,7 +47,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /pipelines/{id}
 pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
-    let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
     let version = u64::from(pipeline.version);
     Ok(Reply::json(200, &PipelineView::from(pipeline))?.revision(version))
 }
@@ -56,7 +55,7 @@ pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
 /// PUT /pipelines/{id}
 pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
     let (order, known): (PipelineVersion, _) = (order(&call)?, call.if_match()?);
-    let tenants = visible(&call);
+    let tenants = call.visible();
     let pipeline = api.flows.update_pipeline(call.part("id"), tenants.as_deref(), (known, order.definition)).await?;
     call.concern.is(&pipeline.tenant);
     let version = u64::from(pipeline.version);
@@ -66,13 +65,13 @@ pub(in super::super) async fn put(api: Arc<Api>, call: Call) -> Answer {
 /// DELETE /pipelines/{id}
 pub(in super::super) async fn delete(api: Arc<Api>, call: Call) -> Answer {
     let known = call.if_match()?;
-    api.flows.delete_pipeline(call.part("id"), visible(&call).as_deref(), known).await?;
+    api.flows.delete_pipeline(call.part("id"), call.visible().as_deref(), known).await?;
     Ok(Reply::empty(204))
 }
 
 /// GET /pipelines/{id}/dag
 pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
-    let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
     let definition = read_definition(&definition_text(&pipeline.definition), StepBackend::default())?;
     Reply::json(200, &graph(&definition))
 }
@@ -80,15 +79,11 @@ pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
 /// POST /pipelines/{id}/flows
 pub(in super::super) async fn run(api: Arc<Api>, call: Call) -> Answer {
     let order: PipelineRun = call.json_or_default()?;
-    let pipeline = api.flows.pipeline(call.part("id"), visible(&call).as_deref()).await?;
+    let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
     call.concern.is(&pipeline.tenant);
     let definition = read_definition(&definition_text(&pipeline.definition), backend(order.backend.as_deref())?)?;
     let of = (pipeline.tenant, Some((pipeline.id, pipeline.version)));
     begin(&api, &call, &definition, (order.into(), of)).await
-}
-
-fn visible(call: &Call) -> Option<Vec<TenantName>> {
-    call.caller.visible()
 }
 
 /// The graph of a definition, its steps under the names it gives them.

@@ -17,13 +17,7 @@ use crate::wire::problem::{Code, Problem};
 
 /// Whose secrets a request is about.
 fn owner(api: &Api, call: &Call) -> Result<TenantName, Error> {
-    let asked: Option<TenantName> = call.read("tenant")?;
-    let named = asked.is_some();
-    let owner = call.tenant(asked, &api.options.default_tenant);
-    owner.ok_or_else(|| match named {
-        true => Box::new(Problem::new(Code::Forbidden, "this token is not good for that tenant")),
-        false => wrong("tenant", "is missing; this token is good for several tenants, so say whose it is"),
-    })
+    call.owner(call.one("tenant")?, &api.options.default_tenant)
 }
 
 /// The secrets of this server.

@@ -96,6 +96,7 @@ pub(in super::super) async fn stats(api: Arc<Api>, call: Call) -> Answer {
     let snapshot = api.handle.snapshot();
     let fleet = &snapshot.fleet;
     let stored = api.handle.artifact_bytes().await?;
+    call.concern.decide();
     let seen = snapshot.tenants.iter().filter(|(name, _)| call.caller.sees(name));
     let stats = Stats {
         status: word(&api.handle.status()),
@@ -143,17 +144,21 @@ pub(in super::super) async fn ready(api: Arc<Api>, _: Call) -> Answer {
 }
 
 /// GET /version
-pub(in super::super) async fn version(_: Arc<Api>, _: Call) -> Answer {
+pub(in super::super) async fn version(_: Arc<Api>, call: Call) -> Answer {
+    // Nobody's object, as the document is.
+    call.concern.decide();
     Reply::json(200, &Version { version: env!("CARGO_PKG_VERSION"), api: "v1" })
 }
 
 /// GET /openapi.json
-pub(in super::super) async fn openapi(_: Arc<Api>, _: Call) -> Answer {
+pub(in super::super) async fn openapi(_: Arc<Api>, call: Call) -> Answer {
+    call.concern.decide();
     Ok(Reply::text("application/json", openapi::text_of(&openapi::document())))
 }
 
 /// GET /metrics
-pub(in super::super) async fn metrics(api: Arc<Api>, _: Call) -> Answer {
+pub(in super::super) async fn metrics(api: Arc<Api>, call: Call) -> Answer {
+    call.of_the_fleet("metrics name every tenant: reading them")?;
     // What a store that does not answer holds is left out: the metrics say just then what is wrong with it.
     let leads = matches!(api.handle.status(), Status::Leading { .. });
     let stored = async { if leads { api.handle.artifact_bytes().await.unwrap_or_default() } else { BTreeMap::new() } };

@@ -110,7 +110,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let limit = call.limit()? as usize;
     let mut found = all
         .values()
-        .filter(|tenant| call.caller.sees(&tenant.name) && after.as_ref().is_none_or(|after| tenant.name > *after));
+        .filter(|tenant| call.sees(&tenant.name) && after.as_ref().is_none_or(|after| tenant.name > *after));
     let items: Vec<TenantView> = found.by_ref().take(limit).map(shown).collect();
     let more = found.next().is_some();
     let next_cursor = items.last().filter(|_| more).map(|last| cursor::write("tenants", &last.name));
@@ -119,15 +119,14 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
 
 /// POST /tenants
 pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
+    call.of_the_fleet("creating a tenant")?;
     let new: NewTenant = call.json()?;
     let name: TenantName = new.name.parse().map_err(|error| wrong("name", format!("{error}")))?;
     let fresh = Tenant::new(name.clone());
     let settings = changed(&fresh, new.weight, new.state.as_deref(), new.priority_best)?;
     let quota = new.quota.as_ref().map(|view| quota(view, "quota.")).transpose()?.unwrap_or_default();
     let _turn = api.tenants.lock().await;
-    if !call.sees(&name) {
-        return Err(Box::new(Problem::new(Code::Forbidden, format!("this token is not good for tenant `{name}`"))));
-    }
+    call.concern.is(&name);
     let stored = api.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
     if stored.is_some() {
         return Err(Box::new(Problem::new(Code::Conflict, format!("there is a tenant `{name}` already"))));
@@ -148,6 +147,7 @@ pub(in super::super) async fn change(api: Arc<Api>, call: Call) -> Answer {
     let patch: TenantPatch = call.json()?;
     let _turn = api.tenants.lock().await;
     let tenant = api.tenant(&call).await?;
+    call.of_the_fleet("changing what a tenant may hold")?;
     call.check_revision(tenant.revision)?;
     let settings = changed(&tenant, patch.weight, patch.state.as_deref(), patch.priority_best)?;
     api.handle.set_tenant(tenant.name.clone(), Some(settings), None).await?;
@@ -159,6 +159,7 @@ pub(in super::super) async fn change(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn close(api: Arc<Api>, call: Call) -> Answer {
     let _turn = api.tenants.lock().await;
     let tenant = api.tenant(&call).await?;
+    call.of_the_fleet("changing what a tenant may hold")?;
     call.check_revision(tenant.revision)?;
     let live = api.handle.picture()?.tenants.get(&tenant.name).map_or(0, |known| known.active);
     if live > 0 {
@@ -182,6 +183,7 @@ pub(in super::super) async fn put_quota(api: Arc<Api>, call: Call) -> Answer {
     let quota = quota(&view, "")?;
     let _turn = api.tenants.lock().await;
     let tenant = api.tenant(&call).await?;
+    call.of_the_fleet("changing what a tenant may hold")?;
     call.check_revision(tenant.revision)?;
     api.handle.set_tenant(tenant.name.clone(), Some(settings(&tenant)), Some(quota)).await?;
     let tenant = api.tenant(&call).await?;

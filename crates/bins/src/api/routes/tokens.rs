@@ -1,15 +1,15 @@
-//! Tokens of callers: made, listed, revoked. Owns that a secret leaves once only, and that the first token is one that can
-//! make others.
+//! Tokens of callers: made, listed, revoked. Owns that a secret leaves once only, that the first token is one that can make
+//! others, and that no token makes, lists or revokes one that is good for more than itself.
 
 use std::sync::Arc;
 
 use orlop_core::id::TenantName;
-use orlop_core::ports::fleet_store::{EntryFilter, Kind, Page, Record, Token};
+use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page, Record, Token};
 use orlop_core::time::GoDuration;
 
 use super::super::BASE;
-use super::super::auth::{Bearer, Role};
-use super::super::call::{Call, not_found, wrong};
+use super::super::auth::{Access, Bearer, Role, Scope};
+use super::super::call::{Call, forbidden, not_found, wrong};
 use super::super::cursor;
 use super::super::guard::ACCESS;
 use super::super::reply::{Answer, Reply};
@@ -78,6 +78,16 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
     let role = checked(&new)?;
     let life = new.expires_in.as_deref().map(str::parse::<GoDuration>).transpose();
     let life = life.map_err(|error| wrong("expires_in", error.to_string()))?;
+    if !call.may(Access::Change, &Scope::of(&new.tenants)) {
+        let own = call.visible().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        return Err(forbidden(format_args!("tenants: this token is good for {own}; it makes tokens for these only")));
+    }
+    let now = api.handle.clock().wall();
+    let expires_at = life.map(|life| now.plus(life.get())).or(call.caller.expires_at);
+    if let Some(own) = call.caller.expires_at.filter(|own| expires_at.is_some_and(|at| at > *own)) {
+        let text = format_args!("expires_in: this token ends at {own}; those that it makes end with it at the latest");
+        return Err(forbidden(text));
+    }
     let _turn = api.tokens.lock().await;
     let can_make_others = role == Role::Admin && new.tenants.iter().any(|name| name == "*") && life.is_none();
     let secured = !api.options.loopback || api.guard.is_secured().await?;
@@ -87,7 +97,6 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         return Err(Box::new(Problem::new(Code::Conflict, text)));
     }
     let bearer = Bearer::generate(&api.random).map_err(internal)?;
-    let now = api.handle.clock().wall();
     let token = Token {
         id: bearer.id().as_str().to_owned(),
         hash: bearer.hash().as_bytes().to_vec(),
@@ -97,7 +106,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         labels: Vec::new(),
         note: new.note,
         created_at: now,
-        expires_at: life.map(|life| now.plus(life.get())),
+        expires_at,
         uses_left: None,
         revoked_at: None,
     };
@@ -110,26 +119,56 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /tokens
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
-    let page = Page { after: call.cursor::<String>("tokens")?, limit: call.limit()? };
-    let found = api.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await;
-    let found = found.map_err(|error| store(&error))?;
-    let tokens = found.items.iter().filter_map(|entry| serde_json::from_str::<Token>(&entry.body).ok());
-    let items = tokens.filter(|token| token.kind == ACCESS).map(TokenView::from).collect();
-    Reply::json(200, &TokenList { items, next_cursor: found.next.map(|key| cursor::write("tokens", &key)) })
+    let (tokens, next_cursor) = page(&api, &call, ACCESS, "tokens").await?;
+    Reply::json(200, &TokenList { items: tokens.into_iter().map(TokenView::from).collect(), next_cursor })
 }
 
 /// DELETE /tokens/{id}
 pub(in super::super) async fn revoke(api: Arc<Api>, call: Call) -> Answer {
+    revoke_one(&api, &call, ACCESS, "token").await
+}
+
+/// Tokens of a kind that are not beyond the caller, one page, and where the next one begins.
+pub(super) async fn page(
+    api: &Api,
+    call: &Call,
+    kind: &str,
+    list: &str,
+) -> Result<(Vec<Token>, Option<String>), Error> {
+    let (mut after, limit) = (call.cursor::<String>(list)?, call.limit()? as usize);
+    let mut items = Vec::new();
+    call.concern.decide();
+    loop {
+        let wanted = Page { after, limit: MAX_PAGE };
+        let found = api.handle.store().entries(Kind::Token, &EntryFilter::default(), &wanted).await;
+        let found = found.map_err(|error| store(&error))?;
+        let tokens = found.items.iter().filter_map(|entry| serde_json::from_str::<Token>(&entry.body).ok());
+        items.extend(tokens.filter(|token| token.kind == kind && call.may(Access::Change, &Scope::of(&token.tenants))));
+        after = found.next;
+        if items.len() > limit || after.is_none() {
+            break;
+        }
+    }
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(|last| cursor::write(list, &last.id));
+    Ok((items, next))
+}
+
+/// Revokes a token of a kind that is not beyond the caller.
+pub(super) async fn revoke_one(api: &Api, call: &Call, kind: &str, what: &str) -> Answer {
     let id = call.part("id");
-    let unknown = || not_found(format_args!("token `{}`", id.chars().take(64).collect::<String>()));
+    let unknown = || not_found(format_args!("{what} `{}`", id.chars().take(64).collect::<String>()));
     if id.len() > 64 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(unknown());
     }
     let _turn = api.tokens.lock().await;
     let entry = api.handle.store().entry(Kind::Token, id).await.map_err(|error| store(&error))?;
-    let token = entry.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok()).ok_or_else(unknown)?;
+    let token = entry.and_then(|entry| serde_json::from_str::<Token>(&entry.body).ok());
+    let own = |token: &Token| token.kind == kind && call.may(Access::Change, &Scope::of(&token.tenants));
+    let token = token.filter(own).ok_or_else(unknown)?;
     if token.revoked_at.is_none() {
-        let token = Token { revoked_at: Some(api.handle.clock().wall()), ..token };
+        let token = Token { revoked_at: Some(api.now()), ..token };
         api.write(vec![Record::put(&token).map_err(internal)?]).await?;
     }
     Ok(Reply::empty(204))

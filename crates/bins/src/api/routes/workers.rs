@@ -8,7 +8,8 @@ use orlop_core::named::Named as _;
 use orlop_core::time::{GoDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
-use super::super::call::{Call, not_found, wrong};
+use super::super::auth::{Access, Scope};
+use super::super::call::{Call, forbidden, not_found, wrong};
 use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -28,9 +29,10 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;
     let snapshot = api.handle.fleet().await?;
+    call.concern.decide();
     let passes = |picture: &WorkerPicture| {
         let known = &picture.capabilities.labels;
-        picture.is_seen_by(&call.caller)
+        call.may(Access::See, &picture.whose())
             && (states.is_empty() || states.contains(&picture.view.state))
             && labels.iter().all(|(key, value)| known.get(key) == Some(value))
     };
@@ -42,27 +44,34 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     Reply::json(200, &WorkerList { items, next_cursor })
 }
 
-fn known(api: &Api, call: &Call) -> Result<WorkerId, Error> {
+/// The worker of a path, if all whose jobs it takes are the caller's.
+async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let id: WorkerId = call.id("id", "worker")?;
-    let snapshot = api.handle.picture()?;
-    // One that the latest picture lacks may be new: the loop knows.
-    match snapshot.workers.get(&id) {
-        Some(picture) if !picture.is_seen_by(&call.caller) => Err(not_found(format_args!("worker `{id}`"))),
-        _ => Ok(id),
+    // Whoever may change every worker may change one that has just come.
+    if call.may(Access::Change, &Scope::All) {
+        return Ok(id);
     }
+    let snapshot = api.handle.fleet().await?;
+    let whose = snapshot.workers.get(&id).map(WorkerPicture::whose);
+    let seen = whose.filter(|whose| call.may(Access::See, whose));
+    let whose = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
+    if call.may(Access::Change, &whose) {
+        return Ok(id);
+    }
+    Err(forbidden(format_args!("worker `{id}` also takes jobs of tenants that this token is not good for")))
 }
 
 /// GET /workers/{id}
 pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     let id: WorkerId = call.id("id", "worker")?;
     let snapshot = api.handle.fleet().await?;
-    let seen = snapshot.workers.get(&id).filter(|picture| picture.is_seen_by(&call.caller));
+    let seen = snapshot.workers.get(&id).filter(|picture| call.may(Access::See, &picture.whose()));
     let picture = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
     Reply::json(200, &WorkerView::from(picture))
 }
 
 async fn order(api: &Api, call: &Call, order: WorkerOrder, word: &'static str) -> Answer {
-    let id = known(api, call)?;
+    let id = own(api, call).await?;
     api.handle.order(id.clone(), order).await?;
     Reply::json(202, &WorkerOrdered { id: id.to_string(), order: word })
 }

@@ -127,6 +127,11 @@ impl Bed {
 
     /// A server that has everything: logs, artifacts and secrets, in a folder.
     pub(super) async fn full(folder: &Path) -> Self {
+        Self::full_with(folder, |options| options).await
+    }
+
+    /// The same with other options.
+    pub(super) async fn full_with(folder: &Path, change: impl FnOnce(Options) -> Options) -> Self {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         let options = ServerOptions {
             logs: Some(LogStore::open(folder.join("logs"), LogOptions::default()).unwrap()),
@@ -135,7 +140,7 @@ impl Bed {
             ..ServerOptions::default()
         };
         let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
-        Self::start(store, options, |options| Options { rate: fast, address_rate: fast, ..options }).await
+        Self::start(store, options, |options| change(Options { rate: fast, address_rate: fast, ..options })).await
     }
 
     async fn start(

@@ -7,5 +7,6 @@ mod flows;
 mod fuzz;
 mod jobs;
 mod limits;
+mod scope;
 mod tenants;
 mod torture;

@@ -9,7 +9,7 @@ use orlop_core::time::Time;
 use orlop_scheduler::engine::{BlockedQueue, FleetUse, TenantQueue, TenantView, Waiting, WorkerView};
 use orlop_scheduler::event::Capabilities;
 
-use crate::api::auth::{Caller, Scope};
+use crate::api::auth::Scope;
 use crate::wire::status::WorkerStatus;
 
 /// How a worker is to leave.
@@ -58,13 +58,12 @@ pub struct WorkerPicture {
 }
 
 impl WorkerPicture {
-    /// Whether a caller may see it: one that takes only jobs of others is none of its business.
+    /// Whose jobs it takes.
     #[must_use]
-    pub fn is_seen_by(&self, caller: &Caller) -> bool {
-        let whose = &self.capabilities.tenants;
-        match &caller.scope {
-            Scope::All => true,
-            Scope::Tenants(_) => whose.is_empty() || whose.iter().any(|tenant| caller.sees(tenant)),
+    pub fn whose(&self) -> Scope {
+        match self.capabilities.tenants.is_empty() {
+            true => Scope::All,
+            false => Scope::Tenants(self.capabilities.tenants.clone()),
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::super::{Closing, Error, Handle, Opened, Registration, Session, Status as ServerStatus, error};
 use super::arrivals::Arrivals;
 use super::join::Entrance;
-use crate::api::auth::Scope;
+use crate::api::auth::{Access, Scope};
 use crate::wire::frame::{Directive, DirectiveKind, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Caller, FramesIn, FramesOut, Refusal, WorkerHost};
 use crate::wire::problem::{Code, Problem};
@@ -216,7 +216,8 @@ impl WorkerHost for Workers {
     async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
         let who = super::jobs::admitted(&caller)?;
         let snapshot = self.handle.fleet().await?;
-        let Some(picture) = snapshot.workers.get(&worker).filter(|picture| picture.is_seen_by(who)) else {
+        let Some(picture) = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()))
+        else {
             return Err(error::not_found(format_args!("worker `{worker}`")));
         };
         let said = picture.status.as_deref().cloned();
@@ -243,9 +244,11 @@ impl WorkerHost for Workers {
         if !caller.sees(&row.job.tenant) {
             return Err(error::not_found(format_args!("job {job}")));
         }
-        // One that the latest picture lacks may be new: the loop knows.
-        if self.handle.picture()?.workers.get(&worker).is_some_and(|picture| !picture.is_seen_by(who)) {
-            return Err(error::not_found(format_args!("worker `{worker}`")));
+        // A job of the caller's may be put on a worker that others share; whoever sees them all may name one that has just come.
+        if who.scope != Scope::All {
+            let snapshot = self.handle.fleet().await?;
+            let seen = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()));
+            seen.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         }
         self.handle.place(worker, job).await
     }
