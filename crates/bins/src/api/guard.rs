@@ -17,6 +17,7 @@ use super::route::Needs;
 use super::state::{Api, store};
 use crate::host::scheduler::{Error, Handle};
 use crate::telemetry::metrics::Metrics;
+use crate::wire::identity::PeerCertificate;
 use crate::wire::problem::{Code, Problem};
 
 fn refused(code: Code, detail: &str) -> Error {
@@ -168,6 +169,20 @@ impl Guard {
             return Err(self.stranger(origin, "this token is not known, has expired, or was revoked"));
         };
         Ok(caller)
+    }
+
+    /// Refuses a worker whose certificate is not good any more. `ours`: this fleet signs them.
+    pub(crate) async fn check_certificate(
+        &self,
+        certificate: &PeerCertificate,
+        ours: bool,
+        origin: Origin,
+    ) -> Result<(), Error> {
+        let good = tokio::time::timeout(PATIENCE, self.known.is_good(&self.handle, certificate, ours)).await;
+        if good.unwrap_or_else(|_| Err(store(&silent())))? {
+            return Ok(());
+        }
+        Err(self.stranger(origin, "this worker's certificate was revoked or replaced"))
     }
 
     /// Refuses who is known and calls too fast.

@@ -1,10 +1,10 @@
-//! Tokens as the store has them, for the guard: read once, and again when one was written, when another term of leadership
-//! began, or after a while. Owns that memory; a revoked or expired token is good for nothing from then on.
+//! Tokens and certificates of workers as the store has them, for the guard: read once, and again when one was written, when another
+//! term of leadership began, or after a while. Owns that memory; what was revoked or has expired is good for nothing from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use orlop_core::id::{Epoch, TenantName};
+use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Entry, Token};
 use orlop_core::time::Time;
 
@@ -12,12 +12,30 @@ use super::auth::{Bearer, Caller, Role, Scope, SecretHash};
 use super::guard::ACCESS;
 use super::state::store;
 use crate::host::scheduler::{Error, Handle, Status};
+use crate::wire::identity::PeerCertificate;
 
 /// How long a token is not read again, in milliseconds. Every change of one is known before, as this server makes it; this
 /// is for those that a server makes which does not know yet that another one leads.
 const FRESH: u64 = 5000;
 /// Tokens that are remembered.
 const REMEMBERED: usize = 4096;
+
+/// The kind of what is kept of a worker that joined: what its token allowed, and its certificates.
+pub(crate) const WORKER: &str = "worker";
+/// Bytes of a fingerprint.
+const PRINT: usize = 32;
+
+/// Under which id it is kept.
+pub(crate) fn worker_record(worker: &WorkerId) -> String {
+    format!("{WORKER}.{worker}")
+}
+
+/// Whether a worker's record knows a certificate: the one that it got last, or the one that it showed for that. Of a record that
+/// names none all of its worker are good.
+pub(crate) fn knows(record: &Token, certificate: &PeerCertificate) -> bool {
+    let print = certificate.fingerprint();
+    record.hash.is_empty() || record.hash.chunks_exact(PRINT).any(|known| known == print)
+}
 
 /// What a stored token is good for.
 #[derive(Clone, Debug)]
@@ -38,6 +56,8 @@ struct Memory {
     /// Grows with every change of a token: what was read before one is not remembered after it.
     round: u64,
     tokens: BTreeMap<String, Seen>,
+    /// Certificates by their fingerprints, and whether they are good.
+    certificates: BTreeMap<[u8; PRINT], (bool, Epoch, u64)>,
 }
 
 /// See the module.
@@ -111,6 +131,50 @@ impl Known {
         let mut memory = self.memory();
         memory.round += 1;
         memory.tokens.clear();
+        memory.certificates.clear();
+    }
+
+    /// Whether a worker may use its certificate, which the transport has checked. `ours`: this fleet signs them, so each worker
+    /// has a record.
+    pub(super) async fn is_good(&self, handle: &Handle, shown: &PeerCertificate, ours: bool) -> Result<bool, Error> {
+        let (now, print) = (handle.clock().monotonic(), shown.fingerprint());
+        let leads = match handle.status() {
+            Status::Leading { epoch } => Some(epoch),
+            _ => None,
+        };
+        let round = {
+            let memory = self.memory();
+            if let Some((good, epoch, at)) = memory.certificates.get(&print)
+                && Some(*epoch) == leads
+                && now < at.saturating_add(FRESH)
+            {
+                return Ok(*good);
+            }
+            memory.round
+        };
+        let good = match shown.worker() {
+            None => !ours,
+            Some(worker) => {
+                let found = handle.store().entry(Token::KIND, &worker_record(&worker)).await;
+                match found.map_err(|error| store(&error))? {
+                    None => !ours,
+                    // One that cannot be read may have been revoked.
+                    Some(entry) => {
+                        stored(&entry).is_some_and(|record| record.revoked_at.is_none() && knows(&record, shown))
+                    }
+                }
+            }
+        };
+        if let Some(epoch) = leads {
+            let mut memory = self.memory();
+            if memory.round == round {
+                if memory.certificates.len() >= REMEMBERED {
+                    memory.certificates.clear();
+                }
+                memory.certificates.insert(print, (good, epoch, now));
+            }
+        }
+        Ok(good)
     }
 
     /// Who shows a token; none if it is not good.

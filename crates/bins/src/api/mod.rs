@@ -27,7 +27,7 @@ mod view;
 
 pub(crate) use guard::JOIN;
 pub use guard::{Guard, Origin};
-pub(crate) use known::stored as stored_token;
+pub(crate) use known::{WORKER, knows, stored as stored_token, worker_record};
 pub use listen::{Listener, listen};
 pub use openapi::document;
 pub use serve::router;

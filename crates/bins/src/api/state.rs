@@ -179,7 +179,11 @@ impl Api {
     /// Writes records that are not the loop's: tokens, answers to repeated requests.
     pub(crate) async fn write(&self, records: Vec<Record>) -> Result<(), Error> {
         let epoch = self.epoch()?;
-        let token = |record: &Record| matches!(record, Record::Put(entry) if entry.kind == Kind::Token);
+        let token = |record: &Record| match record {
+            Record::Put(entry) => entry.kind == Kind::Token,
+            Record::Delete(kind, _) => *kind == Kind::Token,
+            _ => false,
+        };
         let tokens = records.iter().any(token);
         let written = self.handle.store().commit(epoch, vec![Turn::new(records)]).await;
         if tokens {

@@ -249,9 +249,15 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(Method::Post, "/workers/{id}/uncordon", OPERATOR, by!(workers::uncordon))
         .named("workers.uncordon", "Gives a worker new work again")
         .gives(202, shape::<WorkerOrdered>),
+    Route::new(Method::Post, "/workers/{id}/revoke", OPERATOR, by!(workers::revoke))
+        .named(
+            "workers.revoke",
+            "Shuts a worker out: its certificate is good for nothing, until a new join token lets it in",
+        )
+        .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Delete, "/workers/{id}", OPERATOR, by!(workers::remove))
-        .named("workers.remove", "Removes a worker")
-        .query(&[param("force", "Gives up the attempts that are left")])
+        .named("workers.remove", "Removes a worker, and releases its name")
+        .query(&[param("force", "Gives up the attempts that are left, and shuts it out, as `revoke` does")])
         .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Get, "/tenants", VIEWER, by!(tenants::list))
         .named("tenants.list", "Lists tenants")

@@ -5,16 +5,19 @@ use std::sync::Arc;
 use orlop_core::id::WorkerId;
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::named::Named as _;
+use orlop_core::ports::fleet_store::{Kind, Record, Token};
 use orlop_core::time::{GoDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
-use super::super::auth::{Access, Scope};
+use super::super::auth::{Access, Role, Scope};
 use super::super::call::{Call, forbidden, not_found, wrong};
 use super::super::cursor;
+use super::super::known::{WORKER, worker_record};
 use super::super::reply::{Answer, Reply};
-use super::super::state::Api;
+use super::super::state::{Api, store};
 use super::super::view::worker::{DrainRequest, WorkerList, WorkerOrdered, WorkerView};
 use crate::host::scheduler::{Error, WorkerOrder, WorkerPicture};
+use crate::wire::problem::Code;
 
 /// The longest reason of a drain, in characters.
 const REASON: usize = 256;
@@ -52,11 +55,16 @@ async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
         return Ok(id);
     }
     let snapshot = api.handle.fleet().await?;
-    let whose = snapshot.workers.get(&id).map(WorkerPicture::whose);
+    check_own(call, &id, snapshot.workers.get(&id).map(WorkerPicture::whose))?;
+    Ok(id)
+}
+
+/// Refuses whoever may not change a worker of these tenants; none: there is no such worker.
+fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Error> {
     let seen = whose.filter(|whose| call.may(Access::See, whose));
     let whose = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
     if call.may(Access::Change, &whose) {
-        return Ok(id);
+        return Ok(());
     }
     Err(forbidden(format_args!("worker `{id}` also takes jobs of tenants that this token is not good for")))
 }
@@ -113,8 +121,64 @@ pub(in super::super) async fn uncordon(api: Arc<Api>, call: Call) -> Answer {
     order(&api, &call, WorkerOrder::Uncordon, "uncordon").await
 }
 
+/// What is kept of a worker that joined.
+async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Error> {
+    let entry = api.handle.store().entry(Kind::Token, &worker_record(id)).await.map_err(|error| store(&error))?;
+    Ok(entry.and_then(|entry| serde_json::from_str(&entry.body).ok()))
+}
+
+/// Shuts a worker out: its certificate is good for nothing from now on, its streams end, what it runs is given up.
+async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Error> {
+    let id: WorkerId = call.id("id", "worker")?;
+    let _turn = api.tokens.lock().await;
+    let (kept, snapshot) = (record(api, &id).await?, api.handle.fleet().await?);
+    let live = snapshot.workers.get(&id).map(WorkerPicture::whose);
+    let whose = live.or_else(|| kept.as_ref().map(|kept| Scope::of(&kept.tenants)));
+    check_own(call, &id, whose)?;
+    let now = api.now();
+    let revoked = kept.unwrap_or_else(|| Token {
+        id: worker_record(&id),
+        hash: Vec::new(),
+        kind: WORKER.to_owned(),
+        role: Role::Worker.as_str().to_owned(),
+        tenants: Vec::new(),
+        labels: Vec::new(),
+        note: String::new(),
+        created_at: now,
+        expires_at: None,
+        uses_left: None,
+        revoked_at: None,
+    });
+    let put = Record::put(&Token { revoked_at: Some(now), ..revoked }).map_err(|error| store(&error))?;
+    api.write(vec![put]).await?;
+    match api.handle.order(id.clone(), WorkerOrder::Remove { force: true }).await {
+        Err(gone) if gone.code == Code::NotFound => Ok(id),
+        done => done.map(|()| id),
+    }
+}
+
+/// POST /workers/{id}/revoke
+pub(in super::super) async fn revoke(api: Arc<Api>, call: Call) -> Answer {
+    let id = shut_out(&api, &call).await?;
+    Reply::json(202, &WorkerOrdered { id: id.to_string(), order: "revoke" })
+}
+
 /// DELETE /workers/{id}
 pub(in super::super) async fn remove(api: Arc<Api>, call: Call) -> Answer {
-    let force = call.switch("force")?;
-    order(&api, &call, WorkerOrder::Remove { force }, "remove").await
+    if call.switch("force")? {
+        let id = shut_out(&api, &call).await?;
+        return Reply::json(202, &WorkerOrdered { id: id.to_string(), order: "remove" });
+    }
+    let id = own(&api, &call).await?;
+    let _turn = api.tokens.lock().await;
+    let kept = record(&api, &id).await?;
+    match api.handle.order(id.clone(), WorkerOrder::Remove { force: false }).await {
+        // One that is gone still has its name.
+        Err(gone) if gone.code == Code::NotFound && kept.is_some() => {}
+        done => done?,
+    }
+    if kept.is_some() {
+        api.write(vec![Record::Delete(Kind::Token, worker_record(&id))]).await?;
+    }
+    Reply::json(202, &WorkerOrdered { id: id.to_string(), order: "remove" })
 }

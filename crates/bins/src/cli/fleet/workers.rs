@@ -28,7 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
   orlop workers --label zone=a
   orlop workers get node-7
   orlop workers token create --uses 5       five machines may join; prints how
-  orlop workers cordon node-7               no new work; what runs goes on")]
+  orlop workers cordon node-7               no new work; what runs goes on
+  orlop workers revoke node-7               shut it out; a new join token lets it in again")]
 pub(in crate::cli) struct WorkersArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -53,6 +54,10 @@ pub(in crate::cli) enum Verb {
     Cordon(OneArgs),
     /// Give a worker new work again
     Uncordon(OneArgs),
+    /// Remove a worker that runs nothing, and release its name
+    Remove(RemoveArgs),
+    /// Shut a worker out: what it runs is given up, its certificate is good for nothing
+    Revoke(OneArgs),
     /// Tokens with which workers join over TLS
     #[command(subcommand, arg_required_else_help = true)]
     Token(TokenVerb),
@@ -67,6 +72,16 @@ pub(in crate::cli) struct OneArgs {
     target: Target,
     #[command(flatten)]
     patience: Patience,
+}
+
+/// Options of `orlop workers remove`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct RemoveArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Give up what it runs, and shut it out, as `revoke` does
+    #[arg(long)]
+    force: bool,
 }
 
 /// Options of `orlop drain`.
@@ -101,6 +116,8 @@ pub(super) async fn run(args: WorkersArgs) -> Result<Exit, Failure> {
         None => args.patience.bound(list(&args)).await,
         Some(Verb::Get(one)) => one.patience.bound(get(&one)).await,
         Some(Verb::Cordon(one)) => one.patience.bound(order(&one.target, &one.id, "cordon", None)).await,
+        Some(Verb::Revoke(one)) => one.patience.bound(order(&one.target, &one.id, "revoke", None)).await,
+        Some(Verb::Remove(args)) => args.one.patience.bound(remove(&args)).await,
         Some(Verb::Token(verb)) => join::run(verb).await,
         Some(Verb::Uncordon(one)) => one.patience.bound(order(&one.target, &one.id, "uncordon", None)).await,
     }
@@ -237,6 +254,14 @@ async fn order(target: &Target, id: &str, word: &str, body: Option<&Value>) -> R
     let client = target.client()?;
     client.ask(Asked::post(format!("/workers/{}/{word}", escaped(id)), body)).await?;
     output::tell(&format!("{id}: {word}"));
+    Ok(Exit::Done)
+}
+
+async fn remove(args: &RemoveArgs) -> Result<Exit, Failure> {
+    let one = &args.one;
+    let force = if args.force { "?force=true" } else { "" };
+    one.target.client()?.ask(Asked::delete(format!("/workers/{}{force}", escaped(&one.id)))).await?;
+    output::tell(&format!("{}: remove", one.id));
     Ok(Exit::Done)
 }
 

@@ -29,7 +29,18 @@ impl PeerCertificate {
         matches!((name, parsed), (Ok(name), Ok(parsed)) if verify_server_name(&parsed, &name).is_ok())
     }
 
-    /// SHA-256, by which it can be revoked.
+    /// The worker whose certificate it is; none where it cannot be read or names no worker.
+    #[must_use]
+    pub fn worker(&self) -> Option<WorkerId> {
+        let (_, parsed) = x509_parser::parse_x509_certificate(&self.0).ok()?;
+        let names = parsed.subject_alternative_name().ok()??;
+        names.value.general_names.iter().find_map(|name| match name {
+            x509_parser::extensions::GeneralName::DNSName(name) => name.parse().ok(),
+            _ => None,
+        })
+    }
+
+    /// SHA-256, by which a worker's record knows it.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         fingerprint(&self.0)

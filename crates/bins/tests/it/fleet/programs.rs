@@ -241,11 +241,16 @@ impl Programs {
 
     /// Starts a worker of servers.
     pub(crate) fn worker(&self, name: &str, servers: &[&str], args: &[&str]) -> Running {
+        self.worker_with(name, name, servers, args)
+    }
+
+    /// Starts a worker with an id, whose log, state and clock have another name.
+    pub(super) fn worker_with(&self, name: &str, id: &str, servers: &[&str], args: &[&str]) -> Running {
         let mut command = self.command(crate::role::command("worker"));
         for server in servers {
             command.args(["--server", server]);
         }
-        command.args(["--id", name, "--state"]).arg(self.path(&format!("{name}-state"))).args(args);
+        command.args(["--id", id, "--state"]).arg(self.path(&format!("{name}-state"))).args(args);
         command.env("ORLOP_TESTING_CLOCK", self.path(&format!("{name}-clock")));
         super::on_any_disk(&mut command);
         self.spawn(name, command)

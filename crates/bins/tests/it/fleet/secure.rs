@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use orlop::wire::identity::Authority;
 
 use super::bench::Gave;
-use super::programs::{Programs, until};
+use super::programs::{Programs, Running, Scheduler, until};
 
 /// Options of a scheduler whose two listeners speak TLS with the fleet's own authority.
 const SECURE: [&str; 6] = [
@@ -100,6 +100,114 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
         let secret = join.split('.').nth(2).expect("its secret");
         assert!(!log.contains(secret) && !log.contains("PRIVATE KEY"), "a secret is in a log");
     }
+}
+
+/// A fleet that can be reached from outside, and its administrator.
+struct Secured {
+    programs: Programs,
+    scheduler: Scheduler,
+    token: String,
+    ca: String,
+}
+
+impl Secured {
+    fn new() -> Self {
+        let programs = Programs::new();
+        let scheduler = programs.scheduler("s1", &SECURE);
+        let file = programs.path("admin.token");
+        let token =
+            until("the whole token", || std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')));
+        let ca = programs.path("tls/authority.pem").display().to_string();
+        let fleet = Self { programs, scheduler, token: token.trim().to_owned(), ca };
+        until("the token to be good", || (fleet.orlop(&["jobs"]).code == 0).then_some(()));
+        fleet
+    }
+
+    fn orlop(&self, args: &[&str]) -> Gave {
+        let access = [("ORLOP_TOKEN", self.token.as_str()), ("ORLOP_CA_FILE", self.ca.as_str())];
+        self.programs.orlop_with(&self.scheduler.rest, &access, args)
+    }
+
+    /// A new join token, in a file.
+    fn join_token(&self, name: &str, more: &[&str]) {
+        let made = self.orlop(&[&["workers", "token", "create", "--write", name], more].concat());
+        assert_eq!(made.code, 0, "{made:?}");
+    }
+
+    /// A worker of this id with a state directory of this name.
+    fn worker(&self, id: &str, state: &str, args: &[&str]) -> Running {
+        self.programs.worker_with(state, id, &[&self.scheduler.grpc], args)
+    }
+
+    /// Runs a job on a worker with this label, and gives how that ended.
+    fn run(&self, label: &str) -> Gave {
+        let ask =
+            ["submit", "--cpu", "100m", "--memory", "1Mi", "--require", label, "--wait-timeout", "60s", "--", "true"];
+        self.orlop(&ask)
+    }
+}
+
+#[test]
+fn a_refused_join_changes_nothing_of_the_worker_whose_name_it_used() {
+    let fleet = Secured::new();
+    fleet.join_token("good.token", &["--label", "on=w1"]);
+    fleet.join_token("bad.token", &["--tenant", "red", "--label", "on=w1"]);
+    let good = ["--join-token-file", "good.token", "--label", "on=w1"];
+    let worker = fleet.worker("w1", "good", &good);
+    assert_eq!(fleet.run("on=w1").code, 0, "{}", fleet.programs.log("good"));
+    let refused = |times: usize| {
+        let bad = ["--join-token-file", "bad.token", "--tenant", "red", "--label", "on=w1"];
+        let attacker = fleet.worker("w1", "bad", &bad);
+        let log = || fleet.programs.log("bad").matches("belongs to another worker").count();
+        until("the refusal", || (log() >= times).then_some(()));
+        drop(attacker);
+        log()
+    };
+    // While it is there, and while it is away.
+    let times = refused(1);
+    drop(worker);
+    refused(times + 1);
+    let listed = fleet.orlop(&["workers", "token", "list", "-o", "json"]).json();
+    let left = listed["items"].as_array().expect("tokens").iter().filter(|token| token["uses_left"] == 1).count();
+    assert_eq!(left, 1, "the token of who was refused is not used up: {listed}");
+    let _again = fleet.worker("w1", "good", &["--label", "on=w1"]);
+    let done = fleet.run("on=w1");
+    assert_eq!(done.code, 0, "it comes back with its certificate: {done:?}\n{}", fleet.programs.log("good"));
+}
+
+#[test]
+fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
+    let fleet = Secured::new();
+    fleet.join_token("first.token", &["--label", "on=w1"]);
+    let worker = fleet.worker("w1", "one", &["--join-token-file", "first.token", "--label", "on=w1"]);
+    assert_eq!(fleet.run("on=w1").code, 0, "{}", fleet.programs.log("one"));
+    let waits =
+        fleet.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--require", "on=w1", "--", "sleep", "600"]);
+    let job = waits.out.trim().to_owned();
+    let state = || fleet.orlop(&["job", "get", &job, "-o", "json"]).json()["state"].clone();
+    until("the job to run", || (state() == "Running").then_some(()));
+    assert_eq!(fleet.orlop(&["workers", "revoke", "w1"]).code, 0);
+    let began = std::time::Instant::now();
+    until("what it ran to be taken from it", || (state() != "Running").then_some(()));
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "its stream ends at once");
+    until("the refusal", || fleet.programs.log("one").contains("may not work here any more").then_some(()));
+    drop(worker);
+    assert_eq!(fleet.orlop(&["cancel", &job]).code, 0);
+    // Neither its certificate nor its used token lets it in, nor another certificate of its state directory.
+    let again = fleet.worker("w1", "one", &["--join-token-file", "first.token", "--label", "on=w1"]);
+    let times = || fleet.programs.log("one").matches("may not work here any more").count();
+    let before = times();
+    until("another refusal", || (times() > before).then_some(()));
+    drop(again);
+    // Its name is free for who has a new token.
+    fleet.join_token("second.token", &["--label", "on=w1"]);
+    let _other = fleet.worker("w1", "two", &["--join-token-file", "second.token", "--label", "on=w1"]);
+    let done = fleet.run("on=w1");
+    assert_eq!(done.code, 0, "{done:?}\n{}", fleet.programs.log("two"));
+    // The certificate of the one that was shut out is not good again.
+    let _late = fleet.worker("w1", "one", &["--label", "on=w1"]);
+    until("its refusal", || fleet.programs.log("one").contains("not good any more").then_some(()));
+    assert_eq!(fleet.orlop(&["workers", "revoke", "nobody"]).code, 4);
 }
 
 #[test]

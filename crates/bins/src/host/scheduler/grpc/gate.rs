@@ -113,9 +113,11 @@ impl Gate for Keeper {
         {
             return self.api.handle().alive(session, None, None).await.map(|_| ());
         }
+        if let (Needs::Worker | Needs::WorkerOr(_), Some(certificate)) = (known.needs, &caller.certificate) {
+            return guard.check_certificate(certificate, self.api.authority().is_some(), origin).await;
+        }
         match known.needs {
             Needs::Nothing | Needs::Joining => Ok(()),
-            Needs::Worker | Needs::WorkerOr(_) if caller.certificate.is_some() => Ok(()),
             Needs::Worker if !self.tls => Ok(()),
             Needs::Worker => Err(guard.stranger(origin, "a worker shows its certificate; register to get one")),
             Needs::Role(role) | Needs::WorkerOr(role) => {

@@ -7,16 +7,28 @@ use std::sync::Arc;
 use orlop_core::hardware::fleet::is_derived;
 use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Record, Token};
+use tokio::sync::MutexGuard;
 
 use super::super::{Error, error};
-use crate::api::{Api, JOIN, Origin, stored_token};
+use crate::api::{Api, JOIN, Origin, WORKER, knows, stored_token, worker_record};
 use crate::wire::grpc::Caller;
-use crate::wire::identity::{Authority, JoinToken};
+use crate::wire::identity::{Authority, JoinToken, PeerCertificate};
 use crate::wire::problem::Code;
 use crate::wire::worker::Registration;
 
-/// The kind of what is kept of a worker that joined: what its token allowed.
-const WORKER: &str = "worker";
+/// What a worker hears whose name was taken from it.
+const REVOKED: &str = "this worker may not work here any more; a new join token lets it in again";
+
+/// A worker that may register, and what is kept of that once the loop has taken it. Until it is dropped no token changes.
+pub(super) struct Admission<'a> {
+    /// The join token, used once more.
+    used: Option<Token>,
+    /// What is kept of the worker.
+    allowed: Option<Token>,
+    /// The fingerprint of the certificate that it showed.
+    shown: Option<[u8; 32]>,
+    _turn: Option<MutexGuard<'a, ()>>,
+}
 
 /// Takes workers in.
 #[derive(Debug)]
@@ -37,11 +49,6 @@ async fn token(api: &Api, kind: &str, id: &str) -> Result<Option<Token>, Error> 
         error::problem(Code::Internal, text)
     })?;
     Ok(Some(token).filter(|token| token.kind == kind))
-}
-
-/// Under which id it is kept what a worker's token allowed.
-fn kept(worker: &WorkerId) -> String {
-    format!("worker.{worker}")
 }
 
 /// Whether labels and tenants are among those that are allowed; none allowed = all are.
@@ -83,21 +90,45 @@ impl Entrance {
         Self { api, tls, exposed }
     }
 
-    /// Lets a worker register, or not.
-    pub(super) async fn admit(&self, caller: &Caller, asked: &Registration) -> Result<(), Error> {
+    /// Says whether a worker may register, and what is to be kept of that once it has. Changes nothing.
+    pub(super) async fn admit(&self, caller: &Caller, asked: &Registration) -> Result<Admission<'_>, Error> {
+        let writes = !asked.csr.is_empty() || !asked.join_token.is_empty();
+        let turn = if writes { Some(self.api.tokens().lock().await) } else { None };
+        let before = token(&self.api, WORKER, &worker_record(&asked.worker)).await?;
         if !asked.join_token.is_empty() && caller.certificate.is_none() {
-            return self.join(caller, asked).await;
+            let (used, allowed) = self.join(caller, asked, before).await?;
+            return Ok(Admission { used, allowed: Some(allowed), shown: None, _turn: turn });
         }
-        match &caller.certificate {
-            Some(certificate) if certificate.is_of(&asked.worker) => self.known(asked).await,
-            Some(_) => {
+        if let Some(certificate) = &caller.certificate {
+            if !certificate.is_of(&asked.worker) {
                 let text = format!("the certificate is not that of worker `{}`", asked.worker);
-                Err(error::problem(Code::Forbidden, text))
+                return Err(error::problem(Code::Forbidden, text));
             }
-            None if self.tls => Err(self.stranger(caller, "give a join token, or show the worker's certificate")),
-            // Over plain text on this machine whoever is on it may bring a worker.
-            None => Ok(()),
+        } else if self.tls {
+            return Err(self.stranger(caller, "give a join token, or show the worker's certificate"));
         }
+        let allowed = self.known(caller, asked, before)?;
+        let shown = caller.certificate.as_ref().map(PeerCertificate::fingerprint);
+        Ok(Admission { used: None, allowed: allowed.filter(|_| writes), shown, _turn: turn })
+    }
+
+    /// Keeps what a registration that was taken changes: the join token is used once more, and the name is bound to the
+    /// certificate that the worker gets.
+    pub(super) async fn keep(&self, admission: Admission<'_>, certificate: &[u8]) -> Result<(), Error> {
+        let Admission { used, allowed, shown, _turn } = admission;
+        let mut records = Vec::new();
+        let put = |token: &Token| Record::put(token).map_err(|wrong| error::port(&wrong));
+        if let Some(used) = used {
+            records.push(put(&used)?);
+        }
+        if let Some(mut allowed) = allowed {
+            if !certificate.is_empty() {
+                let prints = shown.into_iter().chain([PeerCertificate::new(certificate.to_vec()).fingerprint()]);
+                allowed.hash = prints.flatten().collect();
+            }
+            records.push(put(&allowed)?);
+        }
+        if records.is_empty() { Ok(()) } else { self.api.write(records).await }
     }
 
     fn stranger(&self, caller: &Caller, detail: &str) -> Error {
@@ -106,27 +137,38 @@ impl Entrance {
         self.api.guard().stranger(Origin { address, exposed: self.exposed }, detail)
     }
 
-    /// A worker whose certificate is good: what it was allowed still holds, and may have been revoked.
-    async fn known(&self, asked: &Registration) -> Result<(), Error> {
+    /// A worker that was here before: what it was allowed still holds, unless it was revoked.
+    fn known(&self, caller: &Caller, asked: &Registration, before: Option<Token>) -> Result<Option<Token>, Error> {
         let offer = &asked.capabilities;
-        match token(&self.api, WORKER, &kept(&asked.worker)).await? {
-            Some(allowed) if allowed.revoked_at.is_some() => {
-                Err(error::problem(Code::Unauthenticated, "this worker may not work here any more"))
+        let good = |allowed: &Token| caller.certificate.as_ref().is_none_or(|shown| knows(allowed, shown));
+        match before {
+            Some(allowed) if allowed.revoked_at.is_some() => Err(error::problem(Code::Unauthenticated, REVOKED)),
+            Some(allowed) if !good(&allowed) => {
+                let text = "this certificate is not good any more: another one was signed for the worker since";
+                Err(error::problem(Code::Unauthenticated, text))
             }
-            Some(allowed) => check(&allowed, &offer.labels, &offer.tenants),
-            // Its certificate is of an outside authority, which decides who is a worker.
-            None => Ok(()),
+            Some(allowed) => check(&allowed, &offer.labels, &offer.tenants).map(|()| Some(allowed)),
+            None if caller.certificate.is_some() && self.api.authority().is_some() => {
+                Err(error::problem(Code::Unauthenticated, REVOKED))
+            }
+            // Its certificate is of an outside authority, which decides who is a worker; or it is on this machine.
+            None => Ok(None),
         }
     }
 
-    /// A worker that joins: its token is good, is used once more, and what it allows is kept.
-    async fn join(&self, caller: &Caller, asked: &Registration) -> Result<(), Error> {
+    /// A worker that joins: its token is good, and the name is nobody else's. Gives the token as it is after this use, if this
+    /// is one, and what is kept of the worker.
+    async fn join(
+        &self,
+        caller: &Caller,
+        asked: &Registration,
+        before: Option<Token>,
+    ) -> Result<(Option<Token>, Token), Error> {
         const UNKNOWN: &str = "this join token is not known, has expired, is used up, or was revoked";
         let shown: JoinToken = asked
             .join_token
             .parse()
             .map_err(|wrong: crate::wire::identity::JoinTokenError| self.stranger(caller, &wrong.to_string()))?;
-        let _turn = self.api.tokens().lock().await;
         let found = token(&self.api, JOIN, shown.id()).await?;
         let now = self.api.now();
         let good = found.filter(|token| {
@@ -137,11 +179,22 @@ impl Entrance {
         let mut good = good.ok_or_else(|| self.stranger(caller, UNKNOWN))?;
         let offer = &asked.capabilities;
         check(&good, &offer.labels, &offer.tenants)?;
-        // Who joined with it and asks again, for an answer was lost, uses nothing up.
         let by = format!("{} {}", good.id, asked.state_id);
-        let before = token(&self.api, WORKER, &kept(&asked.worker)).await?;
-        if before.is_some_and(|before| before.note == by && before.revoked_at.is_none()) {
-            return Ok(());
+        let before = before.filter(|before| before.revoked_at.is_none());
+        if let Some(before) = before {
+            let state = before.note.split_once(' ').map_or("", |(_, state)| state);
+            if state != asked.state_id {
+                let text = format!(
+                    "the name `{worker}` belongs to another worker; give this one another id, or release the name with \
+                     `orlop workers revoke {worker}`",
+                    worker = asked.worker
+                );
+                return Err(error::problem(Code::Conflict, text));
+            }
+            // Who joined with it and asks again, for an answer was lost, uses nothing up.
+            if before.note == by {
+                return Ok((None, before));
+            }
         }
         match good.uses_left.as_mut() {
             Some(0) => return Err(self.stranger(caller, UNKNOWN)),
@@ -149,7 +202,7 @@ impl Entrance {
             None => {}
         }
         let allowed = Token {
-            id: kept(&asked.worker),
+            id: worker_record(&asked.worker),
             hash: Vec::new(),
             kind: WORKER.to_owned(),
             note: by,
@@ -158,8 +211,7 @@ impl Entrance {
             uses_left: None,
             ..good.clone()
         };
-        let put = |token: &Token| Record::put(token).map_err(|wrong| error::port(&wrong));
-        self.api.write(vec![put(&good)?, put(&allowed)?]).await
+        Ok((Some(good), allowed))
     }
 
     /// The worker's certificate and the authority's, if one is asked for and this fleet signs its own.

@@ -54,7 +54,7 @@ impl Workers {
             let text = format!("this server speaks protocol {ours}, the agent {theirs}; install a release that fits");
             return Err(error::problem(Code::Precondition, text));
         };
-        self.entrance.admit(caller, &request).await?;
+        let admission = self.entrance.admit(caller, &request).await?;
         let (certificate, ca) = self.entrance.sign(&request.csr, &request.worker)?;
         let registration = Registration {
             worker: request.worker,
@@ -64,6 +64,8 @@ impl Workers {
             session: self.session_id()?,
         };
         let session = self.handle.register(registration).await?;
+        // Only now: whom the loop refuses has changed nothing.
+        self.entrance.keep(admission, &certificate).await?;
         let (facts, options) = (session.facts(), self.handle.options());
         Ok(Registered {
             worker: facts.worker.clone(),
