@@ -32,7 +32,9 @@ fn host_of(authority: &str) -> &str {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host is this machine by a name that nobody else can give.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 

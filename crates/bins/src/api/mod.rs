@@ -25,8 +25,8 @@ mod table;
 mod tests;
 mod view;
 
-pub(crate) use guard::JOIN;
 pub use guard::{Guard, Origin};
+pub(crate) use guard::{JOIN, is_loopback};
 pub(crate) use known::{WORKER, knows, stored as stored_token, worker_record};
 pub use listen::{Listener, listen};
 pub use openapi::document;

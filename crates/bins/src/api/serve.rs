@@ -30,6 +30,7 @@ use super::route::{Method, Needs, Repeat, Route};
 use super::state::Api;
 use super::table::{ROOT, ROUTES};
 use crate::host::scheduler::Error;
+use crate::listen::Connection;
 use crate::wire::problem::{Code, Problem};
 
 /// How long a client may take to send a body.
@@ -85,10 +86,14 @@ async fn serve(
 ) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
+    let connection = request.extensions().get::<Connection>().cloned();
     let target = request.uri().path().to_owned();
     let (mut who, concern) = (None, Concern::default());
     let answer = pass(&api, route, peer, (params, &id), request, (&mut who, &concern)).await;
     let refused = answer.as_ref().err().map(|problem| problem.code);
+    if let (Some(connection), Ok(_), Needs::Role(_)) = (connection, &answer, route.needs) {
+        connection.known();
+    }
     let knocks = matches!(refused, Some(Code::Unauthenticated | Code::RateLimited));
     if route.method.writes() || knocks || refused == Some(Code::Forbidden) {
         let outcome = answer.as_ref().err().map_or("ok", |problem| problem.code.as_str());

@@ -109,6 +109,9 @@ pub(super) struct Place {
     /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
     #[arg(long, global = true, value_name = "FILE", env = "ORLOP_CA_FILE")]
     pub ca_file: Option<PathBuf>,
+    /// Send tokens, secrets and data to a server of another machine in plain text (http)
+    #[arg(long, global = true, env = "ORLOP_INSECURE")]
+    pub insecure: bool,
     /// Tenant in the fleet
     #[arg(long, global = true, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,

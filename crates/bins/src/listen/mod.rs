@@ -1,11 +1,11 @@
 //! HTTP over sockets: connections with their limits, with or without TLS. Owns accepting, limits of headers and time, and the
 //! orderly end; what a request means is its router's.
 
+mod connections;
 mod tls;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +15,6 @@ use axum::body::HttpBody;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
-use axum::routing::future::RouteFuture;
 use axum::{BoxError, Router};
 use bytes::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,11 +23,14 @@ use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
+pub(crate) use self::connections::{Connection, Connections, Place, Watched};
+#[cfg(feature = "fleet")]
+pub(crate) use self::tls::mutual_config;
 pub(crate) use self::tls::server_config;
 
 /// The most bytes of a request's headers.
@@ -50,32 +52,24 @@ pub(crate) struct Served {
     pub(crate) router: Router,
     /// TLS, where it is spoken.
     pub(crate) tls: Option<Secured>,
-    /// Connections at once; others wait to be accepted.
+    /// Connections at once.
     pub(crate) connections: usize,
 }
 
 /// Serves until it is to stop; then requests under way are let end for a few seconds.
 pub(crate) async fn accept(socket: TcpListener, served: Served, mut stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(served.connections));
+    let all = Connections::new(served.connections);
     let mut connections = JoinSet::new();
     loop {
-        let permit = tokio::select! {
-            permit = Arc::clone(&room).acquire_owned() => permit,
-            _ = stopped.wait_for(|stop| *stop) => break,
-        };
-        let Ok(permit) = permit else { break };
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             _ = stopped.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let (served, stopped) = (served.clone(), stopped.clone());
-                connections.spawn(async move {
-                    greet(stream, served, peer, stopped).await;
-                    drop(permit);
-                });
-            }
+            Ok((stream, peer)) => match all.enter(peer) {
+                Some(place) => drop(connections.spawn(greet(stream, served.clone(), place, stopped.clone()))),
+                None => tracing::debug!(target: "orlop::listen", %peer, "a connection was refused: there is no room"),
+            },
             // Of one connection, or of too many open files: others may do better a little later.
             Err(error) => {
                 tracing::warn!(target: "orlop::listen", %error, "a connection could not be accepted");
@@ -95,7 +89,7 @@ pub(crate) async fn accept(socket: TcpListener, served: Served, mut stopped: wat
 #[derive(Clone, Debug)]
 struct Connected {
     router: Router,
-    peer: SocketAddr,
+    connection: Connection,
 }
 
 impl<B> Service<Request<B>> for Connected
@@ -105,39 +99,44 @@ where
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = RouteFuture<Infallible>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        request.extensions_mut().insert(ConnectInfo(self.peer));
-        self.router.call(request)
+        request.extensions_mut().insert(ConnectInfo(self.connection.peer()));
+        request.extensions_mut().insert(self.connection.clone());
+        let (under_way, answer) = (self.connection.request(), self.router.call(request));
+        Box::pin(async move {
+            let answer = answer.await;
+            drop(under_way);
+            answer
+        })
     }
 }
 
 /// Begins a connection, with the handshake of TLS where it is spoken.
-async fn greet(stream: TcpStream, served: Served, peer: SocketAddr, stopped: watch::Receiver<bool>) {
+async fn greet(stream: TcpStream, served: Served, place: Place, stopped: watch::Receiver<bool>) {
     // Small answers go out at once; where the system refuses, they go a little later.
     drop(stream.set_nodelay(true));
-    let service = Connected { router: served.router, peer };
-    let Some(tls) = served.tls else { return serve(stream, service, stopped).await };
+    let Some(tls) = served.tls else { return serve(Watched::new(stream, place), served.router, stopped).await };
     let Some(config) = tls.load_full() else {
         return tracing::debug!(target: "orlop::listen", "a connection came before there was a certificate");
     };
     match tokio::time::timeout(SENDING, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => serve(stream, service, stopped).await,
+        Ok(Ok(stream)) => serve(Watched::new(stream, place), served.router, stopped).await,
         Ok(Err(error)) => tracing::debug!(target: "orlop::listen", %error, "a handshake failed"),
         Err(_) => tracing::debug!(target: "orlop::listen", "a handshake took too long"),
     }
 }
 
-async fn serve<S>(stream: S, service: Connected, mut stopped: watch::Receiver<bool>)
+async fn serve<S>(stream: Watched<S>, router: Router, mut stopped: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let service = TowerToHyperService::new(service);
+    let service = TowerToHyperService::new(Connected { router, connection: stream.connection().clone() });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(SENDING).max_buf_size(HEADERS);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(HEADERS as u32);

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::NoClientAuth;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{Error, ServerConfig};
+#[cfg(feature = "fleet")]
+use rustls::{RootCertStore, server::WebPkiClientVerifier};
 
 /// Why there are no settings. Never shows the key.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +32,10 @@ pub(crate) enum TlsFault {
     /// They are of two pairs.
     #[error("the key is not that of the certificate")]
     Mismatch,
+    /// The authority of callers cannot be used.
+    #[cfg(feature = "fleet")]
+    #[error("the authority of workers cannot be used: {0}")]
+    Authority(rustls::server::VerifierBuilderError),
     /// Something else is not spoken.
     #[error("certificate and key cannot be used: {0}")]
     Unusable(Error),
@@ -48,6 +57,29 @@ impl From<Error> for TlsFault {
 /// # Errors
 /// One of them cannot be read, or they do not belong together.
 pub(crate) fn server_config(chain: &[u8], key: &[u8]) -> Result<ServerConfig, TlsFault> {
+    let mut config = config(chain, key, Arc::new(NoClientAuth))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The same for gRPC, whose callers may show certificates of an authority, in PEM.
+///
+/// # Errors
+/// As of [`server_config`], and where the authority has no certificate that can be read.
+#[cfg(feature = "fleet")]
+pub(crate) fn mutual_config(chain: &[u8], key: &[u8], authority: &[u8]) -> Result<ServerConfig, TlsFault> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authority) {
+        roots.add(certificate.map_err(TlsFault::Certificate)?)?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider()));
+    let verifier = verifier.allow_unauthenticated().build().map_err(TlsFault::Authority)?;
+    let mut config = config(chain, key, verifier)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+fn config(chain: &[u8], key: &[u8], callers: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, TlsFault> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(TlsFault::Certificate)?;
     if chain.is_empty() {
@@ -57,9 +89,7 @@ pub(crate) fn server_config(chain: &[u8], key: &[u8]) -> Result<ServerConfig, Tl
         pem::Error::NoItemsFound => TlsFault::NoKey,
         other => TlsFault::Key(other),
     })?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(builder.with_client_cert_verifier(callers).with_single_cert(chain, key)?)
 }

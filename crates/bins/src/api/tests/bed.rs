@@ -68,6 +68,11 @@ impl Ask {
         Self::new("GET", path)
     }
 
+    /// Its path, without its query.
+    pub(super) fn path(&self) -> &str {
+        self.path.split('?').next().unwrap_or_default()
+    }
+
     pub(super) fn post(path: &str, body: &Value) -> Self {
         Self::new("POST", path).json(body)
     }

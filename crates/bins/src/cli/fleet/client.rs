@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::super::failure::Failure;
 use super::transport::Connector;
-use crate::api::{BASE, ProblemView};
+use crate::api::{BASE, ProblemView, is_loopback};
 use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
 
 /// The longest answer that is read.
@@ -115,18 +115,32 @@ pub(super) fn query(members: &[(&str, String)]) -> String {
 }
 
 impl Client {
-    /// A client of the servers at these addresses.
+    /// A client of the servers at these addresses. `insecure`: plain text may leave this machine.
     ///
     /// # Errors
-    /// One is no address, the token cannot stand in a header, or the file of the authority cannot be used.
-    pub(super) fn new(servers: &str, token: Option<String>, authority: Option<&Path>) -> Result<Self, Failure> {
+    /// One is no address, or is one beyond this machine over plain text; the token cannot stand in a header, or the file of the authority cannot be used.
+    pub(super) fn new(
+        servers: &str,
+        token: Option<String>,
+        authority: Option<&Path>,
+        insecure: bool,
+    ) -> Result<Self, Failure> {
         let (mut read, mut secure) = (Vec::new(), false);
         for server in servers.split(',').map(|server| server.trim().trim_end_matches('/')).filter(|s| !s.is_empty()) {
             let uri: Result<Uri, _> = server.parse();
             let good = uri.as_ref().is_ok_and(|uri| {
                 matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
             });
-            secure |= uri.is_ok_and(|uri| uri.scheme_str() == Some("https"));
+            let here = uri.as_ref().is_ok_and(|uri| is_loopback(uri.host().unwrap_or_default()));
+            let tls = uri.is_ok_and(|uri| uri.scheme_str() == Some("https"));
+            secure |= tls;
+            if good && !tls && !here && !insecure {
+                let text = format!(
+                    "`{server}`: plain text is for this machine only, for tokens and secrets would be sent as they are; use \
+                     https://, or --insecure if nobody else reads that network"
+                );
+                return Err(Failure::usage(text));
+            }
             if !good {
                 let text = format!("`{server}` is no address of a server; use one such as {}", super::target::SERVER);
                 return Err(Failure::usage(text));
@@ -298,7 +312,7 @@ mod tests {
         // As a stopped process: connections are taken, and nobody reads.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", silent.local_addr().unwrap());
-        let client = Client::new(&server, None, None).unwrap();
+        let client = Client::new(&server, None, None, false).unwrap();
         let failure = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.to_string().contains("did not answer within 35 s"), "{failure}");
@@ -306,13 +320,24 @@ mod tests {
     }
 
     #[test]
-    fn s10_addresses_are_checked_before_anything_is_sent() {
-        assert!(Client::new("http://a:1, http://b:2/", None, None).is_ok());
-        for bad in ["a:1", "ftp://a", "http://"] {
-            assert_eq!(Client::new(bad, None, None).unwrap_err().exit, Exit::Usage, "{bad}");
+    fn plain_text_leaves_this_machine_only_where_somebody_says_so() {
+        for there in ["http://10.99.0.1:7070", "http://fleet.example", "http://127.0.0.1:1, http://127.0.0.1.nip.io"] {
+            let refused = Client::new(there, None, None, false).unwrap_err();
+            assert!(refused.exit == Exit::Usage && refused.to_string().contains("--insecure"), "{refused}");
+            assert!(Client::new(there, None, None, true).is_ok());
         }
-        let nothing = Client::new("https://a", None, Some(Path::new("/nowhere/ca.pem"))).unwrap_err();
+    }
+
+    #[test]
+    fn s10_addresses_are_checked_before_anything_is_sent() {
+        assert!(Client::new("https://a:1, http://localhost:2/, http://[::1]:3", None, None, false).is_ok());
+        for bad in ["a:1", "ftp://a", "http://"] {
+            assert_eq!(Client::new(bad, None, None, false).unwrap_err().exit, Exit::Usage, "{bad}");
+        }
+        let nothing = Client::new("https://a", None, Some(Path::new("/nowhere/ca.pem")), false).unwrap_err();
         assert!(nothing.to_string().contains("/nowhere/ca.pem"), "{nothing}");
-        assert!(!format!("{:?}", Client::new("http://a", Some("secret".into()), None).unwrap()).contains("secret"));
+        assert!(
+            !format!("{:?}", Client::new("https://a", Some("secret".into()), None, false).unwrap()).contains("secret")
+        );
     }
 }

@@ -27,6 +27,9 @@ pub(super) struct Target {
     /// File with the certificate of the authority that the server's is of, for https; else the system's authorities
     #[arg(long, value_name = "FILE", env = "ORLOP_CA_FILE")]
     pub ca_file: Option<PathBuf>,
+    /// Send tokens, secrets and data to a server of another machine in plain text (http)
+    #[arg(long, env = "ORLOP_INSECURE")]
+    pub insecure: bool,
     /// Tenant
     #[arg(long, value_name = "NAME", env = "ORLOP_TENANT")]
     pub tenant: Option<String>,
@@ -44,7 +47,7 @@ impl Target {
     /// # Errors
     /// The token cannot be read, or an address is none.
     pub(super) fn client(&self) -> Result<Client, Failure> {
-        client(&self.server, self.token_file.as_deref(), self.ca_file.as_deref())
+        client(&self.server, self.token_file.as_deref(), self.ca_file.as_deref(), self.insecure)
     }
 
     /// Whether colours are shown.
@@ -73,7 +76,12 @@ impl Target {
 ///
 /// # Errors
 /// The token cannot be read, or an address is none.
-pub(super) fn client(servers: &str, token_file: Option<&Path>, ca_file: Option<&Path>) -> Result<Client, Failure> {
+pub(super) fn client(
+    servers: &str,
+    token_file: Option<&Path>,
+    ca_file: Option<&Path>,
+    insecure: bool,
+) -> Result<Client, Failure> {
     let token = match token_file {
         Some(file) => {
             let read = std::fs::read_to_string(file);
@@ -83,7 +91,7 @@ pub(super) fn client(servers: &str, token_file: Option<&Path>, ca_file: Option<&
         None => std::env::var("ORLOP_TOKEN").ok(),
     };
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
-    Client::new(servers, token, ca_file)
+    Client::new(servers, token, ca_file, insecure)
 }
 
 /// Options of a verb that has none of its own.

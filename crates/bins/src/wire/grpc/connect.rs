@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tonic::transport::Uri;
 use super::super::identity::{JoinToken, Trust, client_config};
 use super::super::problem::Code;
 use super::{PING, PING_TIMEOUT, Refusal, refusal};
+use crate::api::is_loopback;
 
 /// The port where none is named.
 const PORT: u16 = 7071;
@@ -51,8 +51,7 @@ impl FromStr for Endpoint {
             _ => return Err(wrong("it begins with neither https:// nor http://")),
         };
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if !tls && !local {
+        if !tls && !is_loopback(&host) {
             return Err(wrong("plain text is for this machine only; use https://"));
         }
         let port = uri.port_u16().unwrap_or(PORT);

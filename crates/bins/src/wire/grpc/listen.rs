@@ -10,8 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::service::Routes;
-use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::transport::Server;
 
 use super::super::MESSAGE_MAX;
 use super::super::identity::ServerIdentity;
@@ -20,23 +19,21 @@ use super::super::proto::health::health_server::HealthServer;
 use super::super::proto::v1::artifact_service_server::ArtifactServiceServer;
 use super::super::proto::v1::job_service_server::JobServiceServer;
 use super::super::proto::v1::worker_service_server::WorkerServiceServer;
+use super::accept::incoming;
 use super::artifact_server::{ArtifactApi, ArtifactHost};
 use super::deadline::timely;
 use super::gate::{Gate, guarded};
 use super::health::HealthApi;
 use super::job_server::{JobApi, JobHost};
-use super::room::bounded;
 use super::worker_server::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
+use crate::listen::{Connections, mutual_config};
 
-/// Connections at once; others wait until one has ended.
+/// Connections at once.
 const CONNECTIONS: usize = 8192;
 
 /// How long a call may take, whatever its caller says.
 const LONGEST: Duration = Duration::from_secs(300);
-
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// What a server shows, and which authority signs the certificates of workers.
 #[derive(Clone, Debug)]
@@ -84,7 +81,7 @@ pub fn check_address(address: SocketAddr, tls: Option<&TlsIdentity>) -> Result<(
 /// A server's socket.
 #[derive(Debug)]
 pub struct Listening {
-    incoming: TcpIncoming,
+    socket: TcpListener,
     address: SocketAddr,
     tls: Option<TlsIdentity>,
     connections: usize,
@@ -110,8 +107,7 @@ impl Listening {
         let wrong = |error: io::Error| refusal(Code::Internal, format!("the address of a socket: {error}"));
         let address = listener.local_addr().map_err(wrong)?;
         check_address(address, tls.as_ref())?;
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        Ok(Self { incoming, address, tls, connections: CONNECTIONS, deadline: DEADLINE })
+        Ok(Self { socket: listener, address, tls, connections: CONNECTIONS, deadline: DEADLINE })
     }
 
     /// The same with so many connections at once.
@@ -181,21 +177,18 @@ impl Listening {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             refusal(Code::Internal, format!("serving gRPC: {error}{cause}"))
         };
+        let tls = self.tls.as_ref().map(|tls| {
+            let config = mutual_config(tls.server.chain.as_bytes(), tls.server.key.as_bytes(), tls.workers.as_bytes());
+            config.map(Arc::new).map_err(|error| refusal(Code::Internal, format!("preparing TLS: {error}")))
+        });
+        let tls = tls.transpose()?;
         let mut server = Server::builder()
             .timeout(LONGEST)
             .max_concurrent_streams(STREAMS)
             .http2_keepalive_interval(Some(PING))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .http2_max_header_list_size(HEADERS);
-        if let Some(tls) = &self.tls {
-            let config = ServerTlsConfig::new()
-                .identity(Identity::from_pem(&tls.server.chain, &tls.server.key))
-                .client_ca_root(Certificate::from_pem(&tls.workers))
-                .client_auth_optional(true)
-                .timeout(HANDSHAKE);
-            server = server.tls_config(config).map_err(failed)?;
-        }
-        let incoming = bounded(self.incoming, self.connections);
+        let incoming = incoming(self.socket, tls, Connections::new(self.connections));
         server.add_routes(routes).serve_with_incoming_shutdown(incoming, shutdown).await.map_err(failed)
     }
 }

@@ -1,6 +1,7 @@
 //! The services of the protocol over gRPC: what a server implements in plain types, and the callers of it. Owns limits of
 //! messages, connections and time, and who calls; never decides an answer.
 
+mod accept;
 mod artifact_client;
 mod artifact_server;
 mod call;
@@ -11,7 +12,6 @@ mod health;
 mod job_client;
 mod job_server;
 mod listen;
-mod room;
 #[cfg(test)]
 pub(crate) mod tests;
 mod worker_client;
@@ -24,6 +24,7 @@ use std::time::Duration;
 use orlop_core::id::{SessionId, TenantName};
 use tonic::Request;
 
+use self::accept::Peer;
 use super::identity::PeerCertificate;
 use super::problem::{Code, Problem};
 use crate::api::auth::{Caller as Admitted, Concern};
@@ -95,12 +96,12 @@ impl Caller {
     fn of<T>(request: &Request<T>) -> Self {
         let header = |name: &str| request.metadata().get(name).and_then(|value| value.to_str().ok());
         let short = |text: &str| (text.len() <= 128).then(|| text.to_owned());
-        let certificate = request.peer_certs().and_then(|chain| chain.first().map(|der| der.to_vec()));
+        let peer = request.extensions().get::<Peer>();
         Self {
-            address: request.remote_addr(),
+            address: peer.map(Peer::address),
             token: header("authorization").and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned),
             session: header(call::SESSION).and_then(|text| text.parse().ok()),
-            certificate: certificate.map(PeerCertificate::new),
+            certificate: peer.and_then(|peer| peer.certificate.clone()),
             request_id: header("x-request-id").and_then(short),
             traceparent: header("traceparent").and_then(short),
             who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),

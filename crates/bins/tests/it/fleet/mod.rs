@@ -11,6 +11,8 @@ mod edge;
 mod failures;
 #[cfg(all(feature = "run", target_os = "linux"))]
 mod flows;
+#[cfg(all(feature = "run", target_os = "linux"))]
+mod hostile;
 #[cfg(all(feature = "run", feature = "postgres", target_os = "linux"))]
 mod lead;
 #[cfg(all(feature = "run", target_os = "linux"))]

@@ -239,6 +239,7 @@ async fn run(run: &Run) -> Found {
             }
             let shown =
                 format!("seed {} round {round} {} as {role} (all tenants: {whole}): {ask:?}", run.seed, operation.name);
+            let no_route = ask.path().ends_with('/') || ask.path().contains("//");
             let asked = async {
                 // A stream has no end: one that is let in is not read.
                 if operation.stream { bed.try_head(ask).await } else { bed.try_ask(ask).await }
@@ -248,7 +249,8 @@ async fn run(run: &Run) -> Found {
             // Some texts cannot stand in a request at all.
             let Some(answer) = answer else { continue };
             let mut faults = check::faults(&document, operation, &answer);
-            if stranger && operation.secured && ![401, 403, 429].contains(&answer.status) {
+            // A part of the path that is empty makes it no route.
+            if stranger && operation.secured && !no_route && ![401, 403, 429].contains(&answer.status) {
                 faults.push(format!("{} to a stranger", answer.status));
             }
             if let Some(fault) = faults.first() {

@@ -22,7 +22,7 @@ struct Remote {
 impl Remote {
     fn of(place: &Place) -> Result<Self, Failure> {
         let (token, authority) = (place.token_file.as_deref(), place.ca_file.as_deref());
-        let client = super::target::client(&place.server, token, authority)?;
+        let client = super::target::client(&place.server, token, authority, place.insecure)?;
         Ok(Self { client, tenant: place.tenant.clone() })
     }
 

@@ -128,6 +128,14 @@ impl Gate for Keeper {
         }
     }
 
+    fn is_open(&self, path: &str) -> bool {
+        method(path).is_none_or(|method| method.needs == Needs::Nothing)
+    }
+
+    fn is_small(&self, path: &str) -> bool {
+        method(path).is_some_and(|method| method.needs == Needs::Joining || method.name == "workers.heartbeat")
+    }
+
     async fn answered(&self, path: &str, caller: &Caller, code: tonic::Code) {
         let known = method(path);
         let label =
