@@ -10,11 +10,13 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use orlop_core::error::{Class, PortError};
 use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page};
+use tokio::sync::watch;
 
 use super::auth::{Bearer, Caller, Rates, Role, Scope};
 use super::known::{Known, stored};
 use super::route::Needs;
 use super::state::{Api, store};
+use super::until::Holder;
 use crate::host::scheduler::{Error, Handle};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::identity::PeerCertificate;
@@ -99,6 +101,8 @@ pub struct Guard {
     secured: AtomicBool,
     /// When a first token was last looked for.
     looked: AtomicU64,
+    /// Grows whenever a token may mean something else.
+    changes: watch::Sender<u64>,
 }
 
 impl Guard {
@@ -108,7 +112,7 @@ impl Guard {
     /// The store cannot be asked whether there are tokens.
     pub(super) async fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates) -> Result<Self, PortError> {
         let (known, secured, looked) = (Known::default(), AtomicBool::new(false), AtomicU64::new(0));
-        let guard = Self { handle, metrics, rates, known, secured, looked };
+        let guard = Self { handle, metrics, rates, known, secured, looked, changes: watch::Sender::new(0) };
         guard.look().await?;
         Ok(guard)
     }
@@ -144,11 +148,33 @@ impl Guard {
     /// Tokens were written: what was known of them is not good any more.
     pub(super) fn tokens_changed(&self) {
         self.known.forget();
+        self.changes.send_modify(|round| *round += 1);
+    }
+
+    /// Hears when tokens are written.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Whether somebody who was let pass still would be.
+    pub(super) async fn holds(&self, holder: &Holder, ours: bool) -> Result<bool, Error> {
+        let holds = async {
+            match holder {
+                Holder::Worker(certificate) => self.known.is_good(&self.handle, certificate, ours).await,
+                Holder::Caller(caller) => match &caller.token {
+                    Some(token) => self.known.is_live(&self.handle, token).await,
+                    None => Ok(!self.secured.load(Ordering::SeqCst)),
+                },
+            }
+        };
+        tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| Err(store(&silent())))
     }
 
     /// From now on everybody needs a token.
     pub(crate) fn secure(&self) {
-        self.secured.store(true, Ordering::SeqCst);
+        if !self.secured.swap(true, Ordering::SeqCst) {
+            self.changes.send_modify(|round| *round += 1);
+        }
     }
 
     /// Who calls; whether it comes too fast is asked then. A token that is none is given as an empty text.

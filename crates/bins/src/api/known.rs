@@ -8,7 +8,7 @@ use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::ports::fleet_store::{Document as _, Entry, Token};
 use orlop_core::time::Time;
 
-use super::auth::{Bearer, Caller, Role, Scope, SecretHash};
+use super::auth::{Bearer, Caller, Role, Scope, SecretHash, TokenId};
 use super::guard::ACCESS;
 use super::state::store;
 use crate::host::scheduler::{Error, Handle, Status};
@@ -175,6 +175,15 @@ impl Known {
             }
         }
         Ok(good)
+    }
+
+    /// Whether a token that was good still is.
+    pub(super) async fn is_live(&self, handle: &Handle, token: &TokenId) -> Result<bool, Error> {
+        let found = handle.store().entry(Token::KIND, token.as_str()).await.map_err(|error| store(&error))?;
+        let wall = handle.clock().wall();
+        Ok(found.as_ref().and_then(stored).is_some_and(|token| {
+            token.kind == ACCESS && token.revoked_at.is_none() && token.expires_at.is_none_or(|at| wall < at)
+        }))
     }
 
     /// Who shows a token; none if it is not good.

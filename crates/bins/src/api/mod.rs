@@ -23,6 +23,7 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod until;
 mod view;
 
 pub use guard::{Guard, Origin};
@@ -33,6 +34,7 @@ pub use openapi::document;
 pub use serve::router;
 pub(crate) use serve::whose;
 pub use state::{Api, Options};
+pub(crate) use until::{Ending, Holder, until};
 #[cfg(feature = "cli")]
 pub(crate) use view::join_token::NewJoinToken;
 #[cfg(feature = "cli")]

@@ -64,6 +64,14 @@ impl Reply {
         Self::new(200, Content::Stream(media, body))
     }
 
+    /// The same, and what comes bit by bit goes through this.
+    pub(super) fn streams_through(mut self, change: impl FnOnce(Body) -> Body) -> Self {
+        if let Content::Stream(media, body) = self.content {
+            self.content = Content::Stream(media, change(body));
+        }
+        self
+    }
+
     /// With another status.
     pub(super) fn status(mut self, code: u16) -> Self {
         self.status = status(code);

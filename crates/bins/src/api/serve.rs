@@ -29,6 +29,7 @@ use super::reply::{self, Answer, Reply};
 use super::route::{Method, Needs, Repeat, Route};
 use super::state::Api;
 use super::table::{ROOT, ROUTES};
+use super::until::{Ending, Holder, until};
 use crate::host::scheduler::Error;
 use crate::listen::Connection;
 use crate::wire::problem::{Code, Problem};
@@ -111,7 +112,13 @@ async fn serve(
         api.note(entry, knocks).await;
     }
     let response = match answer {
-        Ok(reply) => reply.response(&id),
+        Ok(reply) => match who.clone() {
+            Some(caller) => {
+                let through = |body| until(&api, Holder::Caller(caller), Ending::Break, body);
+                reply.streams_through(through).response(&id)
+            }
+            None => reply.response(&id),
+        },
         Err(problem) => reply::problem(*problem, &id),
     };
     tracing::debug!(

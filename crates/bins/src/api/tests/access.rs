@@ -289,3 +289,49 @@ async fn s9_pages_from_elsewhere_read_answers_only_where_they_are_listed() {
     assert_eq!(bed.ask(Ask::new("OPTIONS", "/jobs").with("origin", "https://other.example")).await.status, 404);
     assert_eq!(answer.header("access-control-allow-credentials"), "", "there are no cookies");
 }
+
+/// What ends a right, and how long a stream has for it.
+async fn ends_with(bed: &Bed, token: &str, end: impl AsyncFnOnce()) {
+    use http_body_util::BodyExt as _;
+    let mut body = bed.stream(Ask::get("/events").token(token)).await;
+    let first = body.frame().await.expect("a stream").expect("its beginning");
+    assert!(first.into_data().is_ok_and(|data| data.starts_with(b": events")));
+    end().await;
+    let began = std::time::Instant::now();
+    let last = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        loop {
+            match body.frame().await {
+                Some(Ok(_)) => {}
+                other => return other.map(|frame| frame.map(drop)),
+            }
+        }
+    });
+    let last = last.await.expect("the stream ends");
+    assert!(last.is_some_and(|last| last.is_err()), "it breaks, so that whoever reads it asks again");
+    assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_streams_end_with_the_token_behind_them() {
+    let bed = Bed::new().await;
+    let mut local = None;
+    // Whoever needed no token needs one from the first one on.
+    ends_with(&bed, "", async || local = Some(bed.token(None, "admin", &["*"]).await)).await;
+    let admin = local.expect("a token");
+    let viewer = bed.token(Some(&admin), "viewer", &["a"]).await;
+    let id = viewer.split('_').nth(1).unwrap().to_owned();
+    ends_with(&bed, &viewer, async || {
+        assert_eq!(bed.ask(Ask::new("DELETE", &format!("/tokens/{id}")).token(&admin)).await.status, 204);
+    })
+    .await;
+    let brief = json!({ "role": "viewer", "tenants": ["a"], "expires_in": "500ms" });
+    let brief = bed.ask(Ask::post("/tokens", &brief).token(&admin)).await.body()["token"].as_str().unwrap().to_owned();
+    ends_with(&bed, &brief, async || tokio::time::sleep(std::time::Duration::from_millis(500)).await).await;
+    // Tokens of others change nothing.
+    let other = bed.token(Some(&admin), "viewer", &["b"]).await;
+    let body = bed.stream(Ask::get("/events").token(&other)).await;
+    bed.token(Some(&admin), "viewer", &["c"]).await;
+    let waits =
+        tokio::time::timeout(std::time::Duration::from_millis(300), http_body_util::BodyExt::collect(body)).await;
+    assert!(waits.is_err(), "it goes on");
+}

@@ -91,7 +91,11 @@ impl Ask {
         self
     }
 
+    /// With a token; an empty one is none.
     pub(super) fn token(self, token: &str) -> Self {
+        if token.is_empty() {
+            return self;
+        }
         self.with("authorization", &format!("Bearer {token}"))
     }
 

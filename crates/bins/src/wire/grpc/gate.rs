@@ -35,6 +35,9 @@ pub trait Gate: Send + Sync + 'static {
     /// Whether its message is a small one, of somebody who may not be known before it was read.
     fn is_small(&self, method: &str) -> bool;
 
+    /// An answer that comes bit by bit, for as long as its caller may have it.
+    fn lasting(&self, method: &str, caller: &Caller, body: Body) -> Body;
+
     /// Hears how a call was answered: with this code at its beginning, streams included.
     async fn answered(&self, method: &str, caller: &Caller, code: Code);
 
@@ -93,7 +96,7 @@ async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -
     }
     gate.answered(&method, &caller, code).await;
     drop(under_way);
-    response
+    response.map(|body| gate.lasting(&method, &caller, body))
 }
 
 /// The body of a call that may go on.

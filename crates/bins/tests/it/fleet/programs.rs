@@ -268,6 +268,15 @@ impl Programs {
         Gave::of(command.output().expect("the program runs"))
     }
 
+    /// Starts a verb that goes on; all that it prints is in its log.
+    pub(super) fn follow(&self, name: &str, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Running {
+        let mut command = self.command(Command::new(crate::role::PROGRAM));
+        command.args(args).env("ORLOP_SERVER", server).envs(variables.iter().copied());
+        let log = std::fs::File::create(self.path(&format!("{name}.log"))).expect("a log");
+        command.stdout(log.try_clone().expect("a log")).stderr(log);
+        Running(command.spawn().expect("the program starts"))
+    }
+
     /// Runs a verb that must succeed, and gives what it printed.
     pub(super) fn good(&self, server: &str, args: &[&str]) -> String {
         let gave = self.orlop(server, args);

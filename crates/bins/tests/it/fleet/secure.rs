@@ -176,6 +176,35 @@ fn a_refused_join_changes_nothing_of_the_worker_whose_name_it_used() {
 }
 
 #[test]
+fn whoever_follows_a_log_stops_when_its_token_is_revoked() {
+    use std::io::{Read as _, Write as _};
+    let programs = Programs::new();
+    let scheduler = programs.scheduler("s1", &["--auth-first-token-file=admin.token"]);
+    let file = programs.path("admin.token");
+    let token = until("the token", || std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')));
+    let token = token.trim().to_owned();
+    let access = [("ORLOP_TOKEN", token.as_str())];
+    let orlop = |args: &[&str]| programs.orlop_with(&scheduler.rest, &access, args);
+    until("the token to be good", || (orlop(&["jobs"]).code == 0).then_some(()));
+    let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);
+    let script = ["submit", "--cpu", "100m", "--memory", "1Mi", "--", "sh", "-c", "echo begun; sleep 600"];
+    let job = orlop(&script).out.trim().to_owned();
+    until("its log", || orlop(&["logs", &job]).out.contains("begun").then_some(()));
+    let follower = programs.follow("follower", &scheduler.rest, &access, &["logs", "--follow", &job]);
+    until("the beginning of the log", || programs.log("follower").contains("begun").then_some(()));
+    let id = token.split('_').nth(1).expect("an id");
+    let mut stream = std::net::TcpStream::connect(scheduler.rest.trim_start_matches("http://")).expect("a connection");
+    let head = format!("DELETE /api/v1/tokens/{id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n");
+    write!(stream, "{head}Connection: close\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    let began = std::time::Instant::now();
+    assert_eq!(follower.end(), Some(6), "{}", programs.log("follower"));
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
     let fleet = Secured::new();
     fleet.join_token("first.token", &["--label", "on=w1"]);

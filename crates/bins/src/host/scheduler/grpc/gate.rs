@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use axum::body::Body;
 use orlop_core::ports::fleet_store::AuditEntry;
 
 use crate::api::auth::Role;
-use crate::api::{Api, Origin, whose};
+use crate::api::{Api, Ending, Holder, Origin, until, whose};
 use crate::wire::grpc::{Caller, Gate, Refusal, SUBMIT_STREAM};
 use crate::wire::problem::{Code, Problem};
 
@@ -78,6 +79,15 @@ pub(in super::super) const METHODS: &[Method] = &[
     reads("/grpc.health.v1.Health/Watch", "server.live", Needs::Nothing),
 ];
 
+/// Methods whose answers may last longer than the right to them. A worker's own stream ends with its session.
+const STREAMS: &[&str] = &[
+    SUBMIT_STREAM,
+    "/orlop.v1.JobService/Watch",
+    "/orlop.v1.JobService/Logs",
+    "/orlop.v1.ArtifactService/Upload",
+    "/orlop.v1.ArtifactService/Download",
+];
+
 /// The gate of one listener.
 pub(super) struct Keeper {
     api: Arc<Api>,
@@ -134,6 +144,17 @@ impl Gate for Keeper {
 
     fn is_small(&self, path: &str) -> bool {
         method(path).is_some_and(|method| method.needs == Needs::Joining || method.name == "workers.heartbeat")
+    }
+
+    fn lasting(&self, path: &str, caller: &Caller, body: Body) -> Body {
+        let holder = match (&caller.who, &caller.certificate) {
+            _ if !STREAMS.contains(&path) => return body,
+            (Some(who), _) => Holder::Caller(who.clone()),
+            (None, Some(certificate)) => Holder::Worker(certificate.clone()),
+            // A worker of this machine, whose session ends its streams.
+            (None, None) => return body,
+        };
+        until(&self.api, holder, Ending::Status, body)
     }
 
     async fn answered(&self, path: &str, caller: &Caller, code: tonic::Code) {

@@ -1,0 +1,106 @@
+//! Streams that end with the right to them: when the token behind one is revoked or expires, or a worker is shut out. Owns how such a
+//! stream ends; whether the right holds is the guard's.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http_body::Frame;
+
+use super::auth::Caller;
+use super::state::Api;
+use crate::host::scheduler::Status;
+use crate::wire::identity::PeerCertificate;
+
+/// Between two looks where another server may have changed a token, and where only this one does.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+
+/// Whose right it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Holder {
+    /// Of a token; or of whoever is on this machine, while nobody needs one.
+    Caller(Caller),
+    /// Of a worker.
+    Worker(PeerCertificate),
+}
+
+/// How a stream ends that has to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It breaks: whoever reads it asks again, and hears why not.
+    Break,
+    /// With a status of gRPC.
+    Status,
+}
+
+/// A body that ends with the right to it.
+struct Until {
+    body: Body,
+    over: BoxFuture<'static, ()>,
+    ending: Ending,
+    done: bool,
+}
+
+/// A body for as long as its holder may have it.
+pub(crate) fn until(api: &Arc<Api>, holder: Holder, ending: Ending, body: Body) -> Body {
+    let api = Arc::clone(api);
+    let over = async move { api.over(&holder).await }.boxed();
+    Body::new(Until { body, over, ending, done: false })
+}
+
+impl HttpBody for Until {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        if self.over.poll_unpin(cx).is_ready() {
+            self.done = true;
+            return Poll::Ready(Some(match self.ending {
+                Ending::Break => Err(axum::Error::new("the right to this stream has ended")),
+                Ending::Status => {
+                    let mut trailers = HeaderMap::new();
+                    trailers.insert("grpc-status", HeaderValue::from_static("16"));
+                    trailers.insert("grpc-message", HeaderValue::from_static("the right to this stream has ended"));
+                    Ok(Frame::trailers(trailers))
+                }
+            }));
+        }
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.done = matches!(frame, Poll::Ready(None));
+        frame
+    }
+}
+
+impl Api {
+    /// Waits until a right has ended.
+    async fn over(&self, holder: &Holder) {
+        let mut changes = self.guard.changes();
+        loop {
+            changes.borrow_and_update();
+            // Where the store says nothing the right holds until it does.
+            if matches!(self.guard.holds(holder, self.authority().is_some()).await, Ok(false)) {
+                return;
+            }
+            let leads = matches!(self.handle.status(), Status::Leading { .. });
+            let look = if leads { LOOKS.1 } else { LOOKS.0 };
+            let ends = match holder {
+                Holder::Caller(caller) => caller.expires_at,
+                Holder::Worker(_) => None,
+            };
+            let left = ends.map_or(look, |at| at.since(self.now()).min(look));
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+}
