@@ -342,7 +342,7 @@ fn the_image_runs_as_nobody_and_holds_the_one_program() {
     let user = last.lines().find_map(|line| line.strip_prefix("USER ")).unwrap();
     assert!(!user.starts_with("0") && !user.contains("root"), "{user}");
     let copied: Vec<_> = last.split_whitespace().filter(|word| word.starts_with("/src/")).collect();
-    assert_eq!(copied, ["/src/target/release/orlop"]);
+    assert_eq!(copied, ["/src/target/dist/orlop"]);
     let helper = text.split("\nFROM ").find(|part| part.starts_with("scratch AS helper\n")).unwrap();
     assert!(
         helper.contains("USER 65532") && helper.contains("ENTRYPOINT [\"/usr/local/bin/orlop-helper\"]"),
