@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use serde::Serialize;
 
 use super::failure::{Exit, Failure};
-use crate::view::text::Colour;
+use crate::view::text::{Colour, harmless};
 
 /// Form of a command's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -29,13 +29,23 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     written(put(&mut io::stdout().lock(), text))
 }
 
+/// The same as a whole screen, in the place of what a terminal shows.
+///
+/// # Errors
+/// As of [`print`].
+#[cfg(feature = "fleet")]
+pub(super) fn screen(text: &str) -> Result<(), Failure> {
+    if raw(b"\x1b[2J\x1b[H")? { print(text) } else { Ok(()) }
+}
+
 /// The same for standard error, where trouble has nowhere to be told.
 pub(super) fn tell(text: &str) {
     drop(put(&mut io::stderr().lock(), text));
 }
 
 fn put(to: &mut dyn io::Write, text: &str) -> io::Result<()> {
-    to.write_all(text.as_bytes())?;
+    // Of others, such as jobs, workers and servers, is much of what a command tells.
+    to.write_all(harmless(text).as_bytes())?;
     if !text.is_empty() && !text.ends_with('\n') {
         to.write_all(b"\n")?;
     }

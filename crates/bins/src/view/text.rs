@@ -1,5 +1,6 @@
 //! Small pieces of text: marks of phases, ages, cut lines. Colours only where the caller says that they can be seen.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use orlop_core::machine::flow::FlowPhase;
@@ -85,9 +86,51 @@ pub fn one_line(text: &str, width: usize) -> String {
     line
 }
 
+/// A text that cannot steer a terminal or hide what it says: control characters but for line feeds and tabs, and marks of the
+/// direction of writing, become a question mark in a box. Colours that this program sets stay.
+#[must_use]
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(colour) = colour_at(rest) {
+            let (kept, after) = rest.split_at(colour);
+            shown.push_str(kept);
+            rest = after;
+            continue;
+        }
+        shown.push(if steers(c) { '\u{fffd}' } else { c });
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+    }
+    Cow::Owned(shown)
+}
+
+/// The length of a colour of ours at the beginning of a text, as [`Mark::paint`] writes it.
+fn colour_at(text: &str) -> Option<usize> {
+    let code = text.strip_prefix("\u{1b}[")?;
+    let (code, _) = code.split_once('m')?;
+    matches!(code, "0" | "1" | "2" | "31" | "32" | "33" | "34" | "35" | "36").then_some(3 + code.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_wrote_steers_no_terminal() {
+        assert_eq!(harmless("plain\ttext\n"), "plain\ttext\n");
+        assert!(matches!(harmless("é 木"), Cow::Borrowed(_)));
+        assert_eq!(harmless("a\u{1b}]0;title\u{7}b\rc\u{9b}2J"), "a\u{fffd}]0;title\u{fffd}b\u{fffd}c\u{fffd}2J");
+        assert_eq!(harmless("\u{202e}gpj.exe"), "\u{fffd}gpj.exe");
+        let painted = Mark::of_step(StepPhase::Failed).paint("x", Colour::Always);
+        assert_eq!(harmless(&format!("{painted}\u{1b}[8m")), format!("{painted}\u{fffd}[8m"));
+    }
 
     #[test]
     fn ages_grow_coarser() {

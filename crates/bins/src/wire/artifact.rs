@@ -145,11 +145,13 @@ pub struct Download {
     pub sha256: String,
     /// From here on.
     pub offset: u64,
+    /// The attempt of the caller that needs it; absent of a client.
+    pub attempt: Option<AttemptRef>,
 }
 
 impl From<Download> for v1::DownloadRequest {
     fn from(download: Download) -> Self {
-        Self { sha256: download.sha256, offset: download.offset }
+        Self { sha256: download.sha256, offset: download.offset, r#ref: download.attempt.map(Into::into) }
     }
 }
 
@@ -157,7 +159,11 @@ impl TryFrom<v1::DownloadRequest> for Download {
     type Error = WireError;
 
     fn try_from(wire: v1::DownloadRequest) -> Result<Self, WireError> {
-        Ok(Self { sha256: sha256("sha256", wire.sha256)?, offset: wire.offset })
+        Ok(Self {
+            sha256: sha256("sha256", wire.sha256)?,
+            offset: wire.offset,
+            attempt: wire.r#ref.map(TryInto::try_into).transpose()?,
+        })
     }
 }
 

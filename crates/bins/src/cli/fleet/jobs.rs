@@ -76,7 +76,7 @@ async fn list(args: &JobsArgs) -> Result<Exit, Failure> {
         let shown = args.target.shown(&found, |found| each(found, "id"))?;
         let shown = shown.unwrap_or_else(|| table(&found));
         let page = args.watch && args.target.output == Format::Table && std::io::stdout().is_terminal();
-        output::print(&if page { format!("\u{1b}[2J\u{1b}[H{shown}") } else { shown })?;
+        if page { output::screen(&shown) } else { output::print(&shown) }?;
         if !args.watch {
             return Ok(Exit::Done);
         }

@@ -71,7 +71,7 @@ impl Page {
     fn take(&mut self, data: &Value) -> Vec<u8> {
         let bytes = match data["base64"].as_str() {
             Some(coded) => STANDARD.decode(coded).unwrap_or_default(),
-            None => text(data, "text").into_bytes(),
+            None => data["text"].as_str().unwrap_or_default().as_bytes().to_vec(),
         };
         if self.part.is_none() && !self.timestamps {
             return bytes;

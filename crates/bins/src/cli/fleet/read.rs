@@ -4,13 +4,13 @@ use orlop_core::time::Time;
 use serde_json::Value;
 
 use crate::host::flow::{Clock as _, SystemClock};
-use crate::view::text::age;
+use crate::view::text::{age, harmless};
 
-/// A text.
+/// A text, on one line.
 pub(super) fn text(value: &Value, field: &str) -> String {
     match &value[field] {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => harmless(text).replace('\n', " "),
         other => other.to_string(),
     }
 }

@@ -65,7 +65,7 @@ async fn look(args: &TopArgs) -> Result<Exit, Failure> {
         (before, looked) = (stats, Instant::now());
         let why = reasons(&client, &before).await;
         let page = page(&before, &rates, &why, args.target.colour());
-        output::print(&if again { format!("\u{1b}[2J\u{1b}[H{page}") } else { page })?;
+        if again { output::screen(&page) } else { output::print(&page) }?;
         if !again {
             return Ok(Exit::Done);
         }

@@ -3,7 +3,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use orlop::wire::artifact::Download;
+use orlop::wire::grpc::{ArtifactClient, Connector, Endpoint, WorkerClient};
 use orlop::wire::identity::Authority;
+use orlop::wire::problem::Code;
+use orlop::wire::worker::{ProtocolRange, Registration};
+use orlop_core::id::Epoch;
+use orlop_scheduler::event::Capabilities;
+use orlop_scheduler::token::AttemptRef;
 
 use super::bench::Gave;
 use super::programs::{Programs, Running, Scheduler, until};
@@ -268,4 +275,44 @@ fn s5_5_what_can_be_reached_from_outside_does_not_start_without_tokens() {
     let process = programs.spawn_scheduler("s1", &["--server-grpc-listen=0.0.0.0:0", "--tls-directory=tls"]);
     assert_eq!(process.end(), Some(1));
     assert!(programs.log("s1").contains("needs TLS and tokens"), "{}", programs.log("s1"));
+}
+
+/// A worker that is no agent of ours: what it may fetch follows from its attempts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
+    let programs = Programs::new();
+    let scheduler = programs.leader("s1", &[]);
+    let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);
+    let small = ["submit", "--cpu", "10m", "--memory", "1Mi", "--tenant", "blue"];
+    let made = [&small[..], &["--wait", "--out", "x", "--", "sh", "-c", "echo secret > x"]].concat();
+    let job = programs.good(&scheduler.rest, &made).trim().to_owned();
+    let listed = programs.orlop(&scheduler.rest, &["artifacts", "list", &job, "-o", "json"]).json();
+    let sha256 = listed["items"][0]["sha256"].as_str().expect("a digest").to_owned();
+    let running = programs.good(&scheduler.rest, &[&small[..], &["--", "sleep", "600"]].concat()).trim().to_owned();
+    let state = || programs.orlop(&scheduler.rest, &["job", "get", &running, "-o", "json"]).json()["state"].clone();
+    until("the job to run", || (state() == "Running").then_some(()));
+
+    let endpoint: Endpoint = scheduler.grpc.parse().expect("an address");
+    let channel = Connector::plain(endpoint).expect("plain text").connect().await.expect("it connects");
+    let registration = Registration {
+        worker: "rogue".parse().expect("an id"),
+        join_token: String::new(),
+        csr: Vec::new(),
+        protocol: ProtocolRange::OURS,
+        features: std::collections::BTreeSet::new(),
+        capabilities: Capabilities { cpu_m: 1, memory_bytes: 1, max_jobs: 1, ..Capabilities::default() },
+        agent_version: "1".to_owned(),
+        boot_id: "b".to_owned(),
+        state_id: "rogue".to_owned(),
+    };
+    let workers = WorkerClient::new(channel.clone(), None).expect("a client");
+    let session = workers.register(registration).await.expect("whoever is on this machine may bring a worker").session;
+    let files = ArtifactClient::new(channel, None).expect("a client").of_session(session);
+    let attempt =
+        |job: &str| AttemptRef { job: job.parse().expect("an id"), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
+    for of in [None, Some(attempt(&running)), Some(attempt(&job))] {
+        let refused = files.download(Download { sha256: sha256.clone(), offset: 0, attempt: of }).await.err();
+        let refused = refused.unwrap_or_else(|| panic!("{of:?}: it was given")).code;
+        assert!(matches!(refused, Code::Forbidden | Code::NotFound), "{of:?}: {refused:?}");
+    }
 }

@@ -136,3 +136,17 @@ fn s10_limits_of_time_and_of_gpus_by_model_are_set_and_shown() {
     let set = bench.good(&["quota", "set", "physics", "gpus:a100=none", "timeout=none"]);
     assert!(set.contains("timeout   none") && !set.contains("a100"), "{set}");
 }
+
+#[test]
+fn what_a_job_calls_its_files_steers_no_terminal() {
+    let bench = Bench::up(&["--memory-store"]);
+    let script = "printf x > \"$(printf 'a\\033[2J\\033]0;owned\\007.txt')\"";
+    let submit = ["submit", "--cpu", "10m", "--memory", "1Mi", "--wait", "--out", "o=*.txt", "--", "sh", "-c", script];
+    let job = bench.good(&submit).trim().to_owned();
+    for verb in [&["artifacts", "list", &job][..], &["jobs"], &["job", "get", &job]] {
+        let gave = bench.orlop(verb);
+        assert_eq!(gave.code, 0, "{gave:?}");
+        let shown = format!("{}{}", gave.out, gave.err);
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{verb:?}: {shown:?}");
+    }
+}

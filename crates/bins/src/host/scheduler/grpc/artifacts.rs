@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
-use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, Page};
+use orlop_core::machine::attempt::AttemptState;
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, Page};
 use orlop_scheduler::token::AttemptRef;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 
@@ -23,7 +24,7 @@ pub(super) struct Artifacts {
 }
 
 /// Whether a caller has to do with a tenant. The gate has let it pass: without a token it is a worker with its certificate
-/// or session, which knows digests of what it was told to fetch only.
+/// or session, whose attempt is looked at beside this.
 fn sees(caller: &Caller, tenant: &TenantName) -> bool {
     caller.sees(tenant)
 }
@@ -39,28 +40,53 @@ impl Artifacts {
             let whose = caller.who.as_ref().and_then(|who| who.tenant(None, &self.tenant));
             return whose.ok_or_else(|| error::problem(Code::Forbidden, "say whose output it is"));
         };
-        let none = || error::not_found(format_args!("attempt {attempt}"));
         let tenant = self.handle.job(attempt.job).await?.job.tenant;
-        let session = caller.session.filter(|_| caller.who.is_none() && caller.certificate.is_none());
-        let worker = match session {
-            Some(session) => Some(self.handle.alive(session, None, None).await?.worker),
-            None => None,
-        };
-        if caller.certificate.is_some() || worker.is_some() {
-            let filter = AttemptFilter { index: Some(attempt.index) };
-            let AttemptRef { job, index, member, attempt: number, .. } = attempt;
-            let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
-            let found = self.handle.store().attempts(job, &filter, &Page::after(before, 1)).await;
-            let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
-            let own = found.filter(|row| row.attempt.id.member == member && row.attempt.id.attempt == number);
-            let is_it = |of: &WorkerId| match &caller.certificate {
-                Some(certificate) => certificate.is_of(of),
-                None => worker.as_ref() == Some(of),
-            };
-            own.filter(|row| is_it(&row.attempt.worker)).ok_or_else(none)?;
+        if caller.who.is_none() {
+            self.own(caller, attempt).await?;
         }
-        if sees(caller, &tenant) { Ok(tenant) } else { Err(none()) }
+        if sees(caller, &tenant) { Ok(tenant) } else { Err(unknown(attempt)) }
     }
+
+    /// An attempt of the worker that calls: with its certificate, or with its session.
+    async fn own(&self, caller: &Caller, attempt: AttemptRef) -> Result<AttemptRow, Error> {
+        let worker = match (&caller.certificate, caller.session) {
+            (Some(_), _) => None,
+            (None, Some(session)) => Some(self.handle.alive(session, None, None).await?.worker),
+            (None, None) => return Err(unknown(attempt)),
+        };
+        let filter = AttemptFilter { index: Some(attempt.index) };
+        let AttemptRef { job, index, member, attempt: number, .. } = attempt;
+        let before = AttemptId { job, index, member, attempt: number, epoch: Epoch(0) };
+        let found = self.handle.store().attempts(job, &filter, &Page::after(before, 1)).await;
+        let found = found.map_err(|wrong| error::port(&wrong))?.items.into_iter().next();
+        let is_it = |of: &WorkerId| match &caller.certificate {
+            Some(certificate) => certificate.is_of(of),
+            None => worker.as_ref() == Some(of),
+        };
+        let own = found.filter(|row| row.attempt.id.member == member && row.attempt.id.attempt == number);
+        own.filter(|row| is_it(&row.attempt.worker)).ok_or_else(|| unknown(attempt))
+    }
+
+    /// Whose artifacts a download may be of; none = all that the caller sees. A worker gets those of an attempt's tenant while it
+    /// has that attempt.
+    async fn readable(&self, caller: &Caller, attempt: Option<AttemptRef>) -> Result<Option<TenantName>, Error> {
+        if caller.who.is_some() {
+            return Ok(None);
+        }
+        let attempt = attempt.ok_or_else(|| error::problem(Code::Forbidden, "say which attempt needs it"))?;
+        let state = self.own(caller, attempt).await?.state;
+        if !matches!(
+            state,
+            AttemptState::Assigned | AttemptState::Accepted | AttemptState::Running | AttemptState::Suspect
+        ) {
+            return Err(error::problem(Code::Forbidden, format!("attempt {attempt} has ended")));
+        }
+        Ok(Some(self.handle.job(attempt.job).await?.job.tenant))
+    }
+}
+
+fn unknown(attempt: AttemptRef) -> Error {
+    error::not_found(format_args!("attempt {attempt}"))
 }
 
 #[async_trait::async_trait]
@@ -81,8 +107,10 @@ impl ArtifactHost for Artifacts {
     }
 
     async fn download(&self, caller: Caller, download: Download) -> Result<Answers<DownloadChunk>, Refusal> {
-        let Download { sha256, offset } = download;
-        let (file, total) = self.handle.artifact(|tenant| sees(&caller, tenant), &sha256).await?;
+        let Download { sha256, offset, attempt } = download;
+        let whose = self.readable(&caller, attempt).await?;
+        let may = |tenant: &TenantName| sees(&caller, tenant) && whose.as_ref().is_none_or(|whose| whose == tenant);
+        let (file, total) = self.handle.artifact(may, &sha256).await?;
         let mut file = tokio::fs::File::from_std(file);
         let failed = |wrong: std::io::Error| error::problem(Code::StoreUnavailable, wrong.to_string());
         file.seek(SeekFrom::Start(offset.min(total))).await.map_err(failed)?;

@@ -127,7 +127,7 @@ impl Files {
         let folder = self.inputs.join(id.to_string());
         for input in &needs.inputs {
             let mut tries = Tries::new(self.leaving.subscribe());
-            while let Err(trouble) = self.input(&folder, input).await {
+            while let Err(trouble) = self.input(id, &folder, input).await {
                 tries.again(trouble).await.map_err(|trouble| match trouble {
                     Trouble::Away(why) | Trouble::Passing(why) => format!("artifact_fetch: `{}`: {why}", input.name),
                     Trouble::Final(why) => format!("artifact: `{}`: {why}", input.name),
@@ -137,7 +137,7 @@ impl Files {
         Ok(folder)
     }
 
-    async fn input(&self, folder: &Path, input: &Input) -> Result<(), Trouble> {
+    async fn input(&self, id: AttemptId, folder: &Path, input: &Input) -> Result<(), Trouble> {
         let relative = beneath(&input.path).filter(|path| !path.as_os_str().is_empty());
         let relative = relative.ok_or_else(|| Trouble::Final("its path leads elsewhere".to_owned()))?;
         let target = folder.join(relative);
@@ -155,13 +155,13 @@ impl Files {
             if last {
                 break;
             }
-            self.download(&input.sha256).await?;
+            self.download(id, &input.sha256).await?;
         }
         Err(Trouble::Passing("it was fetched and is gone again".to_owned()))
     }
 
-    /// Fetches content into the cache.
-    async fn download(&self, sha256: &str) -> Result<(), Trouble> {
+    /// Fetches content that an attempt needs into the cache.
+    async fn download(&self, id: AttemptId, sha256: &str) -> Result<(), Trouble> {
         let client = self.link.artifacts().await?;
         let cache = self.cache.clone();
         let file = blocking(move || cache.unfinished().map_err(|error| Trouble::Passing(error.chain()))).await?;
@@ -169,7 +169,7 @@ impl Files {
         let mut have = 0;
         let mut breaks = 0;
         loop {
-            match self.pieces(&client, sha256, &mut out, &mut have).await {
+            match self.pieces(&client, (id, sha256), &mut out, &mut have).await {
                 Ok(()) => break,
                 // What is here already is not fetched again.
                 Err(Trouble::Passing(_)) if breaks < TRIES => breaks += 1,
@@ -189,12 +189,13 @@ impl Files {
     async fn pieces(
         &self,
         client: &ArtifactClient,
-        sha256: &str,
+        (id, sha256): (AttemptId, &str),
         out: &mut tokio::fs::File,
         have: &mut u64,
     ) -> Result<(), Trouble> {
         use tokio::io::AsyncWriteExt as _;
-        let mut pieces = client.download(Download { sha256: sha256.to_owned(), offset: *have }).await?;
+        let mut pieces =
+            client.download(Download { sha256: sha256.to_owned(), offset: *have, attempt: Some(remote(id)) }).await?;
         while let Some(piece) = pieces.next().await {
             let piece = piece?;
             if piece.offset != *have {

@@ -69,11 +69,11 @@ async fn s4_uploads_answer_with_the_stored_offset_and_downloads_begin_anywhere()
 
     let end = Finalization { upload: "u-a".into(), sha256: "cd".repeat(32) };
     assert_eq!(client.finalize(end).await.unwrap().bytes, 6);
-    let download = Download { sha256: "cd".repeat(32), offset: 4 };
+    let download = Download { sha256: "cd".repeat(32), offset: 4, attempt: Some(attempt(1)) };
     let chunks: Vec<_> = client.download(download).await.unwrap().map(Result::unwrap).collect().await;
     assert_eq!(chunks, [DownloadChunk { offset: 4, total: 6, data: Bytes::from_static(b"ef") }]);
 
-    let bad = client.download(Download { sha256: "x".into(), offset: 0 }).await.err().unwrap();
+    let bad = client.download(Download { sha256: "x".into(), offset: 0, attempt: None }).await.err().unwrap();
     insta::assert_snapshot!(bad, @"sha256: is no SHA-256; use 64 hexadecimal digits in lower case (invalid-spec)");
     let unnamed = client.begin(Beginning { name: String::new(), ..beginning }).await.unwrap_err();
     insta::assert_snapshot!(unnamed, @"name: is missing (invalid-spec)");
