@@ -30,6 +30,13 @@ const VERBS: [(&str, bool, &[&str]); 2] = [
     ("kube,provisioner", cfg!(all(feature = "kube", feature = "provisioner")), &["hardware"]),
 ];
 
+/// What verbs of every build can do only with a feature.
+const MORE: [(&str, bool, &str); 3] = [
+    ("docker", cfg!(feature = "docker"), "`--target docker`, steps with an image"),
+    ("fleet", cfg!(feature = "fleet"), "`--target fleet`"),
+    ("kube", cfg!(feature = "kube"), "`--target kube`"),
+];
+
 /// Verbs that this build lacks, with the features they need.
 fn absent() -> impl Iterator<Item = (&'static str, &'static str)> {
     let missing = VERBS.iter().filter(|(_, here, _)| !here);
@@ -54,16 +61,24 @@ fn refusal_of(
 
 /// The command line with the verbs that are not in this build, so that they differ from mistyped ones.
 pub(super) fn listed(command: Command) -> Command {
-    listed_of(absent(), command)
+    let more = MORE.iter().filter(|(_, here, _)| !here).map(|(needed, _, what)| (*needed, *what));
+    listed_of(absent(), more, command)
 }
 
-fn listed_of(absent: impl Iterator<Item = (&'static str, &'static str)>, mut command: Command) -> Command {
+fn listed_of(
+    absent: impl Iterator<Item = (&'static str, &'static str)>,
+    more: impl Iterator<Item = (&'static str, &'static str)>,
+    mut command: Command,
+) -> Command {
     let mut by_feature = BTreeMap::<_, Vec<_>>::new();
     for (verb, needed) in absent {
         by_feature.entry(needed).or_default().push(verb);
         let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
         let verb = Command::new(verb).hide(true).disable_help_flag(true).disable_version_flag(true);
         command = command.subcommand(verb.arg(rest.action(ArgAction::Append)));
+    }
+    for (needed, what) in more {
+        by_feature.entry(needed).or_default().push(what);
     }
     if by_feature.is_empty() {
         return command;
@@ -88,9 +103,10 @@ mod tests {
     #[test]
     fn help_lists_verbs_that_are_not_in_this_build_with_their_feature() {
         let command = Command::new("orlop").subcommand(Command::new("run")).after_help("Examples:");
-        let help = listed_of(lean(), command).render_help().to_string();
+        let more = [("docker", "`--target docker`"), ("fleet", "`--target fleet`")].into_iter();
+        let help = listed_of(lean(), more, command).render_help().to_string();
         let wanted = "Not in this build, by feature (`cargo install --path crates/bins --features full` builds all):\n  \
-                      fleet: up, submit\n  kube: operator\n\nExamples:";
+                      docker: `--target docker`\n  fleet: up, submit, `--target fleet`\n  kube: operator\n\nExamples:";
         assert!(help.contains(wanted), "{help}");
     }
 

@@ -371,6 +371,10 @@ impl Config {
     }
 
     pub(super) fn servers(&self) -> Result<Vec<Endpoint>, ConfigError> {
+        if self.server.is_empty() {
+            let text = "no server is named; use `--server URL`, such as http://127.0.0.1:7071".to_owned();
+            return Err(ConfigError::Value("server", text));
+        }
         let one = |text: &String| text.parse().map_err(|error| ConfigError::Value("server", format!("{error}")));
         self.server.iter().map(one).collect()
     }
