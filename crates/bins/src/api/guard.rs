@@ -99,6 +99,8 @@ pub struct Guard {
     known: Known,
     /// There is a token: everybody needs one.
     secured: AtomicBool,
+    /// Everybody needs one, whether there is any yet or not.
+    required: AtomicBool,
     /// When a first token was last looked for.
     looked: AtomicU64,
     /// Grows whenever a token may mean something else.
@@ -112,7 +114,8 @@ impl Guard {
     /// The store cannot be asked whether there are tokens.
     pub(super) async fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates) -> Result<Self, PortError> {
         let (known, secured, looked) = (Known::default(), AtomicBool::new(false), AtomicU64::new(0));
-        let guard = Self { handle, metrics, rates, known, secured, looked, changes: watch::Sender::new(0) };
+        let (required, changes) = (AtomicBool::new(false), watch::Sender::new(0));
+        let guard = Self { handle, metrics, rates, known, secured, required, looked, changes };
         guard.look().await?;
         Ok(guard)
     }
@@ -185,7 +188,7 @@ impl Guard {
 
     async fn caller(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
         let Some(text) = token else {
-            if !origin.exposed && !self.is_secured().await? {
+            if !origin.exposed && !self.required.load(Ordering::SeqCst) && !self.is_secured().await? {
                 return Ok(Caller::local());
             }
             return Err(self.stranger(origin, "give a token: `Authorization: Bearer orlop_…`"));
@@ -235,6 +238,11 @@ impl Guard {
     /// From now on calls come as fast as these allow: those of a token, and those of an address without one.
     pub(crate) fn set_rates(&self, token: orlop_core::rate::Rate, address: orlop_core::rate::Rate) {
         self.rates.set(token, address);
+    }
+
+    /// From now on nobody passes without a token, although there may be none yet.
+    pub(crate) fn require_tokens(&self) {
+        self.required.store(true, Ordering::SeqCst);
     }
 
     /// Whether a token was seen.

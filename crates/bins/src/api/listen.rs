@@ -13,10 +13,7 @@ use tokio::sync::watch;
 use super::serve::router;
 use super::state::Api;
 use crate::host::scheduler::Stop;
-use crate::listen::{Served, accept};
-
-/// Connections at once.
-const CONNECTIONS: usize = 8192;
+use crate::listen::{Served, accept, connections};
 
 /// A listener that serves.
 #[derive(Debug)]
@@ -52,7 +49,7 @@ pub fn listen(socket: TcpListener, tls: Option<Arc<ServerConfig>>, api: &Arc<Api
     let address = socket.local_addr()?;
     let (stop, stopped) = watch::channel(false);
     let tls = tls.map(|config| Arc::new(ArcSwapOption::from(Some(config))));
-    let served = Served { router: router(api), tls, connections: CONNECTIONS };
+    let served = Served { router: router(api), tls, connections: connections() };
     let task = tokio::spawn(accept(socket, served, stopped));
     Ok(Listener { address, stop, streams: api.stop.clone(), task })
 }

@@ -24,7 +24,7 @@ use super::BASE;
 use super::auth::{Caller, Concern};
 use super::call::{Call, wrong};
 use super::cors;
-use super::guard::check_browser;
+use super::guard::{Origin, check_browser};
 use super::reply::{self, Answer, Reply};
 use super::route::{Method, Needs, Repeat, Route};
 use super::state::Api;
@@ -92,8 +92,8 @@ async fn serve(
     let (mut who, concern) = (None, Concern::default());
     let answer = pass(&api, route, peer, (params, &id), request, (&mut who, &concern)).await;
     let refused = answer.as_ref().err().map(|problem| problem.code);
-    if let (Some(connection), Ok(_), Needs::Role(_)) = (connection, &answer, route.needs) {
-        connection.known();
+    if let (Some(connection), Ok(_), Needs::Role(_), Some(who)) = (connection, &answer, route.needs, &who) {
+        connection.known(who.name());
     }
     let knocks = matches!(refused, Some(Code::Unauthenticated | Code::RateLimited));
     if route.method.writes() || knocks || refused == Some(Code::Forbidden) {
@@ -162,6 +162,7 @@ async fn pass(
         &parts.headers,
         parts.uri.authority().map(Authority::as_str),
     )?;
+    let changes = api.guard.changes();
     let caller = api.identify(route.needs, &parts.headers, peer).await?;
     *who = Some(caller.clone());
     api.guard.check_pace(&caller)?;
@@ -169,18 +170,37 @@ async fn pass(
         caller.check(role)?;
     }
     let query = query(&parts.uri)?;
-    let body = read(route, &parts.headers, body).await?;
-    let path = parts.uri.path().to_owned();
-    let (request_id, concern) = (id.to_owned(), concern.clone());
     let decided = concern.clone();
-    let call = Call { caller, concern, request_id, path, params, query, headers: parts.headers, body };
-    call.check_query(route)?;
-    let answer = match call.key()? {
-        Some(key) if route.method == Method::Post && route.repeat != Repeat::Loop => {
-            let key = key.to_owned();
-            api.once(route, key, call).await
+    let holder = Holder::Caller(caller.clone());
+    let origin = Origin { address: peer.ip(), exposed: !api.options.loopback };
+    let ended = || api.guard.stranger(origin, "this token was revoked or has expired meanwhile");
+    let seen = changes.clone();
+    let answer = async {
+        let body = read(route, &parts.headers, body).await?;
+        let late = caller.expires_at.is_some_and(|at| at <= api.now());
+        if route.needs != Needs::Nothing && (late || seen.has_changed().unwrap_or(true)) && !api.holds(&holder).await? {
+            return Err(ended());
         }
-        _ => (route.handler)(Arc::clone(api), call).await,
+        let path = parts.uri.path().to_owned();
+        let (request_id, concern) = (id.to_owned(), concern.clone());
+        let call = Call { caller, concern, request_id, path, params, query, headers: parts.headers, body };
+        call.check_query(route)?;
+        match call.key()? {
+            Some(key) if route.method == Method::Post && route.repeat != Repeat::Loop => {
+                let key = key.to_owned();
+                api.once(route, key, call).await
+            }
+            _ => (route.handler)(Arc::clone(api), call).await,
+        }
+    };
+    let answer = match route.needs {
+        Needs::Nothing => answer.await,
+        // A body may take its time, and so may an answer that is waited for.
+        Needs::Role(_) => tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = api.over(&holder, changes) => Err(ended()),
+        },
     };
     if answer.is_ok() && route.needs != Needs::Nothing && !decided.is_decided() {
         tracing::error!(target: "orlop::api", route = route.name, "nobody decided whose objects this is about; the answer is held back");

@@ -12,10 +12,11 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http_body::Frame;
+use tokio::sync::watch;
 
 use super::auth::Caller;
 use super::state::Api;
-use crate::host::scheduler::Status;
+use crate::host::scheduler::{Error, Status};
 use crate::wire::identity::PeerCertificate;
 
 /// Between two looks where another server may have changed a token, and where only this one does.
@@ -50,7 +51,14 @@ struct Until {
 /// A body for as long as its holder may have it.
 pub(crate) fn until(api: &Arc<Api>, holder: Holder, ending: Ending, body: Body) -> Body {
     let api = Arc::clone(api);
-    let over = async move { api.over(&holder).await }.boxed();
+    let changes = api.guard.changes();
+    let over = async move {
+        // What changed between the call and its answer nobody has heard of.
+        if !matches!(api.holds(&holder).await, Ok(false)) {
+            api.over(&holder, changes).await;
+        }
+    };
+    let over = over.boxed();
     Body::new(Until { body, over, ending, done: false })
 }
 
@@ -81,15 +89,14 @@ impl HttpBody for Until {
 }
 
 impl Api {
-    /// Waits until a right has ended.
-    async fn over(&self, holder: &Holder) {
-        let mut changes = self.guard.changes();
+    /// Whether a right holds.
+    pub(super) async fn holds(&self, holder: &Holder) -> Result<bool, Error> {
+        self.guard.holds(holder, self.authority().is_some()).await
+    }
+
+    /// Waits until a right has ended that held when `changes` was made.
+    pub(super) async fn over(&self, holder: &Holder, mut changes: watch::Receiver<u64>) {
         loop {
-            changes.borrow_and_update();
-            // Where the store says nothing the right holds until it does.
-            if matches!(self.guard.holds(holder, self.authority().is_some()).await, Ok(false)) {
-                return;
-            }
             let leads = matches!(self.handle.status(), Status::Leading { .. });
             let look = if leads { LOOKS.1 } else { LOOKS.0 };
             let ends = match holder {
@@ -100,6 +107,10 @@ impl Api {
             tokio::select! {
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(left) => {}
+            }
+            // Where the store says nothing the right holds until it does.
+            if matches!(self.holds(holder).await, Ok(false)) {
+                return;
             }
         }
     }

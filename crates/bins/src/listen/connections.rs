@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const FIRST: Duration = Duration::from_secs(10);
 pub(crate) struct Connections {
     /// The most at once.
     most: usize,
-    /// The most strangers of one address at once.
+    /// The most strangers of one address at once, and the most connections of one who is known that others cannot take.
     strangers: usize,
     open: Mutex<Open>,
 }
@@ -37,6 +37,8 @@ struct Open {
     strangers: BTreeMap<u64, Arc<Shared>>,
     /// Their numbers by their addresses.
     addresses: BTreeMap<IpAddr, BTreeSet<u64>>,
+    /// How many somebody has who is known.
+    known: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -44,8 +46,8 @@ struct Shared {
     peer: SocketAddr,
     /// A request has come.
     asked: AtomicBool,
-    /// Somebody has shown who it is.
-    known: AtomicBool,
+    /// Who has shown who it is.
+    known: OnceLock<String>,
     /// It has to go.
     over: AtomicBool,
     /// Requests under way.
@@ -130,7 +132,7 @@ impl Connections {
         let shared = Arc::new(Shared {
             peer,
             asked: AtomicBool::new(false),
-            known: AtomicBool::new(false),
+            known: OnceLock::new(),
             over: AtomicBool::new(false),
             requests: AtomicUsize::new(0),
             reader: AtomicWaker::new(),
@@ -164,13 +166,20 @@ impl Connection {
 
     /// Whether somebody has shown who it is.
     pub(crate) fn is_known(&self) -> bool {
-        self.shared.known.load(Ordering::Relaxed)
+        self.shared.known.get().is_some()
     }
 
-    /// Somebody has shown who it is: the connection is nobody's to be dropped.
-    pub(crate) fn known(&self) {
-        if !self.shared.known.swap(true, Ordering::Relaxed) {
-            self.all.open().remove(self.number);
+    /// Somebody has shown who it is: the connection is not dropped for others, unless its owner has many.
+    pub(crate) fn known(&self, who: &str) {
+        if self.is_known() {
+            return;
+        }
+        let mut open = self.all.open();
+        let count = open.known.get(who).copied().unwrap_or_default();
+        // One that has to go already is nobody's.
+        if count < self.all.strangers && open.remove(self.number).is_some() {
+            open.known.insert(who.to_owned(), count + 1);
+            drop(self.shared.known.set(who.to_owned()));
         }
     }
 }
@@ -181,6 +190,12 @@ impl Drop for Place {
         open.remove(self.0.number);
         if !self.0.shared.over.load(Ordering::SeqCst) {
             open.count -= 1;
+        }
+        if let Some(who) = self.0.shared.known.get() {
+            match open.known.get_mut(who) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(open.known.remove(who)),
+            }
         }
     }
 }
@@ -273,19 +288,34 @@ mod tests {
         assert!(!is_over(&first) && is_over(&second) && !is_over(&third));
         drop(second);
         assert_eq!(all.open().count, 3);
-        for place in [&third, &fourth] {
-            place.0.known();
+        for (place, who) in [(&third, "a"), (&fourth, "b")] {
+            place.0.known(who);
         }
         let fifth = all.enter(peer("127.0.0.1")).unwrap();
         assert!(is_over(&first), "no other stranger is left");
         drop((request, first));
-        fifth.0.known();
+        fifth.0.known("c");
         assert!(all.enter(peer("127.0.0.1")).is_none(), "nobody goes whom the server knows");
         drop(third);
         assert!(all.enter(peer("127.0.0.1")).is_some());
         drop((fourth, fifth));
         let open = all.open();
-        assert_eq!((open.count, open.strangers.len(), open.addresses.len()), (0, 0, 0));
+        assert_eq!((open.count, open.strangers.len(), open.addresses.len(), open.known.len()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn who_is_known_takes_all_places_from_nobody() {
+        let all = Connections::new(16);
+        let places: Vec<_> = (0..16).map(|_| all.enter(peer("127.0.0.1")).unwrap()).collect();
+        for place in &places {
+            place.0.known("a");
+        }
+        let other = all.enter(peer("127.0.0.1")).unwrap();
+        other.0.known("b");
+        assert!(is_over(&places[2]) && !is_over(&places[0]) && !is_over(&other), "two of them are a's own");
+        drop(places);
+        let open = all.open();
+        assert_eq!((open.count, open.known.len()), (1, 1));
     }
 
     #[test]
@@ -295,8 +325,8 @@ mod tests {
         let [first, second] = [(); 2].map(|()| all.enter(peer("10.0.0.2")).unwrap());
         let third = all.enter(peer("10.0.0.2")).unwrap();
         assert!(is_over(&first) && !is_over(&second) && !is_over(&other));
-        for place in [&second, &third] {
-            place.0.known();
+        for (place, who) in [(&second, "a"), (&third, "b")] {
+            place.0.known(who);
         }
         let more = [(); 2].map(|()| all.enter(peer("10.0.0.2")).unwrap());
         assert!(!is_over(&second) && !more.iter().any(is_over), "who is known does not count");

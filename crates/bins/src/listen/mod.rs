@@ -42,6 +42,22 @@ const ASKING: Duration = Duration::from_secs(30);
 /// How long requests under way may take once the listener is to end.
 const ENDING: Duration = Duration::from_secs(5);
 
+/// The most connections of a listener, where files are enough.
+#[cfg(feature = "fleet")]
+const CONNECTIONS: usize = 8192;
+/// Open files that a server needs for other things.
+#[cfg(feature = "fleet")]
+const FILES: u64 = 256;
+
+/// The most connections of one of two listeners: as many as this process may have open files for.
+#[cfg(feature = "fleet")]
+pub(crate) fn connections() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+    let room = usize::try_from(files.saturating_sub(FILES) / 2).unwrap_or(usize::MAX);
+    room.clamp(64, CONNECTIONS)
+}
+
 /// The settings of TLS that new connections get; they may change while it listens, and while there are none nobody is let in.
 pub(crate) type Secured = Arc<ArcSwapOption<ServerConfig>>;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::super::BASE;
+use super::super::auth::{Access, Scope};
 use super::super::call::Call;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -16,6 +17,11 @@ pub(in super::super) async fn explain(api: Arc<Api>, call: Call) -> Answer {
     let row = api.job(&call).await?;
     match api.handle.explain(row.job.id).await {
         Ok(explained) => {
+            let snapshot = api.handle.picture()?;
+            let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
+            let all = call.may(Access::Change, &Scope::All);
+            let explained =
+                explained.only(|name| all || whose(name).is_some_and(|whose| call.may(Access::See, &whose)));
             let mut body = explained.json();
             body["summary"] = explained.summary().into();
             Reply::json(200, &body)

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::id::TenantName;
+use orlop_core::machine::flow::FlowPhase;
+use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::FleetFlow;
 use orlop_core::spec::status::Decision;
 
@@ -23,6 +25,8 @@ use crate::host::scheduler::flows::{
     Accepted, Again, Decider, Driver, Known, NewFlow, definition_text, read_definition,
 };
 
+/// States of a flow, as [`flow_state`] has them.
+const STATES: [&str; 5] = ["Pending", "Running", "Completed", "Failed", "Cancelled"];
 /// The longest wait of one request.
 const WAIT: Duration = Duration::from_secs(300);
 
@@ -85,7 +89,13 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /flows
 pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
-    let states: Vec<&str> = call.all("state").flat_map(|text| text.split(',')).collect();
+    let states: Vec<&str> = call.all("state").flat_map(|text| text.split(',')).map(str::trim).collect();
+    let is_known = |text: &&str| {
+        STATES.iter().any(|state| state.eq_ignore_ascii_case(text)) || FlowPhase::from_typed(text).is_ok()
+    };
+    if let Some(unknown) = states.iter().find(|text| !is_known(text)) {
+        return Err(wrong("state", format!("`{unknown}` is no state; use {}", STATES.join(", "))));
+    }
     let (name, pipeline) = (call.one("name")?, call.one("pipeline")?);
     let (since, labels) = (call.read("since")?, call.labels()?);
     let passes = |known: &Known| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use orlop_core::id::{TenantName, label_key, label_value};
 use orlop_core::ports::fleet_store::{Record, Token};
-use orlop_core::time::GoDuration;
+use orlop_core::time::{GoDuration, Time};
 use ring::rand::SecureRandom as _;
 
 use super::super::BASE;
@@ -60,12 +60,25 @@ fn checked(new: &NewJoinToken) -> Result<Duration, Error> {
 }
 
 impl Api {
-    /// Makes a join token that is good from now on.
+    /// Makes a join token that is good from now on, until its maker's own end at the latest.
     ///
     /// # Errors
     /// This fleet signs no certificates of workers; or nothing can be written now.
-    pub(crate) async fn make_join_token(&self, new: NewJoinToken) -> Result<(JoinToken, Token), Error> {
+    pub(crate) async fn make_join_token(
+        &self,
+        new: NewJoinToken,
+        not_after: Option<Time>,
+    ) -> Result<(JoinToken, Token), Error> {
+        let asked = new.ttl.is_some();
         let life = checked(&new)?;
+        let now = self.now();
+        let expires_at = now.plus(life);
+        if let Some(own) = not_after.filter(|own| asked && expires_at > *own) {
+            return Err(forbidden(format_args!(
+                "ttl: this token ends at {own}; those that it makes end with it at the latest"
+            )));
+        }
+        let expires_at = not_after.map_or(expires_at, |own| own.min(expires_at));
         let Some(authority) = self.authority() else {
             let text = "this server signs no certificates of workers: over plain text on its machine they need no token, \
                         and under an outside authority they bring their certificates";
@@ -77,7 +90,6 @@ impl Api {
         let id: String =
             letters.iter().filter_map(|byte| ID.get(usize::from(byte & 31)).copied().map(char::from)).collect();
         let made = JoinToken::new(id, secret, authority.fingerprint()).map_err(internal)?;
-        let now = self.now();
         let token = Token {
             id: made.id().to_owned(),
             hash: made.stored().to_vec(),
@@ -87,7 +99,7 @@ impl Api {
             labels: new.labels,
             note: new.note,
             created_at: now,
-            expires_at: Some(now.plus(life)),
+            expires_at: Some(expires_at),
             uses_left: Some(new.uses.unwrap_or(1)),
             revoked_at: None,
         };
@@ -107,7 +119,7 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         );
         return Err(forbidden(text));
     }
-    let (made, token) = api.make_join_token(new).await?;
+    let (made, token) = api.make_join_token(new, call.caller.expires_at).await?;
     let place = format!("{BASE}/join-tokens/{}", token.id);
     let url = &api.handle.options().holder.url;
     let server = url.split_once(' ').map_or(url.as_str(), |(_, grpc)| grpc).to_owned();

@@ -151,9 +151,14 @@ async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     });
     let put = Record::put(&Token { revoked_at: Some(now), ..revoked }).map_err(|error| store(&error))?;
     api.write(vec![put]).await?;
-    match api.handle.order(id.clone(), WorkerOrder::Remove { force: true }).await {
-        Err(gone) if gone.code == Code::NotFound => Ok(id),
-        done => done.map(|()| id),
+    leave(api, &id, true).await.map(|_| id)
+}
+
+/// Has a worker be gone. False where it was already.
+async fn leave(api: &Api, id: &WorkerId, force: bool) -> Result<bool, Error> {
+    match api.handle.order(id.clone(), WorkerOrder::Remove { force }).await {
+        Err(gone) if gone.code == Code::NotFound => Ok(false),
+        done => done.map(|()| true),
     }
 }
 
@@ -172,10 +177,10 @@ pub(in super::super) async fn remove(api: Arc<Api>, call: Call) -> Answer {
     let id = own(&api, &call).await?;
     let _turn = api.tokens.lock().await;
     let kept = record(&api, &id).await?;
-    match api.handle.order(id.clone(), WorkerOrder::Remove { force: false }).await {
-        // One that is gone still has its name.
-        Err(gone) if gone.code == Code::NotFound && kept.is_some() => {}
-        done => done?,
+    // One that is gone still has its name.
+    let snapshot = api.handle.fleet().await?;
+    if !leave(&api, &id, false).await? && kept.is_none() && !snapshot.workers.contains_key(&id) {
+        return Err(not_found(format_args!("worker `{id}`")));
     }
     if kept.is_some() {
         api.write(vec![Record::Delete(Kind::Token, worker_record(&id))]).await?;

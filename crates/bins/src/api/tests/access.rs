@@ -312,6 +312,40 @@ async fn ends_with(bed: &Bed, token: &str, end: impl AsyncFnOnce()) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_when_its_token_ends_is_refused() {
+    let bed = Bed::new().await;
+    let admin = bed.token(None, "admin", &["*"]).await;
+    let job =
+        bed.ask(Ask::post("/jobs", &noop(&json!({}))).token(&admin)).await.body()["id"].as_str().unwrap().to_owned();
+    let other = bed.token(Some(&admin), "admin", &["*"]).await;
+    let id = other.split('_').nth(1).unwrap().to_owned();
+    // A body that comes while its token is revoked, and an answer that is waited for.
+    let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+    let body = json!({ "role": "admin", "tenants": ["*"] }).to_string();
+    let (first, rest) = body.split_at(5);
+    let (first, rest) = (first.to_owned(), rest.to_owned());
+    let pieces = futures::StreamExt::chain(
+        futures::stream::iter([Ok::<_, std::io::Error>(bytes::Bytes::from(first))]),
+        futures::stream::once(async move {
+            receiver.await.map(|()| bytes::Bytes::from(rest)).map_err(std::io::Error::other)
+        }),
+    );
+    let slow = Ask::new("POST", "/tokens").with("content-type", "application/json").token(&other);
+    let slow = bed.ask_with(slow, axum::body::Body::from_stream(pieces));
+    let waits = bed.ask(Ask::get(&format!("/jobs/{job}?wait=1m")).token(&other));
+    let revoke = async {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        assert_eq!(bed.ask(Ask::new("DELETE", &format!("/tokens/{id}")).token(&admin)).await.status, 204);
+        // Where the request was given up already, nobody reads the rest.
+        let _late = sender.send(());
+    };
+    let all = tokio::time::timeout(std::time::Duration::from_secs(10), async { tokio::join!(slow, waits, revoke) });
+    let (slow, waits, ()) = all.await.expect("they end");
+    assert_eq!((slow.status, waits.status), (401, 401), "{} {}", slow.text, waits.text);
+    assert_eq!(bed.ask(Ask::get("/tokens").token(&admin)).await.body()["items"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn open_streams_end_with_the_token_behind_them() {
     let bed = Bed::new().await;
     let mut local = None;

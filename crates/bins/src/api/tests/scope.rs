@@ -321,3 +321,43 @@ async fn a_token_that_ends_makes_none_that_goes_on() {
     assert_eq!(bed.ask(ask(Value::Null)).await.body()["expires_at"], ends, "it ends with its maker");
     assert_eq!(bed.ask(ask(json!("10m"))).await.status, 201);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_ends_makes_no_join_token_that_goes_on() {
+    let world = World::new().await;
+    let brief = json!({ "role": "operator", "tenants": ["own"], "expires_in": "30m" });
+    let made = world.bed.ask(Ask::post("/tokens", &brief).token(&world.admin)).await.body();
+    let (brief, ends) = (made["token"].as_str().unwrap(), &made["expires_at"]);
+    let ask = |body: Value| Ask::post("/join-tokens", &body).token(brief);
+    let beyond = world.bed.ask(ask(json!({ "tenants": ["own"], "ttl": "8784h" }))).await;
+    assert!(beyond.status == 403 && beyond.text.contains("ttl"), "{}", beyond.text);
+    assert_eq!(&world.bed.ask(ask(json!({ "tenants": ["own"] }))).await.body()["expires_at"], ends);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_gone_can_be_shut_out_and_removed() {
+    let world = World::new().await;
+    let order = async |method: &str, path: &str| world.bed.ask(Ask::new(method, path).token(&world.admin)).await.status;
+    for (number, (method, path)) in
+        [("POST", "/revoke"), ("DELETE", ""), ("DELETE", "?force=true")].into_iter().enumerate()
+    {
+        let id = world.object("worker", Whose::Own, number).await;
+        assert_eq!(order("DELETE", &format!("/workers/{id}?force=true")).await, 202);
+        assert_eq!(order(method, &format!("/workers/{id}{path}")).await, 202, "{method} {path}");
+        assert_eq!(order(method, &format!("/workers/nobody{path}")).await, 404, "{method} {path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_explanation_names_no_worker_of_others() {
+    let world = World::new().await;
+    for (number, whose) in ALL.into_iter().enumerate() {
+        world.object("worker", whose, number).await;
+    }
+    let job = world.object("job", Whose::Own, 9).await;
+    for (token, names) in [(&world.callers[0].1, &["w0", "w2", "w3"][..]), (&world.admin, &["w0", "w1", "w2", "w3"])] {
+        let told = world.bed.ask(Ask::get(&format!("/jobs/{job}/explain")).token(token)).await.body();
+        let told: Vec<_> = told["workers"].as_array().unwrap().iter().map(|fit| fit["worker"].clone()).collect();
+        assert_eq!(told, names);
+    }
+}

@@ -214,7 +214,7 @@ async fn work(
     let token = match whole.api().authority() {
         Some(_) => {
             let once = NewJoinToken { note: "the worker of this server".to_owned(), ..NewJoinToken::default() };
-            let made = whole.api().make_join_token(once).await;
+            let made = whole.api().make_join_token(once, None).await;
             Some(made.map_err(|problem| failed(&problem))?.0)
         }
         None => None,

@@ -20,6 +20,19 @@ impl Explained {
         at.and_then(|at| self.names.get(at)).map_or("?", String::as_str)
     }
 
+    /// Without workers whose names somebody may not learn; how many there are stays.
+    #[must_use]
+    pub fn only(mut self, seen: impl Fn(&str) -> bool) -> Self {
+        let keep: Vec<bool> = self.names.iter().map(|name| seen(name)).collect();
+        let mut each = keep.iter();
+        self.explanation.workers.retain(|_| each.next().copied().unwrap_or_default());
+        let mut each = keep.iter();
+        self.names.retain(|_| each.next().copied().unwrap_or_default());
+        let nearest = self.explanation.nearest;
+        self.explanation.nearest = nearest.filter(|key| self.explanation.workers.iter().any(|fit| fit.worker == *key));
+        self
+    }
+
     /// In one line.
     #[must_use]
     pub fn summary(&self) -> String {

@@ -92,7 +92,7 @@ async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -
     let code = code(&response);
     // Whoever gets a good answer where it may not be anybody has shown who it is.
     if let Some(connection) = connection.filter(|_| code == Code::Ok && !gate.is_open(&method)) {
-        connection.known();
+        connection.known(&caller.owner());
     }
     gate.answered(&method, &caller, code).await;
     drop(under_way);

@@ -27,10 +27,7 @@ use super::health::HealthApi;
 use super::job_server::{JobApi, JobHost};
 use super::worker_server::{WorkerApi, WorkerHost};
 use super::{DEADLINE, HEADERS, PING, PING_TIMEOUT, Refusal, STREAMS, refusal};
-use crate::listen::{Connections, mutual_config};
-
-/// Connections at once.
-const CONNECTIONS: usize = 8192;
+use crate::listen::{Connections, connections, mutual_config};
 
 /// How long a call may take, whatever its caller says.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -107,7 +104,7 @@ impl Listening {
         let wrong = |error: io::Error| refusal(Code::Internal, format!("the address of a socket: {error}"));
         let address = listener.local_addr().map_err(wrong)?;
         check_address(address, tls.as_ref())?;
-        Ok(Self { socket: listener, address, tls, connections: CONNECTIONS, deadline: DEADLINE })
+        Ok(Self { socket: listener, address, tls, connections: connections(), deadline: DEADLINE })
     }
 
     /// The same with so many connections at once.

@@ -116,6 +116,15 @@ impl Caller {
         self.who.as_ref().is_none_or(|who| who.sees(tenant))
     }
 
+    /// Whom its connection belongs to: to a token, a certificate, or to a session.
+    fn owner(&self) -> String {
+        match (&self.who, &self.certificate, self.session) {
+            (Some(who), ..) => who.name().to_owned(),
+            (None, Some(certificate), _) => format!("{certificate:?}"),
+            (None, None, session) => session.map(|session| session.to_string()).unwrap_or_default(),
+        }
+    }
+
     /// Whether the call came over this machine's own interface.
     #[must_use]
     pub fn is_local(&self) -> bool {

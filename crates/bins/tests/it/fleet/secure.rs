@@ -214,7 +214,8 @@ fn whoever_follows_a_log_stops_when_its_token_is_revoked() {
 #[test]
 fn a_worker_that_was_shut_out_comes_back_with_a_new_join_token_only() {
     let fleet = Secured::new();
-    fleet.join_token("first.token", &["--label", "on=w1"]);
+    // It could be used again, but by nobody who was shut out.
+    fleet.join_token("first.token", &["--label", "on=w1", "--uses", "5"]);
     let worker = fleet.worker("w1", "one", &["--join-token-file", "first.token", "--label", "on=w1"]);
     assert_eq!(fleet.run("on=w1").code, 0, "{}", fleet.programs.log("one"));
     let waits =
@@ -267,6 +268,24 @@ fn s4_a_server_with_the_certificate_of_an_outside_authority() {
     let gone = [tls[0], "--tls-certificate=gone.pem", tls[2], tls[3], "--store-path=other.db"];
     assert_eq!(programs.spawn_scheduler("s3", &gone).end(), Some(1));
     assert!(programs.log("s3").contains("gone.pem"), "{}", programs.log("s3"));
+}
+
+#[test]
+fn nobody_passes_before_the_first_token_is_there() {
+    let programs = Programs::new();
+    std::fs::write(programs.path("bad.token"), "no token\n").expect("it is written");
+    let scheduler = programs.scheduler("s1", &["--auth-first-token-file=bad.token"]);
+    until("the complaint", || programs.log("s1").contains("there is no first token").then_some(()));
+    for verb in [&["jobs"][..], &["submit", "--", "true"]] {
+        assert_eq!(programs.orlop(&scheduler.rest, verb).code, 6, "{verb:?}");
+    }
+    // Once it can be made it is.
+    std::fs::remove_file(programs.path("bad.token")).expect("it goes");
+    let token = until("the token", || std::fs::read_to_string(programs.path("bad.token")).ok());
+    let access = [("ORLOP_TOKEN", token.trim())];
+    until("the token to be good", || {
+        (programs.orlop_with(&scheduler.rest, &access, &["jobs"]).code == 0).then_some(())
+    });
 }
 
 #[test]

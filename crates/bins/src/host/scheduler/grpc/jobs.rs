@@ -11,7 +11,7 @@ use orlop_core::ports::fleet_store::{
 
 use super::super::{Batch, Cancelled, ClientFields, Error, Handle, Once, Stop, Submission as NewJob, error};
 use super::{logs, view, watch};
-use crate::api::auth::{Caller as Admitted, owner};
+use crate::api::auth::{Access, Caller as Admitted, Scope, owner};
 use crate::telemetry::trace::Requested;
 use crate::wire::grpc::{Answers, Caller, JobHost, Refusal};
 use crate::wire::job::{JobView, Submission, SubmitAnswer};
@@ -188,7 +188,11 @@ impl JobHost for Jobs {
 
     async fn explain(&self, caller: Caller, job: JobId, _: Option<u32>) -> Result<Explained, Refusal> {
         self.seen(&caller, job).await?;
-        let told = self.handle.explain(job).await?;
+        let (who, snapshot) = (admitted(&caller)?, self.handle.picture()?);
+        let whose = |name: &str| Some(snapshot.workers.get(name)?.whose());
+        let all = who.scope == Scope::All;
+        let seen = |name: &str| all || whose(name).is_some_and(|whose| who.may(Access::See, &whose));
+        let told = self.handle.explain(job).await?.only(seen);
         Ok(Explained { summary: told.summary(), json: told.json().to_string() })
     }
 

@@ -180,8 +180,10 @@ impl Entrance {
         let offer = &asked.capabilities;
         check(&good, &offer.labels, &offer.tenants)?;
         let by = format!("{} {}", good.id, asked.state_id);
-        let before = before.filter(|before| before.revoked_at.is_none());
-        if let Some(before) = before {
+        if before.as_ref().is_some_and(|before| before.revoked_at.is_some_and(|at| good.created_at <= at)) {
+            return Err(error::problem(Code::Unauthenticated, REVOKED));
+        }
+        if let Some(before) = before.filter(|before| before.revoked_at.is_none()) {
             let state = before.note.split_once(' ').map_or("", |(_, state)| state);
             if state != asked.state_id {
                 let text = format!(

@@ -9,6 +9,7 @@ use orlop_scheduler::config::Config as CoreConfig;
 use serde::{Deserialize, Serialize};
 
 use super::super::{Disks, Frequent, Options, SecretPlace};
+use super::logging;
 use super::security::{AuthConfig, DefaultsConfig, RateConfig, TlsConfig, TlsMode};
 use super::store::StorePlace;
 use super::trace::TraceConfig;
@@ -282,6 +283,8 @@ impl Config {
         if self.server.queue == 0 {
             return Err("server.queue is 0; use 1 or more".to_owned());
         }
+        self.rate.check()?;
+        logging::check(&self.log)?;
         self.trace.plan("")?;
         self.plan().and_then(|_| self.store.place()).map(|_| ())
     }

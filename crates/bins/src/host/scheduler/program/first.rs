@@ -6,12 +6,16 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ring::rand::SystemRandom;
 
 use super::super::Status;
 use crate::api::Api;
 use crate::api::auth::Bearer;
+
+/// Between two tries.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Waits until this server leads; then, if there is no token yet, takes the one in the file, or makes one and writes it
 /// there.
@@ -23,11 +27,11 @@ pub(super) async fn token(api: Arc<Api>, path: std::path::PathBuf) {
                 Ok(()) => return,
                 Err(error) => {
                     let path = path.display();
-                    tracing::error!(target: "orlop::scheduler", %path, error, "there is no first token");
+                    tracing::error!(target: "orlop::scheduler", %path, error, "there is no first token, so nobody can call; tries again");
                 }
             }
         }
-        if changes.changed().await.is_err() {
+        if let Ok(Err(_)) = tokio::time::timeout(AGAIN, changes.changed()).await {
             return;
         }
     }

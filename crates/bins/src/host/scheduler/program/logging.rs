@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal as _;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 use super::config::{LogConfig, LogFormat};
@@ -18,6 +19,21 @@ impl std::fmt::Debug for Log {
 
 fn filter(config: &LogConfig) -> Result<EnvFilter, String> {
     EnvFilter::try_new(&config.level).map_err(|error| format!("log.level: {error}"))
+}
+
+/// Refuses what can be no filter of a log. A single word is a level; as the name of a part it would silence all others.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn check(config: &LogConfig) -> Result<(), String> {
+    let mut parts = config.level.split(',').map(str::trim);
+    let is_word = |part: &&str| !part.contains([':', '=', '[']);
+    if let Some(word) = parts.find(|part| is_word(part) && part.parse::<LevelFilter>().is_err() && *part != "orlop") {
+        return Err(format!(
+            "log.level: `{word}` is no level; use off, error, warn, info, debug, trace, or PART=LEVEL"
+        ));
+    }
+    filter(config).map(drop)
 }
 
 impl Log {
@@ -51,5 +67,19 @@ impl Log {
     /// The filter cannot be read; the one before stays.
     pub(super) fn change(&self, config: &LogConfig) -> Result<(), String> {
         (self.0)(filter(config)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_silences_nothing() {
+        let level = |text: &str| check(&LogConfig { level: text.to_owned(), ..LogConfig::default() });
+        for good in ["info", "DEBUG", "off", "info,orlop=debug", "orlop::jobs=trace,warn"] {
+            assert_eq!(level(good), Ok(()), "{good}");
+        }
+        insta::assert_snapshot!(level("LOUD").unwrap_err(), @"log.level: `LOUD` is no level; use off, error, warn, info, debug, trace, or PART=LEVEL");
     }
 }

@@ -60,6 +60,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
+    open_files();
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let asked = match asked(words.iter().cloned(), std::env::vars()) {
         Ok(asked) => asked,
@@ -73,6 +74,19 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             Err(error) => complain(&error.to_string(), Exit::Failed),
         },
         Asked::Serve(config) => serve(&config, &words),
+    }
+}
+
+/// Lets the process have as many connections as it serves at most, where that is allowed. No job inherits it.
+fn open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const WANTED: u64 = 65536;
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < WANTED.min(hard)
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, WANTED.min(hard), hard)
+    {
+        // There are fewer connections then; the log has not begun yet.
+        complain(&format!("{WANTED} open files are not to be had: {error}"), Exit::Done);
     }
 }
 

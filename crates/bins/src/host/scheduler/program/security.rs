@@ -101,6 +101,19 @@ impl Default for RateConfig {
 }
 
 impl RateConfig {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let keys = [
+            ("token", self.token),
+            ("token_burst", self.token_burst),
+            ("address", self.address),
+            ("address_burst", self.address_burst),
+        ];
+        match keys.into_iter().find(|(_, value)| *value == 0) {
+            Some((key, _)) => Err(format!("rate.{key} is 0, so that nobody could call; use 1 or more")),
+            None => Ok(()),
+        }
+    }
+
     /// Of tokens, and of addresses.
     pub(super) fn rates(&self) -> [Rate; 2] {
         [
@@ -121,6 +134,13 @@ pub(super) struct DefaultsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_lets_nobody_call_is_refused() {
+        assert_eq!(RateConfig::default().check(), Ok(()));
+        let none = RateConfig { address_burst: 0, ..RateConfig::default() };
+        insta::assert_snapshot!(none.check().unwrap_err(), @"rate.address_burst is 0, so that nobody could call; use 1 or more");
+    }
 
     #[test]
     fn s4_files_of_an_outside_authority_go_together() {

@@ -157,6 +157,8 @@ impl Whole {
             return Err(StartError::Open(address));
         }
         if let Some(file) = plan.first_token {
+            // Whoever asks for one wants nobody to pass before it is there.
+            api.guard().require_tokens();
             tokio::spawn(first::token(Arc::clone(&api), file));
         }
         let http = tls(secure[0]).map(|tls| http_config(&tls.server)).transpose();

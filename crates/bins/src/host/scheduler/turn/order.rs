@@ -54,13 +54,16 @@ impl Core {
     }
 
     fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Error> {
-        let attempts = self.scheduler.worker_view(key).map_or(0, |view| view.attempts);
+        let view = self.scheduler.worker_view(key);
+        let attempts = view.as_ref().map_or(0, |view| view.attempts);
+        let is_gone = view.is_some_and(|view| view.state.is_terminal());
         let event = match &order {
             WorkerOrder::Drain(order, _) => Event::Drain { worker: key, order: *order },
             WorkerOrder::Undrain => Event::Undrain { worker: key },
             WorkerOrder::Cordon => Event::Cordon { worker: key },
             WorkerOrder::Uncordon => Event::Uncordon { worker: key },
             WorkerOrder::Name => self.named(key)?,
+            WorkerOrder::Remove { .. } if is_gone => return Err(error::not_found("the worker, which has left,")),
             WorkerOrder::Remove { force: false } if attempts > 0 => {
                 let text = format!("the worker has {attempts} attempts; drain it first, or remove it by force");
                 return Err(error::problem(Code::Conflict, text));
