@@ -108,8 +108,8 @@ impl Api {
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(left) => {}
             }
-            // Where the store says nothing the right holds until it does.
-            if matches!(self.holds(holder).await, Ok(false)) {
+            // Where the store says nothing the right holds until it does, but for its time.
+            if ends.is_some_and(|at| at <= self.now()) || matches!(self.holds(holder).await, Ok(false)) {
                 return;
             }
         }

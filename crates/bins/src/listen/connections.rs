@@ -218,6 +218,12 @@ impl<T> Watched<T> {
     pub(crate) fn connection(&self) -> &Connection {
         &self.place.0
     }
+
+    /// What it is around.
+    #[cfg(feature = "fleet")]
+    pub(crate) fn inner(&self) -> &T {
+        &self.inner
+    }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {

@@ -1,4 +1,4 @@
-//! Why a repository could not be had (provisioner contract, chapter 8, row 1). Owns the wording.
+//! Why a repository could not be had: it is away, private, or no repository. Owns the wording.
 
 use std::io;
 

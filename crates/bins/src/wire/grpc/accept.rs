@@ -3,17 +3,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::listen::{Connection, Connections, Place, Watched};
@@ -24,16 +23,26 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Connections between their handshake and the transport.
 const BETWEEN: usize = 64;
 
-/// Bytes in both directions.
-pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
-
-/// A connection, and what it showed.
-pub(super) struct Shown {
-    bytes: Watched<Box<dyn Bytes>>,
-    certificate: Option<PeerCertificate>,
+/// Bytes in both directions, and what their sender showed.
+pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {
+    fn certificate(&self) -> Option<PeerCertificate>;
 }
+
+impl Bytes for TcpStream {
+    fn certificate(&self) -> Option<PeerCertificate> {
+        None
+    }
+}
+
+impl Bytes for TlsStream<TcpStream> {
+    fn certificate(&self) -> Option<PeerCertificate> {
+        let chain = self.get_ref().1.peer_certificates()?;
+        chain.first().map(|der| PeerCertificate::new(der.to_vec()))
+    }
+}
+
+/// A connection as the transport gets it.
+type Accepted = Watched<Box<dyn Bytes>>;
 
 /// What calls know of their connection.
 #[derive(Clone, Debug)]
@@ -55,13 +64,18 @@ pub(super) fn incoming(
     socket: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     all: Arc<Connections>,
-) -> impl Stream<Item = io::Result<Shown>> {
+) -> impl Stream<Item = io::Result<Accepted>> {
     let (to, from) = mpsc::channel(BETWEEN);
     tokio::spawn(accept(socket, tls, all, to));
     futures::stream::unfold(from, async |mut from| Some((Ok(from.recv().await?), from)))
 }
 
-async fn accept(socket: TcpListener, tls: Option<Arc<ServerConfig>>, all: Arc<Connections>, to: mpsc::Sender<Shown>) {
+async fn accept(
+    socket: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    all: Arc<Connections>,
+    to: mpsc::Sender<Accepted>,
+) {
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -81,61 +95,25 @@ async fn accept(socket: TcpListener, tls: Option<Arc<ServerConfig>>, all: Arc<Co
     }
 }
 
-async fn greet(stream: TcpStream, tls: Option<Arc<ServerConfig>>, place: Place, to: mpsc::Sender<Shown>) {
+async fn greet(stream: TcpStream, tls: Option<Arc<ServerConfig>>, place: Place, to: mpsc::Sender<Accepted>) {
     // Small answers go out at once; where the system refuses, they go a little later.
     drop(stream.set_nodelay(true));
-    let shown = match tls {
-        None => Shown { bytes: Watched::new(Box::new(stream), place), certificate: None },
+    let bytes: Box<dyn Bytes> = match tls {
+        None => Box::new(stream),
         Some(tls) => match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(tls).accept(stream)).await {
-            Ok(Ok(stream)) => {
-                let chain = stream.get_ref().1.peer_certificates();
-                let certificate = chain.and_then(|chain| chain.first().map(|der| PeerCertificate::new(der.to_vec())));
-                Shown { bytes: Watched::new(Box::new(stream), place), certificate }
-            }
+            Ok(Ok(stream)) => Box::new(stream),
             Ok(Err(error)) => return tracing::debug!(target: "orlop::listen", %error, "a handshake failed"),
             Err(_) => return tracing::debug!(target: "orlop::listen", "a handshake took too long"),
         },
     };
     // Where the server has ended, so has the connection.
-    drop(to.send(shown).await);
+    drop(to.send(Watched::new(bytes, place)).await);
 }
 
-impl Connected for Shown {
+impl Connected for Accepted {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        Peer { certificate: self.certificate.clone(), connection: self.bytes.connection().clone() }
-    }
-}
-
-impl AsyncRead for Shown {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.bytes).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Shown {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.bytes).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.bytes).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.bytes).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.bytes).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.bytes.is_write_vectored()
+        Peer { certificate: self.inner().certificate(), connection: self.connection().clone() }
     }
 }

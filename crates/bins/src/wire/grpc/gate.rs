@@ -91,7 +91,8 @@ async fn pass(State(gate): State<Arc<dyn Gate>>, request: Request, next: Next) -
     };
     let code = code(&response);
     // Whoever gets a good answer where it may not be anybody has shown who it is.
-    if let Some(connection) = connection.filter(|_| code == Code::Ok && !gate.is_open(&method)) {
+    let shows = |connection: &Connection| code == Code::Ok && !connection.is_known() && !gate.is_open(&method);
+    if let Some(connection) = connection.filter(shows) {
         connection.known(&caller.owner());
     }
     gate.answered(&method, &caller, code).await;
