@@ -2,6 +2,12 @@
 //!
 //! This crate is pure: no async runtime, no I/O, no clock, no randomness, no global state. Time and unique ids are
 //! arguments. Everything else in the workspace stands on it; it stands on nothing of the workspace.
+//!
+//! | feature | what it adds | who needs it |
+//! |---|---|---|
+//! | `hardware` | the modules `hardware` and `spec::job` | schedulers and what translates needs of machines |
+//! | `ports` | the modules `ports` and `porter`, and `hardware` | adapters and hosts |
+//! | `testing` | the module `testing`: doubles of the ports and the suites that adapters pass | tests of adapters |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -11,17 +17,20 @@ pub mod backoff;
 pub mod effect;
 pub mod error;
 pub mod event;
+#[cfg(feature = "hardware")]
 pub mod hardware;
 pub mod id;
 pub mod machine;
 pub mod name;
 pub mod named;
+#[cfg(feature = "ports")]
 pub mod porter;
+#[cfg(feature = "ports")]
 pub mod ports;
 pub mod quantity;
 pub mod rate;
 pub mod resource;
 pub mod spec;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;

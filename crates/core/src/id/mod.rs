@@ -10,6 +10,7 @@ mod text;
 
 pub use error::{IdError, IdFault};
 pub use job::JobId;
+#[cfg(feature = "hardware")]
 pub(crate) use names::Rule;
 pub use names::{dns1123_label, dns1123_subdomain, label_key, label_value};
 pub use number::{Attempt, Epoch, Incarnation};

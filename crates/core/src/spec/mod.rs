@@ -3,6 +3,7 @@
 
 pub mod artifact;
 pub mod flow;
+#[cfg(feature = "hardware")]
 pub mod job;
 pub mod meta;
 pub mod policy;
