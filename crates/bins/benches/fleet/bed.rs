@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use orlop::host::client_token::FILE;
 use orlop::wire::grpc::{Connector, JobClient};
 use orlop::wire::job::Submission;
 use orlop_core::id::JobId;
@@ -152,7 +153,8 @@ impl Bed {
         let endpoint = format!("http://{}", self.address).parse().expect("an address");
         let connector = Connector::plain(endpoint).expect("no TLS");
         let channel = until("a connection", async || connector.connect().await.ok()).await;
-        JobClient::new(channel, None).expect("a client")
+        let token = std::fs::read_to_string(self.dir.path().join(FILE)).expect("the client token");
+        JobClient::new(channel, Some(token.trim())).expect("a client")
     }
 }
 

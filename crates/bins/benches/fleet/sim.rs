@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use orlop::host::client_token::find;
 use orlop::wire::attempt::{JobStarted, Mode, Process};
 use orlop::wire::frame::{DirectiveKind, Live, LiveState, ServerFrame};
 use orlop::wire::grpc::{Connector, FrameSink, Refusal, WorkerClient};
@@ -124,7 +125,9 @@ async fn connect(
     known: &mut Option<Sim>,
 ) -> Result<(Sim, WorkerClient), Refusal> {
     let endpoint = format!("http://{address}").parse()?;
-    let client = WorkerClient::new(Connector::plain(endpoint)?.connect().await?, None)?;
+    let found = address.rsplit_once(':').and_then(|(host, port)| find(host, port.parse().ok()?));
+    let token = found.as_ref().map(|found| found.token.as_str());
+    let client = WorkerClient::new(Connector::plain(endpoint)?.connect().await?, token)?;
     let forgotten = known.as_ref().is_none_or(|sim| sim.forgotten);
     let registered = if forgotten { Some(client.register(registration(number, manner)).await?) } else { None };
     let sim = match (known.take(), registered) {

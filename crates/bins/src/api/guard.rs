@@ -3,17 +3,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use orlop_core::error::{Class, PortError};
-use orlop_core::ports::fleet_store::{EntryFilter, Kind, MAX_PAGE, Page};
 use tokio::sync::watch;
 
-use super::auth::{Bearer, Caller, Rates, Role, Scope};
-use super::known::{Known, stored};
+use super::auth::{Bearer, Caller, Rates, Role, Scope, SecretHash};
+use super::known::Known;
 use super::route::Needs;
 use super::state::{Api, store};
 use super::until::Holder;
@@ -72,8 +70,6 @@ pub(super) const ACCESS: &str = "access";
 /// The kind of tokens with which workers join.
 pub(crate) const JOIN: &str = "join";
 
-/// Between two looks for a first token, in milliseconds: another server may have made it.
-const LOOK: u64 = 1000;
 /// A store that says nothing for so long is not there: whoever asks hears that instead of waiting with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -97,55 +93,16 @@ pub struct Guard {
     metrics: Arc<Metrics>,
     rates: Rates,
     known: Known,
-    /// There is a token: everybody needs one.
-    secured: AtomicBool,
-    /// Everybody needs one, whether there is any yet or not.
-    required: AtomicBool,
-    /// When a first token was last looked for.
-    looked: AtomicU64,
+    /// The token of the people and workers of this machine.
+    client: Option<SecretHash>,
     /// Grows whenever a token may mean something else.
     changes: watch::Sender<u64>,
 }
 
 impl Guard {
-    /// The guard of a server.
-    ///
-    /// # Errors
-    /// The store cannot be asked whether there are tokens.
-    pub(super) async fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates) -> Result<Self, PortError> {
-        let (known, secured, looked) = (Known::default(), AtomicBool::new(false), AtomicU64::new(0));
-        let (required, changes) = (AtomicBool::new(false), watch::Sender::new(0));
-        let guard = Self { handle, metrics, rates, known, secured, required, looked, changes };
-        guard.look().await?;
-        Ok(guard)
-    }
-
-    /// Looks for a token of callers.
-    async fn look(&self) -> Result<(), PortError> {
-        let mut page = Page::first(MAX_PAGE);
-        loop {
-            let found = self.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await?;
-            // One that cannot be read may have been such a token: then nobody passes without one.
-            if found.items.iter().any(|entry| stored(entry).is_none_or(|token| token.kind == ACCESS)) {
-                self.secure();
-                return Ok(());
-            }
-            let Some(next) = found.next else { return Ok(()) };
-            page = Page::after(next, MAX_PAGE);
-        }
-    }
-
-    /// Whether callers of this machine need a token; those from outside always do.
-    pub(crate) async fn is_secured(&self) -> Result<bool, Error> {
-        let now = self.handle.clock().monotonic();
-        let stale = now >= self.looked.load(Ordering::SeqCst).saturating_add(LOOK);
-        if !self.secured.load(Ordering::SeqCst) && stale {
-            let looked = tokio::time::timeout(PATIENCE, self.look()).await;
-            looked.unwrap_or_else(|_| Err(silent())).map_err(|error| store(&error))?;
-            // Only now: as long as nobody knows, nobody passes.
-            self.looked.store(now, Ordering::SeqCst);
-        }
-        Ok(self.secured.load(Ordering::SeqCst))
+    /// The guard of a server. `client`: the token of the people and workers of this machine.
+    pub(super) fn new(handle: Handle, metrics: Arc<Metrics>, rates: Rates, client: Option<SecretHash>) -> Self {
+        Self { handle, metrics, rates, known: Known::default(), client, changes: watch::Sender::new(0) }
     }
 
     /// Tokens were written: what was known of them is not good any more.
@@ -166,18 +123,11 @@ impl Guard {
                 Holder::Worker(certificate) => self.known.is_good(&self.handle, certificate, ours).await,
                 Holder::Caller(caller) => match &caller.token {
                     Some(token) => self.known.is_live(&self.handle, token).await,
-                    None => Ok(!self.secured.load(Ordering::SeqCst)),
+                    None => Ok(true),
                 },
             }
         };
         tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| Err(store(&silent())))
-    }
-
-    /// From now on everybody needs a token.
-    pub(crate) fn secure(&self) {
-        if !self.secured.swap(true, Ordering::SeqCst) {
-            self.changes.send_modify(|round| *round += 1);
-        }
     }
 
     /// Who calls; whether it comes too fast is asked then. A token that is none is given as an empty text.
@@ -188,18 +138,33 @@ impl Guard {
 
     async fn caller(&self, token: Option<&str>, origin: Origin) -> Result<Caller, Error> {
         let Some(text) = token else {
-            if !origin.exposed && !self.required.load(Ordering::SeqCst) && !self.is_secured().await? {
-                return Ok(Caller::local());
-            }
             return Err(self.stranger(origin, "give a token: `Authorization: Bearer orlop_…`"));
         };
         let Ok(bearer) = Bearer::parse(text.trim()) else {
             return Err(self.stranger(origin, "this is no token; a token looks like orlop_<id>_<secret>"));
         };
+        if self.is_client(&bearer) {
+            return Ok(Caller::local());
+        }
         let Some(caller) = self.known.caller(&self.handle, &bearer).await? else {
             return Err(self.stranger(origin, "this token is not known, has expired, or was revoked"));
         };
         Ok(caller)
+    }
+
+    fn is_client(&self, bearer: &Bearer) -> bool {
+        self.client.as_ref().is_some_and(|client| client.matches(&bearer.hash()))
+    }
+
+    /// Refuses a worker of this machine, which has no certificate, without the client token.
+    pub(crate) fn check_client(&self, token: Option<&str>, origin: Origin) -> Result<(), Error> {
+        let shown = token.and_then(|text| Bearer::parse(text.trim()).ok());
+        if shown.is_some_and(|bearer| self.is_client(&bearer)) {
+            return Ok(());
+        }
+        let text = "over plain text a worker needs the client token of this server: run it as the same user, or name the file \
+                    with --token-file";
+        Err(self.stranger(origin, text))
     }
 
     /// Refuses a worker whose certificate is not good any more. `ours`: this fleet signs them.
@@ -238,16 +203,6 @@ impl Guard {
     /// From now on calls come as fast as these allow: those of a token, and those of an address without one.
     pub(crate) fn set_rates(&self, token: orlop_core::rate::Rate, address: orlop_core::rate::Rate) {
         self.rates.set(token, address);
-    }
-
-    /// From now on nobody passes without a token, although there may be none yet.
-    pub(crate) fn require_tokens(&self) {
-        self.required.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether a token was seen.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.secured.load(Ordering::SeqCst)
     }
 }
 

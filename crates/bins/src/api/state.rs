@@ -1,4 +1,4 @@
-//! What all requests share: the server behind them, metrics, rates, and whether anybody needs a token. Owns these; decides
+//! What all requests share: the server behind them, metrics, rates, tokens. Owns these; decides
 //! nothing about a single request.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use orlop_core::time::Time;
 use ring::rand::SystemRandom;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::auth::Rates;
+use super::auth::{Rates, SecretHash};
 use super::guard::Guard;
 use super::refusals::Refusals;
 use super::replay::Replays;
@@ -29,8 +29,10 @@ const STREAMS: usize = 1000;
 pub struct Options {
     /// The tenant of jobs whose caller may use any and names none.
     pub default_tenant: TenantName,
-    /// It listens where only this machine reaches it: callers need no token until there is one, and browsers are held off.
+    /// It listens where only this machine reaches it: browsers are held off.
     pub loopback: bool,
+    /// By what it knows the token of the people and workers of this machine; none = there is no such token.
+    pub client_token: Option<SecretHash>,
     /// The authority that signs the certificates of workers, if this fleet has its own.
     pub authority: Option<Arc<Authority>>,
     /// Origins whose pages may use it beside its own.
@@ -48,6 +50,7 @@ impl Options {
         Self {
             default_tenant,
             loopback: true,
+            client_token: None,
             authority: None,
             origins: Vec::new(),
             rate: Rate { per_second: 100, burst: 200 },
@@ -82,13 +85,10 @@ pub struct Api {
 
 impl Api {
     /// The interface of a server. Call it inside a runtime.
-    ///
-    /// # Errors
-    /// The store cannot be asked whether there are tokens.
-    pub async fn new(handle: Handle, metrics: Arc<Metrics>, options: Options) -> Result<Arc<Self>, PortError> {
+    pub fn new(handle: Handle, metrics: Arc<Metrics>, options: Options) -> Arc<Self> {
         let rates = Rates::new(options.rate, options.address_rate);
-        let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates).await?;
-        Ok(Arc::new(Self {
+        let guard = Guard::new(handle.clone(), Arc::clone(&metrics), rates, options.client_token.clone());
+        Arc::new(Self {
             guard,
             refusals: Refusals::default(),
             flows: Flows::start(handle.clone()),
@@ -102,7 +102,7 @@ impl Api {
             tokens: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             stop: Stop::default(),
-        }))
+        })
     }
 
     /// The flows of the server.

@@ -23,6 +23,7 @@ const VERBS: [(&str, bool, &[&str]); 2] = [
             "quota",
             "artifacts",
             "secret",
+            "token",
             "top",
             "health",
         ],

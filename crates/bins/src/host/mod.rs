@@ -1,5 +1,7 @@
 //! Hosts: what drives the engines against a real world. Owns no rules; those are the engines'.
 
+#[cfg(all(unix, feature = "fleet"))]
+pub mod client_token;
 #[cfg(feature = "kube")]
 pub mod cluster;
 #[cfg(unix)]
@@ -13,6 +15,8 @@ mod layers;
 pub mod local;
 #[cfg(feature = "kube")]
 pub mod operator;
+#[cfg(all(unix, feature = "fleet", feature = "cli"))]
+pub(crate) mod private;
 #[cfg(feature = "provisioner")]
 pub mod provisioner;
 #[cfg(feature = "fleet")]

@@ -14,6 +14,7 @@ pub mod plan;
 pub mod pod;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod process;
+pub mod umask;
 pub mod volume;
 #[cfg(feature = "worker")]
 pub mod worker;

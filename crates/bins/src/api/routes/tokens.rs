@@ -1,5 +1,4 @@
-//! Tokens of callers: made, listed, revoked. Owns that a secret leaves once only, that the first token is one that can make
-//! others, and that no token makes, lists or revokes one that is good for more than itself.
+//! Tokens of callers: made, listed, revoked. Owns that a secret leaves once only, and that no token makes, lists or revokes one that is good for more than itself.
 
 use std::sync::Arc;
 
@@ -12,6 +11,8 @@ use super::super::auth::{Access, Bearer, Role, Scope};
 use super::super::call::{Call, forbidden, not_found, wrong};
 use super::super::cursor;
 use super::super::guard::ACCESS;
+#[cfg(all(unix, feature = "cli"))]
+use super::super::known::stored;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::token::{NewToken, TokenList, TokenView};
@@ -50,7 +51,7 @@ impl Api {
     /// Nothing can be written now.
     pub(crate) async fn make_first_token(&self, bearer: &Bearer) -> Result<(), Error> {
         let _turn = self.tokens.lock().await;
-        if self.guard.is_secured().await? {
+        if self.has_tokens().await? {
             return Ok(());
         }
         let token = Token {
@@ -66,9 +67,25 @@ impl Api {
             uses_left: None,
             revoked_at: None,
         };
-        self.write(vec![Record::put(&token).map_err(internal)?]).await?;
-        self.guard.secure();
-        Ok(())
+        self.write(vec![Record::put(&token).map_err(internal)?]).await
+    }
+
+    /// Whether a caller's token was ever made.
+    pub(crate) async fn has_tokens(&self) -> Result<bool, Error> {
+        let mut after = None;
+        loop {
+            let page = Page { after, limit: MAX_PAGE };
+            let found = self.handle.store().entries(Kind::Token, &EntryFilter::default(), &page).await;
+            let found = found.map_err(|error| store(&error))?;
+            // One that cannot be read may have been such a token.
+            if found.items.iter().any(|entry| stored(entry).is_none_or(|token| token.kind == ACCESS)) {
+                return Ok(true);
+            }
+            after = found.next;
+            if after.is_none() {
+                return Ok(false);
+            }
+        }
     }
 }
 
@@ -89,13 +106,6 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         return Err(forbidden(text));
     }
     let _turn = api.tokens.lock().await;
-    let can_make_others = role == Role::Admin && new.tenants.iter().any(|name| name == "*") && life.is_none();
-    let secured = !api.options.loopback || api.guard.is_secured().await?;
-    if !secured && !can_make_others {
-        let text = "from the first token on everybody needs one; make one with the role admin for all tenants first, \
-                    one that does not expire";
-        return Err(Box::new(Problem::new(Code::Conflict, text)));
-    }
     let bearer = Bearer::generate(&api.random).map_err(internal)?;
     let token = Token {
         id: bearer.id().as_str().to_owned(),
@@ -111,7 +121,6 @@ pub(in super::super) async fn create(api: Arc<Api>, call: Call) -> Answer {
         revoked_at: None,
     };
     api.write(vec![Record::put(&token).map_err(internal)?]).await?;
-    api.guard.secure();
     let place = format!("{BASE}/tokens/{}", token.id);
     let shown = TokenView { token: Some(bearer.reveal()), ..TokenView::from(token) };
     Ok(Reply::json(201, &shown)?.at(&place))

@@ -18,6 +18,7 @@ use orlop_core::testing::fleet_store::MemoryFleet;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use crate::api::auth::Bearer;
 use crate::api::{Api, Options, router};
 use crate::host::scheduler::clock::MachineClock;
 use crate::host::scheduler::{Options as ServerOptions, SecretPlace, Server, Status};
@@ -25,6 +26,9 @@ use crate::telemetry::metrics::Metrics;
 
 /// How long a test waits for what must come.
 const SOON: Duration = Duration::from_secs(60);
+
+/// The client token of the servers of tests.
+pub(super) const CLIENT: &str = "orlop_aaaaaaaaaaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 pub(super) struct Bed {
     router: Router,
@@ -57,6 +61,8 @@ pub(super) struct Ask {
     path: String,
     body: Option<Vec<u8>>,
     headers: Vec<(String, String)>,
+    /// Without a token.
+    bare: bool,
 }
 
 impl Ask {
@@ -91,10 +97,10 @@ impl Ask {
         self
     }
 
-    /// With a token; an empty one is none.
+    /// With a token in place of the client token; an empty one is none.
     pub(super) fn token(self, token: &str) -> Self {
         if token.is_empty() {
-            return self;
+            return Self { bare: true, ..self };
         }
         self.with("authorization", &format!("Bearer {token}"))
     }
@@ -109,6 +115,9 @@ impl Ask {
         let mut request = Request::builder().method(self.method.as_str()).uri(self.path);
         if !self.headers.iter().any(|(name, _)| name == "host") {
             request = request.header("host", "localhost:7070");
+        }
+        if !self.bare && !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            request = request.header("authorization", format!("Bearer {CLIENT}"));
         }
         for (name, value) in self.headers {
             request = request.header(name, value);
@@ -165,8 +174,9 @@ impl Bed {
             assert!(began.elapsed() < SOON, "the server does not lead");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let options = change(Options::loopback("default".parse().unwrap()));
-        let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await.unwrap();
+        let client_token = Some(Bearer::parse(CLIENT).unwrap().hash());
+        let options = change(Options { client_token, ..Options::loopback("default".parse().unwrap()) });
+        let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options);
         Self { router: router(&api), api, server }
     }
 

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -17,6 +18,7 @@ use serde_json::Value;
 use super::super::failure::Failure;
 use super::transport::Connector;
 use crate::api::{BASE, ProblemView, is_loopback};
+use crate::host::client_token;
 use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
 
 /// The longest answer that is read.
@@ -41,9 +43,22 @@ pub(super) struct Answered {
 /// A client of one fleet.
 #[derive(Debug)]
 pub(super) struct Client {
-    servers: Vec<String>,
+    servers: Vec<Server>,
+    /// The token that was given.
     token: Option<HeaderValue>,
     transport: Transport<Connector, Full<Bytes>>,
+}
+
+/// Where a server is.
+#[derive(Debug)]
+struct Server {
+    /// As it was named.
+    url: String,
+    scheme: &'static str,
+    /// Host and port of a server of this machine.
+    here: Option<(String, u16)>,
+    /// Its client token was found once: it is a server of this user.
+    ours: AtomicBool,
 }
 
 /// A request.
@@ -114,6 +129,14 @@ pub(super) fn query(members: &[(&str, String)]) -> String {
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
+/// A token as a header, which is not shown in logs.
+fn header(token: &str) -> Result<HeaderValue, Failure> {
+    let header = HeaderValue::from_str(&format!("Bearer {token}"));
+    let mut header = header.map_err(|_| Failure::usage("the token has characters that no token has"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
 impl Client {
     /// A client of the servers at these addresses. `insecure`: plain text may leave this machine.
     ///
@@ -131,10 +154,12 @@ impl Client {
             let good = uri.as_ref().is_ok_and(|uri| {
                 matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
             });
-            let here = uri.as_ref().is_ok_and(|uri| is_loopback(uri.host().unwrap_or_default()));
-            let tls = uri.is_ok_and(|uri| uri.scheme_str() == Some("https"));
+            let tls = uri.as_ref().is_ok_and(|uri| uri.scheme_str() == Some("https"));
+            let port = |uri: &Uri| uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
+            let host = |uri: &Uri| Some((uri.host().filter(|host| is_loopback(host))?.to_owned(), port(uri)));
+            let here = uri.as_ref().ok().and_then(host);
             secure |= tls;
-            if good && !tls && !here && !insecure {
+            if good && !tls && here.is_none() && !insecure {
                 let text = format!(
                     "`{server}`: plain text is for this machine only, for tokens and secrets would be sent as they are; use \
                      https://, or --insecure if nobody else reads that network"
@@ -145,13 +170,10 @@ impl Client {
                 let text = format!("`{server}` is no address of a server; use one such as {}", super::target::SERVER);
                 return Err(Failure::usage(text));
             }
-            read.push(server.to_owned());
+            let scheme = if tls { "https" } else { "http" };
+            read.push(Server { url: server.to_owned(), scheme, here, ours: AtomicBool::new(false) });
         }
-        let token = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose();
-        let mut token = token.map_err(|_| Failure::usage("the token has characters that no token has"))?;
-        if let Some(token) = &mut token {
-            token.set_sensitive(true);
-        }
+        let token = token.as_deref().map(header).transpose()?;
         let connector = if secure { Connector::secure(authority)? } else { Connector::plain() };
         let transport = Transport::builder(TokioExecutor::new()).build(connector);
         Ok(Self { servers: read, token, transport })
@@ -170,7 +192,7 @@ impl Client {
     pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answered, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
-            match in_time(server, asked.patience, self.ask_one(server, &asked)).await {
+            match in_time(&server.url, asked.patience, self.ask_one(server, &asked)).await {
                 Err(failure) if failure.is_passing() => last = failure,
                 other => return other,
             }
@@ -185,7 +207,7 @@ impl Client {
     pub(super) async fn open(&self, asked: Asked<'_>) -> Result<Body, Failure> {
         let mut last = Failure::usage("no server is named; use --server");
         for server in &self.servers {
-            match in_time(server, asked.patience, self.open_one(server, &asked)).await {
+            match in_time(&server.url, asked.patience, self.open_one(server, &asked)).await {
                 Err(failure) if failure.is_passing() => last = failure,
                 other => return other,
             }
@@ -193,17 +215,19 @@ impl Client {
         Err(last)
     }
 
-    async fn open_one(&self, server: &str, asked: &Asked<'_>) -> Result<Body, Failure> {
+    async fn open_one(&self, server: &Server, asked: &Asked<'_>) -> Result<Body, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
         if head.status.is_success() {
             return Ok(body);
         }
+        let server = server.url.as_str();
         let body = read(server, body).await?;
         Err(Failure::from(&problem(server, head.status.as_u16(), &body)))
     }
 
-    async fn ask_one(&self, server: &str, asked: &Asked<'_>) -> Result<Answered, Failure> {
+    async fn ask_one(&self, server: &Server, asked: &Asked<'_>) -> Result<Answered, Failure> {
         let (head, body) = self.send(server, asked).await?.into_parts();
+        let server = server.url.as_str();
         let etag = head.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = read(server, body).await?;
         let status = head.status.as_u16();
@@ -216,12 +240,34 @@ impl Client {
         Err(Failure::from(&problem(server, status, &body)))
     }
 
+    /// Where a request goes, and with which token: the one that was given, else that of a server of this user on this machine.
+    fn way(&self, server: &Server) -> Result<(String, Option<HeaderValue>), Failure> {
+        let (None, Some((host, port))) = (&self.token, &server.here) else {
+            return Ok((server.url.clone(), self.token.clone()));
+        };
+        match client_token::find(host, *port) {
+            Some(found) => {
+                server.ours.store(true, Ordering::Relaxed);
+                // A certificate is for the name that was given; plain text goes to the address whose token it is.
+                let url = match server.scheme {
+                    "http" => format!("http://{}", found.address),
+                    _ => server.url.clone(),
+                };
+                Ok((url, Some(header(&found.token)?)))
+            }
+            // Whoever answers at its address now is somebody else.
+            None if server.ours.load(Ordering::Relaxed) => Err(lost(&server.url, &"the server has ended")),
+            None => Ok((server.url.clone(), None)),
+        }
+    }
+
     /// Sends a request.
-    async fn send(&self, server: &str, asked: &Asked<'_>) -> Result<Response<Body>, Failure> {
-        let mut request = Request::builder().method(&asked.method).uri(format!("{server}{BASE}{}", asked.path));
+    async fn send(&self, server: &Server, asked: &Asked<'_>) -> Result<Response<Body>, Failure> {
+        let (url, token) = self.way(server)?;
+        let mut request = Request::builder().method(&asked.method).uri(format!("{url}{BASE}{}", asked.path));
         request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
-        if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, token.clone());
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, token);
         }
         for (name, value) in &asked.headers {
             request = request.header(HeaderName::from_static(name), value);
@@ -234,7 +280,7 @@ impl Client {
         let body = asked.body.map(|body| Bytes::from(body.to_string()));
         let request = request.body(Full::from(asked.bytes.clone().or(body).unwrap_or_default()));
         let request = request.map_err(|error| Failure::usage(format!("the request cannot be made: {error}")))?;
-        let answer = self.transport.request(request).await.map_err(|error| lost(server, &cause(&error)))?;
+        let answer = self.transport.request(request).await.map_err(|error| lost(&server.url, &cause(&error)))?;
         Ok(answer.map(Body::new))
     }
 }

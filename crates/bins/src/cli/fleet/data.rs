@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use super::super::failure::Failure;
+use super::super::output;
+use crate::host::{client_token, private};
 
 /// The directory of a server; one for the moment goes with this value.
 #[derive(Debug)]
@@ -32,7 +34,10 @@ impl Data {
         // What is started from here runs elsewhere: it must find its files all the same.
         let absolute = std::path::absolute(&path);
         let path = absolute.map_err(|error| Failure::usage(format!("{} is no place: {error}", path.display())))?;
-        make(&path)?;
+        let made = private::directory(&path, is_own).map_err(|error| unusable(&path, &error))?;
+        if let Some(said) = made {
+            output::tell(&said);
+        }
         Ok(Self { path, passing: None })
     }
 
@@ -50,10 +55,8 @@ impl Data {
 
     fn passing_below(base: &Path) -> Result<Self, Failure> {
         let path = base.join(format!("{PASSING}{}", uuid::Uuid::new_v4().simple()));
-        make(&path)?;
-        let held = hold(&path).map_err(|error| {
-            Failure::usage(format!("{} cannot be used as the data directory: {error}", path.display()))
-        })?;
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| unusable(&path, &error))?;
+        let held = hold(&path).map_err(|error| unusable(&path, &error))?;
         Ok(Self { path, passing: Some(held) })
     }
 
@@ -73,9 +76,14 @@ impl Drop for Data {
     }
 }
 
-fn make(path: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| Failure::usage(format!("{} cannot be used as the data directory: {error}", path.display())))
+/// What a server and its workers make in their directory.
+fn is_own(name: &str) -> bool {
+    const OWN: [&str; 6] = ["logs", "artifacts", "tls", "secrets.key", ".orlop-reserve", client_token::FILE];
+    OWN.contains(&name) || ["fleet.db", "worker"].iter().any(|own| name.starts_with(own))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("{} cannot be used as the data directory: {error}", path.display()))
 }
 
 /// Makes the lock of a directory and takes it.

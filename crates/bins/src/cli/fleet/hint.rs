@@ -30,7 +30,10 @@ pub(super) fn of_connection(server: &str, error: &str) -> &'static str {
 /// What to do about a refusal, where an option of the command line answers it.
 pub(super) fn of_problem(code: Code) -> Option<&'static str> {
     match code {
-        Code::Unauthenticated => Some("name the file of a token with --token-file FILE, or set ORLOP_TOKEN"),
+        Code::Unauthenticated => Some(
+            "name the file of a token with --token-file FILE or ORLOP_TOKEN_FILE, or put it into ORLOP_TOKEN; a server of this \
+             machine that runs as the same user needs none of them",
+        ),
         Code::NotLeader => Some("name all servers with --server, separated by commas"),
         _ => None,
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output;
-use super::client::{Asked, escaped, query};
+use super::client::{Asked, Client, escaped, query};
 use super::read::{each, items, text};
 use super::target::{Patience, Plain, Target};
 use crate::view::table::columns;
@@ -59,7 +59,7 @@ pub(in crate::cli) struct CreateArgs {
     patience: Patience,
 }
 
-/// Options of `orlop workers token revoke`.
+/// Which token is revoked.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct RevokeArgs {
     /// Id of the token
@@ -67,7 +67,7 @@ pub(in crate::cli) struct RevokeArgs {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
-    patience: Patience,
+    pub(super) patience: Patience,
 }
 
 /// Does it.
@@ -75,7 +75,7 @@ pub(super) async fn run(verb: TokenVerb) -> Result<Exit, Failure> {
     match verb {
         TokenVerb::Create(args) => args.patience.bound(create(&args)).await,
         TokenVerb::List(args) => args.patience.bound(list(&args)).await,
-        TokenVerb::Revoke(args) => args.patience.bound(revoke(&args)).await,
+        TokenVerb::Revoke(args) => args.patience.bound(revoke_at("/join-tokens", &args)).await,
     }
 }
 
@@ -88,17 +88,28 @@ async fn create(args: &CreateArgs) -> Result<Exit, Failure> {
         "note": args.note,
     });
     let made = args.target.client()?.ask(Asked::post("/join-tokens", Some(&body))).await?.body;
-    if let Some(file) = &args.write {
-        let secret = format!("{}\n", text(&made, "token"));
-        kept(file, secret.as_bytes()).map_err(|error| {
-            let id = text(&made, "id");
-            Failure::new(Exit::Usage, format!("{} cannot be written: {error}; token {id} is lost", file.display()))
-        })?;
-        output::tell(&format!("{}: good until {}", file.display(), text(&made, "expires_at")));
+    keep_or_say(args.write.as_deref(), &args.target, &made, command)
+}
+
+/// Puts a token that was made where it was asked for: into a file, or onto the terminal with what to do with it.
+pub(super) fn keep_or_say(
+    file: Option<&Path>,
+    target: &Target,
+    made: &Value,
+    advice: impl FnOnce(&Value) -> String,
+) -> Result<Exit, Failure> {
+    let Some(file) = file else {
+        let shown = target.shown(made, |made| vec![text(made, "token")])?;
+        output::print(&shown.unwrap_or_else(|| advice(made)))?;
         return Ok(Exit::Done);
-    }
-    let shown = args.target.shown(&made, |made| vec![text(made, "token")])?;
-    output::print(&shown.unwrap_or_else(|| command(&made)))?;
+    };
+    let secret = format!("{}\n", text(made, "token"));
+    kept(file, secret.as_bytes()).map_err(|error| {
+        let id = text(made, "id");
+        Failure::new(Exit::Usage, format!("{} cannot be written: {error}; token {id} is lost", file.display()))
+    })?;
+    let until = made["expires_at"].as_str().map_or_else(|| "it is revoked".to_owned(), str::to_owned);
+    output::tell(&format!("{}: good until {until}", file.display()));
     Ok(Exit::Done)
 }
 
@@ -129,38 +140,42 @@ fn command(made: &Value) -> String {
     )
 }
 
-async fn list(args: &Plain) -> Result<Exit, Failure> {
-    let client = args.target.client()?;
+/// Every object of a list, as one.
+pub(super) async fn all(client: &Client, path: &str) -> Result<Value, Failure> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let mut members = vec![("limit", "1000".to_owned())];
         members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page = client.ask(Asked::get(format!("/join-tokens{}", query(&members)))).await?.body;
+        let page = client.ask(Asked::get(format!("{path}{}", query(&members)))).await?.body;
         found.extend(items(&page).iter().cloned());
         cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
-            break;
+            return Ok(json!({ "items": found }));
         }
     }
-    let found = json!({ "items": found });
+}
+
+async fn list(args: &Plain) -> Result<Exit, Failure> {
+    let found = all(&args.target.client()?, "/join-tokens").await?;
     let shown = args.target.shown(&found, |found| each(found, "id"))?;
     output::print(&shown.unwrap_or_else(|| table(&found)))?;
     Ok(Exit::Done)
 }
 
+/// Words of a list, in one cell.
+pub(super) fn words(token: &Value, name: &str) -> String {
+    token[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+}
+
 fn table(found: &Value) -> String {
     let row = |token: &Value| {
-        let words = |name: &str| {
-            let all = token[name].as_array().into_iter().flatten().filter_map(Value::as_str);
-            all.collect::<Vec<_>>().join(",")
-        };
         vec![
             text(token, "id"),
             text(token, "uses_left"),
             text(token, "expires_at"),
             text(token, "revoked_at"),
-            words("labels"),
-            words("tenants"),
+            words(token, "labels"),
+            words(token, "tenants"),
             text(token, "note"),
         ]
     };
@@ -171,8 +186,9 @@ fn table(found: &Value) -> String {
     columns(&["ID", "USES", "EXPIRES", "REVOKED", "LABELS", "TENANTS", "NOTE"], &rows)
 }
 
-async fn revoke(args: &RevokeArgs) -> Result<Exit, Failure> {
-    args.target.client()?.ask(Asked::delete(format!("/join-tokens/{}", escaped(&args.id)))).await?;
+/// Revokes one of a list.
+pub(super) async fn revoke_at(path: &str, args: &RevokeArgs) -> Result<Exit, Failure> {
+    args.target.client()?.ask(Asked::delete(format!("{path}/{}", escaped(&args.id)))).await?;
     output::tell(&format!("{}: revoked", args.id));
     Ok(Exit::Done)
 }

@@ -20,6 +20,7 @@ mod secret;
 mod sse;
 mod submit;
 mod target;
+mod token;
 mod top;
 mod transport;
 mod up;
@@ -60,6 +61,9 @@ pub(super) enum Fleet {
     /// Secrets of a tenant: set, list, delete
     #[command(subcommand, arg_required_else_help = true)]
     Secret(secret::Verb),
+    /// Tokens of people and programs: create, list, revoke
+    #[command(subcommand, arg_required_else_help = true)]
+    Token(token::Verb),
     /// Watch the fleet: allocation, queues, rates, what is blocked, tenants, workers
     Top(top::TopArgs),
     /// Tell whether a server is ready
@@ -92,6 +96,7 @@ async fn asked(verb: Fleet) -> Result<Exit, Failure> {
         Fleet::Quota(verb) => quota::run(verb).await,
         Fleet::Artifacts(verb) => artifacts::run(verb).await,
         Fleet::Secret(verb) => secret::run(verb).await,
+        Fleet::Token(verb) => token::run(verb).await,
         Fleet::Top(args) => top::top(args).await,
         Fleet::Health(args) => health::health(args).await,
     }

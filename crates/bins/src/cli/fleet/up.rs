@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use orlop_cloud::artifact::Shelf;
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_cloud::runtime::core_dump;
+use orlop_cloud::runtime::{core_dump, umask};
 use orlop_cloud::store::sqlite::fleet::Durability;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
@@ -20,6 +20,7 @@ use super::super::signals::Signals;
 use super::data::Data;
 use super::target::SERVER;
 use crate::api::{BASE, NewJoinToken};
+use crate::host::client_token;
 use crate::host::scheduler::keeper::Limits;
 use crate::host::scheduler::program::{AUTHORITY, Plan, StartError, StorePlace, TlsPlan, Whole};
 use crate::host::scheduler::{Disks, Handle, Options, SecretPlace, Status};
@@ -40,9 +41,9 @@ const LEADING: Duration = Duration::from_secs(60);
   orlop up                                  in this terminal; Ctrl-C ends it in good order
   orlop up --data ./fleet --listen 127.0.0.1:8080
   orlop up --memory-store --workers 4       nothing is kept; four workers share the machine
-  orlop up --grpc-listen 0.0.0.0:7071 --first-token-file admin.token
-                                            workers of other machines: `orlop workers token create`
-  orlop up --no-worker                      workers come from elsewhere: `orlop worker --server http://127.0.0.1:7071`")]
+  orlop up --no-worker --listen 0.0.0.0:7070 --grpc-listen 0.0.0.0:7071
+                                            for other machines: `orlop token create`, `orlop workers token create`
+  orlop up --no-worker                      workers are started beside it: `orlop worker --server http://127.0.0.1:7071`")]
 pub(in crate::cli) struct UpArgs {
     /// Directory of the data; `$XDG_DATA_HOME/orlop`, else `~/.local/share/orlop`
     #[arg(long, value_name = "DIR", env = "ORLOP_DATA", conflicts_with = "memory_store")]
@@ -56,7 +57,10 @@ pub(in crate::cli) struct UpArgs {
     /// A name or address by which others find this machine; repeat it for more
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    /// While there is no token: file of an administrator's, which is made if it is not there
+    /// Let whoever may submit jobs run commands as this user: needed where other machines reach a server that has a worker here
+    #[arg(long)]
+    trust_submitters: bool,
+    /// While there is no token in the store: file of an administrator's, which is made if it is not there
     #[arg(long, value_name = "FILE")]
     first_token_file: Option<PathBuf>,
     /// Workers on this machine, of which each offers an equal part
@@ -104,9 +108,10 @@ struct Running {
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
     core_dump::never()
         .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
+    umask::private();
     let mut signals = Signals::take()?;
     let running = start(&args).await?;
-    output::print(&greeting(&running, &args))?;
+    output::print(&greeting(&running))?;
     let _ = signals.next().await;
     let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();
     output::tell("\nending: what runs may finish; interrupt again to cancel it");
@@ -126,13 +131,27 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
 /// What a server that does not start means for who started it.
 fn refused(error: &StartError) -> Failure {
     match error {
-        StartError::Address(..) | StartError::Open(_) | StartError::Tls(_) => Failure::usage(error.to_string()),
+        StartError::Address(..) | StartError::Token(_) | StartError::Tls(_) => Failure::usage(error.to_string()),
         StartError::Store(cause) => Failure::new(cause.class.into(), error.to_string()),
         StartError::System(_) => Failure::new(Exit::Failed, error.to_string()),
     }
 }
 
+/// Refuses a server that hands the account of its user to whoever may submit from elsewhere.
+fn check_trust(args: &UpArgs) -> Result<(), Failure> {
+    let exposed = [args.listen, args.grpc_listen].into_iter().find(|address| !address.ip().is_loopback());
+    match exposed {
+        Some(address) if !args.no_worker && !args.trust_submitters => Err(Failure::usage(format!(
+            "{address} can be reached from other machines, and the worker of this server runs jobs as this user, who can read \
+             the server's keys and tokens: everybody who may submit could become administrator. Use --no-worker and start \
+             `orlop worker` as another user (`orlop workers token create`), or say --trust-submitters"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 async fn start(args: &UpArgs) -> Result<Running, Failure> {
+    check_trust(args)?;
     let data = if args.memory_store { Data::passing()? } else { Data::at(args.data.clone())? };
     let durability = if args.memory_store { Durability::Normal } else { Durability::Full };
     let path = data.path().join("fleet.db");
@@ -168,6 +187,7 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
         tenant,
         tls: TlsPlan::Own { directory: data.path().join("tls"), names: args.names.clone() },
         always: false,
+        client_token: data.path().join(client_token::FILE),
         first_token: args.first_token_file.clone(),
         rates: [Rate { per_second: 100, burst: 200 }, Rate { per_second: 20, burst: 20 }],
         origins: Vec::new(),
@@ -222,6 +242,7 @@ async fn work(
     let scheme = if token.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{server}").parse().map_err(|error| failed(&error))?;
     let link = RemoteLink::new(vec![endpoint], token, &state).map_err(|error| failed(&error))?;
+    let link = link.with_client_token(whole.client_token());
     let path = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut options = AgentOptions::new(state);
     options.offer = Offer::part(number, of);
@@ -251,18 +272,18 @@ async fn leads(handle: &Handle) -> Result<(), Failure> {
     Ok(())
 }
 
-fn greeting(running: &Running, args: &UpArgs) -> String {
+fn greeting(running: &Running) -> String {
     let (rest, grpc) = (running.whole.rest_url(), running.whole.grpc_url());
     let mut access = if rest == SERVER { String::new() } else { format!(" --server {rest}") };
     let mut elsewhere = String::new();
     if rest.starts_with("https://") {
         let authority = running.data.path().join("tls").join(AUTHORITY).display().to_string();
-        let token = args.first_token_file.as_ref().map_or_else(|| "FILE".to_owned(), |file| file.display().to_string());
+        let token = running.whole.client_token().display();
         access.push_str(&format!(" --ca-file {authority} --token-file {token}"));
         elsewhere = format!(
-            "\nfrom another machine: copy {authority} there, and a token; then name both files in --ca-file and \
-             --token-file\n(or in ORLOP_CA_FILE and ORLOP_TOKEN). If {rest} is not how it finds this one, start with --name \
-             HOST.\n"
+            "\nfrom another machine: copy {authority} there, and a token that `orlop token create{access}` makes; then name both \
+             files in --ca-file and --token-file\n(or in ORLOP_CA_FILE and ORLOP_TOKEN_FILE). If {rest} is not how it finds this \
+             one, start with --name HOST.\n"
         );
     }
     let workers: Vec<String> = running.workers.iter().map(|agent| agent.worker().to_string()).collect();

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 
 use super::clock::now;
 use super::link::{Link, LinkError, Stream};
+use crate::host::client_token;
 use crate::wire::frame::WorkerFrame;
 use crate::wire::grpc::{ArtifactClient, Connector, Endpoint, Refusal, WorkerClient};
 use crate::wire::identity::{Csr, JoinToken, expiry, renewal};
@@ -58,6 +59,8 @@ pub struct RemoteLink {
     client: Mutex<Option<WorkerClient>>,
     /// When a renewal was asked for.
     asked: Mutex<Option<Instant>>,
+    /// The file of the server's client token, for plain text; none = it is looked up by the server's address.
+    client_token: Option<PathBuf>,
     /// It speaks for the worker where no certificate does.
     session: Mutex<Option<SessionId>>,
     /// On a connection of its own, so that files never hold frames up.
@@ -88,7 +91,28 @@ impl RemoteLink {
         let (current, badge) = (AtomicUsize::new(0), Mutex::new(badge));
         let (client, asked, session) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (used_up, spent, artifacts) = (None, AtomicBool::new(false), Mutex::default());
-        Ok(Self { endpoints, current, token, used_up, spent, badge, place, client, asked, session, artifacts })
+        let client_token = None;
+        Ok(Self {
+            endpoints,
+            current,
+            token,
+            used_up,
+            spent,
+            badge,
+            place,
+            client,
+            asked,
+            client_token,
+            session,
+            artifacts,
+        })
+    }
+
+    /// Shows the client token of this file to servers that speak plain text.
+    #[must_use]
+    pub fn with_client_token(mut self, file: &Path) -> Self {
+        self.client_token = Some(file.to_owned());
+        self
     }
 
     /// Deletes this file, which held the token, once a certificate speaks for the worker.
@@ -143,10 +167,14 @@ impl RemoteLink {
         }
     }
 
+    /// The server whose turn it is.
+    fn endpoint(&self) -> Option<&Endpoint> {
+        self.endpoints.get(self.current.load(Ordering::Relaxed) % self.endpoints.len().max(1))
+    }
+
     /// How the next server is reached: with the certificate, else by the token, else without TLS.
     fn connector(&self) -> Result<Connector, Refusal> {
-        let at = self.current.load(Ordering::Relaxed) % self.endpoints.len().max(1);
-        let endpoint = self.endpoints.get(at).cloned();
+        let endpoint = self.endpoint().cloned();
         let endpoint =
             endpoint.ok_or_else(|| Box::new(crate::wire::problem::Problem::new(Code::Internal, "no server")))?;
         match (self.speaker(), self.unused()) {
@@ -156,13 +184,26 @@ impl RemoteLink {
         }
     }
 
+    /// What speaks for the worker where no certificate does: the client token of a server of this machine.
+    fn shown(&self) -> Result<Option<String>, LinkError> {
+        if self.speaker().is_some() || self.unused().is_some() {
+            return Ok(None);
+        }
+        let Some(file) = &self.client_token else {
+            let endpoint = self.endpoint();
+            return Ok(endpoint.and_then(|at| client_token::find(at.host(), at.port())).map(|found| found.token));
+        };
+        let read = fs::read_to_string(file).map(|text| Some(text.trim().to_owned()));
+        read.map_err(|error| LinkError::Unreachable(format!("client token {}: {error}", file.display())))
+    }
+
     async fn client(&self) -> Result<WorkerClient, LinkError> {
         let known = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(client) = known {
             return Ok(client);
         }
         let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
-        let client = WorkerClient::new(channel.map_err(|refusal| why(&refusal))?, None);
+        let client = WorkerClient::new(channel.map_err(|refusal| why(&refusal))?, self.shown()?.as_deref());
         let client = client.map_err(|refusal| why(&refusal))?;
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
@@ -299,7 +340,7 @@ impl Link for RemoteLink {
             return Ok(client);
         }
         let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
-        let client = ArtifactClient::new(channel.map_err(|refusal| why(&refusal))?, None);
+        let client = ArtifactClient::new(channel.map_err(|refusal| why(&refusal))?, self.shown()?.as_deref());
         let client = client.map_err(|refusal| why(&refusal))?;
         let session = *self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let client = match session.filter(|_| self.speaker().is_none()) {

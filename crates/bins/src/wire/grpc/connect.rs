@@ -39,6 +39,18 @@ pub struct Endpoint {
     tls: bool,
 }
 
+impl Endpoint {
+    /// The host.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = Refusal;
 

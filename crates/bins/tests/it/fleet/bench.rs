@@ -1,8 +1,10 @@
 //! A server of its own for every test, on a port the system chooses, and the program as its client.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -12,6 +14,45 @@ use serde_json::Value;
 /// How long anything may take before a test fails. A worker that lost its server waits for up to a minute before it asks again, and may
 /// ask the one of two that is gone.
 pub(super) const PATIENCE: Duration = Duration::from_secs(150);
+
+/// The files of the client tokens of servers that tests know by addresses which are not the servers' own: those of lines to them, and
+/// of servers in namespaces of their own.
+static TOKENS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+
+fn plain(server: &str) -> &str {
+    server.trim_start_matches("http://")
+}
+
+/// From now on a client knows the token of a server by its address.
+pub(super) fn knows(server: &str, token: &Path) {
+    TOKENS.lock().expect("the tokens").insert(plain(server).to_owned(), token.to_owned());
+}
+
+/// From now on a client calls by another address as by the first.
+pub(super) fn alias(server: &str, other: &str) {
+    let mut tokens = TOKENS.lock().expect("the tokens");
+    if let Some(token) = tokens.get(plain(server)).cloned() {
+        tokens.insert(plain(other).to_owned(), token);
+    }
+}
+
+/// The header with which a client of this user calls a server of this machine; nothing where no such server is.
+pub(super) fn bearer(server: &str) -> String {
+    let known = TOKENS.lock().expect("the tokens").get(plain(server)).cloned();
+    if let Some(text) = known.and_then(|file| std::fs::read_to_string(file).ok()) {
+        return format!("Authorization: Bearer {}\r\n", text.trim());
+    }
+    let found = server
+        .trim_start_matches("http://")
+        .rsplit_once(':')
+        .and_then(|(host, port)| orlop::host::client_token::find(host, port.parse().ok()?));
+    found.map(|found| format!("Authorization: Bearer {}\r\n", found.token)).unwrap_or_default()
+}
+
+/// The same, unless one is among these headers.
+pub(super) fn bearer_beside(server: &str, headers: &str) -> String {
+    if headers.to_ascii_lowercase().contains("authorization:") { String::new() } else { bearer(server) }
+}
 
 /// What a command gave.
 #[derive(Debug)]
@@ -58,7 +99,7 @@ impl Bench {
 
     fn program(&self) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
-        for name in ["ORLOP_LOG", "ORLOP_SERVER", "ORLOP_TOKEN", "ORLOP_TENANT", "ORLOP_DATA"] {
+        for name in ["ORLOP_LOG", "ORLOP_SERVER", "ORLOP_TOKEN", "ORLOP_TOKEN_FILE", "ORLOP_TENANT", "ORLOP_DATA"] {
             command.env_remove(name);
         }
         super::on_any_disk(&mut command);
@@ -175,9 +216,10 @@ impl Bench {
         let host = address.trim_start_matches("http://");
         let mut stream = std::net::TcpStream::connect(host).expect("the server is there");
         let length = body.len();
+        let bearer = bearer_beside(host, headers);
         let head = format!(
             "{method} /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n\
-             {headers}\r\n"
+             {bearer}{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).expect("it is sent");
         stream.write_all(body).expect("it is sent");
@@ -193,7 +235,7 @@ impl Bench {
         let host = address.trim_start_matches("http://");
         let mut stream = std::net::TcpStream::connect(host).expect("the server is there");
         let body = body.to_string();
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let token = token.map_or_else(|| bearer(host), |token| format!("Authorization: Bearer {token}\r\n"));
         let head = format!(
             "POST /api/v1{path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",

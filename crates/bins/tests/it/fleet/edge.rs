@@ -63,8 +63,10 @@ fn s10_whether_a_server_is_ready_needs_no_token() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
     assert_eq!(bench.good(&["health"]), "leading\n");
     assert_eq!(bench.good(&["health", "--live"]), "live\n");
-    bench.post("/tokens", None, &json!({ "role": "admin", "tenants": ["*"] }));
-    assert_eq!(bench.orlop(&["jobs"]).code, 6);
+    let mut stranger = Bench::nowhere();
+    stranger.use_token("orlop_0000000000000000_0000000000000000000000000000000000000000000000000000");
+    assert_eq!(stranger.orlop_at(&bench.address(), &["jobs"]).code, 6);
+    assert_eq!(stranger.orlop_at(&bench.address(), &["health"]).out, "leading\n");
     assert_eq!(bench.good(&["health"]), "leading\n");
     assert_eq!(bench.orlop_at("http://127.0.0.1:1", &["health"]).code, 7);
 }
@@ -228,12 +230,10 @@ fn s10_top_tells_what_waits_and_why() {
 #[test]
 fn s10_a_server_that_can_be_reached_from_outside_says_how() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (data, token) = (dir.path().join("data"), dir.path().join("admin.token"));
+    let data = dir.path().join("data");
+    let token = data.join("client.token");
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("orlop"));
     command.args(["up", "--listen", "0.0.0.0:0", "--grpc-listen", "127.0.0.1:0", "--no-worker", "--data"]).arg(&data);
-    let bare = Gave::of(command.output().expect("the program runs"));
-    assert!(bare.code == 2 && bare.err.contains("--first-token-file"), "{bare:?}");
-    command.arg("--first-token-file").arg(&token);
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("the program starts");
     let mut out = child.stdout.take().expect("its output");
     let mut text = String::new();

@@ -124,7 +124,8 @@ async fn half_messages_of_strangers_take_no_memory() {
     assert!(took < Duration::from_secs(1) && more < 256 << 20, "{took:?}, {} MiB more", more >> 20);
     let began = Instant::now();
     for call in futures::future::join_all(calls).await {
-        assert_eq!(call.expect("it ends").as_deref(), Some("8"), "resource exhausted");
+        let code = call.expect("it ends");
+        assert!(matches!(code.as_deref(), Some("8" | "16")), "too many, or not known: {code:?}");
     }
     assert!(began.elapsed() < Duration::from_secs(20), "whoever is not known is not believed how long it will wait");
     let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);

@@ -148,7 +148,8 @@ async fn s5_4_a_standby_reads_and_says_who_leads() {
     assert!(usage["active"].is_u64() && usage.get("cpu_m").is_none(), "{usage}");
     let endpoint: Endpoint = second.grpc.parse().expect("an address");
     let channel = Connector::plain(endpoint).expect("plain").connect().await.expect("it is there");
-    let client = JobClient::new(channel, None).expect("a client");
+    let token = std::fs::read_to_string(pair.programs.client_token()).expect("the client token");
+    let client = JobClient::new(channel, Some(token.trim())).expect("a client");
     let spec = JobSpec::from_json(&json!({ "runtime": "noop" })).expect("a job");
     let problem = client.submit(Submission { jobs: vec![spec], key: None }).await.expect_err("it does not lead");
     assert_eq!((problem.code, problem.leader.as_deref()), (Code::NotLeader, Some(first.grpc.as_str())));

@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::bench::{Gave, PATIENCE};
+use super::bench::{Gave, PATIENCE, bearer, bearer_beside, knows};
 
 /// Waits for something to come true.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -29,7 +30,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 pub(super) fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n{}\r\n", bearer(address)).ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     Some(text.split_once("\r\n\r\n")?.1.to_owned())
@@ -41,9 +42,10 @@ pub(super) fn ask(server: &str, method: &str, path: &str, headers: &str, body: &
     let mut stream = TcpStream::connect(host).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
     let length = body.len();
+    let bearer = bearer_beside(host, headers);
     let head = format!(
         "{method} /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n{headers}\r\n"
+         Content-Length: {length}\r\n{bearer}{headers}\r\n"
     );
     stream.write_all(head.as_bytes()).ok()?;
     stream.write_all(body.as_bytes()).ok()?;
@@ -170,6 +172,28 @@ impl Programs {
         command
     }
 
+    /// The runtime directory of the servers, so that only who is given the token's file has it.
+    fn runtime(&self) -> PathBuf {
+        let path = self.path("run");
+        drop(std::fs::DirBuilder::new().mode(0o700).create(&path));
+        path
+    }
+
+    /// The file of the client token of all servers of this directory: they are reached through lines of tests too.
+    pub(super) fn client_token(&self) -> PathBuf {
+        self.path("client.token")
+    }
+
+    /// The command of a verb that asks a server.
+    fn asking(&self, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Command {
+        let mut command = self.command(Command::new(crate::role::PROGRAM));
+        if self.client_token().exists() && !variables.iter().any(|(name, _)| *name == "ORLOP_TOKEN") {
+            command.env("ORLOP_TOKEN_FILE", self.client_token());
+        }
+        command.args(args).env("ORLOP_SERVER", server).envs(variables.iter().copied());
+        command
+    }
+
     /// The log of a program that was started under a name.
     pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
@@ -199,6 +223,8 @@ impl Programs {
         let mut command = self.scheduler_command();
         command.envs(variables.iter().copied());
         command.args(["--server-listen", "127.0.0.1:0", "--server-grpc-listen", "127.0.0.1:0"]).args(args);
+        command.env("XDG_RUNTIME_DIR", self.runtime());
+        command.arg("--auth-client-token-file").arg(self.client_token());
         command.arg("--server-address-file").arg(&file).arg("--server-name").arg(name);
         command.arg("--store-logs").arg(self.path(&format!("{name}-logs")));
         command.arg("--store-artifacts").arg(self.path(&format!("{name}-artifacts")));
@@ -219,7 +245,9 @@ impl Programs {
         let text = until(&format!("the address of {name}"), || std::fs::read_to_string(&file).ok());
         let mut lines = text.lines().map(str::to_owned);
         let mut line = || lines.next().expect("two addresses");
-        Scheduler { process, rest: line(), grpc: line() }
+        let scheduler = Scheduler { process, rest: line(), grpc: line() };
+        knows(&scheduler.rest, &self.client_token());
+        scheduler
     }
 
     /// Starts a scheduler, and waits until it leads.
@@ -246,14 +274,22 @@ impl Programs {
 
     /// Starts a worker with an id, whose log, state and clock have another name.
     pub(super) fn worker_with(&self, name: &str, id: &str, servers: &[&str], args: &[&str]) -> Running {
+        self.spawn(name, self.worker_command(name, id, servers, args))
+    }
+
+    /// The command of such a worker.
+    pub(super) fn worker_command(&self, name: &str, id: &str, servers: &[&str], args: &[&str]) -> Command {
         let mut command = self.command(crate::role::command("worker"));
         for server in servers {
             command.args(["--server", server]);
         }
+        if self.client_token().exists() {
+            command.env("ORLOP_WORKER_TOKEN_FILE", self.client_token());
+        }
         command.args(["--id", id, "--state"]).arg(self.path(&format!("{name}-state"))).args(args);
         command.env("ORLOP_TESTING_CLOCK", self.path(&format!("{name}-clock")));
         super::on_any_disk(&mut command);
-        self.spawn(name, command)
+        command
     }
 
     /// Runs a verb.
@@ -261,17 +297,22 @@ impl Programs {
         self.orlop_with(server, &[], args)
     }
 
+    /// Runs a verb as another user of this machine does, who does not find the servers' runtime directory.
+    pub(super) fn stranger(&self, server: &str, args: &[&str]) -> Gave {
+        let mut command = self.command(Command::new(crate::role::PROGRAM));
+        command.args(args).env("ORLOP_SERVER", server);
+        Gave::of(command.output().expect("the program runs"))
+    }
+
     /// The same with further variables.
     pub(super) fn orlop_with(&self, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Gave {
-        let mut command = self.command(Command::new(crate::role::PROGRAM));
-        command.args(args).env("ORLOP_SERVER", server).envs(variables.iter().copied());
+        let mut command = self.asking(server, variables, args);
         Gave::of(command.output().expect("the program runs"))
     }
 
     /// Starts a verb that goes on; all that it prints is in its log.
     pub(super) fn follow(&self, name: &str, server: &str, variables: &[(&str, &str)], args: &[&str]) -> Running {
-        let mut command = self.command(Command::new(crate::role::PROGRAM));
-        command.args(args).env("ORLOP_SERVER", server).envs(variables.iter().copied());
+        let mut command = self.asking(server, variables, args);
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).expect("a log");
         command.stdout(log.try_clone().expect("a log")).stderr(log);
         Running(command.spawn().expect("the program starts"))

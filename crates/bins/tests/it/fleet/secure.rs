@@ -55,7 +55,7 @@ fn s4_a_worker_joins_with_a_token_and_comes_back_with_its_certificate() {
         let named = programs.orlop(&scheduler.rest, &[verb, &["--ca-file", &ca, "--token-file", &token]].concat());
         assert_eq!(named.code, 0, "{named:?}");
     }
-    let stranger = programs.orlop(&scheduler.rest, &["jobs", "--ca-file", &ca]);
+    let stranger = programs.stranger(&scheduler.rest, &["jobs", "--ca-file", &ca]);
     assert!(stranger.code == 6 && stranger.err.contains("--token-file FILE"), "{stranger:?}");
     let unknown = programs.orlop(&scheduler.rest, &["jobs", "--token-file", &token]);
     assert_eq!(unknown.code, 7, "the system does not know the fleet's authority: {unknown:?}");
@@ -271,13 +271,13 @@ fn s4_a_server_with_the_certificate_of_an_outside_authority() {
 }
 
 #[test]
-fn nobody_passes_before_the_first_token_is_there() {
+fn a_first_token_that_cannot_be_made_is_made_once_it_can() {
     let programs = Programs::new();
     std::fs::write(programs.path("bad.token"), "no token\n").expect("it is written");
     let scheduler = programs.scheduler("s1", &["--auth-first-token-file=bad.token"]);
     until("the complaint", || programs.log("s1").contains("there is no first token").then_some(()));
     for verb in [&["jobs"][..], &["submit", "--", "true"]] {
-        assert_eq!(programs.orlop(&scheduler.rest, verb).code, 6, "{verb:?}");
+        assert_eq!(programs.stranger(&scheduler.rest, verb).code, 6, "{verb:?}");
     }
     // Once it can be made it is.
     std::fs::remove_file(programs.path("bad.token")).expect("it goes");
@@ -288,12 +288,24 @@ fn nobody_passes_before_the_first_token_is_there() {
     });
 }
 
+/// Another user of the same machine, who finds no client token: over loopback nobody passes without one, also before any token was made.
 #[test]
-fn s5_5_what_can_be_reached_from_outside_does_not_start_without_tokens() {
+fn whoever_has_no_token_is_nobody_on_loopback_too() {
     let programs = Programs::new();
-    let process = programs.spawn_scheduler("s1", &["--server-grpc-listen=0.0.0.0:0", "--tls-directory=tls"]);
-    assert_eq!(process.end(), Some(1));
-    assert!(programs.log("s1").contains("needs TLS and tokens"), "{}", programs.log("s1"));
+    let scheduler = programs.leader("s1", &[]);
+    for verb in [&["jobs"][..], &["submit", "--", "true"], &["token", "create", "--role=admin", "--for-tenant=*"]] {
+        let refused = programs.stranger(&scheduler.rest, verb);
+        assert!(refused.code == 6 && refused.err.contains("--token-file FILE"), "{verb:?}: {refused:?}");
+        assert_eq!(programs.orlop(&scheduler.rest, verb).code, 0, "{verb:?}");
+    }
+    assert_eq!(programs.stranger(&scheduler.rest, &["health"]).out, "leading\n");
+    let file = programs.client_token();
+    assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    // A worker of somebody else.
+    let mut command = programs.worker_command("w1", "w1", &[&scheduler.grpc], &[]);
+    command.args(["--token-file", "/dev/null"]);
+    let _worker = programs.spawn("w1", command);
+    until("the refusal", || programs.log("w1").contains("needs the client token").then_some(()));
 }
 
 /// A worker that is no agent of ours: what it may fetch follows from its attempts.
@@ -324,9 +336,16 @@ async fn a_worker_fetches_artifacts_of_its_own_attempts_only() {
         boot_id: "b".to_owned(),
         state_id: "rogue".to_owned(),
     };
-    let workers = WorkerClient::new(channel.clone(), None).expect("a client");
-    let session = workers.register(registration).await.expect("whoever is on this machine may bring a worker").session;
-    let files = ArtifactClient::new(channel, None).expect("a client").of_session(session);
+    let stranger = WorkerClient::new(channel.clone(), None).expect("a client");
+    let refused = stranger.register(registration.clone()).await.expect_err("anybody on this machine could be a worker");
+    assert_eq!(refused.code, Code::Unauthenticated);
+    let token = std::fs::read_to_string(programs.client_token()).expect("the client token");
+    let workers = WorkerClient::new(channel.clone(), Some(token.trim())).expect("a client");
+    let session = workers.register(registration).await.expect("the same user may bring a worker").session;
+    let without = ArtifactClient::new(channel.clone(), None).expect("a client").of_session(session);
+    let download = Download { sha256: sha256.clone(), offset: 0, attempt: None };
+    assert_eq!(without.download(download).await.err().map(|refused| refused.code), Some(Code::Unauthenticated));
+    let files = ArtifactClient::new(channel, Some(token.trim())).expect("a client").of_session(session);
     let attempt =
         |job: &str| AttemptRef { job: job.parse().expect("an id"), index: 0, member: 0, attempt: 1, epoch: Epoch(1) };
     for of in [None, Some(attempt(&running)), Some(attempt(&job))] {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use orlop::telemetry::trace::receiver::{Received, Receiver};
 use serde_json::{Value, json};
 
+use super::bench::bearer;
 use super::programs::{Programs, Scheduler, get, until};
 
 /// A caller's context whose trace is kept.
@@ -20,8 +21,9 @@ fn post(scheduler: &Scheduler, path: &str, headers: &[(&str, &str)], body: &Valu
     let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(
         "POST /api/v1{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n{more}\r\n{body}",
-        body.len()
+         Content-Length: {}\r\n{}{more}\r\n{body}",
+        body.len(),
+        bearer(host)
     );
     stream.write_all(head.as_bytes()).expect("it is sent");
     let mut text = String::new();
@@ -137,7 +139,8 @@ fn s5_6_a_correlation_id_is_in_job_environment_events_audit_and_logs() {
         use std::io::{BufRead as _, BufReader, Write as _};
         let mut stream = std::net::TcpStream::connect(&host).expect("the server is there");
         stream.set_read_timeout(Some(super::bench::PATIENCE)).expect("it can be set");
-        write!(stream, "GET /api/v1/events?type=job.* HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("it is sent");
+        write!(stream, "GET /api/v1/events?type=job.* HTTP/1.1\r\nHost: {host}\r\n{}\r\n", bearer(&host))
+            .expect("it is sent");
         let mut seen = Vec::new();
         for line in BufReader::new(stream).lines() {
             let line = line.expect("a line");

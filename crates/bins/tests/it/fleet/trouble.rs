@@ -22,11 +22,13 @@ fn exit_codes_of_usage_refusals_missing_jobs_and_no_server() {
 }
 
 #[test]
-fn s5_5_a_server_that_can_be_reached_from_outside_does_not_start() {
+fn a_server_that_others_reach_runs_no_jobs_as_its_own_user_unless_that_is_said() {
     let bench = Bench::up(&["--memory-store", "--no-worker"]);
-    let open = bench.orlop(&["up", "--listen", "0.0.0.0:0", "--memory-store"]);
-    assert_eq!(open.code, 2);
-    assert!(open.err.contains("needs TLS and tokens"), "{}", open.err);
+    for exposed in ["--listen", "--grpc-listen"] {
+        let open = bench.orlop(&["up", exposed, "0.0.0.0:0", "--memory-store"]);
+        assert_eq!(open.code, 2);
+        assert!(open.err.contains("--no-worker") && open.err.contains("--trust-submitters"), "{}", open.err);
+    }
 }
 
 #[test]
@@ -63,8 +65,9 @@ fn s5_5_tokens_decide_who_may_what() {
         bench.post("/tokens", by, &body)["token"].as_str().expect("a token").to_owned()
     };
     let admin = made(&bench, None, json!({ "role": "admin", "tenants": ["*"] }));
+    bench.use_token(&admin.replace('_', "-"));
     let stranger = bench.orlop(&["jobs"]);
-    assert_eq!((stranger.code, stranger.err.contains("give a token")), (6, true), "{stranger:?}");
+    assert_eq!((stranger.code, stranger.err.contains("this is no token")), (6, true), "{stranger:?}");
     let viewer = made(&bench, Some(&admin), json!({ "role": "viewer", "tenants": ["physics"] }));
     bench.use_token(&viewer);
     let refused = bench.orlop(&["submit", "--", "true"]);
@@ -74,4 +77,57 @@ fn s5_5_tokens_decide_who_may_what() {
     assert_eq!(bench.good(&["jobs", "-o", "name"]), "");
     bench.use_token(&admin);
     assert_eq!(bench.good(&["jobs", "-o", "name"]), id);
+}
+
+/// Others of the same machine look into what a server keeps neither when it is made nor when it was open before.
+#[test]
+fn what_a_server_keeps_is_for_its_user_alone_and_what_jobs_write_is_not() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut bench = Bench::nowhere();
+    let data = bench.data();
+    std::fs::create_dir(&data).expect("a directory");
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    bench.start(&[]);
+    let mode = |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700, "it was empty and open");
+    let said = bench.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--follow", "--", "sh", "-c", "umask; pwd"]);
+    assert!(said.code == 0 && said.out.contains("0022\n"), "{said:?}");
+    for entry in std::fs::read_dir(&data).expect("its files").map(|entry| entry.expect("a file").path()) {
+        assert_eq!(mode(&entry) & 0o077, 0, "{}", entry.display());
+    }
+    bench.signal(Signal::SIGINT);
+    assert_eq!(bench.end(), Some(0));
+    // With something else in it, somebody may want it open.
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    std::fs::write(data.join("letter"), "dear").expect("it is written");
+    let shown = data.display().to_string();
+    let refused =
+        bench.orlop_at("", &["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data", &shown]);
+    assert!(refused.code == 2 && refused.err.contains("`letter`"), "{refused:?}");
+}
+
+/// A server that was killed left its entry: whoever has its port now is somebody else, and is shown no token.
+#[test]
+fn a_token_is_never_shown_to_who_took_the_port_of_a_server_that_ended() {
+    use std::io::{Read as _, Write as _};
+    let mut bench = Bench::up(&["--no-worker"]);
+    bench.good(&["jobs"]);
+    let address = bench.address();
+    bench.signal(Signal::SIGKILL);
+    bench.end();
+    let thief = std::net::TcpListener::bind(address.trim_start_matches("http://")).expect("the port is free");
+    let heard = std::thread::spawn(move || {
+        let (mut stream, _) = thief.accept().expect("a client");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            assert_eq!(stream.read(&mut byte).expect("a request"), 1);
+            head.extend(byte);
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"items\":[]}").expect("an answer");
+        String::from_utf8(head).expect("text")
+    });
+    assert_eq!(bench.orlop_at(&address, &["jobs"]).code, 0);
+    let head = heard.join().expect("a request").to_ascii_lowercase();
+    assert!(head.starts_with("get /api/v1/jobs") && !head.contains("authorization"), "{head}");
 }

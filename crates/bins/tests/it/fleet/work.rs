@@ -87,7 +87,9 @@ fn s10_a_cordoned_worker_gets_nothing_new_until_it_is_uncordoned() {
     let before = bench.good(&submit).trim().to_owned();
     let state = |id: &str| bench.orlop(&["job", "get", id, "-o", "json"]).json()["state"].clone();
     super::programs::until("it runs", || (state(&before) == "Running").then_some(()));
-    let worker = bench.good(&["workers", "-o", "name"]).trim().to_owned();
+    let worker = super::programs::until("the worker in the list", || {
+        Some(bench.good(&["workers", "-o", "name"]).trim().to_owned()).filter(|name| !name.is_empty())
+    });
     bench.good(&["workers", "cordon", &worker]);
     super::programs::until("the flag", || bench.good(&["workers"]).contains("cordoned").then_some(()));
     let later = bench.orlop(&["submit", "--cpu", "100m", "--memory", "1Mi", "--wait-timeout", "1s", "--", "true"]);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop::api::Api;
+use orlop::host::client_token::{self, ClientToken};
 use orlop::host::flow::fleet::{FleetSubstrate, FlowFacts, StepBackend};
 use orlop::host::scheduler::clock::MachineClock;
 use orlop::host::scheduler::flows::{Flows, ServerFleet};
@@ -34,9 +35,9 @@ pub(crate) struct World {
 }
 
 /// An agent with its state in a directory, in a zone if it is named.
-async fn agent(state: &Path, server: std::net::SocketAddr, zone: &str) -> Agent {
+async fn agent(state: &Path, server: std::net::SocketAddr, token: &Path, zone: &str) -> Agent {
     let endpoint = format!("http://{server}").parse().expect("an address");
-    let link = RemoteLink::new(vec![endpoint], None, state).expect("a link");
+    let link = RemoteLink::new(vec![endpoint], None, state).expect("a link").with_client_token(token);
     let mut options = AgentOptions::new(state);
     options.play_with(Path::new(env!("CARGO_BIN_EXE_orlop")));
     options.backoff = Duration::from_secs(1);
@@ -114,12 +115,14 @@ impl World {
         let socket = Listening::bind(address, None).await.expect("a port");
         let (at, stop) = (socket.address(), Stop::default());
         let tenant = "default".parse().expect("a tenant");
-        let options = orlop::api::Options::loopback(tenant);
-        let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options).await.expect("the interface");
+        let token = ClientToken::take_up(&dir.path().join(client_token::FILE)).expect("a client token");
+        let client_token = Some(token.hash());
+        let options = orlop::api::Options { client_token, ..orlop::api::Options::loopback(tenant) };
+        let api = Api::new(server.handle().clone(), Arc::new(Metrics::new()), options);
         tokio::spawn(grpc::serve(server.handle().clone(), Arc::clone(&api), socket, stop.clone()));
         let mut agents = Vec::new();
         for zone in zones {
-            agents.push(agent(&dir.path().join(format!("worker-{zone}")), at, zone).await);
+            agents.push(agent(&dir.path().join(format!("worker-{zone}")), at, token.path(), zone).await);
         }
         Self { server, api, agents, stop, _dir: dir }
     }

@@ -234,9 +234,7 @@ async fn run(run: &Run) -> Found {
             let (role, whole, token) = &callers.all[if dice.once_in(2) { 0 } else { dice.below(callers.all.len()) }];
             let mut ask = request(&mut dice, &document, operation, &known);
             let stranger = dice.once_in(25);
-            if !stranger {
-                ask = ask.token(token);
-            }
+            ask = ask.token(if stranger { "" } else { token });
             let shown =
                 format!("seed {} round {round} {} as {role} (all tenants: {whole}): {ask:?}", run.seed, operation.name);
             let no_route = ask.path().ends_with('/') || ask.path().contains("//");

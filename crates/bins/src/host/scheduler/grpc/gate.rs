@@ -18,14 +18,14 @@ use crate::wire::problem::{Code, Problem};
 pub(in super::super) enum Needs {
     /// Anybody.
     Nothing,
-    /// Anybody, who then shows a join token or a certificate.
+    /// Anybody, who then shows a join token or a certificate; over plain text whoever has the client token.
     Joining,
-    /// A worker: with its certificate; over plain text on this machine by its session.
+    /// A worker: with its certificate; over plain text with the client token.
     Worker,
     /// Whoever has a token of this role.
     Role(Role),
-    /// A worker with its certificate, or over plain text on this machine with its session, or whoever has a token of this
-    /// role.
+    /// A worker with its certificate, or over plain text with the client token and its session; or whoever has a token of
+    /// this role.
     WorkerOr(Role),
 }
 
@@ -119,16 +119,16 @@ impl Gate for Keeper {
         let known = known.ok_or_else(|| Box::new(Problem::new(Code::NotFound, "there is no such method")))?;
         let (guard, origin) = (self.api.guard(), self.origin(caller));
         // Whose session it is, the method asks.
-        if let (Needs::WorkerOr(_), false, None, Some(session)) = (known.needs, self.tls, &caller.token, caller.session)
-        {
+        if let (Needs::WorkerOr(_), false, Some(session)) = (known.needs, self.tls, caller.session) {
+            guard.check_client(caller.token.as_deref(), origin)?;
             return self.api.handle().alive(session, None, None).await.map(|_| ());
         }
         if let (Needs::Worker | Needs::WorkerOr(_), Some(certificate)) = (known.needs, &caller.certificate) {
             return guard.check_certificate(certificate, self.api.authority().is_some(), origin).await;
         }
         match known.needs {
+            Needs::Joining | Needs::Worker if !self.tls => guard.check_client(caller.token.as_deref(), origin),
             Needs::Nothing | Needs::Joining => Ok(()),
-            Needs::Worker if !self.tls => Ok(()),
             Needs::Worker => Err(guard.stranger(origin, "a worker shows its certificate; register to get one")),
             Needs::Role(role) | Needs::WorkerOr(role) => {
                 let who = caller.who.insert(guard.identify(caller.token.as_deref(), origin).await?);

@@ -1,7 +1,7 @@
 //! What `orlop-scheduler` can be configured with. Owns the sections, their defaults and their checks.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use orlop_cloud::store::sqlite::fleet::Durability;
 use orlop_core::ports::fleet_store::Holder;
@@ -289,6 +289,14 @@ impl Config {
         self.plan().and_then(|_| self.store.place()).map(|_| ())
     }
 
+    /// What only the server's user may look into.
+    pub(super) fn private(&self) -> Vec<PathBuf> {
+        let beside = |end: &str| PathBuf::from(format!("{}{end}", self.store.path.display()));
+        let store = ["", "-wal", "-shm"].map(beside).into_iter().filter(|_| self.store.url.is_empty());
+        let folders = [&self.store.logs, &self.store.artifacts, &self.tls.directory].map(PathBuf::clone);
+        store.chain(folders).filter(|path| !path.as_os_str().is_empty()).collect()
+    }
+
     /// What the server is started with.
     ///
     /// # Errors
@@ -299,6 +307,7 @@ impl Config {
             (address("server.listen", &server.listen)?, address("server.grpc_listen", &server.grpc_listen)?);
         let tenant = server.tenant.parse().map_err(|error| format!("server.tenant: {error}"))?;
         let first = &self.auth.first_token_file;
+        let store = if self.store.url.is_empty() { self.store.path.as_path() } else { Path::new("") };
         Ok(Plan {
             options: self.options(),
             rest,
@@ -306,6 +315,7 @@ impl Config {
             tenant,
             tls: self.tls.plan()?,
             always: self.tls.mode == TlsMode::Always,
+            client_token: self.auth.client_token(store),
             first_token: (!first.as_os_str().is_empty()).then(|| first.clone()),
             limits: self.retain.limits()?,
             rates: self.rate.rates(),

@@ -1,5 +1,5 @@
-//! The first token of a server that can be reached from outside: an administrator's, in a file. Owns that there is one
-//! before anybody needs it, and that it is in no log.
+//! The first token of a fleet, an administrator's, in a file: for machines that set others up. Owns that there is one in the store,
+//! and that it is in no log.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write as _};
@@ -27,7 +27,7 @@ pub(super) async fn token(api: Arc<Api>, path: std::path::PathBuf) {
                 Ok(()) => return,
                 Err(error) => {
                     let path = path.display();
-                    tracing::error!(target: "orlop::scheduler", %path, error, "there is no first token, so nobody can call; tries again");
+                    tracing::error!(target: "orlop::scheduler", %path, error, "there is no first token; tries again");
                 }
             }
         }
@@ -38,7 +38,7 @@ pub(super) async fn token(api: Arc<Api>, path: std::path::PathBuf) {
 }
 
 async fn provide(api: &Api, path: &Path) -> Result<(), String> {
-    if api.guard().is_secured().await.map_err(|problem| problem.to_string())? {
+    if api.has_tokens().await.map_err(|problem| problem.to_string())? {
         return Ok(());
     }
     let bearer = match std::fs::read_to_string(path) {

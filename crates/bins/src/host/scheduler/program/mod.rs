@@ -12,13 +12,14 @@ mod whole;
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use orlop_cloud::artifact::Shelf;
 use orlop_cloud::exit::{self, Exit};
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_cloud::runtime::core_dump;
+use orlop_cloud::runtime::{core_dump, umask};
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -29,6 +30,7 @@ pub(crate) use self::store::StorePlace;
 pub(crate) use self::tls::{AUTHORITY, TlsPlan};
 pub(crate) use self::whole::{Plan, StartError, Whole};
 use crate::host::layers::Layers;
+use crate::host::private;
 use crate::telemetry::trace::export;
 
 /// The first wait for a database that cannot be reached, and the longest.
@@ -60,6 +62,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = core_dump::never() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
+    umask::private();
     open_files();
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let asked = match asked(words.iter().cloned(), std::env::vars()) {
@@ -157,6 +160,9 @@ async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String>
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let mut hangup = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
+    for said in private::close(config.private().iter().map(PathBuf::as_path)) {
+        tracing::warn!(target: "orlop::scheduler", "{said}");
+    }
     let store = tokio::select! {
         store = open(config) => store?,
         _ = terminate.recv() => return Ok(()),

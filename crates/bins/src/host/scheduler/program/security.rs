@@ -1,12 +1,13 @@
 //! What `orlop-scheduler` can be told of its edges: TLS, the first token, rates, and what holds for specifications that leave
 //! it open. Owns these sections.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use orlop_core::rate::Rate;
 use serde::{Deserialize, Serialize};
 
 use super::tls::TlsPlan;
+use crate::host::client_token;
 
 /// How the server proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,9 +76,23 @@ impl TlsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct AuthConfig {
-    /// While there is no token: the file of an administrator's. One that is there is taken, else one is made and written
-    /// to it. Empty = the first token is made over loopback.
+    /// The file of the token with which the people and workers of this machine call, an administrator's; made when it is not
+    /// there. Commands of the same user find it by the server's address. Empty = `client.token` beside the SQLite file, or in the
+    /// working directory.
+    pub(super) client_token_file: PathBuf,
+    /// While there is no token in the store: the file of an administrator's. One that is there is taken, else one is made and
+    /// written to it. Empty = none is made.
     pub(super) first_token_file: PathBuf,
+}
+
+impl AuthConfig {
+    /// Where the token of this machine is, beside a store's file.
+    pub(super) fn client_token(&self, store: &Path) -> PathBuf {
+        match self.client_token_file.as_os_str().is_empty() {
+            true => store.with_file_name(client_token::FILE),
+            false => self.client_token_file.clone(),
+        }
+    }
 }
 
 /// How often may be called.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orlop_core::error::PortError;
@@ -20,6 +20,7 @@ use super::store::OpenStore;
 use super::tls::{TlsError, TlsPlan};
 use super::upkeep::{BusPlace, Upkeep};
 use crate::api::{self, Api};
+use crate::host::client_token::{Announced, ClientToken};
 use crate::wire::grpc::{Listening, Refusal};
 use crate::wire::identity::http_config;
 
@@ -38,7 +39,9 @@ pub(crate) struct Plan {
     pub(crate) tls: TlsPlan,
     /// Listeners on loopback speak TLS too.
     pub(crate) always: bool,
-    /// File of the first token, while there is none.
+    /// File of the token of the people and workers of this machine.
+    pub(crate) client_token: PathBuf,
+    /// File of the first token of the store, while there is none.
     pub(crate) first_token: Option<PathBuf>,
     /// How often a token may call, and an address without one.
     pub(crate) rates: [Rate; 2],
@@ -58,12 +61,9 @@ pub(crate) enum StartError {
     /// An address cannot be listened on.
     #[error("{0} cannot be listened on: {1}")]
     Address(SocketAddr, String),
-    /// It can be reached from outside, and nobody has a token.
-    #[error(
-        "{0} can be reached from outside; that needs TLS and tokens, and there is no token: make one on loopback first, or \
-         name a file for the first one (--first-token-file, for `orlop scheduler` auth.first_token_file)"
-    )]
-    Open(SocketAddr),
+    /// There is no token for the people and workers of this machine.
+    #[error("{0}")]
+    Token(io::Error),
     /// There is no identity for TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -85,6 +85,8 @@ pub(crate) struct Whole {
     grpc: Grpc,
     upkeep: Upkeep,
     urls: [String; 2],
+    client: ClientToken,
+    _announced: Option<Announced>,
 }
 
 /// The gRPC services.
@@ -125,8 +127,17 @@ impl Whole {
     /// # Errors
     /// As of [`StartError`].
     pub(crate) async fn start(plan: Plan, store: OpenStore) -> Result<Self, StartError> {
+        let client = ClientToken::take_up(&plan.client_token).map_err(StartError::Token)?;
         let (rest_socket, rest) = bind(plan.rest).await?;
         let (grpc_socket, grpc) = bind(plan.grpc).await?;
+        // Before anything is answered: clients find it as soon as they can connect.
+        let announced = client.announce(&[rest, grpc]).inspect_err(|error| {
+            let path = client.path().display();
+            tracing::warn!(
+                target: "orlop::scheduler", %path, %error,
+                "clients of this machine do not find the client token by themselves: name its file with --token-file"
+            );
+        });
         let secure = [rest, grpc].map(|address| plan.always || !address.ip().is_loopback());
         let identity = match secure.contains(&true) {
             true => Some(plan.tls.identity(&[rest, grpc], MachineClock::default().wall())?),
@@ -147,18 +158,18 @@ impl Whole {
         let loopback = rest.ip().is_loopback();
         let [rate, address_rate] = plan.rates;
         let origins = plan.origins;
-        let open =
-            api::Options { authority, loopback, rate, address_rate, origins, ..api::Options::loopback(plan.tenant) };
-        let api = Api::new(handle.clone(), metrics, open).await?;
-        if let Some(address) = [rest, grpc].into_iter().find(|address| !address.ip().is_loopback())
-            && plan.first_token.is_none()
-            && !api.guard().has_tokens()
-        {
-            return Err(StartError::Open(address));
-        }
+        let client_token = Some(client.hash());
+        let open = api::Options {
+            authority,
+            loopback,
+            client_token,
+            rate,
+            address_rate,
+            origins,
+            ..api::Options::loopback(plan.tenant)
+        };
+        let api = Api::new(handle.clone(), metrics, open);
         if let Some(file) = plan.first_token {
-            // Whoever asks for one wants nobody to pass before it is there.
-            api.guard().require_tokens();
             tokio::spawn(first::token(Arc::clone(&api), file));
         }
         let http = tls(secure[0]).map(|tls| http_config(&tls.server)).transpose();
@@ -167,7 +178,8 @@ impl Whole {
         let stop = Stop::default();
         let task = tokio::spawn(grpc::serve(handle.clone(), Arc::clone(&api), grpc_socket, stop.clone()));
         let upkeep = Upkeep::start(handle, plan.limits, plan.bus);
-        Ok(Self { server, store, api, rest, grpc: Grpc { address: grpc, stop, task }, upkeep, urls })
+        let grpc = Grpc { address: grpc, stop, task };
+        Ok(Self { server, store, api, rest, grpc, upkeep, urls, client, _announced: announced.ok() })
     }
 
     /// What others call.
@@ -183,6 +195,11 @@ impl Whole {
     /// The interface, for what is asked of it from inside.
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.api
+    }
+
+    /// The file of the token of the people and workers of this machine.
+    pub(crate) fn client_token(&self) -> &Path {
+        self.client.path()
     }
 
     /// Where clients find the REST interface.

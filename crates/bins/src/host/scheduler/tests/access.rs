@@ -38,6 +38,8 @@ use crate::wire::status::{AttemptUse, WorkerStatus};
 struct Guarded {
     bed: Bed,
     channel: Channel,
+    /// The token of this machine.
+    client: String,
     api: Arc<Api>,
     stop: Stop,
 }
@@ -48,13 +50,18 @@ impl Guarded {
         let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
         let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
-        let open =
-            api::Options { rate: fast, address_rate: fast, ..api::Options::loopback("default".parse().unwrap()) };
-        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open).await.unwrap();
+        let client = Bearer::generate(&SystemRandom::new()).unwrap();
+        let open = api::Options {
+            rate: fast,
+            address_rate: fast,
+            client_token: Some(client.hash()),
+            ..api::Options::loopback("default".parse().unwrap())
+        };
+        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open);
         let stop = Stop::default();
         tokio::spawn(grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone()));
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
-        Self { bed, channel, api, stop }
+        Self { bed, channel, client: client.reveal(), api, stop }
     }
 
     /// Makes a token as REST does.
@@ -76,7 +83,6 @@ impl Guarded {
         let Status::Leading { epoch } = self.bed.handle().status() else { panic!("it leads") };
         let record = Record::put(&token).unwrap();
         self.bed.store.commit(epoch, vec![Turn::new(vec![record])]).await.unwrap();
-        self.api.guard().secure();
         bearer.reveal()
     }
 
@@ -120,13 +126,23 @@ fn s9_every_method_of_the_protocol_is_in_the_table() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s9_without_a_token_and_with_one_of_too_low_a_role_nobody_is_let_in() {
     let guarded = Guarded::new().await;
-    assert_eq!(guarded.call("/orlop.v1.JobService/List", None).await, tonic::Code::Ok, "no token was made yet");
+    assert_eq!(guarded.call("/orlop.v1.JobService/List", Some(&guarded.client)).await, tonic::Code::Ok);
     let viewer = guarded.token(Role::Viewer, &["*"]).await;
     let admin = guarded.token(Role::Admin, &["*"]).await;
     for method in METHODS {
         let role = match method.needs {
             Needs::Role(role) | Needs::WorkerOr(role) => role,
-            Needs::Nothing | Needs::Joining | Needs::Worker => continue,
+            Needs::Nothing => continue,
+            // Over plain text: whoever may read the client token.
+            Needs::Joining | Needs::Worker => {
+                for token in [None, Some(&viewer), Some(&admin)] {
+                    let answer = guarded.call(method.path, token.map(String::as_str)).await;
+                    assert_eq!(answer, tonic::Code::Unauthenticated, "{}", method.path);
+                }
+                let own = guarded.call(method.path, Some(&guarded.client)).await;
+                assert_ne!(own, tonic::Code::Unauthenticated, "{}", method.path);
+                continue;
+            }
         };
         assert_eq!(guarded.call(method.path, None).await, tonic::Code::Unauthenticated, "{}", method.path);
         let forged = format!("orlop_{}_{}", "0".repeat(16), "0".repeat(52));

@@ -10,11 +10,13 @@ use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AuditFilter, Page};
 use orlop_core::rate::Rate;
 use orlop_scheduler::token::AttemptRef;
+use ring::rand::SystemRandom;
 use serde_json::json;
 
 use super::super::{Options, Stop, grpc};
 use super::agent::offer;
 use super::bed::{Bed, SOON, spec};
+use crate::api::auth::Bearer;
 use crate::api::{self, Api};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
@@ -46,14 +48,20 @@ impl Wire {
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
         let stop = Stop::default();
         let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
-        let open =
-            api::Options { rate: fast, address_rate: fast, ..api::Options::loopback("default".parse().unwrap()) };
-        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open).await.unwrap();
+        let client = Bearer::generate(&SystemRandom::new()).unwrap();
+        let open = api::Options {
+            rate: fast,
+            address_rate: fast,
+            client_token: Some(client.hash()),
+            ..api::Options::loopback("default".parse().unwrap())
+        };
+        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open);
+        let client = client.reveal();
         let serving = grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone());
         let served = tokio::spawn(async move { serving.await.unwrap() });
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
-        let workers = WorkerClient::new(channel.clone(), None).unwrap();
-        let jobs = JobClient::new(channel, None).unwrap();
+        let workers = WorkerClient::new(channel.clone(), Some(&client)).unwrap();
+        let jobs = JobClient::new(channel, Some(&client)).unwrap();
         Self { bed, workers, jobs, stop, served, _folder: folder }
     }
 

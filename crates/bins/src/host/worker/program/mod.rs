@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use orlop_cloud::exit::Exit;
-use orlop_cloud::runtime::core_dump;
+use orlop_cloud::runtime::{core_dump, umask};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -56,6 +56,7 @@ enum Failure {
 
 fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     core_dump::never()?;
+    umask::private();
     let config = config::read(arguments, std::env::vars())?;
     if config.print {
         show(&config.masked());
@@ -73,6 +74,9 @@ async fn work(config: Config) -> Result<(), Failure> {
     let mut link = RemoteLink::new(config.servers()?, config.token()?, &config.state)?;
     if let Some(file) = config.used_up() {
         link = link.using_up(file);
+    }
+    if let Some(file) = &config.token_file {
+        link = link.with_client_token(file);
     }
     let mut options: AgentOptions = config.options()?;
     options.exclusive = true;

@@ -24,6 +24,7 @@ fn on_a_small_disk(programs: &Programs, server: &str, args: &[&str]) -> Option<(
     let script = "mount -t tmpfs -o size=160m none \"$1\" && shift && exec \"$@\"";
     command.args(namespaces).args(["sh", "-c", script, "sh"]).arg(&disk).arg(crate::role::PROGRAM).arg("worker");
     command.args(["--id", "w1", "--no-containers", "--server", server, "--state"]).arg(disk.join("state")).args(args);
+    command.arg("--token-file").arg(programs.client_token());
     command.current_dir(programs.path("")).stdin(Stdio::null());
     let process = programs.spawn("w1", command);
     // The disk as the worker sees it: `unshare` and the shell have become the program.

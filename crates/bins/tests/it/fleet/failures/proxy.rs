@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::super::bench::alias;
+
 /// How often a side that is quiet looks whether it may go on.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -101,7 +103,9 @@ fn plain(address: &str) -> SocketAddr {
 impl Proxy {
     /// A line to this address.
     pub(crate) fn to(address: &str) -> Self {
-        Self::leading(Target::Port(plain(address)))
+        let proxy = Self::leading(Target::Port(plain(address)));
+        alias(address, &proxy.url());
+        proxy
     }
 
     /// A line to the socket of this path.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
+use super::super::bench::knows;
 use super::super::programs::{Programs, Running, Scheduler, ask, until};
 use super::proxy::Proxy;
 use super::{FAST, attempts, fill, job, job_in, only_final, submit, touch, waits_for, worker_in};
@@ -29,6 +30,7 @@ fn on_a_small_disk(programs: &Programs, mebi: u32, args: &[&str]) -> Option<(Sch
     for (flag, name) in [("path", "fleet.db"), ("logs", "logs"), ("artifacts", "artifacts")] {
         command.arg(format!("--store-{flag}")).arg(disk.join(name));
     }
+    command.arg("--auth-client-token-file").arg(programs.client_token());
     command.args(args);
     let process = programs.spawn("s1", command);
     let text = until("its address", || std::fs::read_to_string(&file).ok());
@@ -36,7 +38,10 @@ fn on_a_small_disk(programs: &Programs, mebi: u32, args: &[&str]) -> Option<(Sch
     let mut line = || lines.next().expect("two addresses");
     // The disk as the scheduler sees it: `unshare` and the shell have become the program.
     let seen = format!("/proc/{}/root{}", process.pid(), disk.display());
-    Some((Scheduler { process, rest: line(), grpc: line() }, PathBuf::from(seen)))
+    let scheduler = Scheduler { process, rest: line(), grpc: line() };
+    knows(&scheduler.rest, &programs.client_token());
+    until("a server that leads", || scheduler.leads().then_some(()));
+    Some((scheduler, PathBuf::from(seen)))
 }
 
 #[test]

@@ -16,6 +16,7 @@ use orlop_core::named::Named;
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::process::ShimProgram;
+use crate::runtime::umask;
 use crate::runtime::worker::plan::User;
 
 /// Exit code of shells for a command that cannot be run.
@@ -165,6 +166,7 @@ impl Steps<'_> {
 /// the steps, the program, and its arguments with its name. Returns only when that fails.
 #[must_use]
 pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    umask::of_jobs();
     let complaint = match prepared(arguments.into_iter()) {
         Ok((program, mut command)) => {
             let error = command.exec();

@@ -18,7 +18,7 @@ use crate::testing::wait::lock;
 /// A fleet's store in memory. Clones share what is stored, as two openings of one database would.
 ///
 /// A test can make commits fail: [`MemoryFleet::fail_commits`] before anything is written, [`MemoryFleet::lose_answers`]
-/// after it was; and it can let lists go unanswered: [`MemoryFleet::silence`].
+/// after it was; and it can let reads of single entries go unanswered: [`MemoryFleet::silence`].
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFleet {
     state: Arc<Mutex<State>>,

@@ -107,6 +107,9 @@ impl FleetReads for MemoryFleet {
     }
 
     async fn entry(&self, kind: Kind, key: &str) -> Result<Option<Entry>, PortError> {
+        if self.read(|state| state.silent) {
+            std::future::pending::<()>().await;
+        }
         Ok(self.read(|state| state.entries.get(&(kind, key.to_owned())).cloned()))
     }
 
@@ -116,9 +119,6 @@ impl FleetReads for MemoryFleet {
         filter: &EntryFilter,
         page: &Page<String>,
     ) -> Result<Paged<Entry, String>, PortError> {
-        if self.read(|state| state.silent) {
-            std::future::pending::<()>().await;
-        }
         Ok(self.read(|state| {
             let rows = state.entries.iter().filter(|((of, key), entry)| {
                 *of == kind

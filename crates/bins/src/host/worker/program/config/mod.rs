@@ -72,6 +72,9 @@ pub(super) struct Flags {
     /// File with the join token
     #[arg(long)]
     join_token_file: Option<PathBuf>,
+    /// File with the client token of a server that speaks plain text; default: that of a server of this user at that address
+    #[arg(long)]
+    token_file: Option<PathBuf>,
     /// Delete the file with the join token once the token was used, and start without it when it is gone
     #[arg(long)]
     delete_join_token: bool,
@@ -195,6 +198,7 @@ impl From<Enforced> for Enforce {
 pub(super) struct Config {
     server: Vec<String>,
     join_token_file: Option<PathBuf>,
+    pub(super) token_file: Option<PathBuf>,
     delete_join_token: bool,
     pub(super) state: PathBuf,
     id: Option<String>,
@@ -235,6 +239,7 @@ impl Default for Config {
         Self {
             server: Vec::new(),
             join_token_file: None,
+            token_file: None,
             delete_join_token: false,
             id: None,
             cpu_m: None,
@@ -345,6 +350,7 @@ impl Flags {
         put(self.drain_seconds, &mut config.drain_seconds);
         put(self.reconnect_seconds, &mut config.reconnect_seconds);
         put(self.join_token_file.map(Some), &mut config.join_token_file);
+        put(self.token_file.map(Some), &mut config.token_file);
         put(self.id.map(Some), &mut config.id);
         put(self.cpu_m.map(Some), &mut config.cpu_m);
         put(self.memory_bytes.map(Some), &mut config.memory_bytes);
