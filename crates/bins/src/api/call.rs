@@ -5,13 +5,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use bytes::Bytes;
 use orlop_core::id::TenantName;
 use orlop_core::time::GoDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::auth::{Access, Caller, Concern, Scope};
+use super::body::Taken;
 use super::route::Route;
 use crate::host::scheduler::Error;
 use crate::wire::problem::{Code, FieldError, Problem};
@@ -37,7 +37,7 @@ pub(super) struct Call {
     /// Its headers.
     pub(super) headers: HeaderMap,
     /// Its body.
-    pub(super) body: Bytes,
+    pub(super) body: Taken,
 }
 
 /// The problem of one wrong field.
@@ -174,17 +174,17 @@ impl Call {
 
     /// The body as JSON.
     pub(super) fn value(&self) -> Result<Value, Error> {
-        serde_json::from_slice(&self.body).map_err(|error| wrong("", format!("the body is no JSON: {error}")))
+        serde_json::from_slice(&self.body.bytes).map_err(|error| wrong("", format!("the body is no JSON: {error}")))
     }
 
     /// The body as a value of a type that refuses unknown fields.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.body).map_err(|error| wrong("", error.to_string()))
+        serde_json::from_slice(&self.body.bytes).map_err(|error| wrong("", error.to_string()))
     }
 
     /// The same where no body is as good as an empty object.
     pub(super) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Error> {
-        if self.body.is_empty() { Ok(T::default()) } else { self.json() }
+        if self.body.bytes.is_empty() { Ok(T::default()) } else { self.json() }
     }
 
     /// The idempotency key.

@@ -5,6 +5,7 @@
 //! same layers, so that a route cannot be reached around them.
 
 pub mod auth;
+mod body;
 mod call;
 mod cors;
 mod cursor;

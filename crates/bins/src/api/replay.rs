@@ -43,7 +43,7 @@ impl Drop for Busy<'_> {
 
 /// What makes two requests the same: the method with the path, and the body.
 pub(super) fn body_hash_of(method: &str, call: &Call) -> [u8; 32] {
-    SpecHash::of(&format!("{method} {} {}", call.path, String::from_utf8_lossy(&call.body))).0
+    SpecHash::of(&format!("{method} {} {}", call.path, String::from_utf8_lossy(&call.body.bytes))).0
 }
 
 impl Api {

@@ -3,20 +3,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, Query, RawPathParams, Request};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodRouter, on};
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::AuditEntry;
 
@@ -33,9 +29,6 @@ use super::until::{Ending, Holder, until};
 use crate::host::scheduler::Error;
 use crate::listen::Connection;
 use crate::wire::problem::{Code, Problem};
-
-/// How long a client may take to send a body.
-const SENDING: Duration = Duration::from_secs(10);
 
 /// Everything the interface answers.
 pub fn router(api: &Arc<Api>) -> Router {
@@ -176,7 +169,7 @@ async fn pass(
     let ended = || api.guard.stranger(origin, "this token was revoked or has expired meanwhile");
     let seen = changes.clone();
     let answer = async {
-        let body = read(route, &parts.headers, body).await?;
+        let body = api.bodies.read(route, &parts.headers, body).await?;
         let late = caller.expires_at.is_some_and(|at| at <= api.now());
         if route.needs != Needs::Nothing && (late || seen.has_changed().unwrap_or(true)) && !api.holds(&holder).await? {
             return Err(ended());
@@ -212,35 +205,4 @@ async fn pass(
 fn query(uri: &Uri) -> Result<Vec<(String, String)>, Error> {
     let read = Query::<Vec<(String, String)>>::try_from_uri(uri);
     read.map(|Query(pairs)| pairs).map_err(|_| wrong("", "the query cannot be read"))
-}
-
-/// The body, if it is small enough, comes in time and has the right type.
-async fn read(route: &Route, headers: &HeaderMap, body: Body) -> Result<Bytes, Error> {
-    let collected = tokio::time::timeout(SENDING, Limited::new(body, route.body).collect()).await;
-    let bytes = match collected {
-        Err(_) => return Err(Box::new(Problem::new(Code::Deadline, "the body did not come within 10 s"))),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = match route.body {
-                0 => "this route takes no body".to_owned(),
-                limit => format!("the body has more than {limit} bytes"),
-            };
-            return Err(Box::new(Problem::new(Code::TooLarge, text)));
-        }
-        Ok(Err(_)) => return Err(wrong("", "the body broke off")),
-        Ok(Ok(collected)) => collected.to_bytes(),
-    };
-    if bytes.is_empty() {
-        return Ok(bytes);
-    }
-    let media = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
-    let essence = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    match essence.as_deref() {
-        Some("application/octet-stream") if route.raw => Ok(bytes),
-        _ if route.raw => {
-            let text = "this body is bytes; send `Content-Type: application/octet-stream`";
-            Err(Box::new(Problem::new(Code::MediaType, text)))
-        }
-        Some("application/json") => Ok(bytes),
-        _ => Err(Box::new(Problem::new(Code::MediaType, "bodies are JSON; send `Content-Type: application/json`"))),
-    }
 }

@@ -12,6 +12,7 @@ use ring::rand::SystemRandom;
 use tokio::sync::{Mutex, Semaphore};
 
 use super::auth::{Rates, SecretHash};
+use super::body::Bodies;
 use super::guard::Guard;
 use super::refusals::Refusals;
 use super::replay::Replays;
@@ -79,6 +80,7 @@ pub struct Api {
     /// The flows of the server.
     pub(super) flows: Flows,
     pub(super) streams: Arc<Semaphore>,
+    pub(super) bodies: Bodies,
     /// Ends the streams.
     pub(super) stop: Stop,
 }
@@ -101,6 +103,7 @@ impl Api {
             secrets: Mutex::default(),
             tokens: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            bodies: Bodies::default(),
             stop: Stop::default(),
         })
     }

@@ -121,7 +121,7 @@ pub(in super::super) async fn begin(api: Arc<Api>, call: Call) -> Answer {
 /// PATCH /uploads/{id}
 pub(in super::super) async fn add(api: Arc<Api>, call: Call) -> Answer {
     let offset = call.read("offset")?.ok_or_else(|| wrong("offset", "is missing; say where these bytes begin"))?;
-    let bytes = call.body.clone();
+    let bytes = call.body.bytes.clone();
     let stored = api.handle.add_to_upload(|tenant| call.sees(tenant), call.part("id"), offset, bytes).await?;
     Ok(Reply::empty(204).header(axum::http::HeaderName::from_static("upload-offset"), &stored.to_string()))
 }

@@ -21,9 +21,7 @@ use super::super::view::flow_order::{CancelFlow, DecisionOrder, FlowOrder, NoOrd
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::Error;
-use crate::host::scheduler::flows::{
-    Accepted, Again, Decider, Driver, Known, NewFlow, definition_text, read_definition,
-};
+use crate::host::scheduler::flows::{Accepted, Again, Decider, Driver, Known, NewFlow};
 
 /// States of a flow, as [`flow_state`] has them.
 const STATES: [&str; 5] = ["Pending", "Running", "Completed", "Failed", "Cancelled"];
@@ -83,7 +81,7 @@ pub(in super::super) async fn submit(api: Arc<Api>, call: Call) -> Answer {
         None => FlowOrder { definition: body, ..FlowOrder::default() },
     };
     let tenant = call.owner(order.tenant.as_deref(), &api.options.default_tenant)?;
-    let definition = read_definition(&definition_text(&order.definition), backend(order.backend.as_deref())?)?;
+    let definition = api.flows.definition(&order.definition, backend(order.backend.as_deref())?).await?;
     begin(&api, &call, &definition, (order, (tenant, None))).await
 }
 

@@ -18,7 +18,6 @@ use super::flows::{backend, begin};
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::Error;
-use crate::host::scheduler::flows::{definition_text, read_definition};
 
 /// What an order for a pipeline holds: the definition alone, or an object around it.
 fn order<T: DeserializeOwned>(call: &Call) -> Result<T, Error> {
@@ -72,7 +71,7 @@ pub(in super::super) async fn delete(api: Arc<Api>, call: Call) -> Answer {
 /// GET /pipelines/{id}/dag
 pub(in super::super) async fn dag(api: Arc<Api>, call: Call) -> Answer {
     let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
-    let definition = read_definition(&definition_text(&pipeline.definition), StepBackend::default())?;
+    let definition = api.flows.definition(&pipeline.definition, StepBackend::default()).await?;
     Reply::json(200, &graph(&definition))
 }
 
@@ -81,7 +80,8 @@ pub(in super::super) async fn run(api: Arc<Api>, call: Call) -> Answer {
     let order: PipelineRun = call.json_or_default()?;
     let pipeline = api.flows.pipeline(call.part("id"), call.visible().as_deref()).await?;
     call.concern.is(&pipeline.tenant);
-    let definition = read_definition(&definition_text(&pipeline.definition), backend(order.backend.as_deref())?)?;
+    let backend = backend(order.backend.as_deref())?;
+    let definition = api.flows.definition(&pipeline.definition, backend).await?;
     let of = (pipeline.tenant, Some((pipeline.id, pipeline.version)));
     begin(&api, &call, &definition, (order.into(), of)).await
 }

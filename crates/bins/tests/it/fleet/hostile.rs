@@ -131,3 +131,59 @@ async fn half_messages_of_strangers_take_no_memory() {
     let _worker = programs.worker("w1", &[&scheduler.grpc], &[]);
     until("the worker", || programs.good(&scheduler.rest, &["workers"]).contains("w1").then_some(()));
 }
+
+/// Sends requests at once, and gives their statuses, the slowest request that anybody could make meanwhile, and how much more memory
+/// the server held at most.
+fn attacked(scheduler: &Scheduler, path: &str, bodies: &[String]) -> (Vec<u16>, Duration, u64) {
+    let before = memory(scheduler);
+    std::thread::scope(|threads| {
+        let sending: Vec<_> = bodies
+            .iter()
+            .map(|body| threads.spawn(move || super::programs::ask(&scheduler.rest, "POST", path, "", body)))
+            .collect();
+        let (mut slowest, mut most) = (Duration::ZERO, 0);
+        while sending.iter().any(|sending| !sending.is_finished()) {
+            slowest = slowest.max(served(&scheduler.rest));
+            most = most.max(memory(scheduler).saturating_sub(before));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let statuses =
+            sending.into_iter().map(|sending| sending.join().expect("it ends").map_or(0, |(status, _)| status));
+        (statuses.collect(), slowest, most)
+    })
+}
+
+#[test]
+fn a_few_lines_of_aliases_are_no_more_work_than_they_are_long() {
+    let programs = Programs::new();
+    let scheduler = programs.leader("s1", &[]);
+    let list = |name: &str, of: &str| format!("&{name} [{}]", [of; 10].join(", "));
+    let mut text = "apiVersion: workflow.kube-zen.io/v1alpha1\nkind: JobFlow\nmetadata: {name: a}\nspec:\n  steps:\n  - name: s\n    \
+                    template: {apiVersion: batch/v1, kind: Job, spec: {x: {"
+        .to_owned();
+    for (number, name) in ["a", "b", "c", "d", "e", "f"].iter().enumerate() {
+        let before = if number == 0 { "x".to_owned() } else { format!("*{}", ["a", "b", "c", "d", "e"][number - 1]) };
+        text.push_str(&format!("a{number}: {}, ", list(name, &before)));
+    }
+    text.push_str("}, template: {}}}\n");
+    let body = serde_json::json!({ "definition": text }).to_string();
+    assert!(body.len() < 1000, "{}", body.len());
+    let (statuses, slowest, more) = attacked(&scheduler, "/pipelines", &vec![body; 24]);
+    println!("24 texts of aliases: {slowest:?} for a request meanwhile, {} MiB more", more >> 20);
+    assert!(statuses.iter().all(|status| *status == 400), "{statuses:?}");
+    assert!(slowest < Duration::from_secs(1) && more < 256 << 20, "{slowest:?}, {} MiB more", more >> 20);
+}
+
+#[test]
+fn long_lists_of_nothing_take_little_memory_together() {
+    let programs = Programs::new();
+    let scheduler = programs.leader("s1", &[]);
+    // Fifteen megabytes of empty lists, of small objects, and as many jobs as one request may have.
+    let many = |one: &str, count: usize| format!("{{\"jobs\":[{}]}}", vec![one; count].join(","));
+    let bodies = [many("[]", 5_000_000), many("{\"a\":1}", 1_900_000), many("{\"a\":[[[]]]}", 130_000)];
+    let bodies: Vec<String> = bodies.iter().cycle().take(12).cloned().collect();
+    let (statuses, slowest, more) = attacked(&scheduler, "/jobs", &bodies);
+    println!("12 long lists: {slowest:?} for a request meanwhile, {} MiB more", more >> 20);
+    assert!(statuses.iter().all(|status| *status == 413), "{statuses:?}");
+    assert!(slowest < Duration::from_secs(1) && more < 256 << 20, "{slowest:?}, {} MiB more", more >> 20);
+}

@@ -82,6 +82,11 @@ struct Open {
     measure: Measure,
 }
 
+/// What aliases may stand for beyond what is written: so many values, and for each that is written so many more. A few lines of
+/// aliases of aliases would otherwise be as much work as a text of megabytes.
+const FREE: u64 = 50_000;
+const SHARE: u64 = 20;
+
 /// How large a node is with everything behind its aliases.
 #[derive(Clone, Copy)]
 struct Measure {
@@ -206,7 +211,14 @@ impl<'s> Builder<'s> {
             nodes = open.measure.nodes.saturating_add(measure.nodes);
             open.measure = Measure { nodes, height: open.measure.height.max(measure.height + 1) };
         }
-        if nodes.max(self.source.nodes.len() as u64) > self.nodes {
+        let written = self.source.nodes.len() as u64;
+        if nodes > FREE.saturating_add(written.saturating_mul(SHARE)) {
+            let start = self.source.nodes.get(id as usize).map_or(0, |node| node.start as usize);
+            self.stop(
+                start..start,
+                format!("{written} values that are written stand for more than {nodes} by their aliases"),
+            );
+        } else if nodes.max(written) > self.nodes {
             let limit = self.nodes;
             let start = self.source.nodes.get(id as usize).map_or(0, |node| node.start as usize);
             self.stop(

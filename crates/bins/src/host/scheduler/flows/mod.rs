@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orlop_core::error::{Class, PortError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 pub use self::facts::Driver;
@@ -58,7 +58,12 @@ struct Inner {
     ready: watch::Sender<bool>,
     /// Held while a pipeline is read and changed.
     pipelines: tokio::sync::Mutex<()>,
+    /// As many definitions are read at once.
+    readers: Arc<Semaphore>,
 }
+
+/// Definitions that are read at once: each takes a core, and memory by its size.
+const READERS: usize = 2;
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -105,7 +110,8 @@ impl Flows {
         let journal = Arc::new(FleetJournal::new(Arc::clone(handle.store()), may_write));
         let (keys, live, pipelines) = (Arc::default(), Mutex::default(), tokio::sync::Mutex::default());
         let (ready, expiry) = (watch::Sender::new(false), Arc::default());
-        let flows = Self { inner: Arc::new(Inner { handle, journal, keys, live, expiry, ready, pipelines }) };
+        let readers = Arc::new(Semaphore::new(READERS));
+        let flows = Self { inner: Arc::new(Inner { handle, journal, keys, live, expiry, ready, pipelines, readers }) };
         // A task that held the flows would keep them for ever; it ends with the server.
         tokio::spawn(drive::supervise(Arc::downgrade(&flows.inner), flows.inner.handle.status_changes()));
         flows

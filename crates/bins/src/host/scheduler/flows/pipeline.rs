@@ -6,7 +6,7 @@ use orlop_core::ports::fleet_store::{Documents as _, EntryFilter, MAX_PAGE, Page
 use serde_json::{Value, json};
 
 use super::Flows;
-use super::submit::{port, read_definition};
+use super::submit::port;
 use crate::host::flow::Definition;
 use crate::host::flow::fleet::StepBackend;
 use crate::host::scheduler::Error;
@@ -43,7 +43,7 @@ impl Flows {
     /// written here.
     pub async fn create_pipeline(&self, tenant: TenantName, definition: Value) -> Result<Pipeline, Error> {
         self.inner.may_act().await?;
-        let read = read_definition(&definition_text(&definition), StepBackend::default())?;
+        let read = self.definition(&definition, StepBackend::default()).await?;
         let pipeline = Pipeline {
             id: uuid::Uuid::new_v4().to_string(),
             tenant,
@@ -69,7 +69,7 @@ impl Flows {
         (known, definition): (Option<u64>, Value),
     ) -> Result<Pipeline, Error> {
         self.inner.may_act().await?;
-        let read = read_definition(&definition_text(&definition), StepBackend::default())?;
+        let read = self.definition(&definition, StepBackend::default()).await?;
         let _one = self.inner.pipelines.lock().await;
         let before = self.pipeline(id, tenants).await?;
         check(&before, known)?;

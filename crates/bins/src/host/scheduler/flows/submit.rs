@@ -11,9 +11,11 @@ use orlop_core::id::{TenantName, dns1123_subdomain};
 use orlop_core::spec::flow::JobFlow;
 use orlop_dag::manifest::substrate::{Runtime, Target};
 use orlop_dag::manifest::{Limits, Report, Severity, TextLimits};
+use serde_json::Value;
 
 use super::drive::{parts, run};
 use super::facts::Driver;
+use super::pipeline::definition_text;
 use super::{Flows, Inner};
 use crate::host::flow::fleet::StepBackend;
 use crate::host::flow::{Definition, FlowHost, HostError, NoConfigMaps, Submission, definitions, flow_name, record};
@@ -74,6 +76,23 @@ impl NewFlow {
             annotations.entry("workflow.kube-zen.io/correlation-id".to_owned()).or_insert_with(|| id.clone());
         }
         Ok(Self { flow, tenant, parameters: BTreeMap::new(), driver, first: Vec::new(), uid })
+    }
+}
+
+impl Flows {
+    /// The one flow of a definition, checked for the fleet. A few are read at once, beside what the server does meanwhile.
+    ///
+    /// # Errors
+    /// InvalidSpec with everything that is wrong.
+    pub(crate) async fn definition(&self, definition: &Value, backend: StepBackend) -> Result<Definition, Error> {
+        let text = definition_text(definition);
+        let turn = Arc::clone(&self.inner.readers).acquire_owned().await;
+        let reading = tokio::task::spawn_blocking(move || {
+            // Held until it is read, also where nobody waits for it any more.
+            let _turn = turn;
+            read_definition(&text, backend)
+        });
+        reading.await.unwrap_or_else(|error| Err(Box::new(Problem::new(Code::Internal, error.to_string()))))
     }
 }
 

@@ -1,0 +1,185 @@
+//! Bodies of requests: how large, how soon and of what type they are, and how much memory those under way may take together. Owns
+//! these bounds; a body that is refused was not read into anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::BoxError;
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::call::wrong;
+use super::route::Route;
+use crate::host::scheduler::Error;
+use crate::wire::problem::{Code, Problem};
+
+/// How long a client may take to send a body, and how long it waits for memory.
+const SENDING: Duration = Duration::from_secs(10);
+/// Bodies up to this size, in bytes, never wait for others: there are as many as connections.
+const SMALL: usize = 64 << 10;
+/// Memory for the bytes of larger bodies, and for the values of larger JSON, in KiB.
+const FOR_BYTES: u32 = 64 << 10;
+const FOR_VALUES: u32 = 128 << 10;
+/// The most values of a body of JSON, names and collections counted too.
+const VALUES: usize = 800_000;
+/// Bytes of memory that a value takes once it is read.
+const VALUE: usize = 160;
+
+/// The memory of all bodies of an interface.
+#[derive(Debug)]
+pub(super) struct Bodies {
+    bytes: Arc<Semaphore>,
+    values: Arc<Semaphore>,
+}
+
+impl Default for Bodies {
+    fn default() -> Self {
+        let of = |kib| Arc::new(Semaphore::new(kib as usize));
+        Self { bytes: of(FOR_BYTES), values: of(FOR_VALUES) }
+    }
+}
+
+/// A body, which takes memory of the interface as long as it lives.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) bytes: Bytes,
+    _memory: [Option<OwnedSemaphorePermit>; 2],
+}
+
+/// Takes memory; what is small takes none. More than there is waits for all of it.
+async fn take(memory: &Arc<Semaphore>, all: u32, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Error> {
+    if bytes <= SMALL {
+        return Ok(None);
+    }
+    let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).min(all);
+    let taken = tokio::time::timeout(SENDING, Arc::clone(memory).acquire_many_owned(kib)).await;
+    match taken {
+        Ok(Ok(taken)) => Ok(Some(taken)),
+        Ok(Err(_)) | Err(_) => {
+            let text = "too many large requests are under way; try again shortly";
+            Err(Box::new(Problem::new(Code::StoreUnavailable, text).after(1000)))
+        }
+    }
+}
+
+/// How many values a text of JSON has at most, names and collections counted too: each but the first follows one of four bytes.
+fn values(json: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b':' | b'[' | b'{' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+impl Bodies {
+    /// The body of a request, if it is small enough, comes in time and has the right type.
+    pub(super) async fn read(&self, route: &Route, headers: &HeaderMap, body: Body) -> Result<Taken, Error> {
+        let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let most = announced.unwrap_or(route.body).min(route.body);
+        let bytes = take(&self.bytes, FOR_BYTES, most).await?;
+        let collected = collect(route, announced.unwrap_or(0), body).await?;
+        if collected.is_empty() {
+            return Ok(Taken::default());
+        }
+        check_type(route, headers)?;
+        if route.raw {
+            return Ok(Taken { bytes: collected, _memory: [bytes, None] });
+        }
+        let count = values(&collected);
+        if count > VALUES {
+            let text = format!("the body holds more than {VALUES} values; send less in one request");
+            return Err(Box::new(Problem::new(Code::TooLarge, text)));
+        }
+        let read = take(&self.values, FOR_VALUES, count * VALUE).await?;
+        Ok(Taken { bytes: collected, _memory: [bytes, read] })
+    }
+}
+
+async fn collect(route: &Route, announced: usize, body: Body) -> Result<Bytes, Error> {
+    let mut body = Limited::new(body, route.body);
+    // Pieces are put together as they come: a whole body is there once.
+    let pieces = async {
+        let mut whole = BytesMut::with_capacity(announced.min(route.body));
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok::<_, BoxError>(whole.freeze())
+    };
+    match tokio::time::timeout(SENDING, pieces).await {
+        Err(_) => Err(Box::new(Problem::new(Code::Deadline, "the body did not come within 10 s"))),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let text = match route.body {
+                0 => "this route takes no body".to_owned(),
+                limit => format!("the body has more than {limit} bytes"),
+            };
+            Err(Box::new(Problem::new(Code::TooLarge, text)))
+        }
+        Ok(Err(_)) => Err(wrong("", "the body broke off")),
+        Ok(Ok(whole)) => Ok(whole),
+    }
+}
+
+fn check_type(route: &Route, headers: &HeaderMap) -> Result<(), Error> {
+    let media = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    let essence = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    match essence.as_deref() {
+        Some("application/octet-stream") if route.raw => Ok(()),
+        _ if route.raw => {
+            let text = "this body is bytes; send `Content-Type: application/octet-stream`";
+            Err(Box::new(Problem::new(Code::MediaType, text)))
+        }
+        Some("application/json") => Ok(()),
+        _ => Err(Box::new(Problem::new(Code::MediaType, "bodies are JSON; send `Content-Type: application/json`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn held(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(held).sum::<usize>(),
+            Value::Object(members) => 1 + members.values().map(|value| 1 + held(value)).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), ".*".prop_map(Value::from)];
+        leaf.prop_recursive(4, 64, 8, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+                proptest::collection::btree_map(".*", inner, 0..8)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_holds_more_values_than_are_counted(value in json()) {
+            prop_assert!(values(value.to_string().as_bytes()) >= held(&value));
+        }
+    }
+
+    #[test]
+    fn values_in_strings_are_not_counted() {
+        assert_eq!(values(br#"{"command": ["sh", "-c", "a,b:[{\",\\"]}"#), 6);
+    }
+}
