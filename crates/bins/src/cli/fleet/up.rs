@@ -91,6 +91,9 @@ pub(in crate::cli) struct UpArgs {
     #[arg(long, value_name = "PERCENT", env = "ORLOP_WORKER_MIN_FREE_PERCENT",
           value_parser = clap::value_parser!(u8).range(..=100))]
     min_free_percent: Option<u8>,
+    /// Go on with the store that is there, though it is not the one that was there before: an empty file, another one, an older copy
+    #[arg(long, conflicts_with = "memory_store")]
+    accept_store: bool,
     /// Keep nothing: the store is gone when the server ends
     #[arg(long)]
     memory_store: bool,
@@ -156,7 +159,7 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let durability = if args.memory_store { Durability::Normal } else { Durability::Full };
     let path = data.path().join("fleet.db");
     let failed = format!("{}: ", path.display());
-    let store = StorePlace::Sqlite { path, durability }.open().await;
+    let store = StorePlace::Sqlite { path, durability, accept: args.accept_store }.open().await;
     let store = store.map_err(|error| Failure::new(error.class.into(), failed + &error.chain()))?;
     let logs = LogStore::open(data.path().join("logs"), LogOptions::default());
     let logs = logs.map_err(Failure::from)?;

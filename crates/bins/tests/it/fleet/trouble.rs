@@ -131,3 +131,51 @@ fn a_token_is_never_shown_to_who_took_the_port_of_a_server_that_ended() {
     let head = heard.join().expect("a request").to_ascii_lowercase();
     assert!(head.starts_with("get /api/v1/jobs") && !head.contains("authorization"), "{head}");
 }
+
+/// The advice of the messages, followed to the letter, ends with a fleet that works.
+#[cfg(all(feature = "run", target_os = "linux"))]
+#[test]
+fn a_store_that_was_emptied_or_damaged_is_never_taken_for_a_new_one() {
+    let mut bench = Bench::up(&[]);
+    let token = bench.orlop(&["token", "create", "--role", "viewer", "--for-tenant", "a", "-o", "name"]);
+    assert_eq!(token.code, 0, "{token:?}");
+    bench.signal(Signal::SIGKILL);
+    bench.end();
+    bench.start(&[]);
+    bench.signal(Signal::SIGINT);
+    assert_eq!(bench.end(), Some(0));
+    let (store, shown) = (bench.data().join("fleet.db"), bench.data().display().to_string());
+    let up = ["up", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data", shown.as_str()];
+    let whole = std::fs::read(&store).expect("the store");
+    std::fs::write(&store, "").expect("it is emptied");
+    let emptied = bench.orlop_at("", &up);
+    assert!(
+        emptied.code == 3 && emptied.err.contains("is empty") && emptied.err.contains("--accept-store"),
+        "{emptied:?}"
+    );
+    // Damaged: its text says to move it away.
+    let mut damaged = whole.clone();
+    damaged[100..4000].fill(0xee);
+    std::fs::write(&store, damaged).expect("it is damaged");
+    let told = bench.orlop_at("", &up);
+    assert!(told.code != 0 && told.err.contains("move it away"), "{told:?}");
+    std::fs::rename(&store, bench.place("damaged.db")).expect("it is moved away");
+    let gone = bench.orlop_at("", &up);
+    assert!(gone.code == 3 && gone.err.contains("--accept-store"), "{gone:?}");
+    bench.start(&["--accept-store"]);
+    assert_eq!(bench.good(&["submit", "--cpu", "100m", "--memory", "1Mi", "--wait", "--", "true"]).lines().count(), 1);
+}
+
+/// Nothing is acknowledged that is written into a file that nobody finds again.
+#[test]
+fn a_server_whose_store_is_removed_takes_nothing_more() {
+    let bench = Bench::up(&["--no-worker"]);
+    bench.good(&["submit", "--", "true"]);
+    for name in ["fleet.db", "fleet.db-wal", "fleet.db-shm"] {
+        drop(std::fs::remove_file(bench.data().join(name)));
+    }
+    let refused = bench.orlop(&["submit", "--", "true"]);
+    assert_eq!(refused.code, 7, "{refused:?}");
+    let ready = bench.orlop(&["health"]);
+    assert_ne!(ready.code, 0, "{ready:?}");
+}

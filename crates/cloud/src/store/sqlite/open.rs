@@ -137,7 +137,7 @@ fn immutable_uri(path: &Path) -> String {
 }
 
 /// The path with something appended to its last name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

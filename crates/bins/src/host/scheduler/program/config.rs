@@ -91,6 +91,8 @@ pub(super) struct StoreConfig {
     pub(super) schema: String,
     /// The SQLite file.
     pub(super) path: PathBuf,
+    /// Takes the file also where it is not the store that was here before: an empty one, another, an older copy. For one start.
+    pub(super) accept: bool,
     /// When a commit to the file counts as written.
     #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub(super) synchronous: Synchronous,
@@ -111,6 +113,7 @@ impl Default for StoreConfig {
             url: String::new(),
             schema: "orlop".to_owned(),
             path: PathBuf::from("orlop-fleet.db"),
+            accept: false,
             synchronous: Synchronous::default(),
             logs: PathBuf::from("orlop-logs"),
             artifacts: PathBuf::from("orlop-artifacts"),
@@ -127,7 +130,8 @@ impl StoreConfig {
     /// A database is named, and this program was built without them.
     pub(super) fn place(&self) -> Result<StorePlace, String> {
         if self.url.is_empty() {
-            return Ok(StorePlace::Sqlite { path: self.path.clone(), durability: self.synchronous.into() });
+            let (path, durability) = (self.path.clone(), self.synchronous.into());
+            return Ok(StorePlace::Sqlite { path, durability, accept: self.accept });
         }
         self.database()
     }

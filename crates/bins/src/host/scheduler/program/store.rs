@@ -19,6 +19,8 @@ pub(crate) enum StorePlace {
         path: PathBuf,
         /// When a commit counts as written.
         durability: Durability,
+        /// It is taken also where it is not the store that was here before.
+        accept: bool,
     },
     /// A database; one of its servers leads.
     #[cfg(feature = "postgres")]
@@ -33,8 +35,12 @@ impl StorePlace {
     /// used at all.
     pub(crate) async fn open(&self) -> Result<OpenStore, PortError> {
         match self {
-            Self::Sqlite { path, durability } => {
-                SqliteFleet::open(path, *durability).await.map(|store| OpenStore::Sqlite(Arc::new(store)))
+            Self::Sqlite { path, durability, accept } => {
+                let store = match accept {
+                    true => SqliteFleet::accept(path, *durability).await,
+                    false => SqliteFleet::open(path, *durability).await,
+                };
+                store.map(|store| OpenStore::Sqlite(Arc::new(store)))
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(options) => {

@@ -12,6 +12,7 @@ mod readers;
 mod restore;
 mod schema;
 mod specs;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -64,9 +65,19 @@ impl SqliteFleet {
     ///
     /// # Errors
     /// Conflict with reason `Locked` when another server has it open: try again; Denied without rights to the file;
-    /// Capacity when the disk is full; Fatal when the file is damaged, of another program or of a newer version.
+    /// Capacity when the disk is full; Fatal when the file is damaged, of another program or of a newer version; Invalid when it is not
+    /// the store that was here before.
     pub async fn open(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, PortError> {
-        Self::start(path.into(), move |path| open::writer(path, durability)).await
+        Self::start(path.into(), move |path| open::writer(path, durability, false)).await
+    }
+
+    /// The same, also where the file is not the store that was here before: an empty one, another, an older copy. Its epochs go on
+    /// above those that were seen, so that workers follow it.
+    ///
+    /// # Errors
+    /// As of [`SqliteFleet::open`], but for the file's being another.
+    pub async fn accept(path: impl Into<PathBuf>, durability: Durability) -> Result<Self, PortError> {
+        Self::start(path.into(), move |path| open::writer(path, durability, true)).await
     }
 
     /// Opens the file and serves it on a thread of its own, on which `open` is called too.
@@ -91,6 +102,12 @@ impl SqliteFleet {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.owner.path()
+    }
+
+    /// Number of commits that were missing at the end of the log when the store was opened; they are lost.
+    #[must_use]
+    pub fn lost_commits(&self) -> u64 {
+        self.counters.lost.load(Ordering::Relaxed)
     }
 
     /// Number of transactions that turns were committed in since the store was opened. Fewer than calls when calls shared one.

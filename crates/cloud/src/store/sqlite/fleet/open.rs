@@ -8,6 +8,7 @@ use orlop_core::error::{Class, PortError};
 use rusqlite::{Connection, OpenFlags};
 
 use super::schema::FLEET;
+use super::stamp::Stamp;
 use crate::store::sqlite::error::classify_of;
 use crate::store::sqlite::open::{Lock, lock, sync_folder};
 
@@ -43,11 +44,13 @@ const SETTINGS: &str = "
 pub(super) struct Writer {
     pub(super) path: PathBuf,
     pub(super) connection: Connection,
+    pub(super) stamp: Stamp,
     /// Let go of after the connection is closed.
     _lock: Lock,
 }
 
-pub(super) fn writer(path: &Path, durability: Durability) -> Result<Writer, PortError> {
+/// Opens the file for its server. `accept`: also one that is not the one that was here.
+pub(super) fn writer(path: &Path, durability: Durability, accept: bool) -> Result<Writer, PortError> {
     let lock = lock(FLEET.noun, path)?;
     let sqlite = |error: rusqlite::Error| classify_of(FLEET.noun, path, "opening", &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -68,7 +71,8 @@ pub(super) fn writer(path: &Path, durability: Durability) -> Result<Writer, Port
     FLEET.migrate(path, &mut connection)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     sync_folder(FLEET.noun, path)?;
-    Ok(Writer { path: path.to_owned(), connection, _lock: lock })
+    let stamp = Stamp::open(path, &mut connection, accept)?;
+    Ok(Writer { path: path.to_owned(), connection, stamp, _lock: lock })
 }
 
 /// A connection that only reads, beside the writer.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use orlop_core::id::Epoch;
+use orlop_core::ports::fleet_store::Holder;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc;
 
 use super::open::Writer;
 use super::specs::SpecNumbers;
 use super::trouble::Trouble;
-use super::{restore, write_attempts, write_jobs, write_rest};
+use super::{restore, stamp, write_attempts, write_jobs, write_rest};
 use crate::store::fleet::batch::Batch;
 use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
 
@@ -19,10 +20,13 @@ use crate::store::fleet::request::{Answer, Commit, Request, gather, together};
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
+    /// Commits that were missing when the file was opened.
+    pub(super) lost: AtomicU64,
 }
 
 /// Serves requests until nobody can send one any more, then closes the file.
 pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: Arc<Counters>) {
+    counters.lost.store(writer.stamp.lost, Ordering::Relaxed);
     let mut work = Work { writer, specs: SpecNumbers::default(), counters };
     let mut next = inbox.blocking_recv();
     while let Some(request) = next.take() {
@@ -33,7 +37,7 @@ pub(super) fn run(writer: Writer, mut inbox: mpsc::Receiver<Request>, counters: 
                 work.commit_group(group);
             }
             Request::Acquire(holder, answer) => {
-                work.serve(answer, None, |connection| write_rest::acquire(connection, &holder));
+                work.acquire(&holder, answer);
             }
             Request::Renew(epoch, answer) => work.serve(answer, Some(epoch), |_| Ok(())),
             Request::Release(epoch, answer) => {
@@ -77,8 +81,7 @@ impl Work {
 
     fn commit(&mut self, epoch: Epoch, batch: &Batch) -> Result<(), Trouble> {
         let specs = &mut self.specs;
-        let written =
-            in_transaction(&mut self.writer.connection, Some(epoch), |connection| write(connection, batch, specs));
+        let written = in_transaction(&mut self.writer, Some(epoch), |connection| write(connection, batch, specs));
         match &written {
             Ok(()) => drop(self.counters.commits.fetch_add(1, Ordering::Relaxed)),
             // Numbers of specs that were taken back are not theirs.
@@ -87,28 +90,39 @@ impl Work {
         written
     }
 
+    fn acquire(&mut self, holder: &Holder, answer: Answer<Epoch>) {
+        let taken = in_transaction(&mut self.writer, None, |connection| write_rest::acquire(connection, holder));
+        if let Ok(epoch) = &taken {
+            self.writer.stamp.acquired(epoch.0, &self.writer.path);
+        }
+        drop(answer.send(taken.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
+    }
+
     fn serve<T>(
         &mut self,
         answer: Answer<T>,
         fence: Option<Epoch>,
         work: impl FnOnce(&Connection) -> Result<T, Trouble>,
     ) {
-        let done = in_transaction(&mut self.writer.connection, fence, work);
+        let done = in_transaction(&mut self.writer, fence, work);
         drop(answer.send(done.map_err(|trouble| trouble.told(&self.writer.path, "writing"))));
     }
 }
 
 fn in_transaction<T>(
-    connection: &mut Connection,
+    writer: &mut Writer,
     fence: Option<Epoch>,
     work: impl FnOnce(&Connection) -> Result<T, Trouble>,
 ) -> Result<T, Trouble> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let number = writer.stamp.check()?;
+    let transaction = writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(epoch) = fence {
         write_rest::fence(&transaction, epoch)?;
     }
     let value = work(&transaction)?;
+    stamp::count(&transaction, number)?;
     transaction.commit()?;
+    writer.stamp.committed(number, &writer.path);
     Ok(value)
 }
 

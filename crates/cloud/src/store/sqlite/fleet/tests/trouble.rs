@@ -16,7 +16,7 @@ fn jobs(range: std::ops::Range<u64>) -> Vec<Turn> {
 async fn a_full_file_is_capacity_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let opened = SqliteFleet::start(folder.path().join("fleet.db"), |path| {
-        let writer = open::writer(path, Durability::Full)?;
+        let writer = open::writer(path, Durability::Full, false)?;
         writer.connection.pragma_update_and_check(None, "max_page_count", 100, |_| Ok(())).unwrap();
         Ok(writer)
     });
@@ -112,4 +112,88 @@ async fn a_bad_commit_does_not_touch_those_it_waits_with() {
     let calls = (100..140).map(|job| store.commit(epoch, jobs(job..job + 1)));
     assert!(futures::future::join_all(calls).await.into_iter().all(|result| result.is_ok()));
     assert!(store.commits() - before < 60, "{} transactions", store.commits() - before);
+}
+
+async fn refused(path: &Path) -> PortError {
+    let error = SqliteFleet::open(path, Durability::Full).await.unwrap_err();
+    assert_eq!((error.class, error.reason), (Class::Invalid, Some(super::super::stamp::NOT_THE_SAME)), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_the_one_that_was_here_is_refused_until_it_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fleet.db");
+    let store = open_in(folder.path()).await;
+    for _ in 0..3 {
+        store.acquire(&holder()).await.unwrap();
+    }
+    store.close().await;
+    let older = folder.path().join("older.db");
+    std::fs::copy(&path, &older).unwrap();
+    let store = open_in(folder.path()).await;
+    let epoch = store.acquire(&holder()).await.unwrap();
+    store.commit(epoch, jobs(0..10)).await.unwrap();
+    store.close().await;
+    // An older copy.
+    std::fs::copy(&older, &path).unwrap();
+    assert!(refused(&path).await.message.contains("its epoch is 3, and 4 was seen"));
+    // Another one.
+    let other = tempfile::tempdir().unwrap();
+    open_in(other.path()).await.close().await;
+    std::fs::copy(other.path().join("fleet.db"), &path).unwrap();
+    assert!(refused(&path).await.message.contains("it is another store"));
+    // An empty one, and none at all.
+    std::fs::write(&path, "").unwrap();
+    assert!(refused(&path).await.message.contains("it is empty, and the one that was here had epoch 4"));
+    std::fs::remove_file(&path).unwrap();
+    refused(&path).await;
+    let advice = refused(&path).await.message;
+    assert!(advice.contains("--accept-store"), "{advice}");
+    // Its epochs go on above those that workers have seen.
+    let store = SqliteFleet::accept(&path, Durability::Full).await.unwrap();
+    assert_eq!(store.acquire(&holder()).await.unwrap(), Epoch(5));
+    store.close().await;
+    assert_eq!(open_in(folder.path()).await.acquire(&holder()).await.unwrap(), Epoch(6));
+}
+
+#[tokio::test]
+async fn a_store_that_is_removed_or_replaced_while_it_is_open_takes_nothing_more() {
+    for name in ["fleet.db", "fleet.db-wal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_in(folder.path()).await;
+        let epoch = store.acquire(&holder()).await.unwrap();
+        store.commit(epoch, jobs(0..10)).await.unwrap();
+        let (path, away) = (folder.path().join(name), folder.path().join("away"));
+        std::fs::rename(&path, &away).unwrap();
+        for _ in 0..2 {
+            let error = store.commit(epoch, jobs(10..20)).await.unwrap_err();
+            assert!(error.class == Class::Denied && error.message.contains("was removed or replaced"), "{error}");
+            std::fs::copy(&away, &path).unwrap();
+        }
+        assert!(store.acquire(&holder()).await.is_err(), "nor does anybody lead");
+        // Put back, it is the same again.
+        std::fs::rename(&away, &path).unwrap();
+        store.commit(epoch, jobs(10..20)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn commits_that_are_missing_at_the_end_of_the_log_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fleet.db");
+    let store = open_in(folder.path()).await;
+    let epoch = store.acquire(&holder()).await.unwrap();
+    store.close().await;
+    let store = open_in(folder.path()).await;
+    store.commit(epoch, jobs(0..10)).await.unwrap();
+    // The process dies, and its log with it.
+    let (copy, log) = (folder.path().join("copy.db"), folder.path().join("copy.db.stamp"));
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::copy(folder.path().join("fleet.db.stamp"), &log).unwrap();
+    let lost = SqliteFleet::open(&copy, Durability::Full).await.unwrap();
+    assert_eq!(lost.jobs(&Default::default(), &Page::first(100)).await.unwrap().items.len(), 0);
+    assert!(lost.lost_commits() > 0);
+    store.close().await;
+    assert_eq!(open_in(folder.path()).await.lost_commits(), 0);
 }
