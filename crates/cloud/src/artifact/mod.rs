@@ -31,7 +31,7 @@ use orlop_core::spec::status::ArtifactLocation;
 pub use self::collect::{Found, collect};
 use self::meter::Meter;
 use self::reference::Reference;
-pub use self::shelf::{Shelf, ShelfError, digest};
+pub use self::shelf::{Shelf, ShelfError, digest, digest_of};
 use self::store::Files;
 
 /// How large an artifact may be, stored or unpacked.

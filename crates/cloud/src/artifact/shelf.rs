@@ -3,7 +3,7 @@
 //! block: asynchronous code makes them on a thread that may.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +56,14 @@ fn hex(bytes: &[u8]) -> String {
 /// What the file system says.
 pub fn digest(file: &mut File) -> io::Result<(String, u64)> {
     file.seek(SeekFrom::Start(0))?;
+    digest_of(file)
+}
+
+/// The SHA-256 of what a reader gives to its end, and its length.
+///
+/// # Errors
+/// What the reader says.
+pub fn digest_of(file: &mut impl Read) -> io::Result<(String, u64)> {
     let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 256 << 10]);
     loop {
         let read = match file.read(&mut buffer) {

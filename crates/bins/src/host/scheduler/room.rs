@@ -153,7 +153,7 @@ impl Room {
     /// Refuses so many bytes of an upload where the disk of artifacts has no room for them.
     ///
     /// # Errors
-    /// StoreUnavailable with how much is free and how much must stay free.
+    /// TooLarge for more than there is room for, StoreUnavailable on a full disk; with how much is free and must stay free.
     pub(super) fn check_upload(&self, bytes: u64) -> Result<(), Error> {
         let Some(disks) = self.disks.as_ref().filter(|disks| disks.artifacts.is_some()) else { return Ok(()) };
         let free = self.artifacts.load(Ordering::SeqCst);
@@ -165,6 +165,10 @@ impl Room {
             mebi(free),
             mebi(disks.least)
         );
+        if free >= disks.least {
+            // There is room, for less: to wait helps nobody.
+            return Err(error::problem(Code::TooLarge, text));
+        }
         let mut problem = error::problem(Code::StoreUnavailable, text);
         problem.retry_after_ms = Some(LATER);
         Err(problem)
@@ -264,7 +268,7 @@ mod tests {
         assert_eq!((problem.code, problem.retry_after_ms), (Code::StoreUnavailable, Some(LATER)));
         assert!(
             room.check_upload(1).is_ok()
-                && room.check_upload(u64::MAX).is_err()
+                && room.check_upload(u64::MAX).is_err_and(|problem| problem.code == Code::TooLarge)
                 && Room::new(None).check_upload(9).is_ok()
         );
         full.store.store(1, Ordering::SeqCst);

@@ -34,6 +34,8 @@ pub(super) struct Shared {
     files: OnceLock<(Arc<Files>, Handle)>,
     /// Attempts whose files are being fetched.
     fetching: Mutex<BTreeMap<AttemptId, AbortHandle>>,
+    /// Attempts that have ended and whose files are being stored, and why they are to end before that is done.
+    storing: Mutex<BTreeMap<AttemptId, (AbortHandle, Option<Cause>)>>,
     /// Itself, for what goes on beside.
     me: Weak<Self>,
     /// Rings when there is something for the server.
@@ -49,6 +51,7 @@ impl Shared {
             acts,
             files: OnceLock::new(),
             fetching: Mutex::default(),
+            storing: Mutex::default(),
             me: Weak::clone(me),
             bell: Notify::new(),
         })
@@ -112,6 +115,7 @@ impl Shared {
                     acts.extend(more.drain(..));
                     self.bell.notify_one();
                 }
+                Act::End(_, id, cause, _) if self.stop_storing(&id, cause) => {}
                 Act::End(runtime, id, cause, grace) => {
                     if let Some(runtime) = self.runtime(runtime) {
                         runtime.end(id, cause, grace);
@@ -166,6 +170,41 @@ impl Shared {
         self.fetching.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
+    /// Stops storing what an attempt left; false when nothing is stored.
+    fn stop_storing(&self, id: &AttemptId, cause: Cause) -> bool {
+        let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((task, stopped)) = storing.get_mut(id) else { return false };
+        *stopped = stopped.or(Some(cause));
+        task.abort();
+        true
+    }
+
+    /// Stores what an attempt left, and gives its end with that, or as that of one that was stopped meanwhile.
+    async fn stored(&self, id: AttemptId, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) -> AttemptEnd {
+        let Some((files, handle)) = self.files.get().filter(|_| needs.collects(end.outcome)) else { return end };
+        let (files, whole) = (Arc::clone(files), end.clone());
+        let task = {
+            // Held until the task is noted: it may be done at once.
+            let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+            let task = handle.spawn(async move { files.store(id, (runtime, &needs), whole).await });
+            storing.insert(id, (task.abort_handle(), None));
+            task
+        };
+        let done = task.await;
+        let noted = self.storing.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        match (done, noted.and_then(|(_, cause)| cause)) {
+            (Ok(end), _) => end,
+            (Err(_), Some(cause)) => {
+                let outcome = if cause == Cause::Preempt { Outcome::Preempted } else { Outcome::Cancelled };
+                AttemptEnd { outcome, reason: "while its artifacts were stored".to_owned(), ..end }
+            }
+            (Err(error), None) => {
+                tracing::error!(attempt = %id, %error, "what an attempt left is not stored");
+                AttemptEnd { outcome: Outcome::Failed, reason: format!("artifact: {error}"), ..end }
+            }
+        }
+    }
+
     /// Stores what an attempt left, beside everything else, and tells its end then.
     fn store(&self, id: AttemptId, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) {
         let (Some(me), Some((files, handle))) = (self.me.upgrade(), self.files.get()) else {
@@ -173,7 +212,7 @@ impl Shared {
         };
         let files = Arc::clone(files);
         handle.spawn(async move {
-            let end = if needs.collects(end.outcome) { files.store(id, (runtime, &needs), end).await } else { end };
+            let end = me.stored(id, end, (runtime, Arc::clone(&needs))).await;
             if needs.makes_containers() {
                 me.clear_made_by(id).await;
             }

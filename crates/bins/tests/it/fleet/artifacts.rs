@@ -185,3 +185,29 @@ fn s6_what_is_required_and_missing_fails_the_job_and_says_what() {
     assert_eq!(job["exit_code"], 4, "{job}");
     assert_eq!(bench.good(&["artifacts", "get", job["id"].as_str().expect("an id"), "log.txt"]), "why\n");
 }
+
+/// A file may claim to have terabytes: none of it is read when the server does not take that much, and what is read is given up when
+/// its job is cancelled.
+#[test]
+fn a_file_that_claims_terabytes_holds_no_slot() {
+    let bench = Bench::up(&[]);
+    let submit = |size: &str, more: &[&str]| {
+        let script = format!("truncate -s {size} big");
+        let shape = ["submit", "--cpu", "100m", "--memory", "1Mi", "--out", "o=big"];
+        bench.orlop(&[&shape, more, &["--", "sh", "-c", &script]].concat())
+    };
+    let began = std::time::Instant::now();
+    let huge = submit("1T", &["--wait"]);
+    assert_eq!(huge.code, 1, "{huge:?}");
+    let why = bench.good(&["job", "get", huge.out.trim()]);
+    assert!(why.contains("artifact") && began.elapsed().as_secs() < 20, "{:?}: {why}", began.elapsed());
+    // Large, and not too large.
+    let large = submit("4G", &[]).out.trim().to_owned();
+    let state = |id: &str| bench.orlop(&["job", "get", id, "-o", "json"]).json()["state"].clone();
+    super::programs::until("it runs", || (state(&large) == "Running").then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let began = std::time::Instant::now();
+    bench.orlop(&["cancel", &large, "--wait"]);
+    assert_eq!(state(&large), "Cancelled");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}

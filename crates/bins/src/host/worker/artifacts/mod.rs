@@ -7,11 +7,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use orlop_cloud::artifact::{Found, Shelf, collect, digest};
+use orlop_cloud::artifact::{Found, Shelf, collect, digest_of};
 use orlop_cloud::runtime::worker::{AttemptEnd, AttemptId, Kept, Outcome, beneath};
 use orlop_core::spec::job::{JobSpec, Runtime};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ use crate::wire::problem::Code;
 
 /// Bytes of the cache.
 const CACHE: u64 = 10 << 30;
+/// Of a file with more bytes the server is asked whether it takes that much, before any of it is read: a file may claim to have
+/// terabytes.
+const LARGE: u64 = 64 << 20;
+
 /// What attempts of one specification need and leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Needs {
@@ -290,8 +295,17 @@ impl Files {
         upload: &mut Option<String>,
     ) -> Result<(String, u64), Trouble> {
         let client = self.link.artifacts().await?;
-        let path = file.path.clone();
-        let (sha256, bytes) = blocking(move || Ok(digest(&mut fs::File::open(&path)?)?)).await?;
+        let opened = fs::File::open(&file.path)?;
+        let claimed = opened.metadata()?.len();
+        if upload.is_none() && claimed > LARGE {
+            let (name, attempt) = (name.to_owned(), Some(remote(id)));
+            // Nothing is sent in it: it is given up.
+            client.begin(Beginning { name, bytes: claimed, sha256: None, attempt, upload: None }).await?;
+        }
+        let wanted = Wanted::default();
+        let mut reading = Reading { file: opened, wanted: Arc::clone(&wanted.0) };
+        let (sha256, bytes) = blocking(move || Ok(digest_of(&mut reading)?)).await?;
+        drop(wanted);
         let beginning = Beginning {
             name: name.to_owned(),
             bytes,
@@ -337,6 +351,36 @@ impl Files {
                 remove(&entry.path());
             }
         }
+    }
+}
+
+/// Somebody waits for what is read. Dropped, nobody does any more.
+struct Wanted(Arc<AtomicBool>);
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A file that ends with an error once nobody waits for it any more.
+struct Reading {
+    file: fs::File,
+    wanted: Arc<AtomicBool>,
+}
+
+impl io::Read for Reading {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if !self.wanted.load(Ordering::Relaxed) {
+            return Err(io::Error::other("nobody waits for it any more"));
+        }
+        self.file.read(bytes)
     }
 }
 
