@@ -21,6 +21,7 @@ mod routes;
 mod serve;
 mod standing;
 mod state;
+mod streams;
 mod table;
 #[cfg(test)]
 mod tests;

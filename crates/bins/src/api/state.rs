@@ -9,21 +9,19 @@ use orlop_core::ports::fleet_store::{AuditEntry, Kind, Record, Turn};
 use orlop_core::rate::Rate;
 use orlop_core::time::Time;
 use ring::rand::SystemRandom;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 
 use super::auth::{Rates, SecretHash};
 use super::body::Bodies;
 use super::guard::Guard;
 use super::refusals::Refusals;
 use super::replay::Replays;
+use super::streams::Streams;
 use crate::host::scheduler::flows::Flows;
 use crate::host::scheduler::{Error, Handle, Status, Stop};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::identity::Authority;
 use crate::wire::problem::{Code, Problem};
-
-/// Streams of events at once.
-const STREAMS: usize = 1000;
 
 /// How the interface behaves.
 #[derive(Clone, Debug)]
@@ -79,7 +77,7 @@ pub struct Api {
     pub(super) tokens: Mutex<()>,
     /// The flows of the server.
     pub(super) flows: Flows,
-    pub(super) streams: Arc<Semaphore>,
+    pub(super) streams: Streams,
     pub(super) bodies: Bodies,
     /// Ends the streams.
     pub(super) stop: Stop,
@@ -102,7 +100,7 @@ impl Api {
             tenants: Mutex::default(),
             secrets: Mutex::default(),
             tokens: Mutex::default(),
-            streams: Arc::new(Semaphore::new(STREAMS)),
+            streams: Streams::default(),
             bodies: Bodies::default(),
             stop: Stop::default(),
         })

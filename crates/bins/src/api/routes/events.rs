@@ -1,32 +1,34 @@
-//! Events as a stream (SSE): what happens to jobs and workers from now on. Owns whose events a caller sees, and that streams
-//! are few and end with the server.
+//! Events as a stream (SSE): what happens to jobs and workers from now on. Owns whose events a caller sees, and that streams end
+//! with the server.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::stream;
-use orlop_cloud::bus::local::LocalSubscription;
-use orlop_core::ports::bus::{BusEvent, Delivery, EventBody, SUBJECT_ROOT, SubjectFilter, Subscription as _};
-use tokio::sync::OwnedSemaphorePermit;
+use orlop_core::ports::bus::{SUBJECT_ROOT, SubjectFilter};
 
 use super::super::auth::{Caller, Scope};
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
-use crate::wire::problem::{Code, Problem};
+use super::super::streams::{Events, Place, Said};
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
 const QUIET: Duration = Duration::from_secs(15);
 
+/// Bytes of events that go out together, about.
+const TOGETHER: usize = 16 << 10;
+
 /// A stream under way.
 struct Streaming {
     api: Arc<Api>,
-    events: LocalSubscription,
+    events: Events,
+    filter: SubjectFilter,
     caller: Caller,
-    _room: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// GET /events
@@ -34,51 +36,55 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let kind = call.one("type")?.unwrap_or(">").to_ascii_lowercase();
     let filter = SubjectFilter::new(&format!("{SUBJECT_ROOT}{kind}"));
     let filter = filter.map_err(|error| wrong("type", format!("{error}; such as `job.*` or `job.completed`")))?;
-    let room = Arc::clone(&api.streams).try_acquire_owned();
-    let room = room.map_err(|_| Box::new(Problem::new(Code::RateLimited, "too many streams are open").after(5000)))?;
-    let events = api.handle.subscribe(filter)?;
+    let place = api.streams.place(&call.caller)?;
+    let events = api.streams.events(&api.handle)?;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": events from now on\n\n")) });
     call.concern.decide();
-    let streaming = Streaming { caller: call.caller, api, events, _room: room };
+    let streaming = Streaming { caller: call.caller, api, events, filter, _place: place };
     let rest = stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), streaming))
+        Some((Ok::<_, Infallible>(text), streaming))
     });
     Ok(Reply::stream("text/event-stream", Body::from_stream(futures::StreamExt::chain(first, rest))))
 }
 
 impl Streaming {
-    /// What goes out next; none when the server ends.
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            let delivered = tokio::select! {
-                delivered = self.events.next() => delivered?,
+    /// What goes out next: the events that are there; none when the server ends.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut text = loop {
+            let said = tokio::select! {
+                said = self.events.next() => said?,
                 () = self.api.stop.stopped() => return None,
-                () = tokio::time::sleep(QUIET) => return Some(": still here\n\n".to_owned()),
+                () = tokio::time::sleep(QUIET) => return Some(Bytes::from_static(b": still here\n\n")),
             };
-            match delivered {
-                Delivery::Event(event) if sees(&self.caller, &event) => return Some(said(&event)),
-                Delivery::Event(_) => {}
-                Delivery::Lagged { from } => {
-                    return Some(format!("event: lagged\ndata: {{\"from\":\"{from}\"}}\n\n"));
-                }
+            if let Some(text) = self.text(&said) {
+                break text;
             }
+        };
+        let Some(more) = self.events.ready() else { return Some(text) };
+        let mut all = BytesMut::from(&text[..]);
+        let mut next = Some(more);
+        while let Some(said) = next {
+            if let Some(more) = self.text(&said) {
+                all.extend_from_slice(&more);
+            }
+            next = if all.len() < TOGETHER { self.events.ready() } else { None };
         }
+        text = all.freeze();
+        Some(text)
     }
-}
 
-/// Whether an event is a caller's business: those of its tenants, and those of nobody's, such as of workers, for who sees all.
-fn sees(caller: &Caller, event: &BusEvent) -> bool {
-    if caller.scope == Scope::All {
-        return true;
+    /// What this stream sends of an event: those of the caller's tenants, and those of nobody's, such as of workers, for who sees all.
+    fn text(&self, said: &Said) -> Option<Bytes> {
+        let Some(text) = &said.text else {
+            let from = said.id;
+            return Some(format!("event: lagged\ndata: {{\"from\":\"{from}\"}}\n\n").into());
+        };
+        let sees = match (&self.caller.scope, &said.tenant) {
+            (Scope::All, _) => true,
+            (_, Some(tenant)) => self.caller.sees(tenant),
+            (_, None) => false,
+        };
+        (sees && self.filter.passes(&said.subject)).then(|| text.clone())
     }
-    let body: Option<EventBody> = serde_json::from_str(&event.body).ok();
-    let tenant = body.and_then(|body| body.tenant).and_then(|tenant| tenant.parse().ok());
-    tenant.is_some_and(|tenant| caller.sees(&tenant))
-}
-
-fn said(event: &BusEvent) -> String {
-    let kind = event.subject.strip_prefix(SUBJECT_ROOT).unwrap_or(&event.subject);
-    // Bodies are JSON without line feeds.
-    format!("id: {}\nevent: {kind}\ndata: {}\n\n", event.id, event.body)
 }

@@ -16,13 +16,12 @@ use orlop_cloud::logs::LogStream;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
 use serde_json::json;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
+use super::super::streams::Place;
 use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader, stored_stream, wire_stream};
-use crate::wire::problem::{Code, Problem};
 use crate::wire::result::LogChunk;
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
@@ -42,7 +41,7 @@ struct Streaming {
     reader: LogReader,
     form: Form,
     over: bool,
-    _room: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// GET /jobs/{id}/logs
@@ -52,9 +51,8 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
     let form = if accept.contains("text/event-stream") { Form::Events } else { Form::Text };
     let order = order(&call, LogOrder::of(row.job.id), form)?;
     let reader = LogReader::open(api.handle.clone(), api.stop.clone(), order).await?;
-    let room = Arc::clone(&api.streams).try_acquire_owned();
-    let room = room.map_err(|_| Box::new(Problem::new(Code::RateLimited, "too many streams are open").after(5000)))?;
-    let streaming = Streaming { reader, form, over: false, _room: room };
+    let place = api.streams.place(&call.caller)?;
+    let streaming = Streaming { reader, form, over: false, _place: place };
     let pieces = stream::unfold(streaming, |mut streaming| async move {
         let piece = streaming.next().await?;
         Some((piece, streaming))

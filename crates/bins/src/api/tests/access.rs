@@ -364,3 +364,49 @@ async fn open_streams_end_with_the_token_behind_them() {
         tokio::time::timeout(std::time::Duration::from_millis(300), http_body_util::BodyExt::collect(body)).await;
     assert!(waits.is_err(), "it goes on");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_token_takes_all_streams() {
+    let bed = Bed::new().await;
+    let greedy = bed.token(None, "viewer", &["a"]).await;
+    let other = bed.token(None, "viewer", &["a"]).await;
+    let mut open = Vec::new();
+    for _ in 0..100 {
+        open.push(bed.stream(Ask::get("/events").token(&greedy)).await);
+    }
+    let more = bed.ask(Ask::get("/events").token(&greedy)).await;
+    assert_eq!((more.status, more.header("retry-after")), (429, "5"), "{}", more.text);
+    open.push(bed.stream(Ask::get("/events").token(&other)).await);
+    open.swap_remove(0);
+    open.push(bed.stream(Ask::get("/events").token(&greedy)).await);
+}
+
+/// An event that many streams send reaches each of them that may see it, in its order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_stream_has_the_events_that_it_may_see() {
+    use http_body_util::BodyExt as _;
+    let bed = Bed::new().await;
+    let (a, b) = (bed.token(None, "viewer", &["a"]).await, bed.token(None, "viewer", &["b"]).await);
+    let asks =
+        [("/events", ""), ("/events", a.as_str()), ("/events", b.as_str()), ("/events?type=job.queued", a.as_str())];
+    let mut bodies = Vec::new();
+    for (path, token) in asks {
+        let ask = Ask::get(path);
+        bodies.push(bed.stream(if token.is_empty() { ask } else { ask.token(token) }).await);
+    }
+    for tenant in ["a", "b"] {
+        bed.submit(&json!({ "tenant": tenant })).await;
+    }
+    let wanted = [("\"b\"", "job.created"), ("\"a\"", "job.queued"), ("\"b\"", "job.queued"), ("\"a\"", "job.queued")];
+    for (number, (mut body, (tenant, kind))) in bodies.into_iter().zip(wanted).enumerate() {
+        let mut text = String::new();
+        let line = format!("event: {kind}\n");
+        while !text.split("\n\n").any(|event| event.contains(&line) && event.contains(tenant)) {
+            let frame = tokio::time::timeout(std::time::Duration::from_secs(60), body.frame()).await.expect("it comes");
+            text.push_str(std::str::from_utf8(&frame.unwrap().unwrap().into_data().unwrap()).unwrap());
+        }
+        assert_eq!(text.contains("\"tenant\":\"a\""), number != 2, "{number}: {text}");
+        assert!(number == 0 || number == 2 || !text.contains("\"tenant\":\"b\""), "{number}: {text}");
+        assert!(number != 3 || !text.contains("job.created"), "{text}");
+    }
+}
