@@ -88,6 +88,12 @@ impl Streams {
         Err(Box::new(Problem::new(Code::RateLimited, text).after(5000)))
     }
 
+    /// How many are open.
+    pub(super) fn count(&self) -> u32 {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        u32::try_from(open.values().sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
     /// All events from now on. They are read and written as text as long as somebody listens.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use orlop_core::ports::bus::{SUBJECT_ROOT, SubjectFilter};
+use tokio::time::Instant;
 
 use super::super::auth::{Caller, Scope};
 use super::super::call::{Call, wrong};
@@ -19,6 +20,10 @@ use super::super::streams::{Events, Place, Said};
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
 const QUIET: Duration = Duration::from_secs(15);
 
+/// After a piece a stream rests: what comes meanwhile goes out together, and is one write in place of many. So long, and longer by so
+/// much for each stream that is open.
+const REST: Duration = Duration::from_millis(10);
+const REST_OF_EACH: Duration = Duration::from_micros(200);
 /// Bytes of events that go out together, about.
 const TOGETHER: usize = 16 << 10;
 
@@ -28,6 +33,8 @@ struct Streaming {
     events: Events,
     filter: SubjectFilter,
     caller: Caller,
+    /// When it may go on.
+    rested: Instant,
     _place: Place,
 }
 
@@ -40,7 +47,7 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let events = api.streams.events(&api.handle)?;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": events from now on\n\n")) });
     call.concern.decide();
-    let streaming = Streaming { caller: call.caller, api, events, filter, _place: place };
+    let streaming = Streaming { caller: call.caller, api, events, filter, rested: Instant::now(), _place: place };
     let rest = stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
         Some((Ok::<_, Infallible>(text), streaming))
@@ -51,6 +58,10 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
 impl Streaming {
     /// What goes out next: the events that are there; none when the server ends.
     async fn next(&mut self) -> Option<Bytes> {
+        tokio::select! {
+            () = tokio::time::sleep_until(self.rested) => {}
+            () = self.api.stop.stopped() => return None,
+        }
         let mut text = loop {
             let said = tokio::select! {
                 said = self.events.next() => said?,
@@ -61,6 +72,7 @@ impl Streaming {
                 break text;
             }
         };
+        self.rested = Instant::now() + REST + REST_OF_EACH * self.api.streams.count();
         let Some(more) = self.events.ready() else { return Some(text) };
         let mut all = BytesMut::from(&text[..]);
         let mut next = Some(more);

@@ -377,7 +377,7 @@ async fn no_token_takes_all_streams() {
     let more = bed.ask(Ask::get("/events").token(&greedy)).await;
     assert_eq!((more.status, more.header("retry-after")), (429, "5"), "{}", more.text);
     open.push(bed.stream(Ask::get("/events").token(&other)).await);
-    open.swap_remove(0);
+    drop(open.swap_remove(0));
     open.push(bed.stream(Ask::get("/events").token(&greedy)).await);
 }
 
