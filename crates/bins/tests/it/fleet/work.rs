@@ -133,3 +133,60 @@ fn s10_an_interrupt_drains_and_a_second_one_cancels() {
     bench.signal(Signal::SIGINT);
     assert_eq!(bench.end(), Some(0));
 }
+
+/// What an operator wants of a worker is about its id: a restart of its program, which its unit does by itself, undoes neither a cordon nor
+/// a drain.
+#[cfg(all(feature = "run", target_os = "linux"))]
+#[test]
+fn cordon_and_drain_last_until_they_are_undone() {
+    use nix::sys::signal::Signal;
+
+    use super::programs::{Programs, until};
+    let programs = Programs::new();
+    let mut scheduler = programs.leader("s1", &[]);
+    let orlop = |server: &str, args: &[&str]| programs.orlop(server, args);
+    let worker = |server: &str| {
+        let shown = orlop(server, &["workers", "get", "w1", "-o", "json"]);
+        if shown.code == 0 { shown.json() } else { serde_json::Value::Null }
+    };
+    let come = |server: &str, grpc: &str| {
+        let process = programs.worker("w1", &[grpc], &[]);
+        until("the worker", || (worker(server)["connected"] == true).then_some(()));
+        process
+    };
+    let submit = ["submit", "--cpu", "100m", "--memory", "1Mi", "--wait-timeout", "2s", "--", "true"];
+    for (order, undo) in [
+        (&["workers", "cordon", "w1"][..], &["workers", "uncordon", "w1"][..]),
+        (&["drain", "w1", "--reason", "maintenance", "--wait"], &["drain", "w1", "--undo"]),
+    ] {
+        let process = come(&scheduler.rest, &scheduler.grpc);
+        programs.good(&scheduler.rest, order);
+        // A drained one has ended by itself.
+        if order[0] == "workers" {
+            process.signal(Signal::SIGTERM);
+        }
+        assert_eq!(process.end(), Some(0));
+        let process = come(&scheduler.rest, &scheduler.grpc);
+        assert_eq!(orlop(&scheduler.rest, &submit).code, 8, "{order:?}: it takes nothing");
+        assert_eq!(worker(&scheduler.rest)["cordoned"], true, "{order:?}");
+        process.signal(Signal::SIGTERM);
+        assert_eq!(process.end(), Some(0), "{order:?}: it stays until it is told to go");
+        // The server is killed too.
+        scheduler.process.kill();
+        scheduler = programs.scheduler_again("s1", &scheduler, &[]);
+        let process = come(&scheduler.rest, &scheduler.grpc);
+        assert_eq!(orlop(&scheduler.rest, &submit).code, 8, "{order:?}: after a restart of the server neither");
+        process.signal(Signal::SIGTERM);
+        assert_eq!(process.end(), Some(0));
+        // Undone while it is away.
+        programs.good(&scheduler.rest, undo);
+        let process = come(&scheduler.rest, &scheduler.grpc);
+        let done = orlop(&scheduler.rest, &submit);
+        assert_eq!(done.code, 0, "{undo:?}: {done:?}");
+        until("all jobs", || {
+            (orlop(&scheduler.rest, &["jobs", "--state", "Queued", "-o", "name"]).out.is_empty()).then_some(())
+        });
+        process.signal(Signal::SIGTERM);
+        assert_eq!(process.end(), Some(0));
+    }
+}

@@ -39,6 +39,8 @@ pub(crate) struct LiveWorker {
     pub(crate) reason: String,
     /// Why it is to leave, as an operator said.
     pub(crate) drain_reason: String,
+    /// An operator cordoned or drained its id, and has not undone that: it gets no new work, in its next incarnations neither.
+    pub(crate) barred: bool,
     /// Its labels.
     pub(crate) labels: BTreeMap<String, String>,
     /// Its session, from its registration on.

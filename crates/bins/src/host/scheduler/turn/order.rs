@@ -56,9 +56,29 @@ impl Core {
     fn ordered(&mut self, key: WorkerKey, order: WorkerOrder) -> Result<(), Error> {
         let view = self.scheduler.worker_view(key);
         let attempts = view.as_ref().map_or(0, |view| view.attempts);
-        let is_gone = view.is_some_and(|view| view.state.is_terminal());
+        let is_gone = view.as_ref().is_some_and(|view| view.state.is_terminal());
+        let barred = match &order {
+            WorkerOrder::Drain(..) | WorkerOrder::Cordon => Some(true),
+            WorkerOrder::Undrain | WorkerOrder::Uncordon | WorkerOrder::Remove { .. } => Some(false),
+            WorkerOrder::Name => None,
+        };
+        // Of one that is away only what is wanted of its id changes.
+        if let (true, Some(barred), Some(live)) = (is_gone, barred, self.registry.workers.get_mut(key))
+            && (barred || live.barred)
+        {
+            live.barred = barred;
+            if let WorkerOrder::Drain(_, reason) = &order {
+                live.drain_reason.clone_from(reason);
+            }
+            self.draft.workers.push(key);
+            return Ok(());
+        }
+        let draining = self.scheduler.worker_row(key).is_some_and(|row| row.drain.is_some());
+        // One that came back after its drain is not drained again: it gets nothing new.
+        let returned = self.registry.workers.get(key).is_some_and(|live| live.barred) && !draining;
         let event = match &order {
             WorkerOrder::Drain(order, _) => Event::Drain { worker: key, order: *order },
+            WorkerOrder::Undrain if returned => Event::Uncordon { worker: key },
             WorkerOrder::Undrain => Event::Undrain { worker: key },
             WorkerOrder::Cordon => Event::Cordon { worker: key },
             WorkerOrder::Uncordon => Event::Uncordon { worker: key },
@@ -73,6 +93,7 @@ impl Core {
         self.call_or(event)?;
         self.draft.workers.push(key);
         if let Some(live) = self.registry.workers.get_mut(key) {
+            live.barred = barred.unwrap_or(live.barred);
             match &order {
                 WorkerOrder::Drain(_, reason) => live.drain_reason.clone_from(reason),
                 WorkerOrder::Undrain => live.drain_reason.clear(),

@@ -43,6 +43,8 @@ impl Core {
             labels.insert(WORKER.to_owned(), id.to_string());
         }
         let capabilities = Arc::clone(&registration.capabilities);
+        let before = known.and_then(|(key, _)| self.registry.workers.get(key));
+        let barred = before.filter(|live| live.barred).map(|live| live.drain_reason.clone());
         let key = match known.filter(|(_, state)| !state.is_terminal()) {
             None => self.declare(&registration)?,
             Some((key, WorkerState::Creating)) => key,
@@ -65,6 +67,12 @@ impl Core {
             }
         };
         self.call_or(Event::Registered { worker: key, capabilities })?;
+        if let Some(reason) = barred {
+            self.call_or(Event::Cordon { worker: key })?;
+            if let Some(live) = self.registry.workers.get_mut(key) {
+                (live.barred, live.drain_reason) = (true, reason);
+            }
+        }
         Ok(self.new_session(key, &registration))
     }
 
@@ -353,6 +361,7 @@ impl Core {
             agent_version: live.agent_version.clone(),
             registered_at: live.registered_at,
             last_seen_at: Some(self.wall),
+            barred: live.barred,
             ..Worker::new(live.id.clone(), incarnation, row.state, live.since)
         })
     }
@@ -370,6 +379,7 @@ impl LiveWorker {
             since,
             reason: String::new(),
             drain_reason: String::new(),
+            barred: false,
             labels: BTreeMap::new(),
             session: None,
             stream: None,

@@ -157,6 +157,7 @@ impl Core {
                     .unwrap_or_default()
                     .to_owned(),
                 labels: worker.labels,
+                barred: worker.barred || worker.cordoned,
                 ..LiveWorker::declared(worker.id, incarnation, worker.since)
             };
             self.registry.workers.insert(key, live);

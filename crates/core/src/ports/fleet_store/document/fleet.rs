@@ -36,6 +36,9 @@ pub struct Worker {
     /// It gets no new work.
     #[serde(default)]
     pub cordoned: bool,
+    /// An operator cordoned or drained it and has not undone that: it gets no new work when it comes back.
+    #[serde(default)]
+    pub barred: bool,
     /// Its drain, as the server wrote it.
     #[serde(default)]
     pub drain: Option<serde_json::Value>,
@@ -73,6 +76,7 @@ impl Worker {
             labels: BTreeMap::new(),
             tenants: Vec::new(),
             cordoned: false,
+            barred: false,
             drain: None,
             session: None,
             state_id: String::new(),
@@ -98,7 +102,8 @@ impl Document for Worker {
     }
 
     fn ended_at(&self) -> Option<Time> {
-        self.state.is_terminal().then_some(self.since)
+        // What an operator wants of it lasts until that is undone.
+        (self.state.is_terminal() && !self.barred).then_some(self.since)
     }
 }
 
