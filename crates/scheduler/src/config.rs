@@ -63,7 +63,7 @@ pub struct Config {
     pub max_infra: u32,
     /// How many losses within 10 minutes end an unhealthy worker.
     pub max_failures: u32,
-    /// How many failed starts of different jobs within 60 s without a success make a worker unhealthy.
+    /// How many failed starts of different tasks within 60 s without a success make a worker unhealthy.
     pub start_failures: u32,
     /// The first probation; each further one is twice as long.
     pub probation_min: u64,

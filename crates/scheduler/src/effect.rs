@@ -42,6 +42,8 @@ pub enum Reason {
     TimedOut,
     /// Its worker could not start it.
     StartFailed,
+    /// Its command cannot be started, with the exit code that a shell would give.
+    Command(i32),
     /// Its worker refused it.
     Rejected,
     /// Its worker was lost.

@@ -192,6 +192,11 @@ pub enum Outcome {
         /// Another worker would not help: a secret, artifact or image is missing.
         permanent: bool,
     },
+    /// Its command could not be started: it was not found, may not be run, or has no interpreter or working directory.
+    CannotStart {
+        /// As a shell would say it: 127 for a command that was not found, 126 for others.
+        exit_code: i32,
+    },
     /// The worker lost it, for example over a restart of its agent.
     Lost,
 }

@@ -87,11 +87,17 @@ pub enum Fault {
     ForgetEldest,
     /// What a tenant saves for one job is spent on others.
     SpendSavings,
+    /// A worker that failed a task gets it again while others are busy.
+    NoAvoidance,
+    /// A command that cannot start is never tried on another worker.
+    NoSecondTry,
+    /// Elements of one array count as one task when starts fail.
+    CountByJob,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 44] = [
         Self::NoFence,
         Self::AnybodysAttempt,
         Self::ForgetAnswers,
@@ -133,6 +139,9 @@ impl Fault {
         Self::HastyOverlap,
         Self::ForgetEldest,
         Self::SpendSavings,
+        Self::NoAvoidance,
+        Self::NoSecondTry,
+        Self::CountByJob,
     ];
 
     /// Switches this fault on for the calling thread, and every other off; none switches all off.

@@ -148,6 +148,8 @@ pub struct UnitRow {
     pub lost_by: Option<WorkerId>,
     /// It has started once, so that it cannot expire.
     pub started: bool,
+    /// Its command could not be started by the worker that it avoids, and has not started anywhere since.
+    pub second_try: bool,
     /// Own failures that were retried.
     pub retries: u32,
     /// Infrastructure losses.

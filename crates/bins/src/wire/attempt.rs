@@ -316,6 +316,12 @@ impl TryFrom<v1::Rejected> for Rejected {
     }
 }
 
+/// Whether the command itself is what could not be started.
+#[must_use]
+pub fn is_command(reason: &str) -> bool {
+    reason.split(':').next() == Some("command")
+}
+
 /// Whether another worker would not help: the secret, artifact or image that is named is missing everywhere.
 #[must_use]
 pub fn is_permanent(reason: &str) -> bool {

@@ -8,7 +8,7 @@ use orlop_core::time::Time;
 use orlop_scheduler::event::Outcome;
 use orlop_scheduler::token::AttemptRef;
 
-use super::attempt::{about, is_permanent};
+use super::attempt::{about, is_command, is_permanent};
 use super::bound::{
     CHUNK_MAX, FRAME_BYTES, LIST_MAX, NAME_MAX, OUTPUTS_MAX, OnWire, TAIL_MAX, TEXT_MAX, WireError, at_most, each,
     millis, mirrored, text, time, weight,
@@ -188,7 +188,10 @@ impl JobResult {
             Ending::Failed => Outcome::Failed { exit_code: self.exit_code },
             Ending::TimedOut => Outcome::TimedOut,
             Ending::Cancelled | Ending::Preempted => Outcome::Cancelled,
-            Ending::StartFailed => Outcome::StartFailed { permanent: is_permanent(&self.reason) },
+            Ending::StartFailed => match self.exit_code.filter(|_| is_command(&self.reason)) {
+                Some(exit_code) => Outcome::CannotStart { exit_code },
+                None => Outcome::StartFailed { permanent: is_permanent(&self.reason) },
+            },
             Ending::Lost => Outcome::Lost,
         }
     }

@@ -326,6 +326,7 @@ fn s1_4_results_in_the_words_of_the_scheduler() {
     };
     assert_eq!(outcome(Ending::Failed, "oom"), Outcome::Failed { exit_code: Some(3) });
     assert_eq!(outcome(Ending::StartFailed, "image"), Outcome::StartFailed { permanent: true });
+    assert_eq!(outcome(Ending::StartFailed, "command: `x` was not found"), Outcome::CannotStart { exit_code: 3 });
     assert_eq!(outcome(Ending::StartFailed, "fork"), Outcome::StartFailed { permanent: false });
     assert_eq!((outcome(Ending::Preempted, ""), outcome(Ending::Lost, "")), (Outcome::Cancelled, Outcome::Lost));
 }

@@ -83,6 +83,7 @@ named_enum! {
         WorkerLost = "worker lost",
         Rejected = "rejected",
         StartFailed = "start failed",
+        CannotStart = "command cannot start",
         ResultSucceeded = "result succeeded",
         ResultFailed = "result failed",
         ResultTimedOut = "result timed out",
@@ -100,11 +101,14 @@ named_enum! {
         NotBeforePassed = "not_before has passed",
         NeverStarted = "it never started",
         InfraLeft = "infrastructure losses are below max_infra and the cause is not permanent",
+        FirstLoss = "it is the first infrastructure loss",
+        SecondTry = "it is the first time and another schedulable worker could hold it",
         MayRetry = "retry.on matches and retries are left",
         Newest = "the token is the newest ever issued",
         NewestMayRun = "the token is the newest ever issued and the quota allows it",
         NewestMayRetry = "the token is the newest ever issued, retry.on matches and retries are left",
         NewestInfraLeft = "the token is the newest ever issued and infrastructure losses are left",
+        NewestSecondTry = "the token is the newest ever issued, it is the first time and another schedulable worker could hold it",
     }
 }
 
@@ -126,10 +130,14 @@ pub static MACHINE: Machine<JobState, Event, Guard> = Machine {
         "1.3 accept": [Assigned] on [AcceptTimeout] => same, "Revoke";
         "1.3 start": [Assigned] on [Started] => Running, "start time";
         "1.3 unstarted": [Assigned] on [Revoked, WorkerLost] => Queued, "release capacity";
-        "1.3 infra": [Assigned, Running] on [Rejected, StartFailed] if InfraLeft => Queued, "infra + 1", "avoid that worker";
-        "1.3 infra": [Running] on [WorkerLost] if InfraLeft => Queued, "infra + 1", "avoid that worker";
+        "1.3 infra": [Assigned, Running] on [Rejected, StartFailed] if InfraLeft => Backoff, "infra + 1", "avoid that worker";
+        "1.3 infra": [Running] on [WorkerLost] if FirstLoss => Queued, "infra + 1", "avoid that worker";
+        "1.3 infra": [Running] on [WorkerLost] if InfraLeft => Backoff, "infra + 1", "avoid that worker";
         "1.3 infra": [Assigned, Running] on [Rejected, StartFailed] => Failed, "reason infra_limit or the cause";
         "1.3 infra": [Running] on [WorkerLost] => Failed, "reason infra_limit or the cause";
+        "1.3 command": [Assigned, Running] on [CannotStart] if SecondTry => Queued, "avoid that worker";
+        "1.3 command": [Assigned, Running] on [CannotStart] if MayRetry => Backoff, "retries + 1", "prefer another worker";
+        "1.3 command": [Assigned, Running] on [CannotStart] => Failed, "exit code, reason command", "Finished";
         "1.3 success": [Assigned, Running] on [ResultSucceeded] => Completed, "Finished";
         "1.3 retry": [Assigned, Running] on [ResultFailed, ResultTimedOut] if MayRetry => Backoff, "retries + 1", "prefer another worker";
         "1.3 failure": [Assigned, Running] on [ResultFailed] => Failed, "exit code, signal, reason", "Finished";
@@ -141,13 +149,16 @@ pub static MACHINE: Machine<JobState, Event, Guard> = Machine {
         "1.3 adopt": [Queued, Backoff] on [ResultFailed, ResultTimedOut] if NewestMayRetry => Backoff, "late adoption", "retries + 1";
         "1.3 adopt": [Queued, Backoff] on [ResultFailed] if Newest => Failed, "late adoption", "Finished";
         "1.3 adopt": [Queued, Backoff] on [ResultTimedOut] if Newest => TimedOut, "late adoption", "Finished";
-        "1.3 adopt": [Queued, Backoff] on [StartFailed] if NewestInfraLeft => Queued, "late adoption", "infra + 1";
+        "1.3 adopt": [Queued, Backoff] on [StartFailed] if NewestInfraLeft => Backoff, "late adoption", "infra + 1";
         "1.3 adopt": [Queued, Backoff] on [StartFailed] if Newest => Failed, "late adoption", "reason infra_limit or the cause";
+        "1.3 adopt": [Queued, Backoff] on [CannotStart] if NewestSecondTry => Queued, "late adoption", "avoid that worker";
+        "1.3 adopt": [Queued, Backoff] on [CannotStart] if NewestMayRetry => Backoff, "late adoption", "retries + 1";
+        "1.3 adopt": [Queued, Backoff] on [CannotStart] if Newest => Failed, "late adoption", "Finished";
         "1.3 adopt": [Queued, Backoff] on [Preempted, Drained] if Newest => Queued, "late adoption";
         "1.3 cancel": [Assigned, Running] on [CancelRequested] => Cancelling, "CancelJob, or Revoke if not started";
         "1.3 cancelled": [Cancelling] on [ResultSucceeded] => Completed, "Finished";
         "1.3 cancelled": [Cancelling] on [
-            ResultFailed, ResultTimedOut, ResultCancelled, StartFailed, Rejected, Revoked, WorkerLost, Preempted, Drained,
+            ResultFailed, ResultTimedOut, ResultCancelled, StartFailed, CannotStart, Rejected, Revoked, WorkerLost, Preempted, Drained,
         ] => Cancelled, "Finished";
     },
 };
@@ -196,6 +207,24 @@ mod tests {
         assert_eq!(lost(JobState::Assigned).effects, ["release capacity"]);
         assert_eq!(lost(JobState::Running).effects, ["infra + 1", "avoid that worker"]);
         assert_eq!(MACHINE.step(JobState::Running, Event::WorkerLost, |_| false), Ok(JobState::Failed));
+    }
+
+    #[test]
+    fn infrastructure_losses_back_off_but_for_the_first_loss_of_a_worker() {
+        let end = |event, holds: &[Guard]| MACHINE.step(JobState::Running, event, |guard| holds.contains(&guard));
+        assert_eq!(end(Event::WorkerLost, &[Guard::FirstLoss, Guard::InfraLeft]), Ok(JobState::Queued));
+        assert_eq!(end(Event::WorkerLost, &[Guard::InfraLeft]), Ok(JobState::Backoff));
+        assert_eq!(end(Event::StartFailed, &[Guard::FirstLoss, Guard::InfraLeft]), Ok(JobState::Backoff));
+        assert_eq!(end(Event::Rejected, &[]), Ok(JobState::Failed));
+    }
+
+    #[test]
+    fn a_command_that_cannot_start_is_tried_once_more_elsewhere_and_then_fails() {
+        let end =
+            |holds: &[Guard]| MACHINE.step(JobState::Assigned, Event::CannotStart, |guard| holds.contains(&guard));
+        assert_eq!(end(&[Guard::SecondTry, Guard::MayRetry]), Ok(JobState::Queued));
+        assert_eq!(end(&[Guard::MayRetry, Guard::InfraLeft]), Ok(JobState::Backoff));
+        assert_eq!(end(&[Guard::InfraLeft]), Ok(JobState::Failed));
     }
 
     #[test]

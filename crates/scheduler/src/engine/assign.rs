@@ -65,6 +65,7 @@ impl Scheduler {
 
     fn issue(&mut self, unit: Unit, (targets, start): (&[Target], Start), effects: &mut Vec<Effect>) -> bool {
         let Some(mut life) = self.life(unit) else { return false };
+        self.release_held(unit);
         let from = life.state;
         let event = if start == Start::Inherit { job::Event::Prefilled } else { job::Event::Placed };
         let Some(to) = machine::job(from, event, |_| true) else { return false };

@@ -61,7 +61,7 @@ impl Scheduler {
         let current = self.jobs.get(head.job).is_some_and(|job| job.queued && job.stamp == head.stamp);
         let class = self.classes.get(head.turn.entry.class).filter(|_| current && kept.job != head.job)?;
         let place = self.workers.get(seat.worker)?.place;
-        if !class.sees(self.table.kind(place)) {
+        if !class.sees(self.table.kind(place)) || self.shunned(head.unit) == seat.worker {
             return None;
         }
         let mut allowed = Vec::new();

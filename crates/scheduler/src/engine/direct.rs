@@ -6,6 +6,7 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::{self, WorkerState};
 
 use super::assign::Target;
+use super::explanation::Misfit;
 use super::record::Unit;
 use super::reserve::Head;
 use super::round::RoundStats;
@@ -58,7 +59,7 @@ impl Scheduler {
         if self.is_gang(slot) {
             return Err(NotAssigned::Gang);
         }
-        if !job.queued {
+        if !job.queued && !self.is_held_back(Unit::whole(slot)) {
             return Err(NotAssigned::Window);
         }
         let tenant = self.tenant_of(slot);
@@ -67,7 +68,10 @@ impl Scheduler {
         }
         let (class, worker) = (self.classes.get(self.class_of(slot)), self.workers.get(number));
         let (Some(class), Some(worker)) = (class, worker) else { return Err(NotAssigned::Limits) };
-        let fit = self.fit_of(number, worker, class);
+        let mut fit = self.fit_of(number, worker, class);
+        if fit.misfit.is_none() && self.shunned(self.peek(slot)) == number {
+            fit.misfit = Some(Misfit::Avoided);
+        }
         if let Some(misfit) = fit.misfit.filter(|_| !fault(Fault::AssignAnywhere)) {
             return Err(NotAssigned::Worker { misfit, lacking: fit.lacking });
         }
@@ -108,7 +112,7 @@ impl Scheduler {
         let mut placed = !self.leaving.is_empty();
         while placed && stats.placed < limit {
             placed = false;
-            for head in self.waiting_heads() {
+            for head in self.waiting_heads().into_iter().filter(|head| !head.held) {
                 if stats.placed < limit && self.enter_one(&head, effects) {
                     stats.placed += 1;
                     placed = true;
@@ -125,7 +129,8 @@ impl Scheduler {
         }
         let Some(class) = self.classes.get(head.turn.entry.class) else { return false };
         let saved = self.saved(tenant, head.turn.entry.queue);
-        let found = self.leaving.iter().find_map(|number| {
+        let shunned = self.shunned(head.unit);
+        let found = self.leaving.iter().filter(|number| **number != shunned).find_map(|number| {
             let worker = self.workers.get(*number)?;
             let stays = worker.drain.is_some_and(|order| !order.host_shutdown);
             let there = matches!(worker.state, WorkerState::Draining | WorkerState::Running);

@@ -14,6 +14,9 @@ use crate::job::Overlap;
 use crate::table::NONE;
 use crate::token::WorkerKey;
 
+/// How long a task waits after its first infrastructure loss, and at most, in milliseconds.
+const INFRA_BACKOFF: (u64, u64) = (1000, 60_000);
+
 /// How an end looks to the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ending {
@@ -109,6 +112,8 @@ impl Scheduler {
         let retry = &spec.retry;
         let wanted = || match ending.event {
             job::Event::ResultTimedOut => retry.on_timed_out,
+            // That a command cannot start is repeated only where it is asked for.
+            job::Event::CannotStart if retry.exit_codes.is_none() => false,
             _ => {
                 let known = |code: &i32| retry.exit_codes.as_ref().is_none_or(|codes| codes.contains(code));
                 retry.on_failed && ending.exit_code.as_ref().map_or(retry.exit_codes.is_none(), known)
@@ -117,7 +122,15 @@ impl Scheduler {
         let retries = u32::from(life.retries);
         let may_retry = || wanted() && retries < spec.retries;
         let infra_left = life.infra < self.config.max_infra && !ending.permanent;
+        let first_loss = infra_left && life.infra == 0;
+        let second_try = || {
+            !life.second_try
+                && !fault(Fault::NoSecondTry)
+                && self.could_hold_elsewhere(self.class_of(unit.job), worker.index)
+        };
         let holds = |guard| match guard {
+            job::Guard::FirstLoss => first_loss,
+            job::Guard::SecondTry | job::Guard::NewestSecondTry => second_try(),
             job::Guard::MayRetry | job::Guard::NewestMayRetry => may_retry(),
             job::Guard::InfraLeft | job::Guard::NewestInfraLeft => infra_left,
             job::Guard::Newest => true,
@@ -131,13 +144,22 @@ impl Scheduler {
             || (ending.event == job::Event::WorkerLost && from == JobState::Running);
         let mut reason = ending.reason;
         match to {
-            JobState::Queued if counts => {
+            JobState::Queued | JobState::Backoff if counts => {
                 life.infra += u32::from(!fault(Fault::NoInfraLimit));
+                // The worker that could not start its command stays avoided: the second try is for another one.
+                life.avoid = if life.second_try { life.avoid } else { worker };
+                if to == JobState::Backoff {
+                    life.due = self.now.saturating_add(self.infra_backoff(unit, life.infra));
+                }
+            }
+            JobState::Queued if ending.event == job::Event::CannotStart => {
+                life.second_try = true;
                 life.avoid = worker;
             }
             JobState::Backoff => {
                 let wait = if fault(Fault::NoBackoff) { 0 } else { self.backoff(unit, &life) };
                 life.due = self.now.saturating_add(wait);
+                life.second_try = false;
                 life.retries = life.retries.saturating_add(1);
                 life.avoid = worker;
             }
@@ -165,6 +187,18 @@ impl Scheduler {
         let (id, index, n) = (job.id.to_string(), unit.index.to_string(), u32::from(life.retries));
         let fraction = orlop_core::backoff::fraction(&[&id, &index, &n.to_string()]);
         u64::try_from(formula.delay(n, fraction).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How long a task waits after an infrastructure loss, in milliseconds: twice as long after each, a fifth more or less by
+    /// the seed and the task.
+    fn infra_backoff(&self, unit: Unit, losses: u32) -> u64 {
+        let Some(job) = self.jobs.get(unit.job).filter(|_| !fault(Fault::NoBackoff)) else { return 0 };
+        let wait = INFRA_BACKOFF.0.saturating_mul(1 << losses.saturating_sub(1).min(16)).min(INFRA_BACKOFF.1);
+        let (id, index) = (job.id.to_string(), unit.index.to_string());
+        let parts = [&*self.seed.to_string(), "infra", &id, &index, &losses.to_string()];
+        let fraction = orlop_core::backoff::fraction(&parts);
+        let wait = wait as f64;
+        wait.mul_add(0.8, wait * 0.4 * fraction) as u64
     }
 
     /// Gives an attempt up although it may still run: its unit moves on, its worker's capacity stays held.

@@ -9,7 +9,7 @@ use orlop_core::machine::worker::WorkerState;
 
 use super::Scheduler;
 use super::explanation::{Demand, Explanation, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, WorkerFit};
-use super::record::{Job, Spec, Worker};
+use super::record::{Job, Spec, Unit, Worker};
 use crate::class::Class;
 use crate::class::request::Request;
 use crate::effect::Limit;
@@ -81,12 +81,15 @@ impl Scheduler {
             let waits = other.lanes.get(band.index()).is_some_and(|lane| !lane.entries.is_empty());
             waits && other.share < tenant.share
         });
-        let workers: Vec<WorkerFit> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| !worker.state.is_terminal())
-            .map(|(number, worker)| self.fit_of(number, worker, class))
-            .collect();
+        let waits = self.first_waiting(slot);
+        let shunned = waits.map_or(NONE, |unit| self.shunned(unit));
+        let fit = |(number, worker): (u32, &Worker)| {
+            let fit = self.fit_of(number, worker, class);
+            let avoided = number == shunned && matches!(fit.misfit, None | Some(Misfit::Capacity | Misfit::MaxJobs));
+            if avoided { WorkerFit { misfit: Some(Misfit::Avoided), ..fit } } else { fit }
+        };
+        let workers: Vec<WorkerFit> =
+            self.workers.iter().filter(|(_, worker)| !worker.state.is_terminal()).map(fit).collect();
         let mut counts = BTreeMap::new();
         for misfit in workers.iter().filter_map(|fit| fit.misfit) {
             *counts.entry(misfit).or_insert(0) += 1;
@@ -110,6 +113,18 @@ impl Scheduler {
             counts,
             nearest,
         })
+    }
+
+    /// The unit of a job that waits for a worker, of an array the first one.
+    fn first_waiting(&self, slot: u32) -> Option<Unit> {
+        let job = self.jobs.get(slot)?;
+        let Some(array) = self.array_of(job) else {
+            return (job.life.state == JobState::Queued).then_some(Unit::whole(slot));
+        };
+        let ready = array.ready.iter().next().map(|(first, ..)| first);
+        let held = array.active.iter().find(|(_, life)| life.state == JobState::Queued).map(|(index, _)| *index);
+        let index = ready.into_iter().chain(held).min()?;
+        Some(Unit { job: slot, index })
     }
 
     /// What keeps a job from being placed before any worker is asked.
@@ -249,6 +264,12 @@ impl Scheduler {
                 if super::order::valid(&self.jobs, entry) {
                     *waiting.entry(queue.class).or_insert(0) += self.units_of(entry.job);
                 }
+            }
+        }
+        for ((queue, _), held) in &self.held_back {
+            if let Some(queue) = self.queues.get(*queue as usize) {
+                let members = |unit: &Unit| self.spec_of(unit.job).map_or(1, |spec| u64::from(spec.members()));
+                *waiting.entry(queue.class).or_insert(0) += held.iter().map(|(.., unit)| members(unit)).sum::<u64>();
             }
         }
         let class = |(number, waiting)| {

@@ -39,6 +39,8 @@ pub enum Misfit {
     Capacity,
     /// A dimension of it is overdrawn since it shrank.
     Overdrawn,
+    /// The job failed there, and other workers could hold it.
+    Avoided,
 }
 
 impl fmt::Display for Misfit {
@@ -56,6 +58,7 @@ impl fmt::Display for Misfit {
             Self::MaxJobs => "max jobs",
             Self::Capacity => "capacity",
             Self::Overdrawn => "overdrawn",
+            Self::Avoided => "avoided",
         })
     }
 }

@@ -49,10 +49,15 @@ impl Scheduler {
         if self.room(head.turn.line(), (&class.requests, gang.map_or(1, |gang| gang.size)), &mut allowed) == 0 {
             return None;
         }
+        let shunned = self.shunned(head.unit);
         let mut groups: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
         for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
             let kind = self.table.kind(worker.place);
-            if (worker.reserved && !counts(number)) || !self.could_open(worker) || !class.sees(kind) {
+            if number == shunned
+                || (worker.reserved && !counts(number))
+                || !self.could_open(worker)
+                || !class.sees(kind)
+            {
                 continue;
             }
             let label = gang.and_then(|gang| gang.same_label.as_deref());

@@ -11,7 +11,7 @@ use orlop_core::machine::job::{self, JobState};
 use super::Scheduler;
 use super::assign::Target;
 use super::ends::Ending;
-use super::record::{Attempt, Life, Unit};
+use super::record::{Attempt, Life, Unit, Worker};
 use super::reserve::Head;
 use super::round::Turn;
 use crate::class::Class;
@@ -70,20 +70,9 @@ impl Scheduler {
         passing: Option<&Head>,
         effects: &mut Vec<Effect>,
     ) -> u32 {
-        let Some(class) = self.classes.get(turn.entry.class) else { return 0 };
-        let Some(gang) = &class.shape.gang else { return 0 };
-        let size = gang.size;
-        let most = gang.max_per_worker.unwrap_or(u32::MAX);
-        let mut best: Option<Vec<Room>> = None;
-        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most), passing) {
-            let sum = |rooms: &[Room]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
-            let fits = sum(&rooms) >= u64::from(size) || fault(Fault::PartialGang);
-            // The group that is left with the least room; of equals the first by label.
-            if fits && best.as_ref().is_none_or(|best| sum(&rooms) < sum(best)) {
-                best = Some(rooms);
-            }
-        }
-        let Some(rooms) = best else { return 0 };
+        let Some((_, entry)) = self.head(turn.entry.queue) else { return 0 };
+        let avoid = self.shunned(self.peek(entry.job));
+        let Some((size, rooms)) = self.best_rooms(turn.entry.class, (allowed, avoid), passing) else { return 0 };
         let targets = self.deal(turn, size, rooms);
         let Some(unit) = self.take(turn.entry.queue) else { return 0 };
         for target in &targets {
@@ -103,16 +92,46 @@ impl Scheduler {
         size
     }
 
+    /// Whether a gang of a class fits now, whatever it avoids.
+    pub(super) fn gang_fits(&self, class: u32, allowed: &[u32]) -> bool {
+        self.best_rooms(class, (allowed, NONE), None).is_some()
+    }
+
+    /// The group of workers for a gang of a class that is left with the least room, and the gang's size; one worker is not
+    /// wanted.
+    fn best_rooms(
+        &self,
+        class: u32,
+        (allowed, avoid): (&[u32], u32),
+        passing: Option<&Head>,
+    ) -> Option<(u32, Vec<Room>)> {
+        let class = self.classes.get(class)?;
+        let gang = class.shape.gang.as_ref()?;
+        let size = gang.size;
+        let most = gang.max_per_worker.unwrap_or(u32::MAX);
+        let mut best: Option<Vec<Room>> = None;
+        for (_, rooms) in self.rooms(class, gang.same_label.as_deref(), (allowed, most, avoid), passing) {
+            let sum = |rooms: &[Room]| rooms.iter().map(|room| u64::from(room.times)).sum::<u64>();
+            let fits = sum(&rooms) >= u64::from(size) || fault(Fault::PartialGang);
+            // Of equals the first by label.
+            if fits && best.as_ref().is_none_or(|best| sum(&rooms) < sum(best)) {
+                best = Some(rooms);
+            }
+        }
+        best.map(|rooms| (size, rooms))
+    }
+
     /// Workers with room for members, by the value of the label that all members share; those with the most room first.
     fn rooms(
         &self,
         class: &Class,
         label: Option<&str>,
-        (allowed, most): (&[u32], u32),
+        (allowed, most, avoid): (&[u32], u32, u32),
         passing: Option<&Head>,
     ) -> BTreeMap<String, Vec<Room>> {
         let mut groups: BTreeMap<String, Vec<Room>> = BTreeMap::new();
-        for (number, worker) in self.workers.iter().filter(|(_, worker)| worker.place != NONE) {
+        let wanted = |(number, worker): &(u32, &Worker)| worker.place != NONE && *number != avoid;
+        for (number, worker) in self.workers.iter().filter(wanted) {
             let place = worker.place;
             let kind = self.table.kind(place);
             let kept = || self.reservations.iter().find_map(|kept| kept.seat(number).map(|seat| (kept, seat)));
@@ -194,7 +213,7 @@ impl Scheduler {
         let Some(Attempt { unit, member, worker, .. }) = self.attempts.get(slot).copied() else { return };
         self.member_left(unit, (member, worker), (Some(ending), true), effects);
         let whole = self.gangs.get(&unit.job).is_some_and(|members| !members.broken);
-        let waits = |life: &Life| life.state == JobState::Queued && life.live == NONE;
+        let waits = |life: &Life| matches!(life.state, JobState::Queued | JobState::Backoff) && life.live == NONE;
         if let Some(mut life) = self.life(unit).filter(|life| whole && waits(life)) {
             (life.lost, life.live) = (!fault(Fault::NoAdoption), slot);
             self.set_life(unit, life);

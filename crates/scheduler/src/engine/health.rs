@@ -5,12 +5,14 @@ use orlop_core::machine::attempt;
 use orlop_core::machine::worker::{self, WorkerState};
 
 use super::message::Judged;
+use super::record::{Life, Task, Unit};
 use super::timer::Timer;
 use super::{Scheduler, machine};
 use crate::effect::{Effect, WorkerReason};
 use crate::error::EventError;
 use crate::event::Outcome;
 use crate::fault::{Fault, fault};
+use crate::table::NONE;
 use crate::token::WorkerKey;
 
 /// Losses count for this long, in milliseconds.
@@ -106,25 +108,49 @@ impl Scheduler {
         self.arm(number);
     }
 
-    /// Ten failed starts of different jobs in a minute without a success: the worker is to blame.
-    pub(super) fn note_outcome(&mut self, number: u32, judged: &Judged, outcome: Outcome, effects: &mut Vec<Effect>) {
-        let (now, most) = (self.now, self.config.start_failures as usize);
-        let Some(job) = self.jobs.get(judged.unit.job).map(|job| job.id) else { return };
-        let Some(worker) = self.workers.get_mut(number) else { return };
+    /// What the end of a member's, an element's or a job's attempt says of its worker.
+    pub(super) fn note_outcome(
+        &mut self,
+        (number, member): (u32, u32),
+        judged: &Judged,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) {
         match outcome {
             Outcome::Succeeded => {
-                worker.failed_starts.clear();
+                let Some(worker) = self.workers.get_mut(number) else { return };
+                worker.start_failures.clear();
                 worker.next_probation = 0;
             }
-            Outcome::StartFailed { .. } => {
-                worker.failed_starts.retain(|(at, known)| at.saturating_add(START_WINDOW) > now && *known != job);
-                worker.failed_starts.push((now, job));
-                if worker.failed_starts.len() >= most.max(1) {
-                    worker.failed_starts.clear();
-                    self.distrust(number, (worker::Event::StartFailures, WorkerReason::StartFailures), effects);
-                }
-            }
+            // What no other worker would change is not this worker's fault.
+            Outcome::StartFailed { permanent: false } => self.count_start_failure(number, judged.unit, member, effects),
             _ => {}
+        }
+    }
+
+    /// Counts a failed start against a worker. Ten of different tasks in a minute without a success: the worker is to blame.
+    fn count_start_failure(&mut self, number: u32, unit: Unit, member: u32, effects: &mut Vec<Effect>) {
+        let (now, most) = (self.now, self.config.start_failures as usize);
+        let Some(job) = self.jobs.get(unit.job).map(|job| job.id) else { return };
+        let Some(worker) = self.workers.get_mut(number) else { return };
+        let (index, member) = if fault(Fault::CountByJob) { (0, 0) } else { (unit.index, member) };
+        let task = Task { job, index, member };
+        worker.start_failures.retain(|(at, known)| at.saturating_add(START_WINDOW) > now && *known != task);
+        worker.start_failures.push((now, task));
+        if worker.start_failures.len() >= most.max(1) {
+            worker.start_failures.clear();
+            self.distrust(number, (worker::Event::StartFailures, WorkerReason::StartFailures), effects);
+        }
+    }
+
+    /// A task runs on a worker. If another one could not start its command before, that one is to blame after all.
+    pub(super) fn blame_first(&mut self, unit: Unit, life: &mut Life, on: u32, effects: &mut Vec<Effect>) {
+        if !std::mem::take(&mut life.second_try) {
+            return;
+        }
+        let first = self.avoided(life);
+        if first != NONE && first != on {
+            self.count_start_failure(first, unit, 0, effects);
         }
     }
 

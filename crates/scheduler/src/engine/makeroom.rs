@@ -40,7 +40,11 @@ impl Scheduler {
     /// Whether a head may be placed on a worker: nobody else reserved it, and it may run the class.
     fn may_use(&self, head: &Head, class: &Class, number: u32, worker: &Worker) -> bool {
         let own = || self.reservations.iter().any(|kept| kept.job == head.job && kept.seat(number).is_some());
-        self.could_open(worker) && class.sees(self.table.kind(worker.place)) && (!worker.reserved || own())
+        let shunned = || self.shunned(head.unit) == number;
+        self.could_open(worker)
+            && !shunned()
+            && class.sees(self.table.kind(worker.place))
+            && (!worker.reserved || own())
     }
 
     fn choose_worker(

@@ -198,8 +198,10 @@ impl Scheduler {
             attempt.revoking = false;
         }
         let ending = attempt.ending;
+        let on = attempt.worker;
         let mut life = judged.life;
         life.started = true;
+        self.blame_first(judged.unit, &mut life, on, effects);
         match machine::job(life.state, job::Event::Started, |_| false) {
             Some(to) => self.follow(judged.unit, life, to, Reason::Plain, effects),
             None => self.set_life(judged.unit, life),
@@ -218,6 +220,7 @@ impl Scheduler {
         }
         let mut life = judged.life;
         (life.lost, life.live, life.started) = (false, slot, true);
+        self.blame_first(judged.unit, &mut life, worker, effects);
         if let Some(to) = machine::job(life.state, job::Event::Started, |guard| guard == job::Guard::NewestMayRun) {
             self.follow(judged.unit, life, to, Reason::Adopted, effects);
         }
@@ -235,7 +238,7 @@ impl Scheduler {
         let verdict = judged.map_or(Verdict::Unknown, |judged| judged.verdict);
         match judged {
             Some(judged) if verdict.counts() => {
-                self.note_outcome(worker, &judged, outcome, effects);
+                self.note_outcome((worker, reference.member), &judged, outcome, effects);
                 self.conclude(&judged, worker, (outcome, ran_ms), effects);
             }
             _ => self.close_stale(reference, worker, effects),
@@ -275,6 +278,11 @@ impl Scheduler {
         let attempt = self.attempts.get(judged.slot).copied();
         let mut life = judged.life;
         life.answered = outcome != Outcome::Lost;
+        if matches!(outcome, Outcome::Succeeded | Outcome::Failed { .. } | Outcome::TimedOut) && life.second_try {
+            self.blame_first(judged.unit, &mut life, worker, effects);
+            // Of a gang it is kept beside what its members say.
+            self.set_life(judged.unit, Life { answered: judged.life.answered, ..life });
+        }
         if let Some(attempt) = attempt {
             self.note_runtime(&attempt, outcome, ran_ms);
             self.close(judged.slot, effects);
@@ -378,6 +386,9 @@ fn ending(outcome: Outcome, told: Option<CancelReason>, state: JobState) -> Endi
         (Outcome::Cancelled, None) => Ending::of(job::Event::ResultCancelled, Reason::Cancelled),
         (Outcome::StartFailed { permanent }, None) => {
             Ending { permanent, ..Ending::of(job::Event::StartFailed, Reason::StartFailed) }
+        }
+        (Outcome::CannotStart { exit_code }, None) => {
+            Ending { exit_code: Some(exit_code), ..Ending::of(job::Event::CannotStart, Reason::Command(exit_code)) }
         }
         (Outcome::Lost, None) => Ending::of(job::Event::WorkerLost, Reason::WorkerLost),
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 mod admit;
 mod adopt;
 mod assign;
+mod avoid;
 mod backfill;
 mod cancel;
 mod direct;
@@ -205,6 +206,9 @@ pub struct Scheduler {
     leaving: BTreeSet<u32>,
     #[serde(default)]
     feeds: Feeds,
+    /// Tasks that wait outside their queues because only the worker that they avoid has room, by queue and that worker.
+    #[serde(default, with = "crate::table::stored::pairs")]
+    held_back: BTreeMap<avoid::Avoiding, avoid::HeldBack>,
     reservations: Vec<Reservation>,
     /// Reservations made since whoever waits longest had one.
     #[serde(default)]
@@ -302,6 +306,7 @@ impl Scheduler {
             timers: Timers::default(),
             leaving: BTreeSet::new(),
             feeds: Feeds::default(),
+            held_back: BTreeMap::new(),
             reservations: Vec::new(),
             passed_over: 0,
             reserve_due: false,

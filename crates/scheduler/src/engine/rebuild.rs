@@ -239,6 +239,7 @@ impl Scheduler {
             answered: row.answered,
             started: row.started,
             lost: row.lost,
+            second_try: row.second_try,
             retries: u8::try_from(row.retries).unwrap_or(u8::MAX),
             infra: row.infra,
             attempt: if fault(Fault::RebuiltTokens) { 0 } else { row.attempt },

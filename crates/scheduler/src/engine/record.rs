@@ -36,6 +36,9 @@ pub(super) struct Life {
     pub(super) started: bool,
     /// Its newest attempt is lost and no newer one was issued.
     pub(super) lost: bool,
+    /// Its command could not be started by the worker that it avoids, and has not started anywhere since.
+    #[serde(default)]
+    pub(super) second_try: bool,
     pub(super) retries: u8,
     pub(super) infra: u32,
     /// Number of the newest attempt ever issued; 0 = none.
@@ -57,6 +60,7 @@ impl Life {
             answered: false,
             started: false,
             lost: false,
+            second_try: false,
             retries: 0,
             infra: 0,
             attempt: 0,
@@ -71,6 +75,14 @@ impl Life {
     pub(super) fn may_return_elsewhere(&self) -> bool {
         self.lost && self.live == NONE && !self.state.is_terminal()
     }
+}
+
+/// A job, an element or a member of a gang, by a name that is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) job: JobId,
+    pub(super) index: u32,
+    pub(super) member: u32,
 }
 
 /// A job.
@@ -208,8 +220,9 @@ pub(super) struct Worker {
     pub(super) round_trip: u32,
     /// Times of recent losses, the oldest first.
     pub(super) losses: Vec<u64>,
-    /// Times and jobs of failed starts since the last success.
-    pub(super) failed_starts: Vec<(u64, JobId)>,
+    /// Times and tasks of failed starts since the last success.
+    #[serde(default)]
+    pub(super) start_failures: Vec<(u64, Task)>,
     /// When its probation ends, and how long the next one is.
     pub(super) probation: u64,
     pub(super) next_probation: u64,
@@ -240,7 +253,7 @@ impl Worker {
             waiting: 0,
             round_trip: NONE,
             losses: Vec::new(),
-            failed_starts: Vec::new(),
+            start_failures: Vec::new(),
             probation: 0,
             next_probation: 0,
             timer: u64::MAX,

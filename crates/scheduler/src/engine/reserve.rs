@@ -10,7 +10,9 @@ use orlop_core::id::JobId;
 
 use super::Scheduler;
 use super::assign::Target;
+use super::avoid::{Avoiding, HeldBack};
 use super::forecast::Forecast;
+use super::record::Unit;
 use super::round::{RoundStats, Turn};
 use super::timer::Timer;
 use crate::effect::Effect;
@@ -79,6 +81,9 @@ impl Reservation {
 pub(super) struct Head {
     pub(super) turn: Turn,
     pub(super) job: u32,
+    pub(super) unit: Unit,
+    /// It is held back outside its queue.
+    pub(super) held: bool,
     pub(super) stamp: u32,
     submitted: u64,
 }
@@ -111,7 +116,20 @@ impl Scheduler {
                 self.unreserve(kept.job, effects);
                 continue;
             };
-            let kept = self.pass_on(kept, queue, effects);
+            let kept = match self.held_unit(kept.job) {
+                Some(unit) if kept.seats.iter().all(|seat| self.is_free(seat)) => {
+                    self.release_held(unit);
+                    self.line_up_unit(unit);
+                    kept
+                }
+                Some(_) => continue,
+                None => self.pass_on(kept, queue, effects),
+            };
+            let shunned = self.shunned(self.peek(kept.job));
+            if kept.seats.iter().any(|seat| seat.worker == shunned) {
+                self.unreserve(kept.job, effects);
+                continue;
+            }
             let ready = self.head(queue).is_some_and(|(_, entry)| entry.job == kept.job);
             if ready && stats.placed < limit && kept.seats.iter().all(|seat| self.is_free(seat)) {
                 self.pay_back(kept.job);
@@ -126,7 +144,7 @@ impl Scheduler {
 
     /// The queue of a reservation, if the job still waits and the workers may still run it.
     fn sensible(&self, kept: &Reservation) -> Option<u32> {
-        let job = self.jobs.get(kept.job).filter(|job| job.queued && job.stamp == kept.stamp)?;
+        let job = self.jobs.get(kept.job).filter(|_| self.still_waits(kept))?;
         let spec = self.specs.get(job.spec as usize)?;
         let class = self.classes.get(spec.class)?;
         let holds = |seat: &Seat| {
@@ -137,7 +155,15 @@ impl Scheduler {
             let could = self.requests.get(seat.request)?.need.iter().all(|(dim, amount)| total(*dim) >= need(*amount));
             Some(could && class.sees(self.table.kind(place)))
         };
-        kept.seats.iter().all(|seat| holds(seat) == Some(true)).then_some(spec.queue)
+        let shunned = self.shunned(self.held_unit(kept.job).unwrap_or_else(|| self.peek(kept.job)));
+        let usable = |seat: &Seat| holds(seat) == Some(true) && seat.worker != shunned;
+        kept.seats.iter().all(usable).then_some(spec.queue)
+    }
+
+    /// Whether the job that a reservation was made for waits still, in its queue or held back.
+    fn still_waits(&self, kept: &Reservation) -> bool {
+        self.jobs.get(kept.job).is_some_and(|job| job.queued && job.stamp == kept.stamp)
+            || self.held_unit(kept.job).is_some()
     }
 
     /// Whether the limits of its tenant let a job have what is kept for it.
@@ -203,12 +229,13 @@ impl Scheduler {
             return;
         }
         let heads = self.waiting_heads();
-        self.backfill(&heads, limit, stats, effects);
+        let queued: Vec<Head> = heads.iter().filter(|head| !head.held).copied().collect();
+        self.backfill(&queued, limit, stats, effects);
         stats.limited = stats.placed >= limit;
         if self.reserve_due && !stats.limited {
             self.reserve_due = false;
             self.make_reservations(&heads, effects);
-            self.watch_blocked(&heads);
+            self.watch_blocked(&queued);
             if !heads.is_empty() {
                 self.await_reservation();
             }
@@ -224,7 +251,26 @@ impl Scheduler {
         if entry.stopped { class.requests.len() > 1 && allowed() } else { class.is_blocked() }
     }
 
-    /// Heads of queues that wait because they fit nowhere, the longest waiting first.
+    /// The first of those that are held back, by queue and the worker that they avoid: they wait for others as well.
+    fn held_heads(&self) -> Vec<Head> {
+        let head = |(queue, _): &Avoiding, held: &HeldBack| {
+            let (step, id, unit) = *held.first()?;
+            let record = self.queues.get(*queue as usize)?;
+            let job = self.jobs.get(unit.job)?;
+            let entry = LaneEntry { class: record.class, queue: *queue, key: (step, id), stopped: false };
+            let turn = Turn { band: record.band, tenant: record.tenant, entry };
+            Some(Head { turn, job: unit.job, unit, held: true, stamp: job.stamp, submitted: job.submitted })
+        };
+        self.held_back.iter().filter_map(|(key, held)| head(key, held)).collect()
+    }
+
+    /// A job that is held back returns to its queue: what is kept for it stays kept.
+    pub(super) fn restamp(&mut self, job: u32) {
+        let Some(stamp) = self.jobs.get(job).map(|job| job.stamp) else { return };
+        self.reservations.iter_mut().filter(|kept| kept.job == job).for_each(|kept| kept.stamp = stamp);
+    }
+
+    /// Heads of queues that wait because they fit nowhere, and those that are held back, the longest waiting first.
     pub(super) fn waiting_heads(&mut self) -> Vec<Head> {
         let mut turns = Vec::new();
         for (number, tenant) in (0_u32..).zip(&self.tenants) {
@@ -242,9 +288,12 @@ impl Scheduler {
             if let Some((_, entry)) = self.head(turn.entry.queue)
                 && let Some(job) = self.jobs.get(entry.job)
             {
-                heads.push(Head { turn, job: entry.job, stamp: entry.stamp, submitted: job.submitted });
+                let unit = self.peek(entry.job);
+                let (stamp, submitted) = (entry.stamp, job.submitted);
+                heads.push(Head { turn, job: entry.job, unit, held: false, stamp, submitted });
             }
         }
+        heads.extend(self.held_heads());
         heads.sort_unstable_by_key(|head| (head.submitted, self.jobs.get(head.job).map(|job| job.id)));
         heads
     }
@@ -352,9 +401,8 @@ impl Scheduler {
 
     /// Gives reservations back whose jobs do not wait any more. Returns whether there were any.
     pub(super) fn unreserve_started(&mut self, effects: &mut Vec<Effect>) -> bool {
-        let waits =
-            |kept: &&Reservation| self.jobs.get(kept.job).is_some_and(|job| job.queued && job.stamp == kept.stamp);
-        let over: Vec<u32> = self.reservations.iter().filter(|kept| !waits(kept)).map(|kept| kept.job).collect();
+        let over = self.reservations.iter().filter(|kept| !self.still_waits(kept));
+        let over: Vec<u32> = over.map(|kept| kept.job).collect();
         over.iter().for_each(|job| self.unreserve(*job, effects));
         !over.is_empty()
     }

@@ -66,6 +66,8 @@ impl Scheduler {
         }
         self.place(limit, &mut stats, effects);
         self.vacate(limit, &mut stats, effects);
+        // Where the worker that they avoid is full by now too, tasks wait in their place in the queue.
+        self.release_fitting();
         if !stats.limited {
             self.enter_draining(limit, &mut stats, effects);
             stats.limited = stats.placed >= limit;
@@ -82,6 +84,7 @@ impl Scheduler {
             self.reserve(limit, &mut stats, effects);
         }
         self.vacate(limit, &mut stats, effects);
+        self.release_fitting();
         if !stats.limited {
             self.prefill(limit, &mut stats, effects);
             // Whom others had to save for may have left by backfill or ahead.
@@ -198,11 +201,13 @@ impl Scheduler {
         let most = self.config.run_max.min(limit).min(fill.max(1)).min(u32::try_from(room).unwrap_or(u32::MAX));
         let most = if self.config.policy.fills() { most } else { most.min(1) };
         let placed = match (most, gang) {
-            (0, _) => 0,
+            (0, _) => Some(0),
             (_, 0) => self.place_run(turn, (most, &allowed), effects),
-            _ => self.place_gang(turn, &allowed, None, effects),
+            _ => self.place_head_gang(turn, &allowed, effects),
         };
         self.allowed = allowed;
+        // Who is held back leaves its turn to the next.
+        let Some(placed) = placed else { return };
         match placed {
             0 if partly => {
                 if most > 0 {
@@ -255,15 +260,27 @@ impl Scheduler {
         if allowed.is_empty() { 0 } else { least }
     }
 
-    /// Places up to `most` jobs of a queue by the request vectors that are allowed; returns how many.
-    fn place_run(&mut self, turn: Turn, (most, allowed): (u32, &[u32]), effects: &mut Vec<Effect>) -> u32 {
-        let Some((key, entry)) = self.head(turn.entry.queue) else { return 0 };
+    /// Places up to `most` jobs of a queue by the request vectors that are allowed; returns how many. None if its head was
+    /// held back, since only the worker that it avoids has room.
+    fn place_run(&mut self, turn: Turn, (most, allowed): (u32, &[u32]), effects: &mut Vec<Effect>) -> Option<u32> {
+        let Some((key, entry)) = self.head(turn.entry.queue) else { return Some(0) };
         let unit = self.peek(entry.job);
-        let avoid = self.life(unit).map_or(NONE, |life| self.avoided(&life));
+        let avoid = self.shunned(unit);
         let most = if avoid == NONE { most } else { 1 };
         let likes = self.likes_of(entry.job);
         let mut found = std::mem::take(&mut self.shortlist);
         self.search(turn.entry.class, allowed, (most, avoid, likes), &mut found);
+        if found.is_empty() && avoid != NONE {
+            self.search(turn.entry.class, allowed, (most, NONE, likes), &mut found);
+            let there = !found.is_empty();
+            self.shortlist = found;
+            return if there {
+                self.hold_back(turn.entry.queue, unit);
+                None
+            } else {
+                Some(0)
+            };
+        }
         let mut placed = 0;
         for candidate in found.iter() {
             if placed >= most {
@@ -280,7 +297,20 @@ impl Scheduler {
             self.weigh_tenant(turn.tenant);
             self.refresh_head(turn.entry.queue);
         }
-        placed
+        Some(placed)
+    }
+
+    /// Places the gang at the head of a queue; returns how many members. None if it was held back, since without the worker
+    /// that it avoids there is no room for it.
+    fn place_head_gang(&mut self, turn: Turn, allowed: &[u32], effects: &mut Vec<Effect>) -> Option<u32> {
+        let Some((_, entry)) = self.head(turn.entry.queue) else { return Some(0) };
+        let unit = self.peek(entry.job);
+        let placed = self.place_gang(turn, allowed, None, effects);
+        if placed == 0 && self.shunned(unit) != NONE && self.gang_fits(turn.entry.class, allowed) {
+            self.hold_back(turn.entry.queue, unit);
+            return None;
+        }
+        Some(placed)
     }
 
     /// Finds the best workers for a run of a class: among those it was woken for, else everywhere.
@@ -311,10 +341,6 @@ impl Scheduler {
             }
         };
         look(&search, found);
-        // The worker where it failed before is better than none.
-        if found.is_empty() && avoid != NONE {
-            look(&Search { avoid: NONE, ..search }, found);
-        }
         loose.iter().for_each(|block| self.table.tighten(*block as usize));
         self.scratch = loose;
     }
@@ -336,8 +362,8 @@ impl Scheduler {
         while placed < times {
             let Some((key, entry)) = self.head(turn.entry.queue) else { break };
             let unit = self.peek(entry.job);
-            let avoids = self.life(unit).is_some_and(|life| self.avoided(&life) != NONE);
-            if key.0 != step || (placed > 0 && avoids) || self.likes_of(entry.job) != likes {
+            let avoids = placed > 0 && self.life(unit).is_some_and(|life| self.avoided(&life) != NONE);
+            if key.0 != step || avoids || self.likes_of(entry.job) != likes {
                 break;
             }
             let Some(unit) = self.take(turn.entry.queue) else { break };

@@ -31,9 +31,10 @@ impl MemberEnd {
             AttemptState::TimedOut => Ending::of(job::Event::ResultTimedOut, Reason::TimedOut),
             AttemptState::Cancelled => Ending::of(job::Event::Drained, Reason::Drained),
             AttemptState::Preempted => Ending::of(job::Event::Preempted, Reason::Preempted),
-            AttemptState::StartFailed => {
-                Ending { permanent, ..Ending::of(job::Event::StartFailed, Reason::StartFailed) }
-            }
+            AttemptState::StartFailed => match exit_code {
+                Some(code) => Ending { exit_code, ..Ending::of(job::Event::CannotStart, Reason::Command(code)) },
+                None => Ending { permanent, ..Ending::of(job::Event::StartFailed, Reason::StartFailed) },
+            },
             AttemptState::Rejected => Ending { permanent, ..Ending::of(job::Event::Rejected, Reason::Rejected) },
             AttemptState::Revoked => Ending::of(job::Event::Revoked, Reason::Revoked),
             AttemptState::Lost => Ending::of(job::Event::WorkerLost, Reason::WorkerLost),
@@ -77,6 +78,7 @@ impl Scheduler {
             lost: life.lost,
             lost_by: self.loser(unit, &life),
             started: life.started,
+            second_try: life.second_try,
             retries: u32::from(life.retries),
             infra: life.infra,
             avoid: self.incarnation_at(life.avoid),

@@ -46,7 +46,10 @@ impl Scheduler {
             if job.array == NONE {
                 tally(count, job.life.state, 1);
                 self.check_unit(Unit::whole(slot), &job.life)?;
-                must(job.queued == (job.life.state == JobState::Queued), "a queued job is in no queue, or another is")?;
+                let held = self.is_held_back(Unit::whole(slot));
+                let waits = job.life.state == JobState::Queued;
+                must(job.queued == (waits && !held), "a queued job is in no queue, or another is")?;
+                must(waits || !held, "a job that does not wait is held back")?;
             } else {
                 self.check_array(slot, count)?;
             }
@@ -86,7 +89,10 @@ impl Scheduler {
             let unit = Unit { job: slot, index: *index };
             self.check_unit(unit, life)?;
             let ready = !untouched.remove(*index, *index).is_empty();
-            must(ready == (life.state == JobState::Queued), "a queued element is not ready, or another is")?;
+            let held = self.is_held_back(unit);
+            let waits = life.state == JobState::Queued;
+            must(ready == (waits && !held), "a queued element is not ready, or another is")?;
+            must(waits || !held, "an element that does not wait is held back")?;
             must(array.done.get(*index).is_none(), "an element is final and active")?;
         }
         must(running == array.running, "an array's running elements are miscounted")?;

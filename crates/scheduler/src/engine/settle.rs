@@ -83,6 +83,7 @@ impl Scheduler {
         if from != JobState::Queued {
             return;
         }
+        self.release_held(unit);
         match self.array_mut(unit.job) {
             Some(array) => {
                 array.ready.remove(unit.index, unit.index);

@@ -42,6 +42,7 @@ impl Scheduler {
             self.relieved.append(&mut self.half_stopped);
             self.wake_places();
         }
+        self.release_fitting();
         self.relieve_all(effects);
     }
 

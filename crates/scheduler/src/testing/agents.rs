@@ -86,6 +86,9 @@ impl World<'_> {
             0..=3 => Outcome::Succeeded,
             4 => Outcome::Failed { exit_code: Some(self.choices.below(3) as i32) },
             5 => Outcome::TimedOut,
+            6 if self.choices.once_in(2) => {
+                Outcome::CannotStart { exit_code: 126 + i32::from(self.choices.once_in(2)) }
+            }
             6 => Outcome::StartFailed { permanent: self.choices.once_in(4) },
             _ => [Outcome::Cancelled, Outcome::Lost][self.choices.below(2) as usize],
         };
@@ -150,6 +153,9 @@ impl World<'_> {
         let verdicts: Vec<_> = answers.collect();
         if let Some(machine) = self.model.machines.get_mut(&worker) {
             machine.heard = self.scheduler.now();
+        }
+        if verdicts.iter().flatten().any(|verdict| verdict.counts()) {
+            self.note_start_failure(attempt, worker, outcome);
         }
         self.absorb(false)?;
         if verdicts.iter().flatten().any(|verdict| verdict.counts()) && outcome != Outcome::Lost {

@@ -33,6 +33,12 @@ fn delay(spec: &JobSpec, retries: u32) -> (u64, u64) {
     (plain as u64, most as u64 + 1)
 }
 
+/// Between which waits a task comes back after an infrastructure loss, in milliseconds: a fifth more or less.
+fn infra_delay(losses: u32) -> (u64, u64) {
+    let plain = 1000_u64.saturating_mul(1 << losses.saturating_sub(1).min(16)).min(60_000);
+    (plain * 4 / 5, plain * 6 / 5 + 1)
+}
+
 impl Deadlines {
     /// Takes an effect in, by what was known before it.
     pub(super) fn take(&mut self, model: &Model, effect: &Effect, (now, config): (u64, &Config)) -> Result<(), Broken> {
@@ -81,7 +87,12 @@ impl Deadlines {
         {
             Law::Deadlines.demand(least <= now, || format!("{id:?} is tried again at {now}, not at {least}"))?;
         }
-        if to == JobState::Backoff {
+        let counts = match reason {
+            Reason::Rejected | Reason::StartFailed => true,
+            Reason::WorkerLost => from == JobState::Running,
+            _ => false,
+        };
+        if to == JobState::Backoff && !counts {
             let retries = self.retries.entry(id).or_default();
             let (least, most) = delay(&job.spec, *retries);
             self.delays.insert(id, (now.saturating_add(least), now.saturating_add(most)));
@@ -90,16 +101,19 @@ impl Deadlines {
             Law::Deadlines
                 .demand(retries <= job.spec.retries, || format!("{id:?} is tried again for the {retries}th time"))?;
         }
-        let counts = match reason {
-            Reason::Rejected | Reason::StartFailed => true,
-            Reason::WorkerLost => from == JobState::Running,
-            _ => false,
-        };
-        if to == JobState::Queued && counts {
+        if matches!(to, JobState::Queued | JobState::Backoff) && counts {
             let infra = self.infra.entry(id).or_default();
             *infra += 1;
             let infra = *infra;
             Law::Deadlines.demand(infra <= config.max_infra, || format!("{id:?} survives {infra} losses"))?;
+            let at_once = infra == 1 && reason == Reason::WorkerLost;
+            Law::Deadlines.demand(at_once == (to == JobState::Queued), || {
+                format!("{id:?} is {to} after loss {infra}, {reason:?}")
+            })?;
+            let (least, most) = infra_delay(infra);
+            if to == JobState::Backoff {
+                self.delays.insert(id, (now.saturating_add(least), now.saturating_add(most)));
+            }
         }
         if to == JobState::Running {
             self.started.insert(id);

@@ -30,6 +30,8 @@ pub enum Law {
     Answers,
     /// Gates, expiry, delays, silence and their counts (1.3 and 1.5).
     Deadlines,
+    /// Who failed on a worker waits for another one that could hold it, and workers are blamed for what is their fault.
+    Avoidance,
     /// Who may be ended for others, how often, and what is kept for these (2.7).
     Preemption,
     /// Who is sent ahead to inherit which slot (2.8).

@@ -3,6 +3,7 @@
 
 mod agents;
 mod amounts;
+mod avoiding;
 mod choices;
 mod claims;
 mod credit;

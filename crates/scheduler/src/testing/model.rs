@@ -92,6 +92,8 @@ pub struct Model {
     pub(super) reserved: BTreeMap<JobId, Vec<WorkerKey>>,
     /// For whom tenants save their limits.
     pub(super) savings: super::saving::Savings,
+    /// Where tasks failed.
+    pub(super) avoids: super::avoiding::Avoids,
     /// Shapes that at some time since the last round no worker that was there could have held.
     pub(super) hopeless: BTreeSet<usize>,
     /// Shapes of jobs by number.
@@ -221,6 +223,7 @@ impl Model {
                 true
             })
         });
+        self.avoids.rename(keys);
         self.reserved.clear();
         self.savings.clear();
     }

@@ -86,7 +86,7 @@ impl World<'_> {
             .into_iter()
             .map(|(key, machine, _)| (key, machine, totals(&machine.offer)))
             .collect();
-        let lines = self.model.lines();
+        let lines = self.model.whole_lines();
         // Who waits for what its tenant saves for another is to start as well.
         let mut model = self.model.clone();
         model.savings.clear();
@@ -94,9 +94,8 @@ impl World<'_> {
         for line in &lines {
             let fellows = lines.iter().filter(|other| (&other.tenant, other.band) == (&line.tenant, line.band));
             let first = fellows.map(|other| other.first).min() == Some(line.first);
-            let spec = self.model.spec(line.first.1.0).filter(|_| first);
             let held: Amounts = NOTHING;
-            let fits = spec.is_some_and(|spec| model.could(spec, &empty, &held).is_some());
+            let fits = first && model.could_start(line.first.1, &empty, &held).is_some();
             let issued = self.model.units.get(&line.first.1).map_or(0, |unit| unit.issued);
             heads.extend(fits.then_some((line.first.1, issued)));
         }

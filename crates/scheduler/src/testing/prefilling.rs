@@ -77,14 +77,15 @@ impl Prefills {
         let lines = model.lines();
         let own = lines.iter().find(|line| line.tenant == tenant && line.band == band && line.class == job.class);
         let first = own.map(|line| line.first);
-        Law::Order
-            .demand(first == Some(key), || format!("{attempt} is sent ahead, the first of its line is {first:?}"))?;
+        let right = first == Some(key) || model.may_go_first(key, first);
+        Law::Order.demand(right, || format!("{attempt} is sent ahead, the first of its line is {first:?}"))?;
         let left = plus(minus(&totals(&machine.offer), &model.taken(worker)), &slot.holds);
         let fleet = model.fleet();
         for line in lines.iter().filter(|line| line.band == band) {
             let Some(other) = model.spec(line.first.1.0).filter(|other| other.gang.is_none()) else { continue };
             if line.tenant == tenant {
                 let serves = model.eligible(other, machine)
+                    && model.shuns(line.first.1) != Some(worker)
                     && alternatives(other).into_iter().any(|gpu| within(&needs(other, gpu), &left));
                 Law::Order.demand(line.class == job.class || line.first > key || !serves, || {
                     format!("{attempt} is sent ahead of {:?}, which the slot would serve", line.first)
@@ -92,7 +93,7 @@ impl Prefills {
                 continue;
             }
             let Some(held) = held else { continue };
-            let could = model.could(other, &[(worker, machine, left)], &held(&line.tenant)).is_some();
+            let could = model.could_start(line.first.1, &[(worker, machine, left)], &held(&line.tenant)).is_some();
             let (mine, its) = (model.share(tenant, &fleet), model.share(&line.tenant, &fleet));
             let bare = [tenant, line.tenant.as_str()].iter().all(|tenant| held(tenant) == super::amounts::NOTHING);
             Law::Fairness.demand(!could || !bare || mine <= its * (1.0 + EXACT), || {

@@ -122,15 +122,30 @@ impl Model {
         units.filter(|(_, unit): &(_, &super::model::Unit)| JobState::holds_capacity(unit.state)).count()
     }
 
-    /// Whether a unit that waits stands in its line: arrays whose window is full do not.
+    /// Whether a unit that waits stands in its line: arrays whose window is full do not, nor do those whom only the worker where
+    /// they failed has room for.
     pub(super) fn stands(&self, id: UnitId) -> bool {
-        self.jobs.get(&id.0).is_some_and(|job| !job.array || self.running(id) < job.parallel.max(1) as usize)
+        self.in_window(id) && !self.lets_pass(id)
+    }
+
+    fn in_window(&self, id: UnitId) -> bool {
+        let window = |job: &super::model::Job| !job.array || self.running(id) < job.parallel.max(1) as usize;
+        self.jobs.get(&id.0).is_some_and(window)
     }
 
     /// All lines.
     pub(super) fn lines(&self) -> Vec<Line> {
+        self.lines_of(&|id| self.stands(id))
+    }
+
+    /// All lines, those included that let others pass.
+    pub(super) fn whole_lines(&self) -> Vec<Line> {
+        self.lines_of(&|id| self.in_window(id))
+    }
+
+    fn lines_of(&self, stands: &dyn Fn(UnitId) -> bool) -> Vec<Line> {
         let mut lines: BTreeMap<(&str, usize, usize), Key> = BTreeMap::new();
-        for id in self.waiting.iter().filter(|id| self.stands(**id)) {
+        for id in self.waiting.iter().filter(|id| stands(**id)) {
             let Some(job) = self.jobs.get(&id.0) else { continue };
             let (band, key) = (job.spec.priority.band().index(), (job.spec.priority.0, *id));
             let first = lines.entry((job.spec.tenant.as_str(), band, job.class)).or_insert(key);

@@ -52,7 +52,7 @@ impl World<'_> {
         for line in self.model.lines() {
             let held = Preemptions::held(&self.scheduler, &self.model, &line.tenant);
             let Some(spec) = self.model.spec(line.first.1.0) else { continue };
-            if let Some(worker) = self.model.could(spec, &open, &held) {
+            if let Some(worker) = self.model.could_start(line.first.1, &open, &held) {
                 let left = open.iter().find(|(key, ..)| *key == worker).map(|(.., left)| left);
                 let (first, asked) = (line.first, &spec.resources);
                 return Err(Law::WorkConservation.broken(format!(

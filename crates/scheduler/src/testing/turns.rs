@@ -82,8 +82,8 @@ pub(super) struct Placing<'a> {
 
 impl Placing<'_> {
     fn could(&self, line: &Line, open: &[Open<'_>]) -> bool {
-        let (Some(spec), Some(held)) = (self.model.spec(line.first.1.0), self.held) else { return false };
-        self.model.could(spec, open, &held(&line.tenant)).is_some()
+        let Some(held) = self.held else { return false };
+        self.model.could_start(line.first.1, open, &held(&line.tenant)).is_some()
     }
 
     fn share(&self, tenant: &str, fleet: &Amounts) -> f64 {
@@ -109,7 +109,8 @@ impl Turns {
         let band = spec.priority.band().index();
         let own = lines.iter().find(|line| line.tenant == tenant && line.band == band && line.class == class);
         let first = own.map(|line| line.first);
-        Law::Order.demand(first == Some(key), || format!("{unit:?} starts, the first of its line is {first:?}"))?;
+        let right = first == Some(key) || model.may_go_first(key, first);
+        Law::Order.demand(right, || format!("{unit:?} starts, the first of its line is {first:?}"))?;
         let fleet = model.fleet();
         let costs: Vec<f64> = alternatives(spec).into_iter().map(|gpu| cost(&needs(spec, gpu), &fleet)).collect();
         let (least, most) = costs.iter().fold((f64::MAX, 0.0), |(l, m): (f64, f64), c| (l.min(*c), m.max(*c)));

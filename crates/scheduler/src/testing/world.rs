@@ -273,17 +273,20 @@ impl<'a> World<'a> {
                     _ => None,
                 });
                 let members = self.model.spec(*job).map_or(1, JobSpec::members);
+                let workers: Vec<WorkerKey> = workers.take(members as usize).collect();
+                self.judge_avoidance(unit, &workers)?;
                 match rest.iter().filter_map(ahead).find(|(attempt, _)| (attempt.job, attempt.index) == unit) {
                     Some(sent) => self.judge_ahead(sent, held)?,
                     // Operators may pass policy and order.
                     None if self.directed => {}
-                    None => self.judge(unit, workers.take(members as usize).collect(), held)?,
+                    None => self.judge(unit, workers, held)?,
                 }
                 self.turns.leave(unit);
             }
             let (now, config) = (self.scheduler.now(), self.scheduler.config());
             self.deadlines.take(&self.model, effect, (now, config))?;
             self.preemptions.take(&self.model, effect, (self.scheduler.now(), PREEMPT_PER_MINUTE))?;
+            self.follow_failures(effect)?;
             self.model.take(effect, |attempt, worker| self.scheduler.attempt_row(attempt, worker)?.gpu)?;
             self.follow_prefill(effect)?;
             self.name(effect);
@@ -307,8 +310,8 @@ impl<'a> World<'a> {
         let mut ready = [false; 3];
         for line in self.model.lines() {
             let held = Preemptions::held(&self.scheduler, &self.model, &line.tenant);
-            let spec = self.model.spec(line.first.1.0).filter(|_| !ready[line.band]);
-            ready[line.band] |= spec.and_then(|spec| self.model.could(spec, &open, &held)).is_some();
+            let first = line.first.1;
+            ready[line.band] = ready[line.band] || self.model.could_start(first, &open, &held).is_some();
         }
         self.turns.end(ready, whole_round);
         Ok(())

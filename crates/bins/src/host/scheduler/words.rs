@@ -33,6 +33,7 @@ pub(super) fn reason(reason: Reason) -> Option<Text> {
         Reason::Exit(None) => "signal",
         Reason::TimedOut => "timed_out",
         Reason::StartFailed => "start_failed",
+        Reason::Command(_) => "command",
         Reason::Rejected => "rejected",
         Reason::WorkerLost => "worker_lost",
         Reason::Revoked => "revoked",

@@ -180,6 +180,13 @@ impl AttemptEnd {
         }
     }
 
+    /// The end of an attempt whose command cannot be started, with the exit code that a shell would give.
+    #[must_use]
+    pub fn cannot_start(exit_code: i32, message: &str, at: Time) -> (Self, LogChunk) {
+        let (end, said) = Self::start_failed("", message, at);
+        (Self { exit_code: Some(exit_code), reason: command_reason(message), ..end }, said)
+    }
+
     /// The end of an attempt that could not be started: one word for programs, and for people what is said in its log.
     #[must_use]
     pub fn start_failed(word: &str, message: &str, at: Time) -> (Self, LogChunk) {
@@ -187,6 +194,17 @@ impl AttemptEnd {
         let end = Self::without_run(Outcome::StartFailed, word, at);
         let log = LogTotals { bytes: data.len() as u64, last_seq: 1, ..LogTotals::default() };
         (Self { log, ..end }, LogChunk { stream: LogStream::System, seq: 1, time: at, data, gap: None })
+    }
+}
+
+/// Why a command cannot be started: the word `command`, and what is wrong with it, cut where it is long.
+pub(super) fn command_reason(message: &str) -> String {
+    const LONGEST: usize = 500;
+    let message = message.strip_prefix("command ").unwrap_or(message);
+    let cut = message.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST);
+    match cut.and_then(|at| message.get(..at)) {
+        Some(start) => format!("command: {start} …"),
+        None => format!("command: {message}"),
     }
 }
 

@@ -151,6 +151,8 @@ pub struct Unit {
     pub answered: bool,
     /// The newest attempt is lost and may yet be adopted.
     pub lost: bool,
+    /// Its command could not be started by the worker that it avoids, and has not started anywhere since.
+    pub second_try: bool,
     /// Retries after its own failures.
     pub retries: u32,
     /// Infrastructure losses.
@@ -182,6 +184,7 @@ impl Unit {
             epoch: Epoch(0),
             answered: false,
             lost: false,
+            second_try: false,
             retries: 0,
             infra: 0,
             worker: None,

@@ -116,16 +116,21 @@ pub(super) fn s1_3_only_listed_exit_codes_are_retried() {
 #[test]
 pub(super) fn s1_3_a_poison_job_ends_after_max_infra() {
     let mut bed = Bed::new(Config::default());
-    for name in ["w1", "w2"] {
-        bed.worker(name, offer(4000));
-    }
+    let workers = ["w1", "w2"].map(|name| bed.worker(name, offer(4000)));
     bed.submit(1, spec(1000));
     for round in 0..=5 {
         let sent = bed.round();
         let (attempt, worker) = sent[0];
         bed.result(attempt, worker, Outcome::StartFailed { permanent: false });
-        let expected = if round < 5 { JobState::Queued } else { JobState::Failed };
+        let expected = if round < 5 { JobState::Backoff } else { JobState::Failed };
         assert_eq!(bed.state(1), expected, "loss {round}");
+        if round == 5 {
+            break;
+        }
+        for _ in 0..8 {
+            bed.wait(10_000);
+            workers.iter().for_each(|worker| bed.must(Event::Heartbeat { worker: *worker }));
+        }
     }
     assert_eq!(bed.reason(), Some(Reason::InfraLimit));
 }

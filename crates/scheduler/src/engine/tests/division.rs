@@ -336,7 +336,8 @@ pub(super) fn s2_7_one_rejected_member_revokes_the_rest() {
     bed.must(Event::Rejected { attempt: sent[0].0, worker, permanent: false });
     assert!(bed.effects.contains(&Effect::Revoke { attempt: sent[1].0, worker }));
     bed.must(Event::Revoked { attempt: sent[1].0, worker });
-    assert_eq!(bed.state(1), JobState::Queued);
+    assert_eq!(bed.state(1), JobState::Backoff);
+    bed.wait(1200);
     assert_eq!(bed.round()[1].0.attempt, 2);
 }
 

@@ -4,8 +4,8 @@ use std::panic::catch_unwind;
 
 use super::laws::{GANGS, OPERATORS, shape};
 use super::{
-    attempts, directing, division, members, preempting, prefilling, rebuilding, reserving, saving, snapshots, turns,
-    workers,
+    attempts, avoiding, directing, division, members, preempting, prefilling, rebuilding, reserving, saving, snapshots,
+    turns, workers,
 };
 use crate::fault::Fault;
 use crate::testing::{Choices, Law, World};
@@ -25,6 +25,22 @@ const RULES: &[fn()] = &[
     attempts::s1_4_an_overtaken_attempt_that_runs_is_killed,
     attempts::s1_4_of_what_nothing_is_left_nothing_returns,
     attempts::s2_1_ids_are_taken_once_and_time_never_runs_back,
+    avoiding::a_command_that_cannot_start_is_tried_once_more_on_another_worker,
+    avoiding::a_command_that_cannot_start_twice_is_the_jobs_own_failure,
+    avoiding::without_another_worker_a_command_that_cannot_start_fails_at_once,
+    avoiding::a_command_that_cannot_start_is_retried_where_its_code_is_named,
+    avoiding::a_second_try_waits_for_a_busy_worker_and_lets_others_use_the_first,
+    avoiding::a_task_that_is_held_back_gets_a_reservation_like_others_that_wait,
+    avoiding::a_worker_is_avoided_only_while_another_could_hold_the_job,
+    avoiding::a_task_that_is_held_back_can_be_cancelled,
+    avoiding::a_gang_is_tried_once_more_without_the_worker_that_could_not_start_it,
+    avoiding::elements_of_one_array_count_singly_against_a_worker,
+    avoiding::one_task_counts_once_and_a_permanent_cause_never,
+    avoiding::infrastructure_losses_wait_twice_as_long_each_time,
+    avoiding::the_first_loss_of_a_worker_is_made_good_at_once,
+    avoiding::twelve_typos_of_one_user_leave_the_workers_to_everybody,
+    avoiding::a_bad_worker_beside_a_good_one_fails_no_element,
+    avoiding::a_second_try_is_still_one_after_a_restart,
     directing::s4_an_operator_places_a_job_past_policy_and_order,
     directing::s4_filters_and_limits_hold_for_operators_as_well,
     directing::s1_5_an_urgent_job_enters_a_worker_that_drains_if_it_fits_nowhere_else,
@@ -146,7 +162,7 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::HastySkip, Law::WorkConservation, 2),
     (Fault::ForgetSequence, Law::Order, 15),
     (Fault::NoCredit, Law::Bands, 15),
-    (Fault::NoFairness, Law::Fairness, 6),
+    (Fault::NoFairness, Law::Fairness, 5),
     (Fault::NoBackoff, Law::Deadlines, 6),
     (Fault::NoInfraLimit, Law::Deadlines, 609),
     (Fault::NoAdoption, Law::Answers, 37),
@@ -158,18 +174,20 @@ const LAWS: &[(Fault, Law, u64)] = &[
     (Fault::DeafToHeartbeats, Law::Deadlines, 0),
     (Fault::AnyVictim, Law::Preemption, 7),
     (Fault::HastyPreemption, Law::Preemption, 78),
-    (Fault::NoHold, Law::Preemption, 9),
+    (Fault::NoHold, Law::Preemption, 92),
     (Fault::RebuiltTokens, Law::Equivalence, 24),
-    (Fault::RebuiltCapacity, Law::Equivalence, 24),
+    (Fault::RebuiltCapacity, Law::Equivalence, 30),
     (Fault::KeepSlot, Law::Prefill, 73),
     (Fault::NoHorizon, Law::Prefill, 72),
     (Fault::JumpQueue, Law::Fairness, 73),
-    (Fault::KeepPrefilled, Law::WorkConservation, 215),
+    (Fault::KeepPrefilled, Law::WorkConservation, 204),
     (Fault::SpendSavings, Law::NoStarvation, 78),
-    (Fault::FreeInheritance, Law::Bands, 75),
+    (Fault::FreeInheritance, Law::Bands, 78),
     (Fault::AssignAnywhere, Law::Token, OPERATORS + 1),
     (Fault::EverybodyIsUrgent, Law::Token, OPERATORS + 2),
-    (Fault::PartialAdoption, Law::Answers, GANGS),
+    (Fault::PartialAdoption, Law::Answers, GANGS + 1),
+    (Fault::NoAvoidance, Law::Avoidance, 6),
+    (Fault::NoSecondTry, Law::Avoidance, 6),
 ];
 
 /// The law that breaks in a random world, by effects and model alone.

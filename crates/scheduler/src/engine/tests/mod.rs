@@ -1,6 +1,7 @@
 //! Tests of the engine by rule of the contract.
 
 mod attempts;
+mod avoiding;
 mod balancing;
 mod bed;
 mod crowding;

@@ -165,6 +165,7 @@ pub(super) fn s1_3_a_worker_in_the_place_of_one_that_failed_is_not_avoided() {
     assert_eq!(bed.result(attempt, worker, Outcome::StartFailed { permanent: false }), Verdict::Accepted);
     assert!(bed.scheduler.unit_row(id(1), None).unwrap().avoid.is_some());
     bed.must(Event::Remove { worker, why: Departure::Goodbye });
+    bed.wait(1200);
     let other = bed.worker("w2", offer(1000));
     assert_eq!((other.index, other == worker), (worker.index, false), "its place is used again");
     assert_eq!(bed.scheduler.unit_row(id(1), None).unwrap().avoid, None);
@@ -244,7 +245,8 @@ pub(super) fn s1_5_ten_failed_starts_of_different_jobs_bring_probation_that_doub
             number += 1;
             bed.submit(number, spec(1000));
             let attempt = bed.round()[0].0;
-            bed.result(attempt, worker, Outcome::StartFailed { permanent: true });
+            bed.result(attempt, worker, Outcome::StartFailed { permanent: false });
+            bed.must(Event::Cancel { job: id(number), elements: None });
         }
         assert_eq!(state(&bed, worker), WorkerState::Unhealthy);
         bed.now += probation - 1;

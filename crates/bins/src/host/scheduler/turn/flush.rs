@@ -69,6 +69,7 @@ impl Core {
                 unit.finished_at = told.finished_at.or(Some(self.wall));
                 unit.exit_code = told.exit_code.or(match mark.reason {
                     Reason::Exit(code) => code,
+                    Reason::Command(code) => Some(code),
                     _ => None,
                 });
             }
@@ -85,6 +86,7 @@ impl Core {
             epoch: row.epoch,
             answered: row.answered,
             lost: row.lost,
+            second_try: row.second_try,
             retries: row.retries,
             infra: row.infra,
             worker: worker.or(row.lost_by),

@@ -323,6 +323,7 @@ impl Reading<'_> {
             epoch: unit.epoch,
             answered: unit.answered,
             lost: unit.lost,
+            second_try: unit.second_try,
             lost_by: unit.worker.filter(|_| unit.lost),
             started: unit.started_at.is_some(),
             retries: unit.retries,

@@ -51,10 +51,18 @@ pub(super) enum Refused {
     Engine(PortError),
     /// Its command.
     #[error("command `{0}` cannot be run: {1}")]
-    Command(String, PortError),
+    Command(String, PortError, i32),
 }
 
 impl Refused {
+    /// The exit code that a shell would give, where the command itself is what cannot start.
+    pub(super) const fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::Command(.., code) => Some(*code),
+            _ => None,
+        }
+    }
+
     /// The same in one word, for programs.
     pub(super) fn word(&self) -> &'static str {
         match self {
@@ -110,9 +118,12 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
     let (started, started_at) = (Instant::now(), now());
     if let Err(refused) = engine.start(&container).await {
         let command = plan.spec.argv.first().or(plan.spec.image.as_ref()).cloned().unwrap_or_default();
-        let is_command = error::refused_start(&refused).is_some();
+        let code = error::refused_start(&refused);
         let error = error::engine(refused, &format!("starting container `{name}`"));
-        return Err(if is_command { Refused::Command(command, error) } else { Refused::Engine(error) });
+        return Err(match code {
+            Some(code) => Refused::Command(command, error, code),
+            None => Refused::Engine(error),
+        });
     }
     Ok(Begun { engine, container, image, tap, started, started_at })
 }

@@ -19,7 +19,7 @@ use crate::runtime::docker::state::{Observed, Phase as Seen};
 use crate::runtime::logs::{Masker, now};
 use crate::runtime::process::tree::Ended;
 use crate::runtime::worker::attempt::AttemptId;
-use crate::runtime::worker::event::{AttemptEnd, Cause, LogTotals, Outcome, Started, Usage};
+use crate::runtime::worker::event::{AttemptEnd, Cause, LogTotals, Outcome, Started, Usage, command_reason};
 use crate::runtime::worker::logs::{Cutter, Fill, masker};
 use crate::runtime::worker::outputs;
 use crate::runtime::worker::plan::AttemptPlan;
@@ -71,17 +71,22 @@ pub(super) async fn run(hub: Arc<Hub>, plan: AttemptPlan, mut asks: UnboundedRec
     let mut voice = Voice::new(plan.id, plan.spec.log.on_full, Cutter::new(plan.spec.log, masker.clone()));
     let begun = tokio::select! {
         biased;
-        cause = asked_to_end(&mut asks) => Err(judge(None, Some(Why::Asked(cause)), false, &[])),
+        cause = asked_to_end(&mut asks) => {
+            let (outcome, reason) = judge(None, Some(Why::Asked(cause)), false, &[]);
+            Err((outcome, reason.to_owned(), None))
+        }
         begun = begin(&hub, &plan, &mut voice) => begun.map_err(|refused| {
-            voice.say(&refused.to_string());
-            (Outcome::StartFailed, refused.word())
+            let (message, code) = (refused.to_string(), refused.exit_code());
+            voice.say(&message);
+            let reason = code.map_or_else(|| refused.word().to_owned(), |_| command_reason(&message));
+            (Outcome::StartFailed, reason, code)
         }),
     };
     let Begun { engine, container, image, tap, started, started_at } = match begun {
         Ok(begun) => begun,
-        Err((outcome, reason)) => {
+        Err((outcome, reason, exit_code)) => {
             let (log, tail) = voice.finish(&*hub.events);
-            let end = AttemptEnd { log, tail, ..AttemptEnd::without_run(outcome, reason, now()) };
+            let end = AttemptEnd { exit_code, log, tail, ..AttemptEnd::without_run(outcome, reason, now()) };
             return bury(&hub, &plan, end).await;
         }
     };

@@ -1,18 +1,20 @@
 //! The beginning of an attempt's life: its directory, secrets, environment and process. Owns that a start that fails
 //! leaves nothing behind; never keeps what it started.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::DirBuilder;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::launcher::Steps;
 use super::life::{Body, Life};
 use super::shared::Shared;
-use super::spawn::{Child, Command, Spawner, find};
+use super::spawn::{Child, Command, NotSpawned, Spawner, find};
+use super::unstartable::{self, CANNOT_RUN, Unstartable};
 use orlop_core::time::Time;
 
 use crate::runtime::logs::{Masker, now};
@@ -44,8 +46,8 @@ pub(super) enum Refused {
     #[error("{0}")]
     User(String),
     /// Its working directory.
-    #[error("the working directory `{0}` is not below the attempt's own")]
-    WorkingDir(String),
+    #[error("the working directory `{0}` {1}")]
+    WorkingDir(String, String),
     /// An argument or variable.
     #[error("{0} holds a zero byte or `=` where none may be")]
     Bytes(String),
@@ -54,7 +56,10 @@ pub(super) enum Refused {
     Empty,
     /// The command.
     #[error("command `{0}` {1}")]
-    Command(String, String),
+    Command(String, Unstartable),
+    /// Making a process.
+    #[error("its process cannot be made: {0}")]
+    Process(io::Error),
 }
 
 impl Refused {
@@ -66,9 +71,17 @@ impl Refused {
             Self::Secret(_) => "secret",
             Self::Group(_) => "cgroup",
             Self::User(_) => "user",
-            Self::WorkingDir(_) => "working_dir",
-            Self::Bytes(_) => "bytes",
-            Self::Empty | Self::Command(..) => "command",
+            Self::Process(_) => "process",
+            Self::WorkingDir(..) | Self::Bytes(_) | Self::Empty | Self::Command(..) => "command",
+        }
+    }
+
+    /// The exit code that a shell would give, where the command itself is what cannot start.
+    pub(super) const fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::Command(_, Unstartable { exit_code, .. }) => Some(*exit_code),
+            Self::WorkingDir(..) | Self::Bytes(_) | Self::Empty => Some(CANNOT_RUN),
+            _ => None,
         }
     }
 }
@@ -165,13 +178,12 @@ fn launch(
     let encoded = environ::encode(&env).map_err(|name| Refused::Bytes(format!("variable `{name}`")))?;
     let mut argv = argv(plan)?;
     let place = place.as_deref().unwrap_or(dir);
-    let refuse = |error: io::Error| {
+    let refuse = |error: io::Error, program: Option<PathBuf>| {
         let name = plan.spec.argv.first().cloned().unwrap_or_default();
-        let why = match error.kind() {
-            io::ErrorKind::NotFound => "was not found".to_owned(),
-            _ => format!("cannot be run: {error}"),
-        };
-        Refused::Command(name, why)
+        match unstartable::why(&error, program.as_deref()) {
+            Some(found) => Refused::Command(name, found),
+            None => Refused::Process(error),
+        }
     };
     let place_of_group = shared.groups.as_ref().map(|groups| groups.place(&plan.id));
     let steps = Steps { group: place_of_group.as_deref(), limits: &shared.options.limits, user: plan.user };
@@ -179,8 +191,10 @@ fn launch(
     if let Some(launcher) = shared.options.launcher.as_ref().filter(|_| !steps.are_none()) {
         // A command that is not there is known before anything is made for it.
         let name = argv.first().ok_or(Refused::Empty)?;
-        let program = find(name, path, place).map_err(refuse)?;
-        argv = steps.wrap(launcher, &program, &argv).map_err(refuse)?;
+        let program = find(name, path, place).map_err(|error| refuse(error, None))?;
+        let at = place.join(OsStr::from_bytes(program.to_bytes()));
+        unstartable::probe(&at).map_err(|error| refuse(error, Some(at)))?;
+        argv = steps.wrap(launcher, &program, &argv).map_err(Refused::Process)?;
     }
     if let Some(user) = plan.user {
         for own in [Some(dir), secrets].into_iter().flatten() {
@@ -196,18 +210,31 @@ fn launch(
         Err(error) => {
             // Nothing is in it.
             drop(group.map(|group| group.remove()));
-            Err(refuse(error))
+            Err(match error {
+                // Without these steps it is the command that was to be run, else the program that takes them.
+                NotSpawned::Command(error, program) if steps.are_none() => refuse(error, program),
+                NotSpawned::Command(error, _) | NotSpawned::Machine(error) => Refused::Process(error),
+            })
         }
     }
 }
 
 /// The directory the command runs in, where it is not the attempt's own.
-fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<std::path::PathBuf>, Refused> {
+fn working_dir(plan: &AttemptPlan, dir: &Path) -> Result<Option<PathBuf>, Refused> {
     let Some(wanted) = &plan.spec.working_dir else { return Ok(None) };
     let wanted = expand(wanted, &plan.id);
-    let place = dir.join(beneath(&wanted).ok_or(Refused::WorkingDir(wanted))?);
-    DirBuilder::new().recursive(true).mode(0o700).create(&place).map_err(Refused::Directory)?;
-    Ok(Some(place))
+    let Some(below) = beneath(&wanted) else {
+        return Err(Refused::WorkingDir(wanted, "is not below the attempt's own".to_owned()));
+    };
+    let place = dir.join(below);
+    match DirBuilder::new().recursive(true).mode(0o700).create(&place) {
+        Ok(()) => Ok(Some(place)),
+        // A file of the job's inputs is in its place.
+        Err(error) if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::AlreadyExists) => {
+            Err(Refused::WorkingDir(wanted, format!("cannot be made: {error}")))
+        }
+        Err(error) => Err(Refused::Directory(error)),
+    }
 }
 
 fn argv(plan: &AttemptPlan) -> Result<Vec<CString>, Refused> {

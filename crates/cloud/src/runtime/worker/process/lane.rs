@@ -188,7 +188,11 @@ impl Lane {
             Err(refused) => {
                 self.told = true;
                 self.mailbox.load.fetch_sub(1, Ordering::Relaxed);
-                let (end, said) = AttemptEnd::start_failed(refused.word(), &refused.to_string(), now());
+                let message = refused.to_string();
+                let (end, said) = match refused.exit_code() {
+                    Some(code) => AttemptEnd::cannot_start(code, &message, now()),
+                    None => AttemptEnd::start_failed(refused.word(), &message, now()),
+                };
                 // There may be no room: why it did not start is told all the same.
                 let _ = self.shared.events.log(id, said);
                 self.shared.events.ended(id, end);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,6 +16,8 @@ use orlop_core::error::{Class, PortError};
 use orlop_core::named::Named;
 use serde::{Deserialize, Serialize};
 
+use super::spawn::SHELL;
+use super::unstartable::{self, is_shell_script};
 use crate::runtime::process::ShimProgram;
 use crate::runtime::umask;
 use crate::runtime::worker::plan::User;
@@ -167,16 +170,25 @@ impl Steps<'_> {
 #[must_use]
 pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     umask::of_jobs();
+    let mut code = CANNOT_RUN;
     let complaint = match prepared(arguments.into_iter()) {
         Ok((program, mut command)) => {
-            let error = command.exec();
-            format!("command `{}` cannot be run: {error}", program.display())
+            let mut error = command.exec();
+            if error.raw_os_error() == Some(nix::libc::ENOEXEC) && is_shell_script(&program) {
+                // A script that names no interpreter is for the standard shell.
+                let shell = OsStr::from_bytes(SHELL.to_bytes());
+                error = Command::new(shell).arg(&program).args(command.get_args()).exec();
+            }
+            let found = unstartable::why(&error, Some(&program));
+            code = found.as_ref().map_or(code, |found| u8::try_from(found.exit_code).unwrap_or(code));
+            let why = found.map_or_else(|| format!("cannot be run: {error}"), |found| found.why);
+            format!("command `{}` {why}", program.display())
         }
         Err(complaint) => complaint,
     };
     // It is the job's own log by now; whoever does not read it misses it.
     drop(io::stderr().write_all(format!("{complaint}\n").as_bytes()));
-    ExitCode::from(CANNOT_RUN)
+    ExitCode::from(code)
 }
 
 /// Takes the steps, in their order, and gives the command.

@@ -18,6 +18,7 @@ mod shared;
 mod spawn;
 pub mod supervise;
 mod sweep;
+mod unstartable;
 mod usage;
 
 use std::io;

@@ -5,13 +5,15 @@
 //! descriptor and no signal blocked or ignored. It takes its working directory from the thread that makes it, which
 //! shares none with the rest of the program.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sched::{CloneFlags, unshare};
@@ -20,6 +22,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{AccessFlags, access, chdir, fchdir, pipe2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::unstartable::is_shell_script;
 use crate::runtime::worker::plan::User;
 
 /// A process that was made.
@@ -48,6 +51,36 @@ pub(super) struct Command<'a> {
     pub(super) dir: &'a Path,
     /// Whose its outputs are, so that it can open them by name; none: this program's user's.
     pub(super) owner: Option<User>,
+}
+
+/// Why a process was not made.
+#[derive(Debug)]
+pub(super) enum NotSpawned {
+    /// Finding the command or becoming it, and where it was found.
+    Command(io::Error, Option<PathBuf>),
+    /// Anything else.
+    Machine(io::Error),
+}
+
+impl From<io::Error> for NotSpawned {
+    fn from(error: io::Error) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl From<Errno> for NotSpawned {
+    fn from(error: Errno) -> Self {
+        Self::Machine(error.into())
+    }
+}
+
+/// The standard shell.
+pub(super) const SHELL: &CStr = c"/bin/sh";
+
+/// The arguments by which the standard shell runs a script, as `execvp` gives them.
+fn shell_argv(program: &CStr, argv: &[CString]) -> Vec<CString> {
+    let arguments = argv.iter().skip(1).cloned();
+    [SHELL.to_owned(), program.to_owned()].into_iter().chain(arguments).collect()
 }
 
 /// What one thread needs to make processes.
@@ -79,9 +112,10 @@ impl Spawner {
     }
 
     /// Makes a process.
-    pub(super) fn spawn(&self, command: &Command<'_>) -> io::Result<Child> {
-        let name = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
-        let program = find(name, command.path, command.dir)?;
+    pub(super) fn spawn(&self, command: &Command<'_>) -> Result<Child, NotSpawned> {
+        let name = command.argv.first().ok_or(Errno::EINVAL)?;
+        let program = find(name, command.path, command.dir).map_err(|error| NotSpawned::Command(error, None))?;
+        let at = command.dir.join(OsStr::from_bytes(program.to_bytes()));
         let (out, out_end) = pipe2(OFlag::O_CLOEXEC)?;
         let (err, err_end) = pipe2(OFlag::O_CLOEXEC)?;
         if let Some(User { uid, gid }) = command.owner {
@@ -96,15 +130,22 @@ impl Spawner {
             actions.add_close(*fd)?;
         }
         chdir(command.dir)?;
-        let made = posix_spawn(program.as_c_str(), &actions, &self.attributes, command.argv, command.env);
+        let made = match posix_spawn(program.as_c_str(), &actions, &self.attributes, command.argv, command.env) {
+            // A script that names no interpreter is for the standard shell.
+            Err(Errno::ENOEXEC) if is_shell_script(&at) => {
+                let argv = shell_argv(&program, command.argv);
+                posix_spawn(SHELL, &actions, &self.attributes, &argv, command.env)
+            }
+            made => made,
+        };
         fchdir(&self.home)?;
-        let pid = made?.as_raw();
+        let pid = made.map_err(|error| NotSpawned::Command(error.into(), Some(at)))?.as_raw();
         drop((out_end, err_end));
         for end in [out.as_fd(), err.as_fd()] {
             fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
-        let id = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-        let end = pidfd_open(id, PidfdFlags::empty())?;
+        let id = Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
+        let end = pidfd_open(id, PidfdFlags::empty()).map_err(io::Error::from)?;
         Ok(Child { pid, end, out: out.into(), err: err.into() })
     }
 }
@@ -142,7 +183,7 @@ pub(super) fn find(name: &CStr, path: &str, dir: &Path) -> io::Result<CString> {
             Ok(()) if candidate.is_file() => {
                 return CString::new(candidate.into_os_string().into_encoded_bytes()).map_err(io::Error::from);
             }
-            Ok(()) | Err(nix::errno::Errno::EACCES) => denied = true,
+            Ok(()) | Err(Errno::EACCES) => denied = true,
             Err(_) => {}
         }
     }
@@ -163,13 +204,13 @@ mod tests {
     }
 
     /// Runs a command to its end in a thread of its own and returns what it wrote.
-    fn run(argv: &[&str], dir: &Path) -> io::Result<(String, Option<i32>)> {
+    fn run(argv: &[&str], dir: &Path) -> Result<(String, Option<i32>), NotSpawned> {
         let (argv, env, dir) = (c(argv), c(&["A=b"]), dir.to_owned());
         let job = move || {
             let path = crate::runtime::worker::environ::PATH;
             let command = Command { argv: &argv, env: &env, path, dir: &dir, owner: None };
             let mut child = Spawner::new()?.spawn(&command)?;
-            let status = waitpid(Pid::from_raw(child.pid), WaitOptions::empty())?;
+            let status = waitpid(Pid::from_raw(child.pid), WaitOptions::empty()).map_err(io::Error::from)?;
             let mut text = String::new();
             fcntl(&child.out, FcntlArg::F_SETFL(OFlag::empty()))?;
             child.out.read_to_string(&mut text)?;
@@ -200,8 +241,23 @@ mod tests {
     }
 
     #[test]
+    fn a_script_that_names_no_interpreter_is_run_by_the_standard_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("x"), "echo \"$0 $1 $A\"; exit 3\n").unwrap();
+        fs::set_permissions(dir.path().join("x"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(run(&["./x", "one"], dir.path()).unwrap(), ("./x one b\n".to_owned(), Some(3)));
+        fs::write(dir.path().join("x"), b"\x01\0binary").unwrap();
+        let Err(NotSpawned::Command(error, _)) = run(&["./x"], dir.path()) else { panic!("it is not text") };
+        assert_eq!(error.raw_os_error(), Some(nix::libc::ENOEXEC));
+    }
+
+    #[test]
     fn programs_that_are_not_there_or_may_not_run_are_errors() {
         let dir = tempfile::tempdir().unwrap();
+        let run = |argv: &[&str], dir: &Path| match run(argv, dir) {
+            Err(NotSpawned::Command(error, _) | NotSpawned::Machine(error)) => Err(error),
+            Ok(ran) => Ok(ran),
+        };
         assert_eq!(run(&["no-such-program"], dir.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(run(&["./x"], dir.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         fs::write(dir.path().join("x"), "#!/bin/sh\n").unwrap();

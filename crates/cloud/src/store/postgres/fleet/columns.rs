@@ -57,7 +57,10 @@ impl Columns {
             .texts("reason", rows, |row| unit(row).reason.as_deref().map(Into::into))
             .integers("attempt", rows, |row| number(unit(row).attempt))
             .integers("epoch", rows, |row| Some(integer(unit(row).epoch.0)))
-            .integers("flags", rows, |row| Some(i64::from(unit(row).answered) | i64::from(unit(row).lost) << 1))
+            .integers("flags", rows, |row| {
+                let Unit { answered, lost, second_try, .. } = unit(row);
+                Some(i64::from(*answered) | i64::from(*lost) << 1 | i64::from(*second_try) << 2)
+            })
             .integers("retries", rows, |row| number(unit(row).retries))
             .integers("infra", rows, |row| number(unit(row).infra))
             .texts("worker", rows, |row| unit(row).worker.as_ref().map(|worker| worker.as_str().into()))

@@ -82,6 +82,7 @@ fn unit(row: &Row, at: usize) -> Result<Unit, PortError> {
         epoch: Epoch(natural(get(row, at + 3)?)),
         answered: flags & 1 != 0,
         lost: flags & 2 != 0,
+        second_try: flags & 4 != 0,
         retries: number(row, at + 5)?,
         infra: number(row, at + 6)?,
         worker: worker(row, at + 7)?,

@@ -70,6 +70,7 @@ pub(super) fn unit(row: &Row<'_>, at: usize) -> Result<Unit, Trouble> {
         epoch: Epoch(natural(row.get(at + 3)?)),
         answered: flags & 1 != 0,
         lost: flags & 2 != 0,
+        second_try: flags & 4 != 0,
         retries: number(row, at + 5)?,
         infra: number(row, at + 6)?,
         worker: worker(row, at + 7)?,

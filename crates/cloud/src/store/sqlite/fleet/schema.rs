@@ -6,7 +6,7 @@ use crate::store::sqlite::schema::Layout;
 pub(super) const FLEET: Layout = Layout { noun: "fleet store", application_id: 0x4f52_4c46, steps: MIGRATIONS };
 
 /// Times count milliseconds since the Unix epoch. States and kinds are their texts. `flags`: 1 = the newest attempt is
-/// answered, 2 = it is lost. Job ids sort like the order of submission, so that order needs no index of its own; an index of
+/// answered, 2 = it is lost, 4 = its command is on its second try. Job ids sort like the order of submission, so that order needs no index of its own; an index of
 /// live jobs holds only jobs without an end, and no update but that of the end touches it. Hashes of specs are found in
 /// `spec_hashes` by their first 8 bytes, those with numbers above `spec_tail` in `specs` itself: hashes have no order, and a
 /// unique index would write a page for each. Documents are JSON under a key.

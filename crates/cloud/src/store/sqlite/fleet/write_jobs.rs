@@ -25,7 +25,8 @@ fn bind_unit(statement: &mut Statement<'_>, at: usize, unit: &Unit) -> rusqlite:
     statement.raw_bind_parameter(at + 1, unit.reason.as_deref())?;
     statement.raw_bind_parameter(at + 2, unit.attempt)?;
     statement.raw_bind_parameter(at + 3, integer(unit.epoch.0))?;
-    statement.raw_bind_parameter(at + 4, i64::from(unit.answered) | i64::from(unit.lost) << 1)?;
+    let flags = i64::from(unit.answered) | i64::from(unit.lost) << 1 | i64::from(unit.second_try) << 2;
+    statement.raw_bind_parameter(at + 4, flags)?;
     statement.raw_bind_parameter(at + 5, unit.retries)?;
     statement.raw_bind_parameter(at + 6, unit.infra)?;
     statement.raw_bind_parameter(at + 7, unit.worker.as_ref().map(AsRef::as_ref))?;

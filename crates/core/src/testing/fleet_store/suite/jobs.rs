@@ -31,6 +31,7 @@ pub(super) fn rich_unit(state: JobState) -> Unit {
         epoch: Epoch(2),
         answered: true,
         lost: true,
+        second_try: true,
         retries: 2,
         infra: 3,
         worker: Some(worker("w1")),

@@ -1,0 +1,142 @@
+//! Why a command cannot be started, in the words and with the exit code of a shell. What is the machine's fault and not the
+//! command's has no such reason.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+
+/// Exit codes of shells for a command that cannot be run, and for one that was not found.
+pub(super) const CANNOT_RUN: i32 = 126;
+const NOT_FOUND: i32 = 127;
+/// How much of a program is read to tell scripts from others, as kernels do.
+const HEAD: u64 = 256;
+
+/// What is wrong with a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unstartable {
+    /// What follows its name in a sentence.
+    pub(super) why: String,
+    /// The exit code that a shell would give.
+    pub(super) exit_code: i32,
+}
+
+impl fmt::Display for Unstartable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+/// What an error says of the command that was to start. `program` is where it was found; none: nowhere. None is returned for
+/// errors that say nothing of the command, such as too many processes.
+pub(super) fn why(error: &io::Error, program: Option<&Path>) -> Option<Unstartable> {
+    let fault = |why: String, exit_code| Some(Unstartable { why, exit_code });
+    let there = program.filter(|program| program.exists());
+    let interpreter = there.and_then(interpreter);
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    match (errno, error.kind()) {
+        (Some(Errno::ENOENT | Errno::ENOTDIR), _) | (None, io::ErrorKind::NotFound) => match (there, interpreter) {
+            (None, _) => fault("was not found".to_owned(), NOT_FOUND),
+            (Some(_), Some(name)) => fault(format!("needs the interpreter `{name}`, which was not found"), CANNOT_RUN),
+            (Some(_), None) => fault("needs a dynamic loader that was not found".to_owned(), CANNOT_RUN),
+        },
+        (Some(Errno::EACCES), _) | (None, io::ErrorKind::PermissionDenied) => match interpreter {
+            Some(name) if there.is_some_and(may_run) => {
+                fault(format!("needs the interpreter `{name}`, which may not be run: {error}"), CANNOT_RUN)
+            }
+            _ => fault(format!("cannot be run: {error}"), CANNOT_RUN),
+        },
+        (Some(Errno::ENOEXEC), _) => fault("is not a program for this machine".to_owned(), CANNOT_RUN),
+        (Some(Errno::E2BIG | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::EISDIR | Errno::EPERM), _)
+        | (None, io::ErrorKind::InvalidInput) => fault(format!("cannot be run: {error}"), CANNOT_RUN),
+        _ => None,
+    }
+}
+
+/// Looks whether a program could be run, before a helper is made that would run it.
+pub(super) fn probe(program: &Path) -> io::Result<()> {
+    if !program.metadata()?.is_file() || !may_run(program) {
+        return Err(Errno::EACCES.into());
+    }
+    match interpreter(program) {
+        Some(name) if !Path::new(&name).exists() => Err(Errno::ENOENT.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a program without `#!` is a script for the standard shell, as `execvp` takes it: text.
+pub(super) fn is_shell_script(program: &Path) -> bool {
+    head(program).is_ok_and(|head| !head.contains(&0))
+}
+
+fn may_run(program: &Path) -> bool {
+    access(program, AccessFlags::X_OK).is_ok()
+}
+
+/// The interpreter that a script names after `#!`.
+fn interpreter(program: &Path) -> Option<String> {
+    let head = head(program).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.trim_ascii().split(|byte| matches!(byte, b' ' | b'\t')).next()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+fn head(program: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(program)?.take(HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_a_command_are_told_from_those_of_the_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &[u8], mode| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let script = file("script", b"#!/no/such/perl -w\nx\n", 0o755);
+        let binary = file("binary", b"\x7fELF\0", 0o755);
+        let of = |errno: Errno, program: Option<&Path>| {
+            why(&errno.into(), program).map(|found| (found.exit_code, found.why))
+        };
+        let told = |code: i32, text: &str| Some((code, text.to_owned()));
+        assert_eq!(of(Errno::ENOENT, None), told(127, "was not found"));
+        assert_eq!(of(Errno::ENOENT, Some(&dir.path().join("nothing"))), told(127, "was not found"));
+        let interpreter = "needs the interpreter `/no/such/perl`, which was not found";
+        assert_eq!(of(Errno::ENOENT, Some(&script)), told(126, interpreter));
+        assert_eq!(of(Errno::ENOENT, Some(&binary)), told(126, "needs a dynamic loader that was not found"));
+        assert_eq!(of(Errno::ENOEXEC, Some(&binary)), told(126, "is not a program for this machine"));
+        assert_eq!(of(Errno::EACCES, Some(dir.path())).map(|(code, _)| code), Some(126));
+        for machine in [Errno::EAGAIN, Errno::ENOMEM, Errno::EMFILE, Errno::ENFILE, Errno::EIO, Errno::ETXTBSY] {
+            assert_eq!(of(machine, Some(&binary)), None, "{machine}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_probed_before_a_helper_is_made_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let code =
+            |path: &Path| probe(path).err().and_then(|error| why(&error, Some(path))).map(|found| found.exit_code);
+        assert_eq!(code(&path), Some(127));
+        assert_eq!(code(dir.path()), Some(126));
+        fs::write(&path, "#!/no/such/perl\n").unwrap();
+        assert_eq!(code(&path), Some(126), "it may not be run");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(code(&path), Some(126), "it has no interpreter");
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        assert_eq!(code(&path), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! Tasks that avoid a worker. A worker that failed a task is not tried again for it while any other schedulable worker could
+//! hold it by its total, however full those are. Such a task is held back outside its queue while the avoided worker has
+//! room and the others have none, so that the tasks behind it may use that worker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Scheduler;
+use super::record::{Life, Unit};
+use crate::class::Class;
+use crate::fault::{Fault, fault};
+use crate::fleet::kind::Kind;
+use crate::job::Gang;
+use crate::table::NONE;
+use crate::token::WorkerKey;
+
+/// A queue and the worker that tasks of it avoid.
+pub(super) type Avoiding = (u32, WorkerKey);
+
+/// Tasks that are held back: priority step, job id, task. The first one started first before.
+pub(super) type HeldBack = BTreeSet<(u8, u64, Unit)>;
+
+/// How many tasks return to a queue at once where no worker has room for any of them.
+const MOST_RETURNED: usize = 1024;
+
+impl Scheduler {
+    /// The worker that a task must not get now; `NONE` if there is none, or if no other worker could hold it.
+    pub(super) fn shunned(&self, unit: Unit) -> u32 {
+        let avoided = self.life(unit).map_or(NONE, |life| self.avoided(&life));
+        if avoided == NONE || fault(Fault::NoAvoidance) || !self.could_hold_elsewhere(self.class_of(unit.job), avoided)
+        {
+            return NONE;
+        }
+        avoided
+    }
+
+    /// Whether a class could be held by schedulable workers other than one, by their totals. Cost: constant where the first
+    /// workers could, else linear in workers.
+    pub(super) fn could_hold_elsewhere(&self, number: u32, but: u32) -> bool {
+        let Some(class) = self.classes.get(number) else { return false };
+        let total = |place: u32, dim: usize| self.table.total(dim, place);
+        self.room_without(class, but, &total) >= u64::from(class.shape.gang.as_ref().map_or(1, |gang| gang.size))
+    }
+
+    /// How many attempts of a class workers other than one have room for, as `amount` counts what a place has; of a gang the
+    /// members that one group of workers holds. Counts no further than needed.
+    fn room_without(&self, class: &Class, but: u32, amount: &dyn Fn(u32, usize) -> i32) -> u64 {
+        let gang = class.shape.gang.as_ref();
+        let size = gang.map_or(1, |gang| u64::from(gang.size));
+        let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, worker) in self.workers.iter().filter(|(number, _)| *number != but) {
+            let kind = self.table.kind(worker.place);
+            let takes = worker.state.is_schedulable() && !worker.cordoned && worker.drain.is_none();
+            if !takes || worker.place == NONE || !class.sees(kind) {
+                continue;
+            }
+            let Some(group) = group_of(gang, self.kinds.get(kind)) else { continue };
+            let times = class.requests.iter().filter_map(|request| self.requests.get(*request)).map(|request| {
+                let times = |(dim, need): &(u8, i32)| amount(worker.place, usize::from(*dim)) / (*need).max(1);
+                request.need.iter().map(times).min().unwrap_or(0).max(0)
+            });
+            let most = gang.and_then(|gang| gang.max_per_worker).unwrap_or(u32::MAX);
+            let times = u64::try_from(times.max().unwrap_or(0)).unwrap_or(0).min(u64::from(most));
+            let sum = groups.entry(group).or_default();
+            *sum += times;
+            if *sum >= size {
+                return *sum;
+            }
+        }
+        0
+    }
+
+    /// Takes a task out of its queue until another worker has room for it.
+    pub(super) fn hold_back(&mut self, queue: u32, unit: Unit) {
+        let Some(life) = self.life(unit) else { return };
+        let Some((key, place)) = self.held_place(unit, &life) else { return };
+        debug_assert_eq!(key.0, queue, "it stands in its own queue");
+        self.held_back.entry(key).or_default().insert(place);
+        match self.array_mut(unit.job) {
+            Some(array) => {
+                array.ready.remove(unit.index, unit.index);
+                if array.ready.len() == 0 {
+                    self.dequeue(unit.job);
+                }
+            }
+            None => self.dequeue(unit.job),
+        }
+        self.refresh_head(queue);
+        self.await_reservation();
+    }
+
+    /// The first task of a job that is held back.
+    pub(super) fn held_unit(&self, job: u32) -> Option<Unit> {
+        if self.held_back.is_empty() {
+            return None;
+        }
+        let record = self.jobs.get(job)?;
+        let spec = self.specs.get(record.spec as usize)?;
+        let step = u8::try_from(spec.spec.priority.step()).unwrap_or(u8::MAX);
+        let place = |index: u32| (step, record.id.as_u64(), Unit { job, index });
+        let own = self.held_back.iter().filter(|((queue, _), _)| *queue == spec.queue);
+        own.filter_map(|(_, held)| held.range(place(0)..=place(u32::MAX)).next()).map(|(.., unit)| *unit).min()
+    }
+
+    /// Where a task stands among those that are held back.
+    fn held_place(&self, unit: Unit, life: &Life) -> Option<(Avoiding, (u8, u64, Unit))> {
+        let job = self.jobs.get(unit.job)?;
+        let spec = self.specs.get(job.spec as usize)?;
+        let step = u8::try_from(spec.spec.priority.step()).unwrap_or(u8::MAX);
+        Some(((spec.queue, life.avoid), (step, job.id.as_u64(), unit)))
+    }
+
+    /// Whether a task is held back.
+    pub(super) fn is_held_back(&self, unit: Unit) -> bool {
+        if self.held_back.is_empty() {
+            return false;
+        }
+        let place = self.life(unit).and_then(|life| self.held_place(unit, &life));
+        place.is_some_and(|(key, place)| self.held_back.get(&key).is_some_and(|held| held.contains(&place)))
+    }
+
+    /// A task is held back no more: it leaves Queued, or returns to its queue.
+    pub(super) fn release_held(&mut self, unit: Unit) {
+        if self.held_back.is_empty() {
+            return;
+        }
+        let Some((key, place)) = self.life(unit).and_then(|life| self.held_place(unit, &life)) else { return };
+        let Some(held) = self.held_back.get_mut(&key) else { return };
+        held.remove(&place);
+        if held.is_empty() {
+            self.held_back.remove(&key);
+        }
+    }
+
+    /// Brings tasks back into their queues: as many as other workers have room for now, and the first where no worker has, so
+    /// that they may have reservations and slots ahead. Cost: nothing while no task is held back, else linear in workers by queue and avoided worker.
+    pub(super) fn release_fitting(&mut self) {
+        if self.held_back.is_empty() {
+            return;
+        }
+        let keys: Vec<Avoiding> = self.held_back.keys().copied().collect();
+        for key in keys {
+            let most = self.releasable(key);
+            let units = self.held_back.get(&key).into_iter().flatten().take(most).map(|(.., unit)| *unit);
+            for unit in units.collect::<Vec<_>>() {
+                self.release_held(unit);
+                self.line_up_unit(unit);
+            }
+        }
+    }
+
+    /// How many tasks of a queue that avoid a worker may return to it now.
+    fn releasable(&self, (queue, avoided): Avoiding) -> usize {
+        let Some(number) = self.queues.get(queue as usize).map(|queue| queue.class) else { return usize::MAX };
+        let Some(class) = self.classes.get(number) else { return usize::MAX };
+        let avoided = self.worker_at(avoided).unwrap_or(NONE);
+        if avoided == NONE || !self.could_hold_elsewhere(number, avoided) {
+            return usize::MAX;
+        }
+        if let Some(gang) = &class.shape.gang {
+            // Gangs are few: whether one fits elsewhere is found out in its turn.
+            let open = |place: u32, dim: usize| if self.table.is_open(place) { self.table.free(dim, place) } else { 0 };
+            let fits = |but: u32| self.room_without(class, but, &open) >= u64::from(gang.size);
+            return usize::from(fits(avoided) || !fits(NONE));
+        }
+        let hosts = |place: u32| {
+            let spot = self.table.spot(place);
+            let vectors = class.requests.iter().filter_map(|request| self.requests.get(*request));
+            let times = vectors.map(|request| self.table.hosts(place, &request.need)).max();
+            if class.fits(&spot, &self.requests) { times.unwrap_or(0) as usize } else { 0 }
+        };
+        let others = self.workers.iter().filter(|(number, worker)| *number != avoided && worker.place != NONE);
+        let room = others.fold(0_usize, |sum, (_, worker)| sum.saturating_add(hosts(worker.place)));
+        let place = self.workers.get(avoided).map_or(NONE, |worker| worker.place);
+        let shut = place == NONE || hosts(place) == 0;
+        if room == 0 && shut { MOST_RETURNED } else { room }
+    }
+
+    /// Puts a queued task into its queue.
+    pub(super) fn line_up_unit(&mut self, unit: Unit) {
+        if let Some(array) = self.array_mut(unit.job) {
+            array.ready.insert(unit.index, unit.index, ());
+        }
+        self.line_up(unit.job);
+        self.restamp(unit.job);
+    }
+}
+
+/// The group of workers that a worker of a kind belongs to for a gang; none if it lacks the label.
+fn group_of<'a>(gang: Option<&Gang>, kind: Option<&'a Kind>) -> Option<&'a str> {
+    match gang.and_then(|gang| gang.same_label.as_deref()) {
+        None => Some(""),
+        Some(label) => kind?.labels.get(label).map(String::as_str),
+    }
+}
