@@ -33,6 +33,8 @@ mod secrets;
 mod secure;
 #[cfg(all(feature = "testing", feature = "run", target_os = "linux"))]
 mod spread;
+#[cfg(all(feature = "run", target_os = "linux"))]
+mod starts;
 #[cfg(all(feature = "testing", feature = "run", target_os = "linux"))]
 mod substrate;
 #[cfg(all(feature = "run", feature = "otel", feature = "testing", target_os = "linux"))]

@@ -1,0 +1,153 @@
+//! Commands that cannot start, on the real programs: a worker on which a program is missing fails no element while another
+//! has it, and nobody's typo takes a worker away from others.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use orlop_core::time::Time;
+use serde_json::Value;
+
+use super::bench::Gave;
+use super::programs::{Programs, Running, Scheduler, json, until};
+
+const SMALL: [&str; 5] = ["submit", "--cpu", "100m", "--memory", "1Mi"];
+
+/// Writes a program for jobs, and gives its path.
+fn program(programs: &Programs, name: &str, text: &str, mode: u32) -> String {
+    let folder = programs.path("tools");
+    fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join(name);
+    fs::write(&path, text).expect("it is written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    path.display().to_string()
+}
+
+/// A worker that sees an empty folder where others see programs; none where the system allows no mounts.
+fn without(programs: &Programs, id: &str, server: &Scheduler, folder: &Path) -> Option<Running> {
+    let namespaces = ["--user", "--map-root-user", "--mount"];
+    if !Command::new("unshare").args(namespaces).arg("true").status().is_ok_and(|status| status.success()) {
+        println!("skipped: this system allows no mounts");
+        return None;
+    }
+    let worker = programs.worker_command(id, id, &[&server.grpc], &[]);
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs none \"$1\" && shift && exec \"$@\"";
+    command.args(namespaces).args(["sh", "-c", script, "sh"]).arg(folder).arg(worker.get_program());
+    command.args(worker.get_args()).current_dir(programs.path("")).stdin(Stdio::null());
+    for (name, value) in worker.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Some(programs.spawn(id, command))
+}
+
+fn worker(server: &Scheduler, id: &str) -> Option<Value> {
+    json(&server.rest, &format!("/workers/{id}"))
+}
+
+fn available(server: &Scheduler, id: &str) {
+    until(&format!("worker {id}"), || worker(server, id).filter(|worker| worker["state"] == "Available"));
+}
+
+fn submitted(programs: &Programs, server: &Scheduler, more: &[&str]) -> Gave {
+    programs.orlop(&server.rest, &[&SMALL, more].concat())
+}
+
+/// How many attempts of a job were made.
+fn attempts(server: &Scheduler, id: &str) -> usize {
+    let list = until("its attempts", || json(&server.rest, &format!("/jobs/{id}/attempts")));
+    list["items"].as_array().expect("attempts").len()
+}
+
+#[test]
+fn a_worker_without_the_program_fails_no_element_while_another_has_it() {
+    let programs = Programs::new();
+    let tool = program(&programs, "tool", "#!/bin/sh\nsleep 0.05\n", 0o755);
+    let server = programs.leader("s1", &[]);
+    let Some(_bad) = without(&programs, "bad", &server, &programs.path("tools")) else { return };
+    available(&server, "bad");
+    let _good = programs.worker("good", &[&server.grpc], &[]);
+    available(&server, "good");
+    let done = submitted(&programs, &server, &["--array", "0-199", "--wait", "--", &tool]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let id = done.out.trim();
+    assert!(attempts(&server, id) >= 100, "a page of them");
+    let failed = json(&server.rest, &format!("/jobs/{id}/elements?state=Failed")).expect("an answer");
+    assert_eq!(failed["items"].as_array().map(Vec::len), Some(0), "{failed}");
+    let bad = worker(&server, "bad").expect("it is known");
+    assert_eq!(bad["state"], "Unhealthy", "more than ten of its elements ran elsewhere: {bad}");
+    available(&server, "good");
+}
+
+#[test]
+fn typos_of_one_user_take_no_worker_away_from_another() {
+    let programs = Programs::new();
+    let server = programs.leader("s1", &[]);
+    let mut workers = Vec::new();
+    for id in ["w1", "w2"] {
+        workers.push(programs.worker(id, &[&server.grpc], &[]));
+        available(&server, id);
+        let typos: Vec<String> = (0..12).map(|number| format!("nosuch{number}")).collect();
+        let ids: Vec<String> = typos
+            .iter()
+            .map(|typo| programs.good(&server.rest, &[&SMALL, &["--", typo][..]].concat()).trim().to_owned())
+            .collect();
+        let other = submitted(&programs, &server, &["--tenant", "other", "--wait", "-o", "json", "--", "true"]);
+        assert_eq!(other.code, 0, "{other:?}");
+        let job: Value = serde_json::from_str(&other.out).expect("a job");
+        let at = |field: &str| job[field].as_str().and_then(|text| text.parse::<Time>().ok()).expect("a time");
+        let waited = at("started_at").millis() - at("submitted_at").millis();
+        assert!(waited <= 1000, "it waited for {waited} ms");
+        for typo in &ids {
+            let ended = until("the end of a typo", || {
+                json(&server.rest, &format!("/jobs/{typo}")).filter(|job| job["finished_at"].is_string())
+            });
+            assert_eq!((&ended["state"], &ended["exit_code"]), (&"Failed".into(), &127.into()), "{ended}");
+            assert_eq!(attempts(&server, typo), workers.len(), "once on each worker");
+        }
+        for id in ["w1", "w2"].iter().take(workers.len()) {
+            assert_eq!(worker(&server, id).expect("it is known")["state"], "Available");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_said_with_the_code_of_a_shell() {
+    let programs = Programs::new();
+    let closed = program(&programs, "closed", "#!/bin/sh\n", 0o644);
+    let perl = program(&programs, "perl", "#!/no/such/perl -w\n", 0o755);
+    let plain = program(&programs, "plain", "echo \"plain $1\"\nexit 3\n", 0o755);
+    let server = programs.leader("s1", &[]);
+    let _worker = programs.worker("w1", &[&server.grpc], &[]);
+    available(&server, "w1");
+    let interpreter = "needs the interpreter `/no/such/perl`, which was not found";
+    let cases = [
+        ("nosuch1", 127, "`nosuch1` was not found"),
+        ("/no/such/tool", 127, "`/no/such/tool` was not found"),
+        (&closed, 126, "cannot be run: Permission denied"),
+        (&perl, 126, interpreter),
+    ];
+    for (command, code, why) in cases {
+        let waited = submitted(&programs, &server, &["--wait", "--", command]);
+        assert_eq!(waited.code, 1, "{waited:?}");
+        assert!(waited.err.contains(" Failed (command: `") && waited.err.contains(why), "{waited:?}");
+        let own = submitted(&programs, &server, &["--exit-code", "--", command]);
+        assert_eq!(own.code, code, "{own:?}");
+        let id = own.out.trim();
+        let page = programs.good(&server.rest, &["job", "get", id]);
+        let line = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).map(str::to_owned);
+        assert_eq!(line("exit code "), Some(code.to_string()), "{page}");
+        assert!(
+            line("reason ").is_some_and(|reason| reason.starts_with("command: ") && reason.contains(why)),
+            "{page}"
+        );
+        assert_eq!(attempts(&server, id), 1, "there is no other worker");
+    }
+    let ran = submitted(&programs, &server, &["--follow", "--exit-code", "--", &plain, "text"]);
+    assert!(ran.code == 3 && ran.out.contains("plain text"), "{ran:?}");
+    assert_eq!(worker(&server, "w1").expect("it is known")["state"], "Available");
+}
