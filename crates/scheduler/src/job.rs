@@ -2,6 +2,7 @@
 //! values and their bounds (scheduler contract, section 1.1). Commands, environment and artifacts never get here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use orlop_core::hardware::gpu::{ModelKey, Vendor};
 use orlop_core::hardware::placement::LabelExpr;
@@ -19,6 +20,16 @@ pub enum Runtime {
     Docker,
     /// Nothing is started; it ends at once with exit code 0.
     Noop,
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process => "process",
+            Self::Docker => "docker",
+            Self::Noop => "noop",
+        })
+    }
 }
 
 /// The urgency of a job, 0 (most urgent) to 9; 5 unless said otherwise.

@@ -186,7 +186,7 @@ impl Scheduler {
 }
 
 /// The group of workers that a worker of a kind belongs to for a gang; none if it lacks the label.
-fn group_of<'a>(gang: Option<&Gang>, kind: Option<&'a Kind>) -> Option<&'a str> {
+pub(super) fn group_of<'a>(gang: Option<&Gang>, kind: Option<&'a Kind>) -> Option<&'a str> {
     match gang.and_then(|gang| gang.same_label.as_deref()) {
         None => Some(""),
         Some(label) => kind?.labels.get(label).map(String::as_str),

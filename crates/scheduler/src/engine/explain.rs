@@ -8,13 +8,16 @@ use orlop_core::machine::job::JobState;
 use orlop_core::machine::worker::WorkerState;
 
 use super::Scheduler;
-use super::explanation::{Demand, Explanation, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, WorkerFit};
+use super::explanation::{
+    Demand, Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, WorkerFit,
+};
 use super::record::{Job, Spec, Unit, Worker};
 use crate::class::Class;
 use crate::class::request::Request;
 use crate::effect::Limit;
-use crate::fleet::dims::{Dim, SLOTS};
-use crate::fleet::kind::Mismatch;
+use crate::fleet::dims::{CPU, Dim, MEMORY, SLOTS, mebi_up, requested};
+use crate::fleet::kind::{Kind, Mismatch};
+use crate::job::{Gang, GpuKind, Runtime};
 use crate::table::NONE;
 use crate::tenant::Tenant;
 
@@ -22,6 +25,20 @@ use crate::tenant::Tenant;
 fn shortage(lacking: &[Lacking]) -> f64 {
     let part = |lack: &Lacking| (lack.needs - lack.free) as f64 / lack.total.max(1) as f64;
     lacking.iter().map(part).fold(0.0, f64::max)
+}
+
+/// Labels, features and the runtime that workers of a kind do not have.
+fn unmet(class: &Class, kind: &Kind) -> Vec<Unmet> {
+    let needs = &class.shape.requires;
+    let labels = needs.labels.iter().filter(|wanted| !wanted.matches(&kind.labels));
+    let mut list: Vec<Unmet> =
+        labels.map(|wanted| Unmet::Label(wanted.clone(), kind.labels.get(&wanted.key).cloned())).collect();
+    list.extend(needs.features.difference(&kind.features).cloned().map(Unmet::Feature));
+    let runtime = class.shape.runtime;
+    if !kind.runtimes.contains(&runtime) && runtime != Runtime::Noop {
+        list.push(Unmet::Runtime(runtime, kind.runtimes.iter().copied().collect()));
+    }
+    list
 }
 
 impl Scheduler {
@@ -109,6 +126,7 @@ impl Scheduler {
                 shadow: kept.shadow,
             }),
             blocked_since: class.is_blocked().then_some(class.since),
+            gang: class.shape.gang.as_ref().map(|gang| self.gang_room(class, gang)),
             workers,
             counts,
             nearest,
@@ -219,7 +237,67 @@ impl Scheduler {
         } else {
             Some(Misfit::Reserved)
         };
-        WorkerFit { worker: self.key_of(number), misfit, lacking }
+        let lacking = if class.requests.is_empty() { self.lacking_unknown(class, place) } else { lacking };
+        let unmet = kind.filter(|_| mismatch.is_some()).map_or_else(Vec::new, |kind| unmet(class, kind));
+        WorkerFit { worker: self.key_of(number), misfit, lacking, unmet }
+    }
+
+    /// What a place has too little of, where the fleet never had some of what is asked for.
+    fn lacking_unknown(&self, class: &Class, place: u32) -> Vec<Lacking> {
+        let resources = &class.shape.resources;
+        let total = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.total(dim, place)));
+        let free = |dim: Option<usize>| dim.map_or(0, |dim| i64::from(self.table.free(dim, place)));
+        let row = |dimension: String, unit, needs: u64, dim: Option<usize>| {
+            let needs = i64::try_from(needs).unwrap_or(i64::MAX);
+            Some(Lacking { dimension, unit, needs, free: free(dim), total: total(dim) })
+                .filter(|lack| lack.total < lack.needs)
+        };
+        let mebi = u64::try_from(requested(mebi_up(resources.memory_bytes))).unwrap_or(0);
+        let mut list: Vec<Lacking> = Vec::new();
+        list.extend(row("cpu".to_owned(), "m", resources.cpu_m, Some(CPU)));
+        list.extend(row("memory".to_owned(), "Mi", mebi, Some(MEMORY)));
+        for (name, amount) in &resources.extras {
+            list.extend(row(name.clone(), "", *amount, self.dims.extra(name)));
+        }
+        let gpus = &resources.gpus;
+        if gpus.count > 0 && self.dims.gpus_for(gpus).is_empty() {
+            let kind = |kind: &GpuKind| match &kind.model {
+                Some(model) => format!("{}/{model}", kind.vendor),
+                None => kind.vendor.to_string(),
+            };
+            let kinds: Vec<String> = gpus.any_of.iter().map(kind).collect();
+            let name = if kinds.is_empty() { "gpu".to_owned() } else { format!("gpu {}", kinds.join(" or ")) };
+            list.extend(row(name, "", u64::from(gpus.count), None));
+        }
+        list
+    }
+
+    /// How many members of a gang workers have room for, in the group that has most.
+    fn gang_room(&self, class: &Class, gang: &Gang) -> GangRoom {
+        let mut groups: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let mut unknown = false;
+        for (_, worker) in self.workers.iter().filter(|(_, worker)| !worker.state.is_terminal()) {
+            let place = worker.place;
+            unknown |= place == NONE;
+            let kind = self.table.kind(place);
+            let Some(group) = super::avoid::group_of(Some(gang), self.kinds.get(kind)) else { continue };
+            if place == NONE || !class.sees(kind) {
+                continue;
+            }
+            let vectors = || class.requests.iter().filter_map(|number| self.requests.get(*number));
+            let times = |amount: &dyn Fn(usize) -> i32| {
+                let each = |request: &Request| {
+                    let parts = request.need.iter().map(|(dim, need)| amount(usize::from(*dim)) / (*need).max(1));
+                    parts.min().map_or(0, |times| u64::try_from(times).unwrap_or(0))
+                };
+                vectors().map(each).max().unwrap_or(0).min(u64::from(gang.max_per_worker.unwrap_or(u32::MAX)))
+            };
+            let (now, ever) = groups.entry(group).or_default();
+            *now += if self.table.is_open(place) { times(&|dim| self.table.free(dim, place)) } else { 0 };
+            *ever += times(&|dim| self.table.total(dim, place));
+        }
+        let most = |part: fn(&(u64, u64)) -> u64| groups.values().map(part).max().unwrap_or(0);
+        GangRoom { size: gang.size, now: most(|(now, _)| *now), ever: most(|(_, ever)| *ever), unknown }
     }
 
     /// The dimensions of which a place has too little, as `short` judges free, total and needed amounts.

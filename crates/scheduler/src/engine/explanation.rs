@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use orlop_core::hardware::gpu::ModelKey;
+use orlop_core::hardware::placement::LabelExpr;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 
 use crate::effect::Limit;
-use crate::job::{Band, Resources};
+use crate::job::{Band, Resources, Runtime};
 use crate::token::WorkerKey;
 
 /// Which filter turns a worker down, in the order they are asked (section 2.4).
@@ -85,6 +86,52 @@ impl fmt::Display for Lacking {
     }
 }
 
+/// A condition of a job that a worker does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unmet {
+    /// A label condition, and what the worker has under that key.
+    Label(LabelExpr, Option<String>),
+    /// A feature that it does not have.
+    Feature(String),
+    /// A runtime that it does not have, and those that it has.
+    Runtime(Runtime, Vec<Runtime>),
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label(wanted, Some(value)) => write!(f, "label: needs {wanted}, it is `{value}`"),
+            Self::Label(wanted, None) => write!(f, "label: needs {wanted}, it is not set"),
+            Self::Feature(name) => write!(f, "feature: needs `{name}`"),
+            Self::Runtime(wanted, offered) => {
+                let offered: Vec<String> = offered.iter().map(ToString::to_string).collect();
+                write!(f, "runtime: needs `{wanted}`, it has {}", offered.join(", "))
+            }
+        }
+    }
+}
+
+/// How many members of a gang workers have room for, those together that it may use together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GangRoom {
+    /// How many it has.
+    pub size: u32,
+    /// How many fit what is free now.
+    pub now: u64,
+    /// How many fit the whole capacity of registered workers.
+    pub ever: u64,
+    /// A worker has not said yet what it has.
+    pub unknown: bool,
+}
+
+impl fmt::Display for GangRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, now, ever, .. } = self;
+        write!(f, "gang: needs {size} members at once, {now} fit now, {ever} fit the whole fleet")
+    }
+}
+
 /// What a worker says to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerFit {
@@ -94,6 +141,15 @@ pub struct WorkerFit {
     pub misfit: Option<Misfit>,
     /// Every dimension of which it has too little.
     pub lacking: Vec<Lacking>,
+    /// Every label, feature and runtime that it does not have.
+    pub unmet: Vec<Unmet>,
+}
+
+impl WorkerFit {
+    /// All that it lacks, in words.
+    pub fn lacks(&self) -> impl Iterator<Item = String> {
+        self.lacking.iter().map(ToString::to_string).chain(self.unmet.iter().map(ToString::to_string))
+    }
 }
 
 /// A limit of the tenant's that has no room for one more attempt (of a gang: for all its members).
@@ -170,6 +226,8 @@ pub struct Explanation {
     pub reservation: Option<ReservedWorkers>,
     /// Since when its class fits nowhere, in monotonic milliseconds.
     pub blocked_since: Option<u64>,
+    /// Of a gang, how many members there is room for.
+    pub gang: Option<GangRoom>,
     /// What every worker says, in the order of their keys; those that left are not asked.
     pub workers: Vec<WorkerFit>,
     /// How many workers each filter turns down.
@@ -185,7 +243,8 @@ impl Explanation {
         let never = |misfit: &Misfit| {
             matches!(misfit, Misfit::Tenant | Misfit::Labels | Misfit::Features | Misfit::Runtime | Misfit::NeverFits)
         };
-        self.workers.iter().all(|fit| fit.misfit.as_ref().is_some_and(never))
+        let parted = self.gang.is_some_and(|gang| gang.ever < u64::from(gang.size) && !gang.unknown);
+        parted || self.workers.iter().all(|fit| fit.misfit.as_ref().is_some_and(never))
     }
 }
 

@@ -68,7 +68,9 @@ use crate::score::rank::Scale;
 use crate::score::scan::Shortlist;
 use crate::table::{Ids, LeastTree, Slab};
 use crate::tenant::Tenant;
-pub use explanation::{Demand, Explanation, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, WorkerFit};
+pub use explanation::{
+    Demand, Explanation, GangRoom, Lacking, LimitReached, Misfit, Obstacle, ReservedWorkers, Unmet, WorkerFit,
+};
 use gang::Members;
 use preemptible::Preemptibles;
 use prefill::Feeds;

@@ -45,10 +45,11 @@ impl Explained {
         if told.blocked_since.is_some() {
             parts.push("it fits nowhere now".to_owned());
         }
+        parts.extend(told.gang.as_ref().map(ToString::to_string));
         parts.extend(told.counts.iter().map(|(misfit, count)| format!("{misfit}: {count} workers")));
         if let Some(nearest) = told.nearest {
             let fit = told.workers.iter().find(|fit| fit.worker == nearest);
-            let lacking = fit.map(|fit| fit.lacking.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+            let lacking = fit.map(|fit| fit.lacks().collect::<Vec<_>>().join(", "));
             parts.push(format!("nearest is {} ({})", self.name(nearest), lacking.unwrap_or_default()));
         }
         parts.join("; ")
@@ -62,7 +63,7 @@ impl Explained {
             json!({
                 "worker": name,
                 "misfit": fit.misfit.map(|misfit| misfit.to_string()),
-                "lacking": fit.lacking.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "lacking": fit.lacks().collect::<Vec<_>>(),
             })
         };
         json!({
@@ -75,6 +76,7 @@ impl Explained {
             "reserved": told.reservation.as_ref().map(|kept| kept.workers.iter().map(|key| self.name(*key)).collect::<Vec<_>>()),
             "shadow": told.reservation.as_ref().and_then(|kept| kept.shadow),
             "blocked_since": told.blocked_since,
+            "gang": told.gang.as_ref().map(ToString::to_string),
             "workers": told.workers.iter().zip(&self.names).map(worker).collect::<Vec<_>>(),
             "counts": told.counts.iter().map(|(misfit, count)| (misfit.to_string(), *count)).collect::<std::collections::BTreeMap<_, _>>(),
             "nearest": told.nearest.map(|nearest| self.name(nearest)),

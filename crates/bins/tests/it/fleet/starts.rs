@@ -110,7 +110,8 @@ fn typos_of_one_user_take_no_worker_away_from_another() {
             assert_eq!(attempts(&server, typo), workers.len(), "once on each worker");
         }
         for id in ["w1", "w2"].iter().take(workers.len()) {
-            assert_eq!(worker(&server, id).expect("it is known")["state"], "Available");
+            assert_ne!(worker(&server, id).expect("it is known")["state"], "Unhealthy");
+            available(&server, id);
         }
     }
 }
@@ -149,5 +150,27 @@ fn what_is_wrong_with_a_command_is_said_with_the_code_of_a_shell() {
     }
     let ran = submitted(&programs, &server, &["--follow", "--exit-code", "--", &plain, "text"]);
     assert!(ran.code == 3 && ran.out.contains("plain text"), "{ran:?}");
-    assert_eq!(worker(&server, "w1").expect("it is known")["state"], "Available");
+    assert_ne!(worker(&server, "w1").expect("it is known")["state"], "Unhealthy");
+    available(&server, "w1");
+}
+
+#[test]
+fn what_no_worker_could_hold_is_said_at_submit_with_all_that_is_missing() {
+    let programs = Programs::new();
+    let server = programs.leader("s1", &[]);
+    let _worker = programs.worker("w1", &[&server.grpc], &["--no-containers"]);
+    available(&server, "w1");
+    let cases: [(&[&str], &str); 4] = [
+        (&["--gpus", "nvidia:1"], "gpu nvidia: needs 1, free 0 of 0"),
+        (&["--require", "zone=a"], "label: needs zone = a, it is not set"),
+        (&["--image", "busybox"], "runtime: needs `docker`, it has process"),
+        (&["--gang", "4000"], "gang: needs 4000 members at once"),
+    ];
+    for (asked, missing) in cases {
+        let taken = submitted(&programs, &server, &[asked, &["--", "true"]].concat());
+        let warned = taken.err.contains("warning: ") && taken.err.contains("no worker could ever run it");
+        assert!(taken.code == 0 && warned, "{asked:?}: {taken:?}");
+        let why = programs.good(&server.rest, &["job", "get", "--explain", taken.out.trim()]);
+        assert!(why.contains(missing), "{asked:?}: {why}");
+    }
 }

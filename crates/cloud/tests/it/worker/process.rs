@@ -156,7 +156,7 @@ fn s6_no_core_of_the_agent_is_shared_and_commands_are_found_in_the_jobs_path() {
     let id = job.id;
     machine.runtime.start(job);
     let (story, end) = machine.told.ended(id);
-    assert_eq!(end.reason, "command");
+    assert_eq!((end.reason.as_str(), end.exit_code), ("command: `true` was not found", Some(127)));
     assert_eq!(story.bytes(LogStream::System), b"command `true` was not found\n");
 }
 

@@ -212,3 +212,65 @@ fn s10_what_waits_is_told_by_tenant_band_and_class() {
     assert_eq!(told, [(id(4), 1, 3000), (id(2), 2, 2000)], "the more urgent band first, where both wait as long");
     assert_eq!(bed.scheduler.blocked(1).len(), 1);
 }
+
+/// What a worker says that it lacks, in words.
+fn lacks(why: &Explanation, worker: usize) -> String {
+    why.workers[worker].lacks().collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn an_explanation_names_devices_counters_labels_and_runtimes_that_are_missing() {
+    let mut bed = Bed::new(Config::default());
+    let mut machine = offer(2000);
+    machine.labels.insert("zone".to_owned(), "b".to_owned());
+    bed.worker("w1", machine);
+    let mut devices = spec(1000);
+    devices.resources.gpus.count = 2;
+    devices.resources.extras.insert("licence".to_owned(), 3);
+    bed.submit(1, devices.clone());
+    let why = bed.scheduler.explain(id(1)).unwrap();
+    assert_eq!((why.workers[0].misfit, why.is_hopeless()), (Some(Misfit::NeverFits), true));
+    insta::assert_snapshot!(lacks(&why, 0), @"licence: needs 3, free 0 of 0; gpu: needs 2, free 0 of 0");
+    // Others have some of it by now, this one has not.
+    let mut rich = offer(2000);
+    rich.extras.insert("licence".to_owned(), 1);
+    bed.worker("w2", rich);
+    let why = bed.scheduler.explain(id(1)).unwrap();
+    insta::assert_snapshot!(lacks(&why, 1), @"licence: needs 3, free 1 of 1; gpu: needs 2, free 0 of 0");
+    let mut placed = spec(1000);
+    placed.runtime = crate::job::Runtime::Docker;
+    placed.requires.features.insert("tpm".to_owned());
+    for (key, values) in [("zone", vec!["a"]), ("rack", vec!["7"])] {
+        let values = values.into_iter().map(str::to_owned).collect();
+        placed.requires.labels.push(LabelExpr { key: key.to_owned(), op: Operator::In, values });
+    }
+    bed.submit(2, placed);
+    let why = bed.scheduler.explain(id(2)).unwrap();
+    assert_eq!(why.workers[0].misfit, Some(Misfit::Labels), "the first filter");
+    insta::assert_snapshot!(lacks(&why, 0), @"label: needs zone = a, it is `b`; label: needs rack = 7, it is not set; feature: needs `tpm`; runtime: needs `docker`, it has process");
+}
+
+#[test]
+fn a_gang_that_no_workers_could_hold_together_is_hopeless() {
+    let mut bed = Bed::new(Config::default());
+    for name in ["w1", "w2"] {
+        bed.worker(name, offer(2000));
+    }
+    bed.submit(1, spec(1000));
+    bed.round();
+    for (number, size, hopeless) in [(2, 4, false), (3, 5, true)] {
+        let mut gang = spec(1000);
+        gang.gang = Some(crate::job::Gang { size, max_per_worker: None, same_label: None });
+        bed.submit(number, gang);
+        let why = bed.scheduler.explain(id(number)).unwrap();
+        assert_eq!(why.is_hopeless(), hopeless, "{:?}", why.gang);
+        let said = why.gang.unwrap().to_string();
+        assert_eq!(said, format!("gang: needs {size} members at once, 3 fit now, 4 fit the whole fleet"));
+    }
+    let mut pair = spec(1000);
+    pair.gang = Some(crate::job::Gang { size: 2, max_per_worker: Some(1), same_label: Some("rack".to_owned()) });
+    bed.submit(4, pair);
+    assert!(bed.scheduler.explain(id(4)).unwrap().is_hopeless(), "no worker has the label");
+    bed.must(Event::WorkerDeclared { id: "w3".parse().unwrap() });
+    assert!(!bed.scheduler.explain(id(3)).unwrap().is_hopeless(), "nobody knows yet what it has");
+}
