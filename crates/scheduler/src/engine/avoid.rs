@@ -88,6 +88,18 @@ impl Scheduler {
         self.await_reservation();
     }
 
+    /// Jobs of which all that waits is held back, arrays counting as one, by their queues.
+    pub(super) fn held_jobs(&self) -> BTreeMap<u32, u64> {
+        let units =
+            self.held_back.iter().flat_map(|((queue, _), held)| held.iter().map(|(.., unit)| (*queue, unit.job)));
+        let jobs: BTreeSet<(u32, u32)> = units.collect();
+        let mut counts = BTreeMap::new();
+        for (queue, _) in jobs.into_iter().filter(|(_, job)| self.jobs.get(*job).is_some_and(|job| !job.queued)) {
+            *counts.entry(queue).or_default() += 1;
+        }
+        counts
+    }
+
     /// The first task of a job that is held back.
     pub(super) fn held_unit(&self, job: u32) -> Option<Unit> {
         if self.held_back.is_empty() {

@@ -59,7 +59,8 @@ impl Scheduler {
         if self.is_gang(slot) {
             return Err(NotAssigned::Gang);
         }
-        if !job.queued && !self.is_held_back(Unit::whole(slot)) {
+        let held = job.array == NONE && self.is_held_back(Unit::whole(slot));
+        if !job.queued && !held {
             return Err(NotAssigned::Window);
         }
         let tenant = self.tenant_of(slot);

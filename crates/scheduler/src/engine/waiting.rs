@@ -17,7 +17,7 @@ const LOOK: usize = 64;
 pub struct Waiting {
     /// Those whose turn can come in the next round.
     pub ready: [u64; 3],
-    /// Those whose class fits no worker now.
+    /// Those whose class fits no worker now, or only a worker that they avoid.
     pub blocked: [u64; 3],
     /// Those that their tenant's quota stops.
     pub quota: [u64; 3],
@@ -38,7 +38,7 @@ pub struct TenantQueue {
     pub band: Band,
     /// Those whose turn can come in the next round.
     pub ready: u64,
-    /// Those whose class fits no worker now.
+    /// Those whose class fits no worker now, or only a worker that they avoid.
     pub blocked: u64,
     /// Those that the tenant's quota stops.
     pub quota: u64,
@@ -95,6 +95,20 @@ impl Scheduler {
                 None => all.push(TenantQueue { tenant: tenant.name.clone(), band, ready, blocked, quota }),
             }
         }
+        for (number, blocked) in self.held_jobs() {
+            let Some(queue) = self.queues.get(number as usize) else { continue };
+            let (Some(tenant), Some(band)) = (self.tenants.get(queue.tenant as usize), Band::ALL.get(queue.band))
+            else {
+                continue;
+            };
+            match all.iter_mut().find(|row| row.tenant == tenant.name && row.band == *band) {
+                Some(row) => row.blocked += blocked,
+                None => {
+                    let (tenant, band) = (tenant.name.clone(), *band);
+                    all.push(TenantQueue { tenant, band, ready: 0, blocked, quota: 0 });
+                }
+            }
+        }
         all.retain(|row| row.ready + row.blocked + row.quota > 0);
         all.sort_by(|a, b| (&a.tenant, a.band.index()).cmp(&(&b.tenant, b.band.index())));
         all
@@ -146,6 +160,12 @@ impl Scheduler {
                         *sum += count;
                     }
                 }
+            }
+        }
+        for (queue, count) in self.held_jobs() {
+            let band = self.queues.get(queue as usize).map_or(0, |queue| queue.band);
+            if let Some(sum) = all.blocked.get_mut(band) {
+                *sum += count;
             }
         }
         for (_, class) in self.classes.iter().filter(|(_, class)| class.queues > 0) {

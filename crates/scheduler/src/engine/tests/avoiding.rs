@@ -11,6 +11,7 @@ use super::bed::{Bed, id, offer, spec};
 use crate::config::Config;
 use crate::effect::{Effect, Reason};
 use crate::engine::{Misfit, Scheduler};
+use crate::error::EventError;
 use crate::event::{ArraySpec, Event, Gate, Outcome};
 use crate::job::Gang;
 use crate::stored::{Body, JobRow, Stored};
@@ -172,6 +173,52 @@ pub(super) fn a_worker_is_avoided_only_while_another_could_hold_the_job() {
     assert!(bed.round().is_empty());
     bed.must(Event::Cordon { worker: good });
     assert_eq!(bed.round().iter().map(|(_, worker)| *worker).collect::<Vec<_>>(), [bad]);
+}
+
+#[test]
+pub(super) fn an_operator_places_what_is_held_back_only_where_it_has_not_failed() {
+    for element in [false, true] {
+        let mut bed = Bed::new(Config::default());
+        let bad = bed.worker("bad", offer(1000));
+        if element {
+            array(&mut bed, 1, 1000, 1);
+        } else {
+            bed.submit(1, spec(1000));
+        }
+        let attempt = bed.round()[0].0;
+        let good = bed.worker("good", offer(1000));
+        bed.submit(2, spec(1000));
+        let (busy, _) = bed.round()[0];
+        bed.result(attempt, bad, NOT_FOUND);
+        assert!(bed.round().is_empty());
+        let asked = |worker| Event::AssignJob { job: id(1), worker };
+        assert!(matches!(bed.apply(asked(bad)), Err(EventError::NotAssigned { .. })));
+        bed.result(busy, good, Outcome::Succeeded);
+        // Elements return to their array in a round.
+        let sent = if element {
+            bed.round()
+        } else {
+            bed.must(asked(good));
+            bed.assigned()
+        };
+        assert_eq!(sent.iter().map(|(_, worker)| *worker).collect::<Vec<_>>(), [good]);
+    }
+}
+
+#[test]
+pub(super) fn what_is_held_back_is_counted_as_waiting() {
+    let mut bed = Bed::new(Config::default());
+    let bad = bed.worker("bad", offer(2000));
+    array(&mut bed, 1, 1000, 2);
+    let sent = bed.round();
+    bed.worker("good", offer(1000));
+    bed.submit(2, spec(1000));
+    bed.round();
+    sent.iter().for_each(|(attempt, _)| assert_eq!(bed.result(*attempt, bad, NOT_FOUND), Verdict::Accepted));
+    assert!(bed.round().is_empty());
+    assert_eq!(bed.scheduler.waiting().blocked, [0, 1, 0], "an array counts as one");
+    let queues = bed.scheduler.queues();
+    assert_eq!(queues.iter().map(|queue| queue.blocked).collect::<Vec<_>>(), [1]);
 }
 
 #[test]

@@ -32,6 +32,8 @@ const RULES: &[fn()] = &[
     avoiding::a_second_try_waits_for_a_busy_worker_and_lets_others_use_the_first,
     avoiding::a_task_that_is_held_back_gets_a_reservation_like_others_that_wait,
     avoiding::a_worker_is_avoided_only_while_another_could_hold_the_job,
+    avoiding::an_operator_places_what_is_held_back_only_where_it_has_not_failed,
+    avoiding::what_is_held_back_is_counted_as_waiting,
     avoiding::a_task_that_is_held_back_can_be_cancelled,
     avoiding::a_gang_is_tried_once_more_without_the_worker_that_could_not_start_it,
     avoiding::elements_of_one_array_count_singly_against_a_worker,

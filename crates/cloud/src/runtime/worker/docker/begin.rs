@@ -118,7 +118,7 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
     let (started, started_at) = (Instant::now(), now());
     if let Err(refused) = engine.start(&container).await {
         let command = plan.spec.argv.first().or(plan.spec.image.as_ref()).cloned().unwrap_or_default();
-        let code = error::refused_start(&refused);
+        let code = error::refused_start(&refused).map(|code| shell_code(code, &refused.to_string()));
         let error = error::engine(refused, &format!("starting container `{name}`"));
         return Err(match code {
             Some(code) => Refused::Command(command, error, code),
@@ -126,6 +126,16 @@ pub(super) async fn begin(hub: &Hub, plan: &AttemptPlan, voice: &mut Voice) -> R
         });
     }
     Ok(Begun { engine, container, image, tap, started, started_at })
+}
+
+/// The exit code that a shell would give for a command that an engine refuses to start. Docker has one for all causes.
+fn shell_code(code: i32, message: &str) -> i32 {
+    let missing = message.contains("not found") || message.contains("no such file or directory");
+    match code {
+        126 | 127 => code,
+        _ if missing => 127,
+        _ => 126,
+    }
 }
 
 /// The engine, once it answers.
