@@ -138,10 +138,18 @@ pub(super) fn a_task_that_is_held_back_gets_a_reservation_like_others_that_wait(
             bed.submit(1, spec(1000));
         }
         let attempt = bed.round()[0].0;
-        let good = bed.worker("good", offer(1000));
-        (2..12).for_each(|number| bed.submit(number, spec(100)));
+        let mut machine = offer(1000);
+        machine.features.insert("good".to_owned());
+        let good = bed.worker("good", machine);
+        let small = || {
+            let mut small = spec(100);
+            small.resources.memory_bytes = 1 << 20;
+            small.requires.features.insert("good".to_owned());
+            small
+        };
+        (2..12).for_each(|number| bed.submit(number, small()));
         let mut runs = bed.round();
-        assert!(runs.iter().all(|(_, worker)| *worker == good), "{runs:?}");
+        assert_eq!(runs.iter().filter(|(_, worker)| *worker == good).count(), 10, "it is full");
         bed.result(attempt, bad, NOT_FOUND);
         let mut number = 100;
         let started = (0..200).find(|_| {
@@ -150,7 +158,7 @@ pub(super) fn a_task_that_is_held_back_gets_a_reservation_like_others_that_wait(
             let (attempt, worker) = runs.remove(0);
             bed.result(attempt, worker, Outcome::Succeeded);
             number += 1;
-            bed.submit(number, spec(100));
+            bed.submit(number, small());
             runs.extend(bed.round());
             runs.iter().any(|(attempt, _)| attempt.job == id(1))
         });
