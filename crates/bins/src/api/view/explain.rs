@@ -35,6 +35,7 @@ impl PartialSchema for ExplainShape {
             .property("reserved", names())
             .property("shadow", of(&[Type::Integer, null.clone()], "When these are free, in the server's milliseconds"))
             .property("blocked_since", of(&[Type::Integer, null.clone()], "Since when it fits nowhere, the same"))
+            .property("gang", of(&[Type::String, null.clone()], "Of a gang, for how many members there is room"))
             .property(
                 "workers",
                 of(&[Type::Array], "Of each worker the first filter that turns it down, and what it lacks"),
