@@ -24,10 +24,9 @@ const SMALL: usize = 64 << 10;
 /// Memory for the bytes of larger bodies, and for the values of larger JSON, in KiB.
 const FOR_BYTES: u32 = 64 << 10;
 const FOR_VALUES: u32 = 128 << 10;
-/// The most values of a body of JSON, names and collections counted too.
-const VALUES: usize = 800_000;
-/// Bytes of memory that a value takes once it is read.
-const VALUE: usize = 160;
+/// Bytes of memory that a value takes once it is read, and that a list or an object takes beside.
+const VALUE: usize = 100;
+const COLLECTION: usize = 250;
 
 /// The memory of all bodies of an interface.
 #[derive(Debug)]
@@ -45,7 +44,7 @@ impl Default for Bodies {
 
 /// A body, which takes memory of the interface as long as it lives.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct RequestBody {
     pub(super) bytes: Bytes,
     _memory: [Option<OwnedSemaphorePermit>; 2],
 }
@@ -66,42 +65,44 @@ async fn take(memory: &Arc<Semaphore>, all: u32, bytes: usize) -> Result<Option<
     }
 }
 
-/// How many values a text of JSON has at most, names and collections counted too: each but the first follows one of four bytes.
-fn values(json: &[u8]) -> usize {
-    let (mut count, mut quoted, mut escaped) = (1, false, false);
+/// How many values and collections a text of JSON has at most, names counted too: each value but the first follows one of four bytes.
+fn values(json: &[u8]) -> (usize, usize) {
+    let (mut count, mut collections, mut quoted, mut escaped) = (1, 0, false, false);
     for byte in json {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
-            b',' | b':' | b'[' | b'{' if !quoted => count += 1,
+            b',' | b':' if !quoted => count += 1,
+            b'[' | b'{' if !quoted => (count, collections) = (count + 1, collections + 1),
             _ => {}
         }
     }
-    count
+    (count, collections)
 }
 
 impl Bodies {
     /// The body of a request, if it is small enough, comes in time and has the right type.
-    pub(super) async fn read(&self, route: &Route, headers: &HeaderMap, body: Body) -> Result<Taken, Error> {
+    pub(super) async fn read(&self, route: &Route, headers: &HeaderMap, body: Body) -> Result<RequestBody, Error> {
         let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         let most = announced.unwrap_or(route.body).min(route.body);
         let bytes = take(&self.bytes, FOR_BYTES, most).await?;
         let collected = collect(route, announced.unwrap_or(0), body).await?;
         if collected.is_empty() {
-            return Ok(Taken::default());
+            return Ok(RequestBody::default());
         }
         check_type(route, headers)?;
         if route.raw {
-            return Ok(Taken { bytes: collected, _memory: [bytes, None] });
+            return Ok(RequestBody { bytes: collected, _memory: [bytes, None] });
         }
-        let count = values(&collected);
-        if count > VALUES {
-            let text = format!("the body holds more than {VALUES} values; send less in one request");
+        let (count, collections) = values(&collected);
+        let needed = count * VALUE + collections * COLLECTION;
+        if needed > (FOR_VALUES as usize) << 10 {
+            let text = format!("the body holds too many values ({count}, names counted too); send less in one request");
             return Err(Box::new(Problem::new(Code::TooLarge, text)));
         }
-        let read = take(&self.values, FOR_VALUES, count * VALUE).await?;
-        Ok(Taken { bytes: collected, _memory: [bytes, read] })
+        let read = take(&self.values, FOR_VALUES, needed).await?;
+        Ok(RequestBody { bytes: collected, _memory: [bytes, read] })
     }
 }
 
@@ -174,12 +175,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_holds_more_values_than_are_counted(value in json()) {
-            prop_assert!(values(value.to_string().as_bytes()) >= held(&value));
+            prop_assert!(values(value.to_string().as_bytes()).0 >= held(&value));
         }
     }
 
     #[test]
     fn values_in_strings_are_not_counted() {
-        assert_eq!(values(br#"{"command": ["sh", "-c", "a,b:[{\",\\"]}"#), 6);
+        assert_eq!(values(br#"{"command": ["sh", "-c", "a,b:[{\",\\"]}"#), (6, 2));
     }
 }

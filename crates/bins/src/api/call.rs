@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::auth::{Access, Caller, Concern, Scope};
-use super::body::Taken;
+use super::body::RequestBody;
 use super::route::Route;
 use crate::host::scheduler::Error;
 use crate::wire::problem::{Code, FieldError, Problem};
@@ -37,7 +37,7 @@ pub(super) struct Call {
     /// Its headers.
     pub(super) headers: HeaderMap,
     /// Its body.
-    pub(super) body: Taken,
+    pub(super) body: RequestBody,
 }
 
 /// The problem of one wrong field.

@@ -1,5 +1,5 @@
 //! Answers that go on: how many there may be, and the events that many of them send. Owns these bounds, and that an event is read and
-//! written as text once however many streams send it.
+//! written as text once, however many streams send it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,9 +14,10 @@ use super::auth::Caller;
 use crate::host::scheduler::{Error, Handle};
 use crate::wire::problem::{Code, Problem};
 
-/// Streams at once, and those of one token.
+/// Streams at once, those of one token, and those of the client token.
 const ALL: usize = 1000;
 const OF_TOKEN: usize = 100;
+const OF_CLIENT: usize = 800;
 /// Events that wait for the slowest stream; what comes then is lost to it, and it is told so.
 const WAITING: usize = 4096;
 
@@ -24,17 +25,17 @@ const WAITING: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     open: Arc<Mutex<BTreeMap<String, usize>>>,
-    hub: Mutex<Weak<broadcast::Sender<Arc<Said>>>>,
+    hub: Mutex<Weak<broadcast::Sender<Arc<EncodedEvent>>>>,
 }
 
 /// A stream that may go on until this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StreamPermit {
     open: Arc<Mutex<BTreeMap<String, usize>>>,
     whose: String,
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.whose) {
@@ -48,7 +49,7 @@ impl Drop for Place {
 
 /// An event as streams send it.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct EncodedEvent {
     pub(super) subject: String,
     /// Whose; none = nobody's, such as of a worker.
     pub(super) tenant: Option<TenantName>,
@@ -57,7 +58,7 @@ pub(super) struct Said {
     pub(super) id: u64,
 }
 
-impl Said {
+impl EncodedEvent {
     fn of(event: &BusEvent) -> Self {
         let body: Option<EventBody> = serde_json::from_str(&event.body).ok();
         let tenant = body.and_then(|body| body.tenant).and_then(|tenant| tenant.parse().ok());
@@ -69,20 +70,21 @@ impl Said {
 }
 
 impl Streams {
-    /// A place for a stream of a caller.
+    /// A permit for a stream of a caller.
     ///
     /// # Errors
     /// RateLimited: there are as many as there may be, in all or of its token.
-    pub(super) fn place(&self, caller: &Caller) -> Result<Place, Error> {
+    pub(super) fn permit(&self, caller: &Caller) -> Result<StreamPermit, Error> {
         let whose = caller.name().to_owned();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let (all, own) = (open.values().sum::<usize>(), open.get(&whose).copied().unwrap_or(0));
-        let text = match (all >= ALL, caller.token.is_some() && own >= OF_TOKEN) {
+        let most = if caller.token.is_some() { OF_TOKEN } else { OF_CLIENT };
+        let text = match (all >= ALL, own >= most) {
             (true, _) => format!("{ALL} streams are open; a server has no more"),
-            (_, true) => format!("{OF_TOKEN} streams of this token are open; close some, or use another token"),
+            (_, true) => format!("{most} streams of this token are open; close some, or use another token"),
             _ => {
                 *open.entry(whose.clone()).or_default() += 1;
-                return Ok(Place { open: Arc::clone(&self.open), whose });
+                return Ok(StreamPermit { open: Arc::clone(&self.open), whose });
             }
         };
         Err(Box::new(Problem::new(Code::RateLimited, text).after(5000)))
@@ -116,14 +118,14 @@ impl Streams {
 /// Events for a stream.
 #[derive(Debug)]
 pub(super) struct Events {
-    events: broadcast::Receiver<Arc<Said>>,
+    events: broadcast::Receiver<Arc<EncodedEvent>>,
     /// The last one ends the task behind it.
-    _hub: Arc<broadcast::Sender<Arc<Said>>>,
+    _hub: Arc<broadcast::Sender<Arc<EncodedEvent>>>,
 }
 
 impl Events {
-    /// The next event; none when there are no more. What was lost is said in its place.
-    pub(super) async fn next(&mut self) -> Option<Arc<Said>> {
+    /// The next event; none when there are no more. Where some were lost, it says so first.
+    pub(super) async fn next(&mut self) -> Option<Arc<EncodedEvent>> {
         match self.events.recv().await {
             Ok(said) => Some(said),
             Err(broadcast::error::RecvError::Closed) => None,
@@ -135,21 +137,21 @@ impl Events {
     }
 
     /// The next event, if it is there already.
-    pub(super) fn ready(&mut self) -> Option<Arc<Said>> {
+    pub(super) fn ready(&mut self) -> Option<Arc<EncodedEvent>> {
         self.events.try_recv().ok()
     }
 }
 
-fn lost(from: u64) -> Arc<Said> {
-    Arc::new(Said { subject: String::new(), tenant: None, text: None, id: from })
+fn lost(from: u64) -> Arc<EncodedEvent> {
+    Arc::new(EncodedEvent { subject: String::new(), tenant: None, text: None, id: from })
 }
 
 /// Hands events on as text until nobody listens.
-async fn say(mut heard: LocalSubscription, to: Weak<broadcast::Sender<Arc<Said>>>) {
+async fn say(mut heard: LocalSubscription, to: Weak<broadcast::Sender<Arc<EncodedEvent>>>) {
     while let Some(delivered) = heard.next().await {
         let Some(to) = to.upgrade() else { return };
         let said = match delivered {
-            Delivery::Event(event) => Arc::new(Said::of(&event)),
+            Delivery::Event(event) => Arc::new(EncodedEvent::of(&event)),
             Delivery::Lagged { from } => lost(from),
         };
         // Nobody listens at this moment.

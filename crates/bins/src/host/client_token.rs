@@ -90,7 +90,7 @@ impl ClientToken {
     ///
     /// # Errors
     /// There is no directory for that which belongs to this user alone.
-    pub fn announce(&self, addresses: &[SocketAddr]) -> io::Result<Announced> {
+    pub fn announce(&self, addresses: &[SocketAddr]) -> io::Result<Announcement> {
         let given = runtime_directories().find_map(|directory| prepared(&directory).ok());
         let folder = given.or_else(|| made_directory().ok());
         let folder = folder.ok_or_else(|| {
@@ -100,7 +100,7 @@ impl ClientToken {
         self.announce_in(&folder, addresses)
     }
 
-    fn announce_in(&self, folder: &Path, addresses: &[SocketAddr]) -> io::Result<Announced> {
+    fn announce_in(&self, folder: &Path, addresses: &[SocketAddr]) -> io::Result<Announcement> {
         let _turn = turn(folder)?;
         sweep(folder)?;
         let mut entries = Vec::new();
@@ -110,7 +110,7 @@ impl ClientToken {
             let held = write_private(&path, text)?;
             entries.push((path, held));
         }
-        Ok(Announced { folder: folder.to_owned(), entries })
+        Ok(Announcement { folder: folder.to_owned(), entries })
     }
 }
 
@@ -136,12 +136,12 @@ fn sweep(folder: &Path) -> io::Result<()> {
 /// Entries by which clients find a token. They are locked as long as this lives: who can lock one knows that its server has ended,
 /// however it ended.
 #[derive(Debug)]
-pub struct Announced {
+pub struct Announcement {
     folder: PathBuf,
     entries: Vec<(PathBuf, File)>,
 }
 
-impl Drop for Announced {
+impl Drop for Announcement {
     fn drop(&mut self) {
         // Without the lock entries stay behind, which the next server removes.
         let Ok(_turn) = turn(&self.folder) else { return };
@@ -214,7 +214,7 @@ fn closed(path: &Path) -> io::Result<()> {
 
 /// A token that was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundToken {
     /// The address that the server listens at.
     pub address: SocketAddr,
     /// The token.
@@ -224,7 +224,7 @@ pub struct Found {
 /// The token of the server of this user that listens at a host and port of this machine now. A server that has ended is none,
 /// for somebody else may have its port.
 #[must_use]
-pub fn find(host: &str, port: u16) -> Option<Found> {
+pub fn find(host: &str, port: u16) -> Option<FoundToken> {
     let directories = runtime_directories().chain([other_directory()]);
     let folders = directories.filter(|directory| closed(directory).is_ok()).map(|path| path.join("orlop"));
     let folders: Vec<PathBuf> = folders.filter(|folder| closed(folder).is_ok()).collect();
@@ -240,7 +240,7 @@ pub fn find(host: &str, port: u16) -> Option<Found> {
     addresses.into_iter().find_map(|address| folders.iter().find_map(|folder| find_in(folder, address)))
 }
 
-fn find_in(folder: &Path, address: SocketAddr) -> Option<Found> {
+fn find_in(folder: &Path, address: SocketAddr) -> Option<FoundToken> {
     let entry = folder.join(name(address));
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(&entry).ok()?;
     match file.try_lock_shared() {
@@ -250,7 +250,7 @@ fn find_in(folder: &Path, address: SocketAddr) -> Option<Found> {
     let mut path = String::new();
     file.take(LONGEST).read_to_string(&mut path).ok()?;
     let token = read_private(Path::new(&path)).ok()?.trim().to_owned();
-    Some(Found { address, token })
+    Some(FoundToken { address, token })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// Whether others than its user may do anything with what is at a path, or in it.
@@ -18,6 +18,12 @@ fn is_open(path: &Path) -> io::Result<bool> {
 /// It cannot be made or closed, or it holds other things.
 pub(crate) fn directory(path: &Path, is_own: impl Fn(&str) -> bool) -> io::Result<Option<String>> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let owner = fs::metadata(path)?.uid();
+    if owner != nix::unistd::geteuid().as_raw() {
+        let text =
+            format!("it belongs to the user {owner}, who could change what is in it; name a directory of your own");
+        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    }
     if !is_open(path)? {
         return Ok(None);
     }

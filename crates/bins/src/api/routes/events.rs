@@ -15,12 +15,12 @@ use super::super::auth::{Caller, Scope};
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
-use super::super::streams::{Events, Place, Said};
+use super::super::streams::{EncodedEvent, Events, StreamPermit};
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// After a piece a stream rests: what comes meanwhile goes out together, and is one write in place of many. So long, and longer by so
+/// After a piece a stream rests: what comes meanwhile goes out together, and is one write instead of many. So long, and longer by so
 /// much for each stream that is open.
 const REST: Duration = Duration::from_millis(10);
 const REST_OF_EACH: Duration = Duration::from_micros(200);
@@ -35,7 +35,7 @@ struct Streaming {
     caller: Caller,
     /// When it may go on.
     rested: Instant,
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 /// GET /events
@@ -43,11 +43,11 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let kind = call.one("type")?.unwrap_or(">").to_ascii_lowercase();
     let filter = SubjectFilter::new(&format!("{SUBJECT_ROOT}{kind}"));
     let filter = filter.map_err(|error| wrong("type", format!("{error}; such as `job.*` or `job.completed`")))?;
-    let place = api.streams.place(&call.caller)?;
+    let permit = api.streams.permit(&call.caller)?;
     let events = api.streams.events(&api.handle)?;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": events from now on\n\n")) });
     call.concern.decide();
-    let streaming = Streaming { caller: call.caller, api, events, filter, rested: Instant::now(), _place: place };
+    let streaming = Streaming { caller: call.caller, api, events, filter, rested: Instant::now(), _permit: permit };
     let rest = stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
         Some((Ok::<_, Infallible>(text), streaming))
@@ -87,7 +87,7 @@ impl Streaming {
     }
 
     /// What this stream sends of an event: those of the caller's tenants, and those of nobody's, such as of workers, for who sees all.
-    fn text(&self, said: &Said) -> Option<Bytes> {
+    fn text(&self, said: &EncodedEvent) -> Option<Bytes> {
         let Some(text) = &said.text else {
             let from = said.id;
             return Some(format!("event: lagged\ndata: {{\"from\":\"{from}\"}}\n\n").into());

@@ -20,7 +20,7 @@ use serde_json::json;
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
-use super::super::streams::Place;
+use super::super::streams::StreamPermit;
 use crate::host::scheduler::{Error, LogNews, LogOrder, LogReader, stored_stream, wire_stream};
 use crate::wire::result::LogChunk;
 
@@ -41,7 +41,7 @@ struct Streaming {
     reader: LogReader,
     form: Form,
     over: bool,
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 /// GET /jobs/{id}/logs
@@ -51,8 +51,8 @@ pub(in super::super) async fn logs(api: Arc<Api>, call: Call) -> Answer {
     let form = if accept.contains("text/event-stream") { Form::Events } else { Form::Text };
     let order = order(&call, LogOrder::of(row.job.id), form)?;
     let reader = LogReader::open(api.handle.clone(), api.stop.clone(), order).await?;
-    let place = api.streams.place(&call.caller)?;
-    let streaming = Streaming { reader, form, over: false, _place: place };
+    let permit = api.streams.permit(&call.caller)?;
+    let streaming = Streaming { reader, form, over: false, _permit: permit };
     let pieces = stream::unfold(streaming, |mut streaming| async move {
         let piece = streaming.next().await?;
         Some((piece, streaming))

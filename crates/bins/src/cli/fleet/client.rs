@@ -15,12 +15,15 @@ use hyper_util::client::legacy::Client as Transport;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::super::failure::Failure;
+use super::super::failure::{Exit, Failure};
 use super::transport::Connector;
 use crate::api::{BASE, ProblemView, is_loopback};
 use crate::host::client_token;
 use crate::wire::problem::{Code, FieldError, Problem, QuotaUse};
 
+/// What is wrong where somebody listens on this machine who is not known.
+const NOBODY: &str = "no server of this user listens there; name the file of its token with --token-file FILE or ORLOP_TOKEN_FILE, or \
+                      put the token into ORLOP_TOKEN";
 /// The longest answer that is read.
 const ANSWER: usize = 256 << 20;
 /// How long a server may take for a whole answer, beside the time it was asked to wait. One that is stopped accepts
@@ -241,7 +244,7 @@ impl Client {
     }
 
     /// Where a request goes, and with which token: the one that was given, else that of a server of this user on this machine.
-    fn way(&self, server: &Server) -> Result<(String, Option<HeaderValue>), Failure> {
+    async fn way(&self, server: &Server, path: &str) -> Result<(String, Option<HeaderValue>), Failure> {
         let (None, Some((host, port))) = (&self.token, &server.here) else {
             return Ok((server.url.clone(), self.token.clone()));
         };
@@ -257,13 +260,21 @@ impl Client {
             }
             // Whoever answers at its address now is somebody else.
             None if server.ours.load(Ordering::Relaxed) => Err(lost(&server.url, &"the server has ended")),
+            // What is asked and sent is not for strangers either; over TLS its certificate says who it is.
+            None if server.scheme == "http" && !path.starts_with("/health") => {
+                let address = (host.trim_start_matches('[').trim_end_matches(']'), *port);
+                match tokio::net::TcpStream::connect(address).await {
+                    Err(error) => Err(lost(&server.url, &error)),
+                    Ok(_) => Err(Failure::new(Exit::Denied, format!("{}: {NOBODY}", server.url))),
+                }
+            }
             None => Ok((server.url.clone(), None)),
         }
     }
 
     /// Sends a request.
     async fn send(&self, server: &Server, asked: &Asked<'_>) -> Result<Response<Body>, Failure> {
-        let (url, token) = self.way(server)?;
+        let (url, token) = self.way(server, &asked.path).await?;
         let mut request = Request::builder().method(&asked.method).uri(format!("{url}{BASE}{}", asked.path));
         request = request.header("user-agent", concat!("orlop/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = token {

@@ -113,7 +113,10 @@ pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
     umask::private();
     let mut signals = Signals::take()?;
-    let running = start(&args).await?;
+    let running = tokio::select! {
+        running = start(&args) => running?,
+        exit = signals.next() => return Ok(exit),
+    };
     output::print(&greeting(&running))?;
     let _ = signals.next().await;
     let controls: Vec<Control> = running.workers.iter().map(Agent::control).collect();

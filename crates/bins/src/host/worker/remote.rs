@@ -172,29 +172,39 @@ impl RemoteLink {
         self.endpoints.get(self.current.load(Ordering::Relaxed) % self.endpoints.len().max(1))
     }
 
-    /// How the next server is reached: with the certificate, else by the token, else without TLS.
-    fn connector(&self) -> Result<Connector, Refusal> {
+    /// How the next server is reached, and the token that is shown to it: with the certificate, else by the join token, else over plain
+    /// text with the client token. Who listens at an address of this machine without being this user's server is not spoken to: it
+    /// would have jobs run here.
+    fn connector(&self) -> Result<(Connector, Option<String>), LinkError> {
         let endpoint = self.endpoint().cloned();
-        let endpoint =
-            endpoint.ok_or_else(|| Box::new(crate::wire::problem::Problem::new(Code::Internal, "no server")))?;
-        match (self.speaker(), self.unused()) {
-            (Some(badge), _) => Connector::fleet(endpoint, &badge.authority, Some((&badge.certificate, &badge.key))),
-            (None, Some(token)) => Connector::joining(endpoint, token),
-            (None, None) => Connector::plain(endpoint),
-        }
-    }
-
-    /// What speaks for the worker where no certificate does: the client token of a server of this machine.
-    fn shown(&self) -> Result<Option<String>, LinkError> {
-        if self.speaker().is_some() || self.unused().is_some() {
-            return Ok(None);
-        }
-        let Some(file) = &self.client_token else {
-            let endpoint = self.endpoint();
-            return Ok(endpoint.and_then(|at| client_token::find(at.host(), at.port())).map(|found| found.token));
+        let endpoint = endpoint.ok_or_else(|| LinkError::Refused("no server is named".to_owned()))?;
+        let made = match (self.speaker(), self.unused(), &self.client_token) {
+            (Some(badge), ..) => Connector::fleet(endpoint, &badge.authority, Some((&badge.certificate, &badge.key)))
+                .map(|to| (to, None)),
+            (None, Some(token), _) => Connector::joining(endpoint, token).map(|to| (to, None)),
+            (None, None, _) if endpoint.is_secure() => Connector::plain(endpoint).map(|to| (to, None)),
+            (None, None, Some(file)) => {
+                let read = fs::read_to_string(file).map(|text| text.trim().to_owned());
+                let failed =
+                    |error: io::Error| LinkError::Unreachable(format!("client token {}: {error}", file.display()));
+                let token = read.map_err(failed)?;
+                Connector::plain(endpoint).map(|to| (to, Some(token)))
+            }
+            (None, None, None) => {
+                let (host, port) = (endpoint.host().to_owned(), endpoint.port());
+                let found = client_token::find(&host, port).ok_or_else(|| {
+                    LinkError::Unreachable(format!(
+                        "no server of this user listens at {host}:{port}; start it, or name its client token with --token-file, or a \
+                         join token with --join-token-file"
+                    ))
+                })?;
+                let address = found.address;
+                let still = move || client_token::find(&host, port).is_some_and(|found| found.address == address);
+                let to = endpoint.at(address).and_then(Connector::plain);
+                to.map(|to| (to.only_if(still), Some(found.token)))
+            }
         };
-        let read = fs::read_to_string(file).map(|text| Some(text.trim().to_owned()));
-        read.map_err(|error| LinkError::Unreachable(format!("client token {}: {error}", file.display())))
+        made.map_err(|refusal| why(&refusal))
     }
 
     async fn client(&self) -> Result<WorkerClient, LinkError> {
@@ -202,8 +212,9 @@ impl RemoteLink {
         if let Some(client) = known {
             return Ok(client);
         }
-        let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
-        let client = WorkerClient::new(channel.map_err(|refusal| why(&refusal))?, self.shown()?.as_deref());
+        let (connector, token) = self.connector()?;
+        let channel = connector.connect().await.map_err(|refusal| why(&refusal))?;
+        let client = WorkerClient::new(channel, token.as_deref());
         let client = client.map_err(|refusal| why(&refusal))?;
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
@@ -339,8 +350,9 @@ impl Link for RemoteLink {
         if let Some(client) = known {
             return Ok(client);
         }
-        let channel = self.connector().map_err(|refusal| why(&refusal))?.connect().await;
-        let client = ArtifactClient::new(channel.map_err(|refusal| why(&refusal))?, self.shown()?.as_deref());
+        let (connector, token) = self.connector()?;
+        let channel = connector.connect().await.map_err(|refusal| why(&refusal))?;
+        let client = ArtifactClient::new(channel, token.as_deref());
         let client = client.map_err(|refusal| why(&refusal))?;
         let session = *self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let client = match session.filter(|_| self.speaker().is_none()) {

@@ -40,6 +40,16 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The same, at an address of this machine over plain text.
+    pub(crate) fn at(&self, address: std::net::SocketAddr) -> Result<Self, Refusal> {
+        format!("http://{address}").parse()
+    }
+
+    /// Whether it speaks TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.tls
+    }
+
     /// The host.
     pub(crate) fn host(&self) -> &str {
         &self.host
@@ -79,7 +89,12 @@ impl FromStr for Endpoint {
 pub struct Connector {
     endpoint: Endpoint,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// Whether the server at the address is still the one that is meant: asked before each connection, also one in place of another that
+    /// broke.
+    check: Option<Check>,
 }
+
+type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,7 +111,7 @@ impl Connector {
         if endpoint.tls {
             return Err(refusal(Code::InvalidSpec, "https:// needs a join token or the certificate of an authority"));
         }
-        Ok(Self { endpoint, tls: None })
+        Ok(Self { endpoint, tls: None, check: None })
     }
 
     /// To a server that a join token names: its authority's certificate must have the token's fingerprint.
@@ -134,7 +149,13 @@ impl Connector {
             Some(name) => name,
             None => ServerName::try_from(endpoint.host.clone()).map_err(|error| wrong(&error))?,
         };
-        Ok(Self { endpoint, tls: Some((TlsConnector::from(Arc::new(config)), name)) })
+        Ok(Self { endpoint, tls: Some((TlsConnector::from(Arc::new(config)), name)), check: None })
+    }
+
+    /// Connects only as long as this holds.
+    #[must_use]
+    pub(crate) fn only_if(self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { check: Some(Arc::new(check)), ..self }
     }
 
     /// Connects. The connection is pinged every 10 s and given up when an answer takes 5 s.
@@ -148,10 +169,14 @@ impl Connector {
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true);
         let (host, port) = (self.endpoint.host.clone(), self.endpoint.port);
-        let tls = self.tls.clone();
+        let (tls, check) = (self.tls.clone(), self.check.clone());
         let connect = tower::service_fn(move |_: Uri| {
             let (host, tls) = (host.clone(), tls.clone());
+            let ours = check.as_ref().is_none_or(|check| check());
             async move {
+                if !ours {
+                    return Err(io::Error::other("the server has ended"));
+                }
                 let stream = TcpStream::connect((host.as_str(), port)).await?;
                 stream.set_nodelay(true)?;
                 let wire: Wire = match tls {

@@ -179,6 +179,9 @@ impl Bench {
     pub(super) fn begin_at(&self, address: &str, args: &[&str]) -> Child {
         let mut command = self.program();
         command.args(args).env("ORLOP_SERVER", address);
+        if let Some(token) = &self.token {
+            command.env("ORLOP_TOKEN", token);
+        }
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 

@@ -84,7 +84,8 @@ fn s10_every_verb_ends_with_its_timeout_though_the_server_never_answers() {
     // As a stopped process: the system takes connections for it, and nobody reads.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let server = format!("http://{}", silent.local_addr().expect("an address"));
-    let bench = Bench::nowhere();
+    let mut bench = Bench::nowhere();
+    bench.use_token("orlop_0000000000000000_0000000000000000000000000000000000000000000000000000");
     let verbs = [
         "jobs",
         "jobs --watch",

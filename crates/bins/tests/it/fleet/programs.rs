@@ -180,7 +180,7 @@ impl Programs {
     }
 
     /// The file of the client token of all servers of this directory: they are reached through lines of tests too.
-    pub(super) fn client_token(&self) -> PathBuf {
+    pub(crate) fn client_token(&self) -> PathBuf {
         self.path("client.token")
     }
 

@@ -106,10 +106,11 @@ fn what_a_server_keeps_is_for_its_user_alone_and_what_jobs_write_is_not() {
     assert!(refused.code == 2 && refused.err.contains("`letter`"), "{refused:?}");
 }
 
-/// A server that was killed left its entry: whoever has its port now is somebody else, and is shown no token.
+/// A server that was killed left its entry: whoever has its port now is somebody else, and hears nothing: no token, no request, no worker.
+#[cfg(all(feature = "run", target_os = "linux"))]
 #[test]
-fn a_token_is_never_shown_to_who_took_the_port_of_a_server_that_ended() {
-    use std::io::{Read as _, Write as _};
+fn nothing_is_sent_to_who_took_the_port_of_a_server_that_ended() {
+    use std::io::Read as _;
     let mut bench = Bench::up(&["--no-worker"]);
     bench.good(&["jobs"]);
     let address = bench.address();
@@ -117,19 +118,27 @@ fn a_token_is_never_shown_to_who_took_the_port_of_a_server_that_ended() {
     bench.end();
     let thief = std::net::TcpListener::bind(address.trim_start_matches("http://")).expect("the port is free");
     let heard = std::thread::spawn(move || {
-        let (mut stream, _) = thief.accept().expect("a client");
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            assert_eq!(stream.read(&mut byte).expect("a request"), 1);
-            head.extend(byte);
+        let mut heard = Vec::new();
+        for stream in thief.incoming().take(2) {
+            let mut stream = stream.expect("a client");
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(2))).expect("it is set");
+            drop(stream.read_to_end(&mut heard));
         }
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"items\":[]}").expect("an answer");
-        String::from_utf8(head).expect("text")
+        heard
     });
-    assert_eq!(bench.orlop_at(&address, &["jobs"]).code, 0);
-    let head = heard.join().expect("a request").to_ascii_lowercase();
-    assert!(head.starts_with("get /api/v1/jobs") && !head.contains("authorization"), "{head}");
+    for verb in [&["jobs"][..], &["submit", "--", "true"]] {
+        let refused = bench.orlop_at(&address, verb);
+        assert!(refused.code == 6 && refused.err.contains("no server of this user"), "{refused:?}");
+    }
+    assert_eq!(heard.join().expect("it ends"), Vec::<u8>::new());
+    // A worker of the same user does not work for it either.
+    let thief = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = format!("http://{}", thief.local_addr().expect("its address"));
+    let programs = super::programs::Programs::new();
+    let _worker = programs.worker("w1", &[&at], &[]);
+    super::programs::until("the refusal", || programs.log("w1").contains("no server of this user").then_some(()));
+    thief.set_nonblocking(true).expect("it can be");
+    assert_eq!(thief.accept().map(drop).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody has connected");
 }
 
 /// The advice of the messages, followed to the letter, ends with a fleet that works.

@@ -22,6 +22,8 @@ pub(super) struct Site {
     pub(super) bench: Bench,
     pub(super) cloud: MemoryCloud,
     url: String,
+    /// The file of the token of the fleet that machines join.
+    pub(super) fleet_token: Option<std::path::PathBuf>,
     _server: MemoryServer,
     _runtime: Runtime,
 }
@@ -48,7 +50,7 @@ impl Site {
         bench.file("repo/requirements.txt", "flask\n");
         bench.file("key.pub", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPqzLuUFJzOmYPLp2UjD8NJqhNPJ3k4Q8XSvBv0wSgx7 me\n");
         bench.file("key", "the private half\n");
-        Self { bench, cloud, url, _server: server, _runtime: runtime }
+        Self { bench, cloud, url, fleet_token: None, _server: server, _runtime: runtime }
     }
 
     /// The program with credentials for the cloud.
@@ -56,6 +58,9 @@ impl Site {
         let mut command = self.bench.command(args);
         command.env("OS_AUTH_URL", &self.url).env("OS_REGION_NAME", "test");
         command.env("OS_USERNAME", "tester").env("OS_PASSWORD", PASSWORD).env("OS_PROJECT_ID", "project");
+        if let Some(token) = &self.fleet_token {
+            command.env("ORLOP_TOKEN_FILE", token);
+        }
         command.env("ORLOP_LEASE_POLL_S", "1").env("ORLOP_SERVER_POLL_S", "1");
         command
     }

@@ -18,7 +18,8 @@ fn joining<'a>(file: &'a str, rest: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn s11_a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes() {
-    let (site, token, programs) = (Site::new(), Token::new(), Programs::new());
+    let (mut site, token, programs) = (Site::new(), Token::new(), Programs::new());
+    site.fleet_token = Some(programs.client_token());
     if answers_at_22(&site).is_none() {
         return;
     }
@@ -54,7 +55,8 @@ fn s11_a_worker_makes_it_ready_and_once_it_is_idle_it_leaves_and_all_of_it_goes(
 
 #[test]
 fn s11_a_worker_that_does_not_join_is_told_and_everything_kept() {
-    let (site, token, programs) = (Site::new(), Token::new(), Programs::new());
+    let (mut site, token, programs) = (Site::new(), Token::new(), Programs::new());
+    site.fleet_token = Some(programs.client_token());
     if answers_at_22(&site).is_none() {
         return;
     }

@@ -93,9 +93,14 @@ impl Handle {
         if let Some(id) = asked.upload {
             let known = self.upload(&id, |owner| owner == tenant).await?;
             self.goes_on(known).await?;
+            // Its content may have been told only now.
+            let stored = match &asked.sha256 {
+                Some(sha256) => self.held(sha256, tenant).await?.is_some(),
+                None => false,
+            };
             let upload = id.clone();
             let committed = self.on_shelf(move |shelf| shelf.received(&id)).await?;
-            return Ok(Begun { upload, committed, stored: false });
+            return Ok(Begun { upload, committed, stored: stored && committed == 0 });
         }
         // Content that this tenant has already need not be sent again; of others' it learns nothing.
         let known = match &asked.sha256 {

@@ -20,7 +20,7 @@ use super::store::OpenStore;
 use super::tls::{TlsError, TlsPlan};
 use super::upkeep::{BusPlace, Upkeep};
 use crate::api::{self, Api};
-use crate::host::client_token::{Announced, ClientToken};
+use crate::host::client_token::{Announcement, ClientToken};
 use crate::wire::grpc::{Listening, Refusal};
 use crate::wire::identity::http_config;
 
@@ -86,7 +86,7 @@ pub(crate) struct Whole {
     upkeep: Upkeep,
     urls: [String; 2],
     client: ClientToken,
-    _announced: Option<Announced>,
+    announced: Option<Announcement>,
 }
 
 /// The gRPC services.
@@ -179,7 +179,7 @@ impl Whole {
         let task = tokio::spawn(grpc::serve(handle.clone(), Arc::clone(&api), grpc_socket, stop.clone()));
         let upkeep = Upkeep::start(handle, plan.limits, plan.bus);
         let grpc = Grpc { address: grpc, stop, task };
-        Ok(Self { server, store, api, rest, grpc, upkeep, urls, client, _announced: announced.ok() })
+        Ok(Self { server, store, api, rest, grpc, upkeep, urls, client, announced: announced.ok() })
     }
 
     /// What others call.
@@ -225,7 +225,9 @@ impl Whole {
 
     /// Ends in good order: requests under way are answered, what was taken is committed, then connections close.
     pub(crate) async fn stop(self) {
-        let Self { server, store, api, rest, grpc, upkeep, .. } = self;
+        let Self { server, store, api, rest, grpc, upkeep, announced, .. } = self;
+        // Before its addresses are free: whoever takes one then is somebody else.
+        drop(announced);
         rest.stop().await;
         drop(api);
         upkeep.stop().await;

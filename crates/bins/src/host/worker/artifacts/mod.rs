@@ -299,11 +299,11 @@ impl Files {
         let claimed = opened.metadata()?.len();
         if upload.is_none() && claimed > LARGE {
             let (name, attempt) = (name.to_owned(), Some(remote(id)));
-            // Nothing is sent in it: it is given up.
-            client.begin(Beginning { name, bytes: claimed, sha256: None, attempt, upload: None }).await?;
+            let begun = client.begin(Beginning { name, bytes: claimed, sha256: None, attempt, upload: None }).await?;
+            *upload = Some(begun.upload);
         }
-        let wanted = Wanted::default();
-        let mut reading = Reading { file: opened, wanted: Arc::clone(&wanted.0) };
+        let wanted = CancelOnDrop::default();
+        let mut reading = CancellableFile { file: opened, wanted: Arc::clone(&wanted.0) };
         let (sha256, bytes) = blocking(move || Ok(digest_of(&mut reading)?)).await?;
         drop(wanted);
         let beginning = Beginning {
@@ -355,27 +355,27 @@ impl Files {
 }
 
 /// Somebody waits for what is read. Dropped, nobody does any more.
-struct Wanted(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Default for Wanted {
+impl Default for CancelOnDrop {
     fn default() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 }
 
-impl Drop for Wanted {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
 
 /// A file that ends with an error once nobody waits for it any more.
-struct Reading {
+struct CancellableFile {
     file: fs::File,
     wanted: Arc<AtomicBool>,
 }
 
-impl io::Read for Reading {
+impl io::Read for CancellableFile {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if !self.wanted.load(Ordering::Relaxed) {
             return Err(io::Error::other("nobody waits for it any more"));

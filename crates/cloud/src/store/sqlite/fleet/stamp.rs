@@ -1,6 +1,6 @@
-//! What a server knows of its store beside it, in a small file: which one it is, its newest epoch, and how many commits it has. A file
-//! that is empty, another, an older copy, or that lost the end of its log is told by it; and a file that is removed or replaced while
-//! it is open is told by its place. Owns the small file and these comparisons.
+//! The stamp of a store: a small file beside it with its id, its newest epoch and the number of its commits. With it a server
+//! recognises a file that is empty, another store, an older copy, or that lost the end of its log; a file that is removed or replaced
+//! while it is open is recognised by its device and inode. Owns the stamp and these comparisons.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -16,15 +16,15 @@ use crate::store::sqlite::open::{beside, sync_folder};
 /// The reason of an error about a store that is not the one that was here.
 pub(super) const NOT_THE_SAME: &str = "NotTheSame";
 
-/// What the small file says.
+/// What the stamp says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct StampContent {
     store: String,
     epoch: u64,
     commits: u64,
 }
 
-impl Known {
+impl StampContent {
     /// Always as long, so that it is written over in place.
     fn text(&self) -> String {
         format!("{} {:020} {:020}\n", self.store, self.epoch, self.commits)
@@ -38,9 +38,9 @@ impl Known {
 }
 
 /// A file as it was opened: its device and inode.
-type Place = (u64, u64);
+type FileId = (u64, u64);
 
-fn place(path: &Path) -> io::Result<Place> {
+fn file_id(path: &Path) -> io::Result<FileId> {
     std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
@@ -48,10 +48,10 @@ fn place(path: &Path) -> io::Result<Place> {
 #[derive(Debug)]
 pub(super) struct Stamp {
     file: File,
-    known: Known,
-    /// The database and its log, each with its place.
-    database: (PathBuf, Place),
-    log: (PathBuf, Option<Place>),
+    known: StampContent,
+    /// The database and its log, each with its device and inode.
+    database: (PathBuf, FileId),
+    log: (PathBuf, Option<FileId>),
     /// Commits that were missing when it was opened.
     pub(super) lost: u64,
 }
@@ -68,7 +68,7 @@ fn epoch(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// What a database says of itself; it gets an id where it has none. Also whether it has none.
-fn of_database(connection: &mut Connection) -> rusqlite::Result<(Known, bool)> {
+fn of_database(connection: &mut Connection) -> rusqlite::Result<(StampContent, bool)> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let store: Option<String> =
         transaction.query_row("SELECT value FROM meta WHERE key = 'store'", [], |row| row.get(0)).optional()?;
@@ -80,8 +80,11 @@ fn of_database(connection: &mut Connection) -> rusqlite::Result<(Known, bool)> {
             (made, true)
         }
     };
-    let known =
-        Known { store, epoch: epoch(&transaction)?, commits: number(&transaction, "commits")?.unwrap_or_default() };
+    let known = StampContent {
+        store,
+        epoch: epoch(&transaction)?,
+        commits: number(&transaction, "commits")?.unwrap_or_default(),
+    };
     transaction.commit()?;
     Ok((known, fresh))
 }
@@ -110,7 +113,7 @@ impl Stamp {
         let before = match File::open(&at) {
             Ok(file) => {
                 file.take(4096).read_to_string(&mut text).map_err(system)?;
-                Some(Known::read(&text))
+                Some(StampContent::read(&text))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(system(error)),
@@ -158,12 +161,15 @@ impl Stamp {
             let path = path.display();
             tracing::warn!(%path, "the store is taken as it is: {wrong}");
         }
+        // Whole from the first moment on: a server that is killed here leaves the old one or the new one.
+        let half = beside(path, ".stamp.new");
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&at).map_err(system)?;
-        let database = (path.to_owned(), place(path).map_err(system)?);
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&half).map_err(system)?;
+        let database = (path.to_owned(), file_id(path).map_err(system)?);
         let log = beside(path, "-wal");
-        let stamp = Self { file, known, database, log: (log.clone(), place(&log).ok()), lost };
-        stamp.write().and_then(|()| stamp.file.sync_all()).map_err(system)?;
+        let stamp = Self { file, known, database, log: (log.clone(), file_id(&log).ok()), lost };
+        let whole = stamp.write().and_then(|()| stamp.file.sync_all()).and_then(|()| std::fs::rename(&half, &at));
+        whole.map_err(system)?;
         sync_folder("fleet store", &at)?;
         Ok(stamp)
     }
@@ -179,10 +185,10 @@ impl Stamp {
     pub(super) fn check(&mut self) -> Result<u64, PortError> {
         let (path, opened) = &self.database;
         let (log, opened_log) = &mut self.log;
-        let found = place(log).ok();
+        let found = file_id(log).ok();
         let same_log = opened_log.is_none() || *opened_log == found;
         *opened_log = opened_log.or(found);
-        if place(path).is_ok_and(|found| found == *opened) && same_log {
+        if file_id(path).is_ok_and(|found| found == *opened) && same_log {
             return Ok(self.known.commits + 1);
         }
         let text = format!(
