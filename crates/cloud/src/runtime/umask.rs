@@ -9,6 +9,7 @@ pub fn private() {
 }
 
 /// Files that this process and what it starts make are written by their user and read by all: for the processes that start jobs.
+#[cfg(all(feature = "worker", feature = "process", target_os = "linux"))]
 pub(crate) fn of_jobs() {
     let _ = umask(Mode::from_bits_truncate(0o022));
 }
