@@ -369,7 +369,7 @@ mod tests {
         // As a stopped process: connections are taken, and nobody reads.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", silent.local_addr().unwrap());
-        let client = Client::new(&server, None, None, false).unwrap();
+        let client = Client::new(&server, Some("any".to_owned()), None, false).unwrap();
         let failure = client.ask(Asked::get("/jobs").waiting(Duration::from_secs(5))).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.to_string().contains("did not answer within 35 s"), "{failure}");
