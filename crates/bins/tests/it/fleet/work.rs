@@ -149,9 +149,16 @@ fn cordon_and_drain_last_until_they_are_undone() {
         let shown = orlop(server, &["workers", "get", "w1", "-o", "json"]);
         if shown.code == 0 { shown.json() } else { serde_json::Value::Null }
     };
+    let seen = std::cell::Cell::new(0);
     let come = |server: &str, grpc: &str| {
         let process = programs.worker("w1", &[grpc], &[]);
-        until("the worker", || (worker(server)["connected"] == true).then_some(()));
+        // What is shown may be the one before for a moment.
+        let newest = |shown: &serde_json::Value| shown["incarnation"].as_u64().unwrap_or_default();
+        until("the worker", || {
+            let shown = worker(server);
+            let new = shown["connected"] == true && newest(&shown) > seen.get();
+            new.then(|| seen.set(newest(&shown)))
+        });
         process
     };
     let submit = ["submit", "--cpu", "100m", "--memory", "1Mi", "--wait-timeout", "2s", "--", "true"];
