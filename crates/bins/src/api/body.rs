@@ -23,7 +23,7 @@ const SENDING: Duration = Duration::from_secs(10);
 const SMALL: usize = 64 << 10;
 /// Memory for the bytes of larger bodies, and for the values of larger JSON, in KiB.
 const FOR_BYTES: u32 = 64 << 10;
-const FOR_VALUES: u32 = 128 << 10;
+const FOR_VALUES: u32 = 96 << 10;
 /// Bytes of memory that a value takes once it is read, and that a list or an object takes beside.
 const VALUE: usize = 100;
 const COLLECTION: usize = 250;
