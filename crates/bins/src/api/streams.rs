@@ -18,7 +18,7 @@ use crate::wire::problem::{Code, Problem};
 const ALL: usize = 1000;
 const OF_TOKEN: usize = 100;
 const OF_CLIENT: usize = 800;
-/// Events that wait for the slowest stream; what comes then is lost to it, and it is told so.
+/// Events that wait for the slowest stream. It loses those that come then, and sends `lagged` in their place.
 const WAITING: usize = 4096;
 
 /// The streams of an interface.
@@ -103,15 +103,15 @@ impl Streams {
     pub(super) fn events(&self, handle: &Handle) -> Result<Events, Error> {
         let mut hub = self.hub.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = hub.upgrade() {
-            let events = sender.subscribe();
-            return Ok(Events { events, _hub: sender });
+            return Ok(Events::new(sender));
         }
         let heard = handle.subscribe(SubjectFilter::all())?;
-        let (sender, events) = broadcast::channel(WAITING);
-        let sender = Arc::new(sender);
+        let sender = Arc::new(broadcast::Sender::new(WAITING));
         *hub = Arc::downgrade(&sender);
+        // Listens first: the task behind it says nothing to nobody.
+        let events = Events::new(Arc::clone(&sender));
         tokio::spawn(say(heard, Arc::downgrade(&sender)));
-        Ok(Events { events, _hub: sender })
+        Ok(events)
     }
 }
 
@@ -119,26 +119,54 @@ impl Streams {
 #[derive(Debug)]
 pub(super) struct Events {
     events: broadcast::Receiver<Arc<EncodedEvent>>,
+    /// Events were lost that the stream has not said yet.
+    lagged: bool,
+    /// The first event behind lost ones, once the loss was said.
+    behind: Option<Arc<EncodedEvent>>,
     /// The last one ends the task behind it.
     _hub: Arc<broadcast::Sender<Arc<EncodedEvent>>>,
 }
 
 impl Events {
-    /// The next event; none when there are no more. Where some were lost, it says so first.
+    fn new(hub: Arc<broadcast::Sender<Arc<EncodedEvent>>>) -> Self {
+        Self { events: hub.subscribe(), lagged: false, behind: None, _hub: hub }
+    }
+
+    /// The next event; none when there are no more. Where some were lost, it says so first. Nothing is lost by giving up waiting.
     pub(super) async fn next(&mut self) -> Option<Arc<EncodedEvent>> {
-        match self.events.recv().await {
-            Ok(said) => Some(said),
-            Err(broadcast::error::RecvError::Closed) => None,
-            Err(broadcast::error::RecvError::Lagged(_)) => {
-                let next = self.events.recv().await.ok()?;
-                Some(lost(next.id))
+        loop {
+            if let Some(event) = self.behind.take() {
+                return Some(event);
+            }
+            match self.events.recv().await {
+                Ok(event) => return Some(self.after_loss(event)),
+                Err(broadcast::error::RecvError::Closed) => return None,
+                Err(broadcast::error::RecvError::Lagged(_)) => self.lagged = true,
             }
         }
     }
 
     /// The next event, if it is there already.
     pub(super) fn ready(&mut self) -> Option<Arc<EncodedEvent>> {
-        self.events.try_recv().ok()
+        loop {
+            if let Some(event) = self.behind.take() {
+                return Some(event);
+            }
+            match self.events.try_recv() {
+                Ok(event) => return Some(self.after_loss(event)),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => self.lagged = true,
+                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn after_loss(&mut self, event: Arc<EncodedEvent>) -> Arc<EncodedEvent> {
+        if !std::mem::take(&mut self.lagged) {
+            return event;
+        }
+        let from = event.id;
+        self.behind = Some(event);
+        lost(from)
     }
 }
 
@@ -156,5 +184,33 @@ async fn say(mut heard: LocalSubscription, to: Weak<broadcast::Sender<Arc<Encode
         };
         // Nobody listens at this moment.
         drop(to.send(said));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: u64) -> Arc<EncodedEvent> {
+        Arc::new(EncodedEvent { subject: "s".to_owned(), tenant: None, text: Some("t".into()), id })
+    }
+
+    #[tokio::test]
+    async fn a_slow_stream_says_what_it_lost_and_loses_nothing_more() {
+        for at_once in [false, true] {
+            let hub = Arc::new(broadcast::Sender::new(2));
+            let mut events = Events::new(Arc::clone(&hub));
+            for id in 1..=5 {
+                hub.send(event(id)).unwrap();
+            }
+            let mut seen = Vec::new();
+            for _ in 0..3 {
+                let next = if at_once { events.ready() } else { events.next().await };
+                let next = next.unwrap();
+                seen.push((next.id, next.text.is_some()));
+            }
+            assert_eq!(seen, [(4, false), (4, true), (5, true)]);
+            assert!(events.ready().is_none());
+        }
     }
 }

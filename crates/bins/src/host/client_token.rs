@@ -43,16 +43,30 @@ fn read_private(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a file that appears whole, for this user only, and gives it locked.
-fn write_private(path: &Path, text: &str) -> io::Result<File> {
+/// Writes a file beside a path, for this user only. Gives where it is, and it locked.
+fn write_beside(path: &Path, text: &str) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().unwrap_or_default();
     let half = path.with_file_name(format!(".{}.{}", name.display(), uuid::Uuid::new_v4().simple()));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
     file.try_lock()?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
+    Ok((half, file))
+}
+
+/// Writes a file that appears whole, in place of what was there, and gives it locked.
+fn replace(path: &Path, text: &str) -> io::Result<File> {
+    let (half, file) = write_beside(path, text)?;
     fs::rename(&half, path)?;
     Ok(file)
+}
+
+/// Writes a file that appears whole, unless one is there.
+fn create(path: &Path, text: &str) -> io::Result<()> {
+    let (half, _file) = write_beside(path, text)?;
+    let linked = fs::hard_link(&half, path);
+    fs::remove_file(&half)?;
+    linked
 }
 
 impl ClientToken {
@@ -62,15 +76,18 @@ impl ClientToken {
     /// The file cannot be read or written, holds no token, or is open to others.
     pub fn take_up(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
-        let bearer = match read_private(&path) {
-            Ok(text) => Bearer::parse(text.trim()).map_err(|error| at(&path, &error))?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let made = Bearer::generate(&SystemRandom::new()).map_err(|error| at(&path, &error))?;
-                write_private(&path, &format!("{}\n", made.reveal())).map_err(|error| at(&path, &error))?;
-                made
+        let mut read = read_private(&path);
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            let made = Bearer::generate(&SystemRandom::new()).map_err(|error| at(&path, &error))?;
+            match create(&path, &format!("{}\n", made.reveal())) {
+                // Another server of the same directory was first.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => made.map_err(|error| at(&path, &error))?,
             }
-            Err(error) => return Err(at(&path, &error)),
-        };
+            read = read_private(&path);
+        }
+        let text = read.map_err(|error| at(&path, &error))?;
+        let bearer = Bearer::parse(text.trim()).map_err(|error| at(&path, &error))?;
         Ok(Self { path, bearer })
     }
 
@@ -107,7 +124,7 @@ impl ClientToken {
         for address in addresses.iter().copied().flat_map(reached_by) {
             let path = folder.join(name(address));
             let text = self.path.to_str().ok_or_else(|| at(&self.path, &"the path is not UTF-8"))?;
-            let held = write_private(&path, text)?;
+            let held = replace(&path, text)?;
             entries.push((path, held));
         }
         Ok(Announcement { folder: folder.to_owned(), entries })
@@ -280,6 +297,20 @@ mod tests {
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
         assert!(ClientToken::take_up(&path).is_err(), "a link leads elsewhere");
+    }
+
+    #[test]
+    fn servers_that_begin_at_once_have_the_same_token() {
+        for _ in 0..50 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(FILE);
+            let tokens: Vec<ClientToken> = std::thread::scope(|threads| {
+                let begun: Vec<_> = (0..4).map(|_| threads.spawn(|| ClientToken::take_up(&path).unwrap())).collect();
+                begun.into_iter().map(|begun| begun.join().unwrap()).collect()
+            });
+            assert!(tokens.iter().all(|token| token.hash().matches(&tokens[0].hash())));
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! pods: processes or containers.
 
 mod blocking;
-pub mod core_dump;
+pub mod confidential;
 #[cfg(feature = "docker")]
 pub mod docker;
 #[cfg(any(feature = "docker", all(feature = "process", target_os = "linux")))]
@@ -14,7 +14,6 @@ pub mod plan;
 pub mod pod;
 #[cfg(all(feature = "process", target_os = "linux"))]
 pub mod process;
-pub mod umask;
 pub mod volume;
 #[cfg(feature = "worker")]
 pub mod worker;

@@ -75,15 +75,7 @@ impl Scheduler {
         let Some((key, place)) = self.held_place(unit, &life) else { return };
         debug_assert_eq!(key.0, queue, "it stands in its own queue");
         self.held_back.entry(key).or_default().insert(place);
-        match self.array_mut(unit.job) {
-            Some(array) => {
-                array.ready.remove(unit.index, unit.index);
-                if array.ready.len() == 0 {
-                    self.dequeue(unit.job);
-                }
-            }
-            None => self.dequeue(unit.job),
-        }
+        self.unqueue(unit);
         self.refresh_head(queue);
         self.await_reservation();
     }

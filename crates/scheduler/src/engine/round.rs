@@ -202,7 +202,7 @@ impl Scheduler {
         let most = if self.config.policy.fills() { most } else { most.min(1) };
         let placed = match (most, gang) {
             (0, _) => Some(0),
-            (_, 0) => self.place_run(turn, (most, &allowed), effects),
+            (_, 0) => self.place_run(turn, most, &allowed, effects),
             _ => self.place_head_gang(turn, &allowed, effects),
         };
         self.allowed = allowed;
@@ -262,7 +262,7 @@ impl Scheduler {
 
     /// Places up to `most` jobs of a queue by the request vectors that are allowed; returns how many. None if its head was
     /// held back, since only the worker that it avoids has room.
-    fn place_run(&mut self, turn: Turn, (most, allowed): (u32, &[u32]), effects: &mut Vec<Effect>) -> Option<u32> {
+    fn place_run(&mut self, turn: Turn, most: u32, allowed: &[u32], effects: &mut Vec<Effect>) -> Option<u32> {
         let Some((key, entry)) = self.head(turn.entry.queue) else { return Some(0) };
         let unit = self.peek(entry.job);
         let avoid = self.shunned(unit);

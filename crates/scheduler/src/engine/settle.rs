@@ -84,6 +84,11 @@ impl Scheduler {
             return;
         }
         self.release_held(unit);
+        self.unqueue(unit);
+    }
+
+    /// Takes a unit out of its job's queue; the job with its last one.
+    pub(super) fn unqueue(&mut self, unit: Unit) {
         match self.array_mut(unit.job) {
             Some(array) => {
                 array.ready.remove(unit.index, unit.index);

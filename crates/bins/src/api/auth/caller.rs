@@ -48,7 +48,7 @@ pub enum Access {
 /// Somebody who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The token, for audit; absent for who has the client token of this machine.
+    /// The token, for audit; absent for the client token.
     pub token: Option<TokenId>,
     /// What it may do.
     pub role: Role,
@@ -59,7 +59,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whoever has the client token: a person or a worker of this machine under the server's user, who may do anything.
+    /// The caller with the client token: a person or a worker of this machine under the server's user. It may do anything.
     #[must_use]
     pub const fn local() -> Self {
         Self { token: None, role: Role::Admin, scope: Scope::All, expires_at: None }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use orlop_cloud::artifact::Shelf;
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_cloud::runtime::{core_dump, umask};
+use orlop_cloud::runtime::confidential;
 use orlop_cloud::store::sqlite::fleet::Durability;
 use orlop_core::id::TenantName;
 use orlop_core::ports::fleet_store::Holder;
@@ -109,9 +109,8 @@ struct Running {
 
 /// Starts the server and serves until it is told to end.
 pub(in crate::cli) async fn up(args: UpArgs) -> Result<Exit, Failure> {
-    core_dump::never()
+    confidential::begin()
         .map_err(|error| Failure::new(Exit::Failed, format!("core dumps cannot be switched off: {error}")))?;
-    umask::private();
     let mut signals = Signals::take()?;
     let running = tokio::select! {
         running = start(&args) => running?,

@@ -180,7 +180,7 @@ impl Shared {
     }
 
     /// Stores what an attempt left, and gives its end with that, or as that of one that was stopped meanwhile.
-    async fn stored(&self, id: AttemptId, end: AttemptEnd, (runtime, needs): (Runtime, Arc<Needs>)) -> AttemptEnd {
+    async fn stored(&self, id: AttemptId, end: AttemptEnd, runtime: Runtime, needs: Arc<Needs>) -> AttemptEnd {
         let Some((files, handle)) = self.files.get().filter(|_| needs.collects(end.outcome)) else { return end };
         let (files, whole) = (Arc::clone(files), end.clone());
         let task = {
@@ -212,7 +212,7 @@ impl Shared {
         };
         let files = Arc::clone(files);
         handle.spawn(async move {
-            let end = me.stored(id, end, (runtime, Arc::clone(&needs))).await;
+            let end = me.stored(id, end, runtime, Arc::clone(&needs)).await;
             if needs.makes_containers() {
                 me.clear_made_by(id).await;
             }

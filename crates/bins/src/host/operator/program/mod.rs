@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::exit::Exit;
-use orlop_cloud::runtime::{core_dump, umask};
+use orlop_cloud::runtime::confidential;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -38,10 +38,9 @@ pub(crate) fn command() -> clap::Command {
 /// Runs the program.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    if let Err(error) = core_dump::never() {
+    if let Err(error) = confidential::begin() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    umask::private();
     let config = match config::read(arguments) {
         Ok(Asked::Run(config)) => config,
         Ok(Asked::Show(text)) => return show(&text),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use orlop_cloud::artifact::Shelf;
 use orlop_cloud::exit::{self, Exit};
 use orlop_cloud::logs::{LogOptions, LogStore};
-use orlop_cloud::runtime::{core_dump, umask};
+use orlop_cloud::runtime::confidential;
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -59,10 +59,9 @@ enum Asked {
 /// Runs the program.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    if let Err(error) = core_dump::never() {
+    if let Err(error) = confidential::begin() {
         return complain(&format!("core dumps cannot be switched off: {error}"), Exit::Failed);
     }
-    umask::private();
     open_files();
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let asked = match asked(words.iter().cloned(), std::env::vars()) {

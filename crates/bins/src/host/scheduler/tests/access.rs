@@ -9,7 +9,6 @@ use orlop_core::id::{Epoch, JobId, TenantName};
 use orlop_core::ports::fleet_store::{
     AuditEntry, AuditFilter, FleetReads as _, FleetStore as _, Page, Record, Token, Turn,
 };
-use orlop_core::rate::Rate;
 use orlop_core::spec::job::JobSpec;
 use orlop_core::time::Time;
 use orlop_scheduler::event::Capabilities;
@@ -24,11 +23,10 @@ use tonic_prost::ProstCodec;
 use super::super::grpc::gate::{METHODS, Needs};
 use super::super::{Status, Stop, grpc};
 use super::agent::{Agent, offer};
-use super::bed::{Bed, spec, until};
+use super::bed::{Bed, interface, spec, until};
 use super::reports::status;
+use crate::api::Api;
 use crate::api::auth::{Bearer, Role};
-use crate::api::{self, Api};
-use crate::telemetry::metrics::Metrics;
 use crate::wire::grpc::{Connector, Endpoint, JobClient, Listening, WorkerClient};
 use crate::wire::job::Submission;
 use crate::wire::problem::Code;
@@ -49,19 +47,11 @@ impl Guarded {
         let bed = Bed::new().await;
         let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
-        let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
-        let client = Bearer::generate(&SystemRandom::new()).unwrap();
-        let open = api::Options {
-            rate: fast,
-            address_rate: fast,
-            client_token: Some(client.hash()),
-            ..api::Options::loopback("default".parse().unwrap())
-        };
-        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open);
+        let (api, client) = interface(&bed);
         let stop = Stop::default();
         tokio::spawn(grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone()));
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();
-        Self { bed, channel, client: client.reveal(), api, stop }
+        Self { bed, channel, client, api, stop }
     }
 
     /// Makes a token as REST does.

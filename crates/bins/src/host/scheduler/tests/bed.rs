@@ -6,12 +6,17 @@ use std::time::Duration;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptRow, FleetReads, FleetStore, JobRow, Page};
+use orlop_core::rate::Rate;
 use orlop_core::spec::job::JobSpec;
 use orlop_core::testing::fleet_store::MemoryFleet;
+use ring::rand::SystemRandom;
 use serde_json::json;
 
 use super::super::clock::{Clock, ManualClock};
 use super::super::{Batch, Handle, Options, Server, Status, Submission};
+use crate::api::auth::Bearer;
+use crate::api::{self, Api};
+use crate::telemetry::metrics::Metrics;
 
 /// How long a test waits for what must come.
 pub(in crate::host::scheduler) const SOON: Duration = Duration::from_secs(60);
@@ -122,4 +127,17 @@ pub(in crate::host::scheduler) fn spec(fields: &serde_json::Value) -> JobSpec {
 pub(in crate::host::scheduler) fn batch(fields: &[serde_json::Value]) -> Batch {
     let jobs = fields.iter().map(|fields| Submission::of(&spec(fields), &tenant(), None).unwrap());
     Batch { jobs: jobs.collect(), once: None }
+}
+
+/// The interface of a server, without a bound on how fast it may be called, and its client token.
+pub(super) fn interface(bed: &Bed) -> (Arc<Api>, String) {
+    let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
+    let client = Bearer::generate(&SystemRandom::new()).unwrap();
+    let options = api::Options {
+        rate: fast,
+        address_rate: fast,
+        client_token: Some(client.hash()),
+        ..api::Options::loopback("default".parse().unwrap())
+    };
+    (Api::new(bed.handle(), Arc::new(Metrics::new()), options), client.reveal())
 }

@@ -8,17 +8,12 @@ use futures::stream::BoxStream;
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_core::machine::job::JobState;
 use orlop_core::ports::fleet_store::{AuditFilter, Page};
-use orlop_core::rate::Rate;
 use orlop_scheduler::token::AttemptRef;
-use ring::rand::SystemRandom;
 use serde_json::json;
 
 use super::super::{Options, Stop, grpc};
 use super::agent::offer;
-use super::bed::{Bed, SOON, spec};
-use crate::api::auth::Bearer;
-use crate::api::{self, Api};
-use crate::telemetry::metrics::Metrics;
+use super::bed::{Bed, SOON, interface, spec};
 use crate::wire::frame::{DirectiveKind, Hello, ServerFrame, WorkerFrame};
 use crate::wire::grpc::{Connector, Endpoint, FrameSink, JobClient, Listening, Refusal, WorkerClient};
 use crate::wire::job::Submission;
@@ -47,16 +42,7 @@ impl Wire {
         let socket = Listening::bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
         let endpoint: Endpoint = format!("http://{}", socket.address()).parse().unwrap();
         let stop = Stop::default();
-        let fast = Rate { per_second: 1_000_000, burst: 1_000_000 };
-        let client = Bearer::generate(&SystemRandom::new()).unwrap();
-        let open = api::Options {
-            rate: fast,
-            address_rate: fast,
-            client_token: Some(client.hash()),
-            ..api::Options::loopback("default".parse().unwrap())
-        };
-        let api = Api::new(bed.handle(), Arc::new(Metrics::new()), open);
-        let client = client.reveal();
+        let (api, client) = interface(&bed);
         let serving = grpc::serve(bed.handle(), Arc::clone(&api), socket, stop.clone());
         let served = tokio::spawn(async move { serving.await.unwrap() });
         let channel = Connector::plain(endpoint).unwrap().connect().await.unwrap();

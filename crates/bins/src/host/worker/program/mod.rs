@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use orlop_cloud::exit::Exit;
-use orlop_cloud::runtime::{core_dump, umask};
+use orlop_cloud::runtime::confidential;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -55,8 +55,7 @@ enum Failure {
 }
 
 fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    core_dump::never()?;
-    umask::private();
+    confidential::begin()?;
     let config = config::read(arguments, std::env::vars())?;
     if config.print {
         show(&config.masked());

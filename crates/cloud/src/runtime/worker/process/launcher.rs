@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::spawn::SHELL;
 use super::unstartable::{self, is_shell_script};
+use crate::runtime::confidential;
 use crate::runtime::process::ShimProgram;
-use crate::runtime::umask;
 use crate::runtime::worker::plan::User;
 
 /// Exit code of shells for a command that cannot be run.
@@ -169,7 +169,7 @@ impl Steps<'_> {
 /// the steps, the program, and its arguments with its name. Returns only when that fails.
 #[must_use]
 pub fn launch(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    umask::of_jobs();
+    confidential::open_files_of_jobs();
     let mut code = CANNOT_RUN;
     let complaint = match prepared(arguments.into_iter()) {
         Ok((program, mut command)) => {

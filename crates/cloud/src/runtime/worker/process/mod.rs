@@ -43,7 +43,7 @@ use super::event::{AttemptEnd, AttemptEvents, Cause};
 use super::plan::AttemptPlan;
 use super::{InUse, JobRuntime, Remains};
 use crate::runtime::blocking::blocking;
-use crate::runtime::core_dump;
+use crate::runtime::confidential;
 use crate::runtime::logs::now;
 use crate::runtime::process::ShimProgram;
 
@@ -204,7 +204,7 @@ impl ProcessRuntime {
 
 /// Limits this program, and with it all that it starts, at no cost for each of them. A dump would hold secrets.
 fn restrain() -> io::Result<()> {
-    core_dump::never()?;
+    confidential::no_core_dump()?;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let files = hard.min(FILES);
     Ok(setrlimit(Resource::RLIMIT_NOFILE, files, files)?)

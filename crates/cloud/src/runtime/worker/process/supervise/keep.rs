@@ -21,8 +21,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::control::{Control, read_lease, uptime};
 use super::order::{self, Start, Tools};
 use super::sink::Sink;
+use crate::runtime::confidential;
 use crate::runtime::process::identity::Identity;
-use crate::runtime::umask;
 use crate::runtime::worker::JobRuntime;
 use crate::runtime::worker::attempt::AttemptId;
 use crate::runtime::worker::event::Cause;
@@ -55,7 +55,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
-    umask::of_jobs();
+    confidential::open_files_of_jobs();
     // Away from the terminal and the group of the agent; fails only where that is so already.
     let _ = nix::unistd::setsid();
     let mut signals = SigSet::empty();
