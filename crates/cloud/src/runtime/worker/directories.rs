@@ -37,6 +37,8 @@ pub(super) struct Directories {
     spares: Option<Spares>,
     secrets: Option<PathBuf>,
     cleaner: mpsc::Sender<PathBuf>,
+    /// How many were given to it.
+    discarded: AtomicU64,
     /// How many of attempts that failed stay.
     keep_failed: usize,
     /// Those that do, the oldest first.
@@ -58,7 +60,7 @@ impl Directories {
         let clean = move || dirty.iter().for_each(|path| clear(&path));
         std::thread::Builder::new().name("orlop-clean".to_owned()).spawn(clean)?;
         let failed = Mutex::new(failures(&work.join(FAILED))?);
-        Ok(Self { work, spares: None, secrets, cleaner, keep_failed, failed })
+        Ok(Self { work, spares: None, secrets, cleaner, discarded: AtomicU64::new(0), keep_failed, failed })
     }
 
     /// Uses directories again that attempts leave as they got them: to make and remove them is much of what a short attempt
@@ -147,7 +149,9 @@ impl Directories {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(_) => {
-                let name = dir.file_name().unwrap_or_default();
+                // One of this name may still be being cleared away, of this process or of the one before.
+                let (own, number) = (std::process::id(), self.discarded.fetch_add(1, Relaxed));
+                let name = format!("{}.{own}.{number}", dir.file_name().unwrap_or_default().display());
                 let trash = self.work.join(TRASH).join(name);
                 let gone = fs::rename(dir, &trash).map(|()| trash).unwrap_or_else(|_| dir.to_owned());
                 if self.cleaner.send(gone).is_err() {
@@ -360,6 +364,20 @@ mod tests {
             assert!(fs::read_dir(&second).unwrap().next().is_none());
         }
         assert_eq!(directories.make(&second).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    /// The thread that clears away may still be at the one before.
+    #[test]
+    fn a_directory_is_gone_at_once_though_one_of_its_name_is_being_cleared_away() {
+        let work = tempfile::tempdir().unwrap();
+        let dir = work.path().join("attempt");
+        let directories = Directories::new(work.path().to_owned(), None, 0).unwrap();
+        for files in [3000, 1, 1] {
+            directories.make(&dir).unwrap();
+            (0..files).for_each(|number| fs::write(dir.join(number.to_string()), "").unwrap());
+            directories.discard(&dir);
+            assert!(!dir.exists());
+        }
     }
 
     #[test]
