@@ -5,6 +5,7 @@
 //! Bytes are streamed: memory does not grow with the size of an artifact. Work runs on the runtime's blocking threads
 //! and ends soon after its future is dropped.
 
+mod backend;
 mod collect;
 mod digest;
 mod error;
@@ -13,6 +14,8 @@ mod pack;
 mod reference;
 mod shelf;
 mod store;
+#[cfg(test)]
+pub(crate) mod suite;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -28,10 +31,13 @@ use orlop_core::ports::artifact::ArtifactStore;
 use orlop_core::spec::artifact::Archive;
 use orlop_core::spec::status::ArtifactLocation;
 
+pub use self::backend::{ArtifactBackend, ArtifactContent};
 pub use self::collect::{Found, collect};
 use self::meter::Meter;
 use self::reference::Reference;
 pub use self::shelf::{Shelf, ShelfError, digest, digest_of};
+#[cfg(feature = "postgres")]
+pub(crate) use self::shelf::{hex, is_digest};
 use self::store::Files;
 
 /// How large an artifact may be, stored or unpacked.

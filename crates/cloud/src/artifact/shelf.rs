@@ -46,7 +46,7 @@ pub enum ShelfError {
 }
 
 /// Lower-case hexadecimal.
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|half| char::from_digit(half.into(), 16)).collect()
 }
 
@@ -89,7 +89,7 @@ fn names(folder: &Path) -> Result<Vec<String>, PortError> {
 }
 
 /// Whether a text is a SHA-256 as this store names them.
-fn is_digest(text: &str) -> bool {
+pub(crate) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -302,11 +302,8 @@ impl Shelf {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
     use super::*;
-
-    const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    use crate::artifact::suite::HELLO;
 
     fn shelf() -> (tempfile::TempDir, Shelf) {
         let folder = tempfile::tempdir().unwrap();
@@ -315,42 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn s6_an_upload_goes_on_at_its_offset_and_is_there_when_it_is_whole() {
-        let (folder, shelf) = shelf();
-        shelf.begin("u1").unwrap();
-        assert!(shelf.begin("u1").is_err(), "its name is used");
-        assert_eq!(shelf.append("u1", 0, b"hel").unwrap(), 3);
-        assert!(matches!(shelf.append("u1", 0, b"x"), Err(ShelfError::Offset(3))));
-        assert_eq!(shelf.uploads().unwrap(), ["u1"]);
-        assert!(matches!(shelf.append("u1", 4, b"x"), Err(ShelfError::Offset(3))));
-        // Another process goes on.
+    fn artifacts_in_a_folder_pass_the_suite() {
+        let folder = tempfile::tempdir().unwrap();
+        crate::artifact::suite::check(&mut || Box::new(Shelf::open(folder.path()).unwrap()));
         let shelf = Shelf::open(folder.path()).unwrap();
-        assert_eq!(shelf.received("u1").unwrap(), 3);
-        assert_eq!(shelf.append("u1", 3, b"lo").unwrap(), 5);
-        assert!(shelf.read(HELLO).unwrap().is_none());
-        assert_eq!(shelf.finish("u1", HELLO).unwrap(), 5);
-        assert!(matches!(shelf.received("u1"), Err(ShelfError::Unknown)));
-        let (mut file, bytes) = shelf.read(HELLO).unwrap().unwrap();
-        let mut text = String::new();
-        file.read_to_string(&mut text).unwrap();
-        assert_eq!((text.as_str(), bytes), ("hello", 5));
-        assert_eq!(shelf.shard(0x2c).unwrap(), [HELLO]);
-        shelf.remove(HELLO).unwrap();
-        shelf.remove(HELLO).unwrap();
-        assert!(shelf.shard(0x2c).unwrap().is_empty() && shelf.shard(0).unwrap().is_empty());
-        assert!(shelf.read(HELLO).unwrap().is_none());
-    }
-
-    #[test]
-    fn s5_5_what_is_not_what_was_announced_is_refused_and_gone() {
-        let (_folder, shelf) = shelf();
-        shelf.begin("u1").unwrap();
-        shelf.append("u1", 0, b"hullo").unwrap();
-        let wrong = shelf.finish("u1", HELLO).unwrap_err();
-        assert!(matches!(&wrong, ShelfError::Checksum { announced, .. } if announced == HELLO), "{wrong}");
-        assert!(matches!(shelf.append("u1", 5, b"x"), Err(ShelfError::Unknown)));
-        let file = shelf.unfinished().unwrap();
-        assert_eq!(shelf.adopt(file, HELLO).unwrap_err().class, Class::Invalid);
+        assert_eq!(shelf.adopt(shelf.unfinished().unwrap(), HELLO).unwrap_err().class, Class::Invalid);
     }
 
     #[test]

@@ -1,29 +1,29 @@
-//! Logs of the fleet's attempts (scheduler contract, 5.2 `log_segments` and `log_index`): files of 64 Mi of checksummed
-//! records. Owns the files, what each holds of which attempt, and their age; never decides what is dropped before it gets here.
+//! Logs of the fleet's attempts, written by the server that leads: in files of a folder ([`folder`]) or in the database that
+//! servers share. Owns what a log is, and who is woken when one grows; never decides what is dropped before it gets here.
 //!
 //! A position in a log is the sequence number of a chunk, which counts over all streams of an attempt. What a chunk says was
-//! lost before it (`gap`) is kept and shown. A torn end, as a crash leaves it, is cut off when the store is opened; what was
-//! flushed before stays.
+//! lost before it (`gap`) is kept and shown.
 
+mod folder;
 mod index;
 mod record;
 mod segment;
 #[cfg(test)]
+pub(crate) mod suite;
+#[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use orlop_core::error::PortError;
-use orlop_core::id::JobId;
+use orlop_core::error::{Class, PortError};
+use orlop_core::id::{Epoch, JobId};
 use orlop_core::named::Named;
 use orlop_core::time::Time;
 use tokio::sync::watch;
 
-use self::segment::Segment;
+use self::folder::Folder;
 
 /// Which attempt, or which part of it, a log is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,89 +117,104 @@ pub struct LogSummary {
     pub last_seq: u64,
 }
 
-/// What was deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogRetained {
-    /// Files.
-    pub segments: u64,
-    /// Their bytes.
-    pub bytes: u64,
+/// Where logs are kept. Its calls block; all but [`LogBackend::has_above`] may wait for a disk or a database.
+pub trait LogBackend: fmt::Debug + Send + Sync {
+    /// This server leads from now on: finds what others wrote before, and lets chunks be written.
+    ///
+    /// # Errors
+    /// Denied without rights; Transient when what is there cannot be read now.
+    fn lead(&self, epoch: Epoch) -> Result<(), PortError>;
+
+    /// It leads no more: nothing is written from now on.
+    fn resign(&self);
+
+    /// See [`LogStore::append`].
+    ///
+    /// # Errors
+    /// As there.
+    fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError>;
+
+    /// See [`LogStore::read`].
+    ///
+    /// # Errors
+    /// As there.
+    fn read(&self, key: &LogKey, stream: Option<LogStream>, after: u64, bytes: usize) -> Result<Vec<Chunk>, PortError>;
+
+    /// See [`LogStore::summary`].
+    ///
+    /// # Errors
+    /// As there.
+    fn summary(&self, key: &LogKey) -> Result<LogSummary, PortError>;
+
+    /// Whether a chunk above a position was written since this server leads. Answers at once.
+    fn has_above(&self, key: &LogKey, seq: u64) -> bool;
+
+    /// See [`LogStore::retain`].
+    ///
+    /// # Errors
+    /// As there.
+    fn retain(&self, before: Time, bytes: u64) -> Result<u64, PortError>;
 }
 
-/// The logs below one folder. Clones share it. Its calls block: asynchronous code makes them on a thread that may.
+/// The logs of a fleet. Clones share them. Its calls block, but for [`LogStore::changes`] and [`LogStore::has_above`]:
+/// asynchronous code makes them on a thread that may.
 #[derive(Clone, Debug)]
 pub struct LogStore {
-    state: Arc<Mutex<State>>,
+    backend: Arc<dyn LogBackend>,
     /// Counts appends, for those who follow.
     appended: Arc<watch::Sender<u64>>,
 }
 
-#[derive(Debug)]
-struct State {
-    folder: PathBuf,
-    options: LogOptions,
-    /// By number; the last one is written to.
-    segments: BTreeMap<u64, Segment>,
-}
-
-fn failed(folder: &Path, doing: &str, error: io::Error) -> PortError {
-    let class = PortError::from(io::Error::from(error.kind())).class;
-    let message = format!("{doing} the logs in {} failed; check the disk and its rights", folder.display());
-    PortError::new(class, message).because(error)
-}
-
 impl LogStore {
-    /// Opens the logs in a folder, which is made when it is not there, and cuts off what a crash left half written.
+    /// Logs in a backend.
+    pub fn new(backend: impl LogBackend + 'static) -> Self {
+        Self { backend: Arc::new(backend), appended: Arc::new(watch::channel(0).0) }
+    }
+
+    /// Logs in files of a folder, which is made when it is not there, and which servers may share. Nothing in it is opened before
+    /// this server leads.
     ///
     /// # Errors
-    /// Denied without rights to the folder; Capacity when the disk is full; Transient when it cannot be read now.
+    /// Denied without rights to it; Capacity when the disk is full.
+    pub fn folder(folder: impl Into<PathBuf>, options: LogOptions) -> Result<Self, PortError> {
+        Folder::new(folder.into(), options).map(Self::new)
+    }
+
+    /// The same for somebody who has the folder alone.
+    ///
+    /// # Errors
+    /// As of [`LogStore::lead`].
     pub fn open(folder: impl Into<PathBuf>, options: LogOptions) -> Result<Self, PortError> {
-        let folder = folder.into();
-        let opened = Self::scan(&folder);
-        let segments = opened.map_err(|error| failed(&folder, "opening", error))?;
-        let state = State { folder, options, segments };
-        let (appended, _) = watch::channel(0);
-        Ok(Self { state: Arc::new(Mutex::new(state)), appended: Arc::new(appended) })
+        let logs = Self::folder(folder, options)?;
+        logs.lead(Epoch(0))?;
+        Ok(logs)
     }
 
-    fn scan(folder: &Path) -> io::Result<BTreeMap<u64, Segment>> {
-        fs::create_dir_all(folder)?;
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            let name = entry?.file_name();
-            let number: Option<u64> =
-                name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|name| name.parse().ok());
-            numbers.extend(number);
-        }
-        numbers.sort_unstable();
-        let last = numbers.last().copied();
-        let mut segments = BTreeMap::new();
-        for number in numbers {
-            segments.insert(number, Segment::open(folder, number, Some(number) == last)?);
-        }
-        Ok(segments)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes chunks behind all others. Those of one attempt come in order of their positions; ones that are not above what
-    /// is kept are dropped, so that chunks sent twice are kept once. Gives the bytes that were not kept before.
+    /// This server leads from now on: finds what others wrote before, and lets chunks be written.
     ///
     /// # Errors
-    /// Capacity when the disk is full; Invalid when a chunk is too long. Some of the chunks may be written: append the same
-    /// ones again.
+    /// Denied without rights; Transient when what is there cannot be read now.
+    pub fn lead(&self, epoch: Epoch) -> Result<(), PortError> {
+        self.backend.lead(epoch)
+    }
+
+    /// It leads no more: nothing is written from now on.
+    pub fn resign(&self) {
+        self.backend.resign();
+    }
+
+    /// Writes chunks behind all others; when it returns they are on disk. Those of one attempt come in order of their positions;
+    /// ones that are kept already are dropped. Gives the bytes that were not kept before.
+    ///
+    /// # Errors
+    /// Capacity when the disk is full; Invalid when a chunk is too long; Transient when this server does not lead. Some of the
+    /// chunks may be written: append the same ones again.
     pub fn append(&self, chunks: &[Chunk]) -> Result<u64, PortError> {
         if let Some(long) = chunks.iter().find(|chunk| chunk.data.len() > MAX_CHUNK) {
             let message = format!("a chunk of {} has {} bytes, at most {MAX_CHUNK} fit", long.key.job, long.data.len());
-            return Err(PortError::new(orlop_core::error::Class::Invalid, message));
+            return Err(PortError::new(Class::Invalid, message));
         }
-        let mut state = self.state();
-        let written = state.append(chunks);
-        let folder = state.folder.clone();
-        drop(state);
-        let bytes = written.map_err(|error| failed(&folder, "writing", error))?;
+        let bytes = self.backend.append(chunks)?;
         self.appended.send_modify(|count| *count = count.wrapping_add(1));
         Ok(bytes)
     }
@@ -215,25 +230,7 @@ impl LogStore {
         after: u64,
         bytes: usize,
     ) -> Result<Vec<Chunk>, PortError> {
-        let parts: Vec<_> = {
-            let mut state = self.state();
-            state.flush().map_err(|error| failed(&state.folder, "writing", error))?;
-            state.segments.values().filter_map(|segment| segment.part(key, after)).collect()
-        };
-        let mut found = Vec::new();
-        let mut room = bytes.max(1);
-        for part in parts {
-            match part.read(key, stream, after, &mut room, &mut found) {
-                Ok(()) => {}
-                // Deleted for its age since.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(&self.state().folder, "reading", error)),
-            }
-            if room == 0 {
-                break;
-            }
-        }
-        Ok(found)
+        self.backend.read(key, stream, after, bytes)
     }
 
     /// A counter that changes with every append: to follow a log, read it, wait for a change, read on.
@@ -242,89 +239,26 @@ impl LogStore {
         self.appended.subscribe()
     }
 
-    /// What is kept of an attempt's log.
+    /// Whether a chunk of an attempt above a position was written since this server leads. Answers at once.
     #[must_use]
-    pub fn summary(&self, key: &LogKey) -> LogSummary {
-        let state = self.state();
-        let mut all = LogSummary::default();
-        for extent in state.segments.values().filter_map(|segment| segment.extent(key)) {
-            all.bytes += extent.bytes;
-            all.chunks += extent.chunks;
-            all.dropped += extent.dropped;
-            all.last_seq = all.last_seq.max(extent.last_seq);
-        }
-        all
+    pub fn has_above(&self, key: &LogKey, seq: u64) -> bool {
+        self.backend.has_above(key, seq)
     }
 
-    /// Has everything on disk that was appended.
+    /// What is kept of an attempt's log.
     ///
     /// # Errors
-    /// As of [`LogStore::append`].
-    pub fn sync(&self) -> Result<(), PortError> {
-        let mut state = self.state();
-        let synced = state.segments.values_mut().next_back().map_or(Ok(()), Segment::sync);
-        synced.map_err(|error| failed(&state.folder, "writing", error))
+    /// Transient when it cannot be read now.
+    pub fn summary(&self, key: &LogKey) -> Result<LogSummary, PortError> {
+        self.backend.summary(key)
     }
 
-    /// Deletes whole files: those whose newest chunk is older than `before`, and the oldest while all together are larger
-    /// than `bytes`. The file that is written to stays.
+    /// Deletes what is older than `before`, and the oldest while all together are larger than `bytes`; gives the bytes that are
+    /// gone. What is deleted at once is a file, or the log of an attempt.
     ///
     /// # Errors
-    /// Transient when a file cannot be deleted now.
-    pub fn retain(&self, before: Time, bytes: u64) -> Result<LogRetained, PortError> {
-        let mut state = self.state();
-        let mut total: u64 = state.segments.values().map(Segment::len).sum();
-        let mut gone = LogRetained::default();
-        while state.segments.len() > 1 {
-            let Some((&number, oldest)) = state.segments.first_key_value() else { break };
-            let (len, newest) = (oldest.len(), oldest.newest());
-            if newest >= before && total <= bytes {
-                break;
-            }
-            Segment::delete(&state.folder, number).map_err(|error| failed(&state.folder, "deleting", error))?;
-            state.segments.remove(&number);
-            total -= len;
-            gone.segments += 1;
-            gone.bytes += len;
-        }
-        Ok(gone)
-    }
-}
-
-impl State {
-    fn append(&mut self, chunks: &[Chunk]) -> io::Result<u64> {
-        let mut bytes = 0;
-        for chunk in chunks {
-            if self.last_seq(&chunk.key).is_some_and(|last| chunk.seq <= last) {
-                continue;
-            }
-            self.active()?.append(chunk)?;
-            bytes += chunk.data.len() as u64;
-        }
-        self.flush()?;
-        Ok(bytes)
-    }
-
-    /// The file that is written to; a new one when the last one is full.
-    fn active(&mut self) -> io::Result<&mut Segment> {
-        let last = self.segments.last_key_value().map(|(&number, segment)| (number, segment.len()));
-        let full = last.is_none_or(|(_, len)| len >= self.options.segment_bytes);
-        let number = last.map_or(1, |(number, _)| if full { number + 1 } else { number });
-        if full {
-            if let Some(segment) = self.segments.values_mut().next_back() {
-                segment.seal()?;
-            }
-            let segment = Segment::create(&self.folder, number)?;
-            self.segments.insert(number, segment);
-        }
-        self.segments.get_mut(&number).ok_or_else(|| io::Error::other("the file that is written to is gone"))
-    }
-
-    fn last_seq(&self, key: &LogKey) -> Option<u64> {
-        self.segments.values().rev().find_map(|segment| segment.extent(key)).map(|extent| extent.last_seq)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.segments.values_mut().next_back().map_or(Ok(()), Segment::flush)
+    /// Transient when it cannot be deleted now.
+    pub fn retain(&self, before: Time, bytes: u64) -> Result<u64, PortError> {
+        self.backend.retain(before, bytes)
     }
 }

@@ -1,9 +1,10 @@
-//! One file of records. Owns appending, cutting off a torn end, sealing, and reading the records of one attempt.
+//! One file of records. Owns appending, sealing, and reading the records of one attempt.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use orlop_core::id::Epoch;
 use orlop_core::time::Time;
 
 use super::index::{Extent, Index};
@@ -24,46 +25,71 @@ pub(super) struct Segment {
     buffer: Vec<u8>,
 }
 
-fn file_of(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("{number:012}.log"))
+/// Names a file: its place among all, and the term of leadership in which it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SegmentName {
+    pub(super) number: u64,
+    pub(super) epoch: Epoch,
+}
+
+impl SegmentName {
+    /// The name that a file's name stands for, if it is one of a segment.
+    pub(super) fn of_file(name: &str) -> Option<Self> {
+        let name = name.strip_suffix(".log")?;
+        let (number, epoch) = name.split_once('-').unwrap_or((name, "0"));
+        Some(Self { number: number.parse().ok()?, epoch: Epoch(epoch.parse().ok()?) })
+    }
+
+    fn path(self, folder: &Path) -> PathBuf {
+        let Self { number, epoch } = self;
+        folder.join(if epoch.0 == 0 { format!("{number:012}.log") } else { format!("{number:012}-{epoch}.log") })
+    }
 }
 
 impl Segment {
     /// A new, empty file.
-    pub(super) fn create(folder: &Path, number: u64) -> io::Result<Self> {
-        let path = file_of(folder, number);
+    pub(super) fn create(folder: &Path, name: SegmentName) -> io::Result<Self> {
+        let path = name.path(folder);
         let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
         sync_directory(folder)?;
         Ok(Self { path, index: Index::default(), file: Some(file), buffer: Vec::new() })
     }
 
-    /// A file that is there. Its index is read, or made by walking over the records; a torn end is cut off.
-    pub(super) fn open(folder: &Path, number: u64, active: bool) -> io::Result<Self> {
-        let path = file_of(folder, number);
+    /// A file that is there, of another term: it is read only. Its index is read, or made by walking over the records up to the
+    /// first that is not whole. What the index says stands: who wrote the file may write on, and nobody reads that.
+    pub(super) fn open(folder: &Path, name: SegmentName) -> io::Result<Self> {
+        let path = name.path(folder);
         let len = fs::metadata(&path)?.len();
-        let stored = fs::read_to_string(path.with_extension("idx")).ok().and_then(|text| Index::load(&text));
-        let index = match stored.filter(|index| !active && index.len == len) {
+        let beside = path.with_extension("idx");
+        let stored = fs::read_to_string(&beside).ok().and_then(|text| Index::load(&text));
+        let index = match stored.filter(|index| index.len <= len) {
             Some(index) => index,
-            None => walk(&path)?,
+            None => {
+                let index = walk(&path)?;
+                if let Err(error) = index.store(&beside) {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "the index of a log is not written; it is made again at the next start");
+                }
+                index
+            }
         };
-        if index.len < len {
-            tracing::warn!(path = %path.display(), bytes = len - index.len, "cutting off the torn end of a log");
-            OpenOptions::new().write(true).open(&path)?.set_len(index.len)?;
-        }
-        let file = if active { Some(OpenOptions::new().append(true).open(&path)?) } else { None };
-        Ok(Self { path, index, file, buffer: Vec::new() })
+        Ok(Self { path, index, file: None, buffer: Vec::new() })
     }
 
-    pub(super) fn delete(folder: &Path, number: u64) -> io::Result<()> {
-        let path = file_of(folder, number);
-        match fs::remove_file(path.with_extension("idx")) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+    pub(super) fn delete(folder: &Path, name: SegmentName) -> io::Result<()> {
+        let path = name.path(folder);
+        for file in [path.with_extension("idx"), path] {
+            match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Whether it is written to.
+    pub(super) fn is_written(&self) -> bool {
+        self.file.is_some()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -112,6 +138,9 @@ impl Segment {
 
     /// Writes the index beside the file, which is not written to any more.
     pub(super) fn seal(&mut self) -> io::Result<()> {
+        if !self.is_written() {
+            return Ok(());
+        }
         self.sync()?;
         self.index.store(&self.path.with_extension("idx"))?;
         self.file = None;

@@ -5,18 +5,15 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
-use bytes::Bytes;
+use futures::TryStreamExt as _;
 use orlop_core::ports::fleet_store::{AttemptFilter, MAX_PAGE, Page};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 
 use super::super::BASE;
 use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::artifact::{ArtifactList, ArtifactView, FinishUpload, NewUpload, UploadView};
-use crate::host::scheduler::Error;
 use crate::wire::artifact::Beginning;
-use crate::wire::problem::{Code, Problem};
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
@@ -77,27 +74,15 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
 
 /// GET /artifacts/{sha256}
 pub(in super::super) async fn content(api: Arc<Api>, call: Call) -> Answer {
-    let (file, total) = api.handle.artifact(|tenant| call.sees(tenant), call.part("sha256")).await?;
+    let content = api.handle.artifact(|tenant| call.sees(tenant), call.part("sha256")).await?;
+    let total = content.bytes();
     let range = call.headers.get(RANGE).and_then(|value| value.to_str().ok());
     let (status, from, length) = match part(range, total) {
         Part::Whole => (200, 0, total),
         Part::Some(from, length) => (206, from, length),
         Part::None => return Ok(Reply::empty(416).header(CONTENT_RANGE, &format!("bytes */{total}"))),
     };
-    let mut file = tokio::fs::File::from_std(file);
-    let failed = |error: std::io::Error| -> Error { Box::new(Problem::new(Code::StoreUnavailable, error.to_string())) };
-    file.seek(SeekFrom::Start(from)).await.map_err(failed)?;
-    let pieces = futures::stream::unfold(file.take(length), |mut file| async move {
-        let mut piece = vec![0; PIECE];
-        match file.read(&mut piece).await {
-            Ok(0) => None,
-            Ok(len) => {
-                piece.truncate(len);
-                Some((Ok(Bytes::from(piece)), file))
-            }
-            Err(error) => Some((Err(error), file)),
-        }
-    });
+    let pieces = content.part(from, length, PIECE).stream().map_ok(|(_, piece)| piece);
     let reply = Reply::stream("application/octet-stream", Body::from_stream(pieces)).status(status);
     let reply = reply.header(CONTENT_LENGTH, &length.to_string()).header(ACCEPT_RANGES, "bytes");
     let shown = format!("bytes {from}-{}/{total}", (from + length).saturating_sub(1));

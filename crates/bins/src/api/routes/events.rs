@@ -9,6 +9,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use orlop_core::ports::bus::{SUBJECT_ROOT, SubjectFilter};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::super::auth::{Caller, Scope};
@@ -16,6 +17,7 @@ use super::super::call::{Call, wrong};
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
 use super::super::streams::{EncodedEvent, Events, StreamPermit};
+use crate::host::scheduler::Status;
 
 /// A stream with nothing to say says so after this time, so that nobody in between closes it.
 const QUIET: Duration = Duration::from_secs(15);
@@ -31,6 +33,7 @@ const TOGETHER: usize = 16 << 10;
 struct Streaming {
     api: Arc<Api>,
     events: Events,
+    status: watch::Receiver<Status>,
     filter: SubjectFilter,
     caller: Caller,
     /// When it may go on.
@@ -43,11 +46,15 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
     let kind = call.one("type")?.unwrap_or(">").to_ascii_lowercase();
     let filter = SubjectFilter::new(&format!("{SUBJECT_ROOT}{kind}"));
     let filter = filter.map_err(|error| wrong("type", format!("{error}; such as `job.*` or `job.completed`")))?;
+    // Events are of the server that leads.
+    api.handle.picture()?;
+    let status = api.handle.status_changes();
     let permit = api.streams.permit(&call.caller)?;
     let events = api.streams.events(&api.handle)?;
     let first = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": events from now on\n\n")) });
     call.concern.decide();
-    let streaming = Streaming { caller: call.caller, api, events, filter, rested: Instant::now(), _permit: permit };
+    let streaming =
+        Streaming { caller: call.caller, api, events, status, filter, rested: Instant::now(), _permit: permit };
     let rest = stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
         Some((Ok::<_, Infallible>(text), streaming))
@@ -56,7 +63,7 @@ pub(in super::super) async fn events(api: Arc<Api>, call: Call) -> Answer {
 }
 
 impl Streaming {
-    /// What goes out next: the events that are there; none when the server ends.
+    /// What goes out next: the events that are there; none when the server ends, or another one leads.
     async fn next(&mut self) -> Option<Bytes> {
         tokio::select! {
             () = tokio::time::sleep_until(self.rested) => {}
@@ -66,6 +73,7 @@ impl Streaming {
             let said = tokio::select! {
                 said = self.events.next() => said?,
                 () = self.api.stop.stopped() => return None,
+                _ = self.status.wait_for(|status| matches!(status, Status::Standby { .. })) => return None,
                 () = tokio::time::sleep(QUIET) => return Some(Bytes::from_static(b": still here\n\n")),
             };
             if let Some(text) = self.text(&said) {

@@ -93,7 +93,7 @@ fn blocked(snapshot: &Snapshot, caller: &Caller) -> Vec<BlockedView> {
 
 /// GET /stats
 pub(in super::super) async fn stats(api: Arc<Api>, call: Call) -> Answer {
-    let snapshot = api.handle.snapshot();
+    let snapshot = api.handle.picture()?;
     let fleet = &snapshot.fleet;
     let stored = api.handle.artifact_bytes().await?;
     call.concern.decide();

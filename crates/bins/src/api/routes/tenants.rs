@@ -14,7 +14,7 @@ use super::super::cursor;
 use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::tenant::{NewTenant, QuotaView, TenantList, TenantPatch, TenantView, UsageView, state};
-use crate::host::scheduler::{Error, Status};
+use crate::host::scheduler::Error;
 use crate::wire::problem::{Code, Problem};
 
 fn limits(tenant: &Tenant) -> Quota {
@@ -37,8 +37,11 @@ impl Api {
     async fn stored_tenant(&self, name: &TenantName) -> Result<Option<Tenant>, Error> {
         let entry = self.handle.store().entry(Kind::Tenant, name.as_str()).await.map_err(|error| store(&error))?;
         let stored = entry.and_then(|entry| serde_json::from_str(&entry.body).ok());
-        let used = *name == self.options.default_tenant || self.handle.snapshot().tenants.contains_key(name);
-        Ok(stored.or_else(|| used.then(|| Tenant::new(name.clone()))))
+        if stored.is_some() || *name == self.options.default_tenant {
+            return Ok(Some(stored.unwrap_or_else(|| Tenant::new(name.clone()))));
+        }
+        let used = self.handle.picture()?.tenants.contains_key(name);
+        Ok(used.then(|| Tenant::new(name.clone())))
     }
 
     /// The tenant of a path, if the caller sees it.
@@ -102,7 +105,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
         let Some(next) = found.next else { break };
         page = Page::after(next, 1000);
     }
-    let snapshot = api.handle.snapshot();
+    let snapshot = api.handle.picture()?;
     for name in snapshot.tenants.keys().chain([&api.options.default_tenant]) {
         all.entry(name.clone()).or_insert_with(|| Tenant::new(name.clone()));
     }
@@ -194,10 +197,6 @@ pub(in super::super) async fn put_quota(api: Arc<Api>, call: Call) -> Answer {
 pub(in super::super) async fn usage(api: Arc<Api>, call: Call) -> Answer {
     let tenant = api.tenant(&call).await?;
     let stored = api.handle.artifact_bytes().await?;
-    if matches!(api.handle.status(), Status::Standby { .. }) {
-        let jobs = api.handle.stored_jobs(&tenant.name).await?;
-        return Reply::json(200, &UsageView::stored(&tenant.name, jobs, &stored));
-    }
     let snapshot = api.handle.picture()?;
     Reply::json(200, &UsageView::of(&tenant.name, snapshot.tenants.get(&tenant.name), &stored))
 }

@@ -31,7 +31,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     let labels = call.labels()?;
     let after: Option<WorkerId> = call.cursor("workers")?;
     let limit = call.limit()? as usize;
-    let snapshot = api.handle.fleet().await?;
+    let snapshot = api.handle.picture()?;
     call.concern.decide();
     let passes = |picture: &WorkerPicture| {
         let known = &picture.capabilities.labels;
@@ -54,7 +54,7 @@ async fn own(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     if call.may(Access::Change, &Scope::All) {
         return Ok(id);
     }
-    let snapshot = api.handle.fleet().await?;
+    let snapshot = api.handle.picture()?;
     check_own(call, &id, snapshot.workers.get(&id).map(WorkerPicture::whose))?;
     Ok(id)
 }
@@ -72,7 +72,7 @@ fn check_own(call: &Call, id: &WorkerId, whose: Option<Scope>) -> Result<(), Err
 /// GET /workers/{id}
 pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     let id: WorkerId = call.id("id", "worker")?;
-    let snapshot = api.handle.fleet().await?;
+    let snapshot = api.handle.picture()?;
     let seen = snapshot.workers.get(&id).filter(|picture| call.may(Access::See, &picture.whose()));
     let picture = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
     Reply::json(200, &WorkerView::from(picture))
@@ -131,7 +131,7 @@ async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Error> {
 async fn shut_out(api: &Api, call: &Call) -> Result<WorkerId, Error> {
     let id: WorkerId = call.id("id", "worker")?;
     let _turn = api.tokens.lock().await;
-    let (kept, snapshot) = (record(api, &id).await?, api.handle.fleet().await?);
+    let (kept, snapshot) = (record(api, &id).await?, api.handle.picture()?);
     let live = snapshot.workers.get(&id).map(WorkerPicture::whose);
     let whose = live.or_else(|| kept.as_ref().map(|kept| Scope::of(&kept.tenants)));
     check_own(call, &id, whose)?;
@@ -178,7 +178,7 @@ pub(in super::super) async fn remove(api: Arc<Api>, call: Call) -> Answer {
     let _turn = api.tokens.lock().await;
     let kept = record(&api, &id).await?;
     // One that is gone still has its name.
-    let snapshot = api.handle.fleet().await?;
+    let snapshot = api.handle.picture()?;
     if !leave(&api, &id, false).await? && kept.is_none() && !snapshot.workers.contains_key(&id) {
         return Err(not_found(format_args!("worker `{id}`")));
     }

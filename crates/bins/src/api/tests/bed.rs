@@ -153,7 +153,7 @@ impl Bed {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         let options = ServerOptions {
             logs: Some(LogStore::open(folder.join("logs"), LogOptions::default()).unwrap()),
-            artifacts: Some(Shelf::open(&folder.join("artifacts")).unwrap()),
+            artifacts: Some(Arc::new(Shelf::open(&folder.join("artifacts")).unwrap())),
             secrets: SecretPlace::KeyFile(folder.join("key")).open(store.clone()).unwrap(),
             ..ServerOptions::default()
         };

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::list::Listed;
-use crate::host::scheduler::StoredJobs;
 
 /// A tenant.
 #[derive(Debug, Serialize, ToSchema)]
@@ -126,24 +125,19 @@ pub(crate) struct UsageView {
     pub(crate) pending: u64,
     /// Jobs and elements that are not final
     pub(crate) active: u64,
-    /// Attempts that hold capacity; only who leads knows what they hold
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) running: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cpu_m: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) memory_bytes: Option<u64>,
+    /// Attempts that hold capacity
+    pub(crate) running: u64,
+    pub(crate) cpu_m: u64,
+    pub(crate) memory_bytes: u64,
     /// GPUs of all kinds
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gpus: Option<u64>,
+    pub(crate) gpus: u64,
     /// GPUs by model
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) gpus_by_kind: BTreeMap<String, u64>,
     /// Stored bytes of artifacts
     pub(crate) artifact_bytes: u64,
     /// Dominant share of the fleet divided by weight
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) weighted_share: Option<f64>,
+    pub(crate) weighted_share: f64,
 }
 
 fn by_kind(known: &Known) -> BTreeMap<String, u64> {
@@ -151,22 +145,6 @@ fn by_kind(known: &Known) -> BTreeMap<String, u64> {
 }
 
 impl UsageView {
-    /// What is stored of a tenant: what attempts hold is not.
-    pub(crate) fn stored(name: &TenantName, jobs: StoredJobs, stored: &BTreeMap<TenantName, u64>) -> Self {
-        Self {
-            tenant: name.to_string(),
-            pending: jobs.pending,
-            active: jobs.active,
-            running: None,
-            cpu_m: None,
-            memory_bytes: None,
-            gpus: None,
-            gpus_by_kind: BTreeMap::new(),
-            artifact_bytes: stored.get(name).copied().unwrap_or(0),
-            weighted_share: None,
-        }
-    }
-
     /// What the core knows of a tenant; nothing = it holds nothing.
     pub(crate) fn of(name: &TenantName, known: Option<&Known>, stored: &BTreeMap<TenantName, u64>) -> Self {
         let of = |read: fn(&Known) -> u64| known.map_or(0, read);
@@ -174,13 +152,13 @@ impl UsageView {
             tenant: name.to_string(),
             pending: of(|known| known.pending),
             active: of(|known| known.active),
-            running: Some(of(|known| known.running)),
-            cpu_m: Some(of(|known| known.cpu_m)),
-            memory_bytes: Some(of(|known| known.memory_mib).saturating_mul(1 << 20)),
-            gpus: Some(of(|known| known.gpus.values().sum())),
+            running: of(|known| known.running),
+            cpu_m: of(|known| known.cpu_m),
+            memory_bytes: of(|known| known.memory_mib).saturating_mul(1 << 20),
+            gpus: of(|known| known.gpus.values().sum()),
             gpus_by_kind: known.map(by_kind).unwrap_or_default(),
             artifact_bytes: stored.get(name).copied().unwrap_or(0),
-            weighted_share: Some(known.map_or(0.0, |known| known.weighted_share)),
+            weighted_share: known.map_or(0.0, |known| known.weighted_share),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use orlop_cloud::artifact::Shelf;
+use orlop_cloud::artifact::{ArtifactBackend, Shelf};
 use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::confidential;
 use orlop_cloud::store::sqlite::fleet::Durability;
@@ -163,28 +163,34 @@ async fn start(args: &UpArgs) -> Result<Running, Failure> {
     let failed = format!("{}: ", path.display());
     let store = StorePlace::Sqlite { path, durability, accept: args.accept_store }.open().await;
     let store = store.map_err(|error| Failure::new(error.class.into(), failed + &error.chain()))?;
-    let logs = LogStore::open(data.path().join("logs"), LogOptions::default());
-    let logs = logs.map_err(Failure::from)?;
+    let logs = LogStore::folder(data.path().join("logs"), LogOptions::default()).map_err(Failure::from)?;
     let holder = Holder { name: format!("up-{}", std::process::id()), url: String::new() };
     let tenant: TenantName = TENANT.parse().map_err(|error| Failure::usage(format!("{error}")))?;
     let secrets = SecretPlace::KeyFile(data.path().join("secrets.key")).open(store.fleet());
     let secrets = secrets.map_err(Failure::from)?;
     let artifacts = Shelf::open(&data.path().join("artifacts"));
-    let artifacts = Some(artifacts.map_err(Failure::from)?);
+    let artifacts: Arc<dyn ArtifactBackend> = Arc::new(artifacts.map_err(Failure::from)?);
     let (tracer, traces) = traces(args)?;
     // A laptop's disk is fuller than a server's, and its jobs are fewer.
     let place = data.path().to_owned();
     let disks = Disks {
         store: Some(place.clone()),
-        logs: place.join("logs"),
+        logs: Some(place.join("logs")),
         artifacts: Some(place.join("artifacts")),
         least: 256 << 20,
         reserve: 0,
     };
     let disks = Some(disks);
     let tracing = tracer.clone();
-    let options =
-        Options { holder, logs: Some(logs), artifacts, disks, secrets, tracer: tracing, ..Options::default() };
+    let options = Options {
+        holder,
+        logs: Some(logs),
+        artifacts: Some(artifacts),
+        disks,
+        secrets,
+        tracer: tracing,
+        ..Options::default()
+    };
     let plan = Plan {
         options,
         rest: args.listen,

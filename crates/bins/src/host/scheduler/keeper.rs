@@ -123,7 +123,7 @@ async fn pass(handle: &Handle, epoch: Epoch, limits: &Limits) -> Result<(), Port
         let (before, most) = (before(now, limits.logs), limits.logs_bytes);
         let retained = tokio::task::spawn_blocking(move || logs.retain(before, most)).await;
         let panic = |error: tokio::task::JoinError| PortError::new(orlop_core::error::Class::Fatal, error.to_string());
-        bytes = retained.map_err(panic)??.bytes;
+        bytes = retained.map_err(panic)??;
     }
     if jobs > 0 || others > 0 || bytes > 0 {
         tracing::info!(target: "orlop::retain", jobs, others, log_bytes = bytes, "deleted what is old");

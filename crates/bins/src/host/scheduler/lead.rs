@@ -30,6 +30,7 @@ impl Drop for Term {
         if let Some(renewals) = &self.renewals {
             renewals.abort();
         }
+        self.until.store(0, Ordering::SeqCst);
     }
 }
 
@@ -39,6 +40,8 @@ pub(super) struct Ground {
     pub(super) clock: Arc<dyn Clock>,
     /// Wakes the loop when the term is lost.
     pub(super) wake: Arc<dyn Fn() + Send + Sync>,
+    /// Where everybody sees until when the server may act.
+    pub(super) until: Arc<AtomicU64>,
 }
 
 impl Term {
@@ -53,7 +56,8 @@ impl Term {
         let begun = ground.clock.monotonic();
         let epoch = ground.store.acquire(holder).await?;
         let limited = ground.store.leader().await?.is_some_and(|leader| leader.remaining.is_some());
-        let until = Arc::new(AtomicU64::new(if limited { begun.saturating_add(TERM) } else { u64::MAX }));
+        let until = Arc::clone(&ground.until);
+        until.store(if limited { begun.saturating_add(TERM) } else { u64::MAX }, Ordering::SeqCst);
         let renewals = limited.then(|| tokio::spawn(renew(ground, epoch, Arc::clone(&until))));
         Ok(Self { epoch, until, renewals })
     }
@@ -73,7 +77,10 @@ async fn renew(ground: Ground, epoch: Epoch, until: Arc<AtomicU64>) {
         tokio::time::sleep(RENEW).await;
         let begun = ground.clock.monotonic();
         match ground.store.renew(epoch).await {
-            Ok(()) => until.store(begun.saturating_add(TERM), Ordering::SeqCst),
+            // A term that is over is not taken up again.
+            Ok(()) => drop(until.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |before| {
+                (before != 0).then(|| begun.saturating_add(TERM))
+            })),
             Err(error) if error.reason == Some(FENCED) => {
                 tracing::warn!(target: "orlop::scheduler", %epoch, "another server has taken leadership");
                 until.store(0, Ordering::SeqCst);

@@ -35,7 +35,6 @@ mod secrets;
 mod session;
 mod shared;
 mod snapshot;
-mod standing_by;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -70,7 +69,6 @@ pub use self::session::{Closing, Opened, Poll, Session, SessionFacts};
 use self::shared::Shared;
 pub use self::shared::{Frequent, Options, Status};
 pub use self::snapshot::{DrainPicture, Snapshot, Totals, WorkerPicture};
-pub use self::standing_by::StoredJobs;
 pub use self::stop::Stop;
 
 /// A running server. Dropping it without [`Server::stop`] ends it as a crash would: nothing more is committed or released
@@ -100,6 +98,7 @@ impl Server {
             bus: Arc::default(),
             options,
             status: tokio::sync::watch::Sender::new(Status::Restoring),
+            until: Arc::default(),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
             pause: Wake::default(),
             stopping: AtomicBool::new(false),

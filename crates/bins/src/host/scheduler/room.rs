@@ -38,9 +38,9 @@ struct Lost {
 pub struct Disks {
     /// The folder of the store's file; none where the store is a database.
     pub store: Option<PathBuf>,
-    /// The folder of logs.
-    pub logs: PathBuf,
-    /// The folder of artifacts; none where none are kept.
+    /// The folder of logs; none where they are in a database.
+    pub logs: Option<PathBuf>,
+    /// The folder of artifacts; none where they are in a database.
     pub artifacts: Option<PathBuf>,
     /// With fewer free bytes no work is taken and no log is kept.
     pub least: u64,
@@ -84,7 +84,9 @@ impl Room {
                 tracing::warn!(target: "orlop::scheduler", %error, "the reserve for results cannot be set aside");
             }
         }
-        self.see(&self.logs, &disks.logs, "logs are given up", disks.least);
+        if let Some(folder) = &disks.logs {
+            self.see(&self.logs, folder, "logs are given up", disks.least);
+        }
         if let Some(folder) = &disks.artifacts {
             self.see(&self.artifacts, folder, "uploads are refused", disks.least);
         }
@@ -251,7 +253,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disks = |least, reserve| {
             let (folder, artifacts) = (dir.path().to_owned(), Some(dir.path().to_owned()));
-            Room::new(Some(Disks { store: Some(folder.clone()), logs: folder, artifacts, least, reserve }))
+            Room::new(Some(Disks { store: Some(folder.clone()), logs: Some(folder), artifacts, least, reserve }))
         };
         let room = disks(1, 4096);
         room.look();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::ArcSwap;
-use orlop_cloud::artifact::Shelf;
+use orlop_cloud::artifact::ArtifactBackend;
 use orlop_cloud::bus::local::LocalBus;
 use orlop_cloud::logs::LogStore;
 use orlop_core::id::Epoch;
@@ -40,7 +40,7 @@ pub struct Options {
     /// Where logs are kept; absent = they are given up.
     pub logs: Option<LogStore>,
     /// Where artifacts are kept; absent = jobs that name one fail.
-    pub artifacts: Option<Shelf>,
+    pub artifacts: Option<Arc<dyn ArtifactBackend>>,
     /// Whose free room is looked after; absent = nobody's.
     pub disks: Option<Disks>,
     /// Secrets of tenants; absent = jobs that name one fail.
@@ -124,6 +124,8 @@ pub(super) struct Shared {
     pub(super) bus: Arc<LocalBus>,
     pub(super) options: Options,
     pub(super) status: watch::Sender<Status>,
+    /// Until when this server may act, in monotonic milliseconds; 0 while it does not lead.
+    pub(super) until: Arc<AtomicU64>,
     pub(super) snapshot: ArcSwap<Snapshot>,
     /// Where the loop sleeps while nobody's input is waited for.
     pub(super) pause: Wake,

@@ -111,17 +111,30 @@ impl Loop {
     /// Takes the epoch and reads everything that lives.
     async fn lead(&self) -> Result<(Core, Term), error::Error> {
         let shared = &self.shared;
-        let ground = Ground { store: Arc::clone(&shared.store), clock: Arc::clone(&shared.clock), wake: self.waker() };
+        let ground = Ground {
+            store: Arc::clone(&shared.store),
+            clock: Arc::clone(&shared.clock),
+            wake: self.waker(),
+            until: Arc::clone(&shared.until),
+        };
         let term = match Term::take(ground, &shared.options.holder).await {
             Ok(term) => term,
             Err(held) if held.reason == Some(HELD) => {
                 let leader = shared.store.leader().await.ok().flatten().map(|leader| leader.url);
                 shared.status.send_replace(Status::Standby { leader: leader.clone() });
+                // What it saw while it led is old.
+                shared.snapshot.store(Arc::default());
                 return Err(error::not_leader(leader));
             }
             Err(trouble) => return Err(error::port(&trouble)),
         };
         shared.status.send_replace(Status::Restoring);
+        if let Some(logs) = shared.options.logs.clone() {
+            let epoch = term.epoch();
+            let opened = tokio::task::spawn_blocking(move || logs.lead(epoch)).await;
+            let opened = opened.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?;
+            opened.map_err(|wrong| error::port(&wrong))?;
+        }
         let mut core = Core::restore(shared, term.epoch()).await?;
         // Whoever sees that this server leads sees the fleet as it was found.
         core.publish_snapshot(&shared.snapshot);
@@ -190,6 +203,9 @@ impl Loop {
         shared.status.send_replace(Status::Restoring);
         drop(writer);
         core.close_sessions();
+        if let Some(logs) = &shared.options.logs {
+            logs.resign();
+        }
         end
     }
 

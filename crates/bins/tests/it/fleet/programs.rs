@@ -226,8 +226,11 @@ impl Programs {
         command.env("XDG_RUNTIME_DIR", self.runtime());
         command.arg("--auth-client-token-file").arg(self.client_token());
         command.arg("--server-address-file").arg(&file).arg("--server-name").arg(name);
-        command.arg("--store-logs").arg(self.path(&format!("{name}-logs")));
-        command.arg("--store-artifacts").arg(self.path(&format!("{name}-artifacts")));
+        // With a database they are there.
+        if !args.iter().any(|arg| arg.starts_with("--store-url")) {
+            command.arg("--store-logs").arg(self.path(&format!("{name}-logs")));
+            command.arg("--store-artifacts").arg(self.path(&format!("{name}-artifacts")));
+        }
         // Many tests at once would set much aside.
         command.arg("--store-reserve=0").env("ORLOP_TESTING_CLOCK", self.path("clock"));
         self.spawn(name, command)

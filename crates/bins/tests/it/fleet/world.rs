@@ -105,7 +105,7 @@ impl World {
         let store: Arc<dyn FleetStore> = Arc::new(MemoryFleet::new());
         let runtime = tokio::runtime::Handle::current();
         let artifacts = Shelf::open(&dir.path().join("artifacts")).expect("a folder of artifacts");
-        let options = Options { artifacts: Some(artifacts), ..Options::default() };
+        let options = Options { artifacts: Some(Arc::new(artifacts)), ..Options::default() };
         let server = Server::start(store, Arc::new(MachineClock::default()), options, runtime);
         let server = server.expect("the server starts");
         let mut status = server.handle().status_changes();

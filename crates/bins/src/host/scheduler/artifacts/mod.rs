@@ -5,14 +5,16 @@
 //! Whatever makes an artifact or takes one away holds the same lock and reads the document anew, so that neither of them acts
 //! on what the other has changed meanwhile.
 
+mod content;
 mod retain;
 mod shelved;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_cloud::artifact::{Shelf, ShelfError};
+use orlop_cloud::artifact::{ArtifactBackend, ShelfError};
 use orlop_core::error::PortError;
 use orlop_core::id::{JobId, TenantName};
 use orlop_core::ports::fleet_store::{
@@ -20,6 +22,7 @@ use orlop_core::ports::fleet_store::{
 };
 use orlop_core::spec::job::JobSpec;
 
+use self::content::Content;
 pub use self::retain::Swept;
 pub(super) use self::shelved::Shelved;
 use super::{Error, Handle, Status, error};
@@ -59,7 +62,7 @@ fn wrong(problem: ShelfError) -> Error {
 }
 
 impl Handle {
-    fn shelf(&self) -> Result<Shelf, Error> {
+    fn shelf(&self) -> Result<Arc<dyn ArtifactBackend>, Error> {
         let none = || error::problem(Code::Precondition, "this server keeps no artifacts; configure `store.artifacts`");
         self.options().artifacts.clone().ok_or_else(none)
     }
@@ -67,10 +70,10 @@ impl Handle {
     /// Does something with the files, on a thread that may block.
     async fn on_shelf<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf) -> Result<T, ShelfError> + Send + 'static,
+        work: impl FnOnce(&dyn ArtifactBackend) -> Result<T, ShelfError> + Send + 'static,
     ) -> Result<T, Error> {
         let shelf = self.shelf()?;
-        let done = tokio::task::spawn_blocking(move || work(&shelf)).await;
+        let done = tokio::task::spawn_blocking(move || work(&*shelf)).await;
         done.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?.map_err(wrong)
     }
 
@@ -230,7 +233,7 @@ impl Handle {
     async fn held(&self, sha256: &str, tenant: &TenantName) -> Result<Option<Stored>, Error> {
         let Some(stored) = self.known(sha256, |owner| owner == tenant).await? else { return Ok(None) };
         let key = sha256.to_owned();
-        let there = self.on_shelf(move |shelf| Ok(shelf.read(&key)?)).await?;
+        let there = self.on_shelf(move |shelf| Ok(shelf.content(&key)?)).await?;
         Ok(there.map(|_| stored))
     }
 
@@ -239,20 +242,17 @@ impl Handle {
         Ok(found.filter(|stored| stored.tenants.iter().any(sees)))
     }
 
-    /// The content of an artifact that the caller sees, with its length.
+    /// The content of an artifact that the caller sees.
     ///
     /// # Errors
     /// NotFound; and as of the store and the disk.
-    pub async fn artifact(
-        &self,
-        sees: impl Fn(&TenantName) -> bool,
-        sha256: &str,
-    ) -> Result<(std::fs::File, u64), Error> {
+    pub async fn artifact(&self, sees: impl Fn(&TenantName) -> bool, sha256: &str) -> Result<Content, Error> {
         let shown: String = sha256.chars().take(64).collect();
         let none = || error::not_found(format_args!("artifact {shown}"));
         self.known(sha256, sees).await?.ok_or_else(none)?;
         let sha256 = sha256.to_owned();
-        self.on_shelf(move |shelf| Ok(shelf.read(&sha256)?)).await?.ok_or_else(none)
+        let content = self.on_shelf(move |shelf| Ok(shelf.content(&sha256)?)).await?;
+        content.map(Content::new).ok_or_else(none)
     }
 
     /// Names the content of a job's inputs: those without a digest are the latest of their name.

@@ -209,7 +209,7 @@ impl Handle {
         let found: Option<Stored> = self.store().get(sha256).await.map_err(|wrong| error::port(&wrong))?;
         let Some(stored) = found else { return Ok(()) };
         let key = sha256.to_owned();
-        let there = self.on_shelf(move |shelf| Ok(shelf.read(&key)?)).await?.is_some();
+        let there = self.on_shelf(move |shelf| Ok(shelf.content(&key)?)).await?.is_some();
         let old = stored.unreferenced_at.is_some_and(|since| since.plus(unreferenced) <= now);
         if there && (referred || !old) {
             if referred == stored.unreferenced_at.is_some() {

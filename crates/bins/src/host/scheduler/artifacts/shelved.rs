@@ -114,15 +114,11 @@ impl Handle {
     /// How many bytes of artifacts each tenant has stored.
     ///
     /// # Errors
-    /// As of the store and the disk.
+    /// This server does not lead; as of the store and the disk.
     pub async fn artifact_bytes(&self) -> Result<BTreeMap<TenantName, u64>, Error> {
         if self.options().artifacts.is_none() {
             return Ok(BTreeMap::new());
         }
-        match self.status() {
-            Status::Leading { .. } => Ok(self.counted().await?.bytes.clone()),
-            // What a standby worked out would be old the next time.
-            _ => Ok(self.count().await?.bytes),
-        }
+        Ok(self.counted().await?.bytes.clone())
     }
 }

@@ -1,5 +1,6 @@
 //! How long artifacts stay and how many a tenant may have, with a store in memory and files in a temporary folder.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_cloud::artifact::Shelf;
@@ -31,7 +32,7 @@ impl World {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let shelf = Shelf::open(folder.path()).unwrap();
-        let options = Options { artifacts: Some(shelf.clone()), ..Options::default() };
+        let options = Options { artifacts: Some(Arc::new(shelf.clone())), ..Options::default() };
         Self { bed: Bed::with(MemoryFleet::new(), options).await, shelf, _folder: folder }
     }
 

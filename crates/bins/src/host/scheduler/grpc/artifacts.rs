@@ -1,13 +1,11 @@
 //! Artifacts for agents over the protocol: outputs come in for the tenant of their job, inputs go out. Owns whose an agent's
 //! upload is; files and documents are the server's.
 
-use bytes::Bytes;
 use futures::StreamExt as _;
 use orlop_core::id::{Epoch, TenantName, WorkerId};
 use orlop_core::machine::attempt::AttemptState;
 use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, AttemptRow, Page};
 use orlop_scheduler::token::AttemptRef;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 
 use super::super::{Error, Handle, error};
 use crate::wire::artifact::{Beginning, Begun, Download, DownloadChunk, Finalization, UPLOAD_CHUNK, UploadChunk};
@@ -110,28 +108,14 @@ impl ArtifactHost for Artifacts {
         let Download { sha256, offset, attempt } = download;
         let whose = self.readable(&caller, attempt).await?;
         let may = |tenant: &TenantName| sees(&caller, tenant) && whose.as_ref().is_none_or(|whose| whose == tenant);
-        let (file, total) = self.handle.artifact(may, &sha256).await?;
-        let mut file = tokio::fs::File::from_std(file);
-        let failed = |wrong: std::io::Error| error::problem(Code::StoreUnavailable, wrong.to_string());
-        file.seek(SeekFrom::Start(offset.min(total))).await.map_err(failed)?;
-        let chunks = futures::stream::unfold(Some((file, offset.min(total))), move |state| async move {
-            let (mut file, offset) = state?;
-            let mut data = vec![0; UPLOAD_CHUNK];
-            let mut len = 0;
-            while let Some(room) = data.get_mut(len..).filter(|room| !room.is_empty()) {
-                match file.read(room).await {
-                    Ok(0) => break,
-                    Ok(read) => len += read,
-                    Err(wrong) => return Some((Err(failed(wrong)), None)),
-                }
-            }
-            data.truncate(len);
-            if data.is_empty() {
-                return None;
-            }
-            let next = Some((file, offset + len as u64));
-            Some((Ok(DownloadChunk { offset, total, data: Bytes::from(data) }), next))
-        });
+        let content = self.handle.artifact(may, &sha256).await?;
+        let total = content.bytes();
+        let offset = offset.min(total);
+        let chunk = move |piece: std::io::Result<_>| match piece {
+            Ok((offset, data)) => Ok(DownloadChunk { offset, total, data }),
+            Err(wrong) => Err(error::problem(Code::StoreUnavailable, wrong.to_string())),
+        };
+        let chunks = content.part(offset, total - offset, UPLOAD_CHUNK).stream().map(chunk);
         Ok(chunks.boxed())
     }
 }

@@ -217,7 +217,7 @@ impl WorkerHost for Workers {
 
     async fn worker_status(&self, caller: Caller, worker: WorkerId) -> Result<WorkerStatus, Refusal> {
         let who = super::jobs::admitted(&caller)?;
-        let snapshot = self.handle.fleet().await?;
+        let snapshot = self.handle.picture()?;
         let Some(picture) = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()))
         else {
             return Err(error::not_found(format_args!("worker `{worker}`")));
@@ -248,7 +248,7 @@ impl WorkerHost for Workers {
         }
         // A job of the caller's may be put on a worker that others share; whoever sees them all may name one that has just come.
         if who.scope != Scope::All {
-            let snapshot = self.handle.fleet().await?;
+            let snapshot = self.handle.picture()?;
             let seen = snapshot.workers.get(&worker).filter(|picture| who.may(Access::See, &picture.whose()));
             seen.ok_or_else(|| error::not_found(format_args!("worker `{worker}`")))?;
         }

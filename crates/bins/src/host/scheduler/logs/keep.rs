@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use orlop_cloud::logs::{Chunk, Gap};
 use orlop_core::error::{Class, PortError};
@@ -55,17 +56,17 @@ pub(in super::super) async fn keep(shared: &Shared, session: &Session, chunks: V
     }));
     let (logs, losses) = (logs.clone(), Arc::clone(&shared.losses));
     let writing = tokio::task::spawn_blocking(move || {
-        for Missing { attempt, .. } in &missing {
-            losses.learn(*attempt, || logs.summary(&key(*attempt)));
-        }
-        let written = logs.append(&kept).and_then(|bytes| logs.sync().map(|()| bytes));
-        (written, kept, missing)
+        let learned = missing.iter().try_for_each(|of| losses.learn(of.attempt, || logs.summary(&key(of.attempt))));
+        (learned.and_then(|()| logs.append(&kept)), kept, missing)
     });
     let (written, kept, missing) = match writing.await {
         Ok(done) => done,
         Err(panic) => (Err(PortError::new(Class::Fatal, panic.to_string())), Vec::new(), Vec::new()),
     };
+    // Who leads by now may have looked at the logs before this was written.
+    let late = shared.until.load(Ordering::SeqCst) <= shared.clock.monotonic();
     match written {
+        Ok(_) if late => return Err(PortError::new(Class::Transient, "this server does not lead any more")),
         Ok(bytes) => {
             shared.options.metrics.transport.log_bytes.inc_by(bytes);
             for body in told_of {
@@ -119,12 +120,12 @@ pub(in super::super) async fn expect_ends(shared: &Shared, results: &[JobResult]
     }
     let (logs, losses) = (logs.clone(), Arc::clone(&shared.losses));
     let looking = tokio::task::spawn_blocking(move || {
-        for attempt in attempts {
-            losses.learn(attempt, || logs.summary(&key(attempt)));
-        }
+        attempts.into_iter().try_for_each(|attempt| losses.learn(attempt, || logs.summary(&key(attempt))))
     });
-    if let Err(panic) = looking.await {
-        tracing::error!(target: "orlop::scheduler", error = %panic, "what is kept of logs cannot be told");
+    let looked = looking.await.unwrap_or_else(|panic| Err(PortError::new(Class::Fatal, panic.to_string())));
+    if let Err(error) = looked {
+        // Bytes that were counted before this server led are counted again.
+        tracing::warn!(target: "orlop::scheduler", error = error.chain(), "what is kept of logs cannot be read");
     }
 }
 

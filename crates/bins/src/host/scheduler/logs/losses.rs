@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use orlop_cloud::logs::LogSummary;
+use orlop_core::error::PortError;
 use orlop_scheduler::token::AttemptRef;
 
 /// Attempts that are remembered: those that lost output, the latest ones.
@@ -34,12 +35,20 @@ pub(in super::super) struct Losses(Mutex<BTreeMap<AttemptRef, Loss>>);
 
 impl Losses {
     /// Makes sure that an attempt is known; what is kept of its log was counted by an earlier server.
-    pub(super) fn learn(&self, attempt: AttemptRef, kept: impl FnOnce() -> LogSummary) {
+    ///
+    /// # Errors
+    /// What is kept cannot be read.
+    pub(super) fn learn(
+        &self,
+        attempt: AttemptRef,
+        kept: impl FnOnce() -> Result<LogSummary, PortError>,
+    ) -> Result<(), PortError> {
         if !self.with(|known| known.contains_key(&attempt)) {
-            let kept = kept();
+            let kept = kept()?;
             let loss = Loss { seq: kept.last_seq, gaps: kept.dropped, end: 0 };
             self.with(|known| *entry(known, attempt, loss));
         }
+        Ok(())
     }
 
     /// A chunk says that so many bytes are missing before it: how many of them were not counted yet.
@@ -106,8 +115,8 @@ mod tests {
     fn what_an_earlier_server_counted_is_not_counted_again() {
         let losses = Losses::default();
         let kept = LogSummary { last_seq: 5, dropped: 17, ..LogSummary::default() };
-        losses.learn(attempt(1), || kept);
-        losses.learn(attempt(1), || unreachable!("it is known"));
+        losses.learn(attempt(1), || Ok(kept)).unwrap();
+        losses.learn(attempt(1), || unreachable!("it is known")).unwrap();
         assert_eq!((losses.gap(attempt(1), 5, 7), losses.gap(attempt(1), 6, 1)), (0, 1));
         assert_eq!(losses.end(attempt(1), 20), 2);
     }

@@ -107,8 +107,9 @@ impl LogReader {
     /// Begins to read.
     ///
     /// # Errors
-    /// There is no such job, element or attempt.
+    /// This server does not lead, so it has not seen the latest; or there is no such job, element or attempt.
     pub async fn open(handle: Handle, stop: Stop, order: LogOrder) -> Result<Self, Error> {
+        handle.picture()?;
         let store = handle.options().logs.clone().map(|store| {
             let changes = store.changes();
             (store, changes)
@@ -246,7 +247,7 @@ impl LogReader {
                 return std::future::pending().await;
             };
             while appended.changed().await.is_ok() {
-                if store.summary(&key).last_seq > seen {
+                if store.has_above(&key, seen) {
                     return;
                 }
             }
@@ -316,7 +317,7 @@ impl LogReader {
         let (store, key, after) = (store.clone(), key(&current.id), current.after);
         let stream = self.order.stream;
         let read = tokio::task::spawn_blocking(move || {
-            let seen = store.summary(&key).last_seq;
+            let seen = store.summary(&key)?.last_seq;
             Ok((seen, store.read(&key, stream.map(stored_stream), after, BYTES)?))
         });
         let read = read.await.map_err(|panic| error::problem(Code::Internal, panic.to_string()))?;

@@ -96,9 +96,9 @@ pub(super) struct StoreConfig {
     /// When a commit to the file counts as written.
     #[serde(deserialize_with = "orlop_core::named::in_any_case")]
     pub(super) synchronous: Synchronous,
-    /// The folder of the logs of jobs.
+    /// The folder of the logs of jobs, one that all servers of a database share; empty = `orlop-logs`, or the database.
     pub(super) logs: PathBuf,
-    /// The folder of artifacts.
+    /// The folder of artifacts, one that all servers of a database share; empty = `orlop-artifacts`, or the database.
     pub(super) artifacts: PathBuf,
     /// With fewer free bytes on the disk of the file no work is taken, on that of logs none are kept, on that of artifacts
     /// no upload is taken.
@@ -115,8 +115,8 @@ impl Default for StoreConfig {
             path: PathBuf::from("orlop-fleet.db"),
             accept: false,
             synchronous: Synchronous::default(),
-            logs: PathBuf::from("orlop-logs"),
-            artifacts: PathBuf::from("orlop-artifacts"),
+            logs: PathBuf::new(),
+            artifacts: PathBuf::new(),
             min_free: 1 << 30,
             reserve: 256 << 20,
         }
@@ -136,6 +136,23 @@ impl StoreConfig {
         self.database()
     }
 
+    /// The folder of logs; none where they are in the database.
+    pub(super) fn logs(&self) -> Option<PathBuf> {
+        self.folder(&self.logs, "orlop-logs")
+    }
+
+    /// The folder of artifacts; none where they are in the database.
+    pub(super) fn artifacts(&self) -> Option<PathBuf> {
+        self.folder(&self.artifacts, "orlop-artifacts")
+    }
+
+    fn folder(&self, given: &Path, default: &str) -> Option<PathBuf> {
+        match given.as_os_str().is_empty() {
+            true => self.url.is_empty().then(|| default.into()),
+            false => Some(given.to_owned()),
+        }
+    }
+
     /// Whose free room is looked after.
     fn disks(&self) -> Disks {
         let folder = match self.path.parent() {
@@ -143,8 +160,8 @@ impl StoreConfig {
             _ => PathBuf::from("."),
         };
         let store = self.url.is_empty().then_some(folder);
-        let artifacts = Some(self.artifacts.clone()).filter(|folder| !folder.as_os_str().is_empty());
-        Disks { store, logs: self.logs.clone(), artifacts, least: self.min_free, reserve: self.reserve }
+        let (logs, artifacts) = (self.logs(), self.artifacts());
+        Disks { store, logs, artifacts, least: self.min_free, reserve: self.reserve }
     }
 
     #[cfg(feature = "postgres")]
@@ -297,8 +314,8 @@ impl Config {
     pub(super) fn private(&self) -> Vec<PathBuf> {
         let beside = |end: &str| PathBuf::from(format!("{}{end}", self.store.path.display()));
         let store = ["", "-wal", "-shm"].map(beside).into_iter().filter(|_| self.store.url.is_empty());
-        let folders = [&self.store.logs, &self.store.artifacts, &self.tls.directory].map(PathBuf::clone);
-        store.chain(folders).filter(|path| !path.as_os_str().is_empty()).collect()
+        let folders = [self.store.logs(), self.store.artifacts(), Some(self.tls.directory.clone())];
+        store.chain(folders.into_iter().flatten()).filter(|path| !path.as_os_str().is_empty()).collect()
     }
 
     /// What the server is started with.

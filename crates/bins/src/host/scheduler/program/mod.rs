@@ -16,9 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use orlop_cloud::artifact::Shelf;
 use orlop_cloud::exit::{self, Exit};
-use orlop_cloud::logs::{LogOptions, LogStore};
 use orlop_cloud::runtime::confidential;
 use orlop_core::error::{Class, PortError};
 use tokio::signal::unix::{SignalKind, signal};
@@ -167,11 +165,11 @@ async fn run(config: &Config, words: &[String], log: &Log) -> Result<(), String>
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
-    let logs = LogStore::open(&config.store.logs, LogOptions::default());
-    let logs = logs.map_err(|error| format!("store.logs: {}", error.chain()))?;
+    let (logs, artifacts) = (config.store.logs(), config.store.artifacts());
     let mut plan = config.plan()?;
-    plan.options.logs = Some(logs);
-    let artifacts = Shelf::open(&config.store.artifacts);
+    let logs = store.logs(logs.as_deref(), config.store.accept).await;
+    plan.options.logs = Some(logs.map_err(|error| format!("store.logs: {}", error.chain()))?);
+    let artifacts = store.artifacts(artifacts.as_deref(), config.store.accept).await;
     plan.options.artifacts = Some(artifacts.map_err(|error| format!("store.artifacts: {}", error.chain()))?);
     let secrets = config.secrets.place(&config.store).open(store.fleet());
     plan.options.secrets = secrets.map_err(|error| format!("secrets: {}", error.chain()))?;

@@ -1,11 +1,13 @@
 //! The fleet's store of a server: one file on this machine, or a database that several servers share. Owns which one is
 //! opened and how it is closed; what stands in it is the store's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_cloud::artifact::{ArtifactBackend, Shelf};
+use orlop_cloud::logs::{LogOptions, LogStore};
 #[cfg(feature = "postgres")]
-use orlop_cloud::store::postgres::fleet::{PostgresFleet, PostgresOptions};
+use orlop_cloud::store::postgres::fleet::{Contents, PostgresFleet, PostgresOptions};
 use orlop_cloud::store::sqlite::fleet::{Durability, SqliteFleet};
 use orlop_core::error::PortError;
 use orlop_core::ports::fleet_store::FleetStore;
@@ -68,6 +70,42 @@ impl OpenStore {
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => Arc::<PostgresFleet>::clone(store),
         }
+    }
+
+    /// Where logs are kept: in a folder, or in the database. Servers that share one keep them in the same place.
+    ///
+    /// # Errors
+    /// Conflict when other servers keep them elsewhere; the folder or the database cannot be used.
+    pub(crate) async fn logs(&self, folder: Option<&Path>, accept: bool) -> Result<LogStore, PortError> {
+        #[cfg(feature = "postgres")]
+        if let Self::Postgres(store) = self {
+            store.settle(Contents::Logs, folder, accept).await?;
+            if folder.is_none() {
+                return Ok(LogStore::new(store.logs()));
+            }
+        }
+        let _ = accept;
+        LogStore::folder(folder.unwrap_or(Path::new("orlop-logs")), LogOptions::default())
+    }
+
+    /// Where artifacts are kept; the same.
+    ///
+    /// # Errors
+    /// As of [`OpenStore::logs`].
+    pub(crate) async fn artifacts(
+        &self,
+        folder: Option<&Path>,
+        accept: bool,
+    ) -> Result<Arc<dyn ArtifactBackend>, PortError> {
+        #[cfg(feature = "postgres")]
+        if let Self::Postgres(store) = self {
+            store.settle(Contents::Artifacts, folder, accept).await?;
+            if folder.is_none() {
+                return Ok(Arc::new(store.artifacts()));
+            }
+        }
+        let _ = accept;
+        Ok(Arc::new(Shelf::open(folder.unwrap_or(Path::new("orlop-artifacts")))?))
     }
 
     /// Waits for what is being written, if nobody else uses it any more, and closes it.

@@ -20,6 +20,9 @@ pub(super) enum Victim {
     Agent,
 }
 
+/// Lines of the log of a job that leaves one.
+const LINES: u32 = 2000;
+
 /// What the server keeps its books in and tells of jobs, and what must stand there in the end.
 pub(super) trait Books {
     /// Flags of the server.
@@ -154,7 +157,43 @@ pub(super) fn reckon_by_asking(rest: &str, done: &Done<'_>) {
         assert_eq!(states, ["Succeeded"], "{attempts:?}");
         assert!(attempts.iter().all(|attempt| attempt["finished_at"].is_string()), "nothing is left: {attempts:?}");
     }
+    if done.victim == Victim::Leader {
+        check_left(rest, &seen);
+    }
     count_runs(done);
+}
+
+/// That the log and the artifact of every job that leaves some are whole, whichever server kept them.
+#[cfg(all(feature = "postgres", feature = "nats"))]
+fn check_left(rest: &str, jobs: &BTreeSet<String>) {
+    let get = |path: &str| until(path, || ask(rest, "GET", path, "", "").filter(|(status, _)| *status == 200)).1;
+    let streamed = |path: &str| unchunked(&get(path));
+    let mut left = 0;
+    for id in jobs {
+        let log = streamed(&format!("/jobs/{id}/logs"));
+        if log.is_empty() {
+            continue;
+        }
+        left += 1;
+        let lines: Vec<String> = (1..=LINES).map(|line| line.to_string()).collect();
+        assert!(log.lines().eq(lines.iter().map(String::as_str)), "{} lines of {id}", log.lines().count());
+        let artifacts = read(rest, &format!("/jobs/{id}/artifacts")).expect("its artifacts");
+        let sha256 = artifacts["items"][0]["sha256"].as_str().unwrap_or_else(|| panic!("{id} left one: {artifacts}"));
+        assert_eq!(get(&format!("/artifacts/{sha256}")).trim(), id);
+    }
+    assert_eq!(left * 2, jobs.len(), "each that works has a log");
+}
+
+/// A body that comes in chunks, whole.
+#[cfg(all(feature = "postgres", feature = "nats"))]
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).expect("the length of a chunk");
+        whole.push_str(&rest[..length]);
+        body = rest[length..].strip_prefix("\r\n").expect("the end of a chunk");
+    }
+    whole
 }
 
 /// What the jobs wrote.
@@ -279,7 +318,12 @@ pub(super) fn killed_at_full_load(victim: Victim, mut books: impl Books) {
     let ran = programs.path("ran");
     let small = json!({ "cpu_m": 1, "memory_bytes": 1 << 20 });
     let script = format!("echo $ORLOP_JOB_ID >> {}", ran.display());
-    let works = json!({ "runtime": "process", "command": ["sh", "-c", script], "resources": small });
+    let mut works = json!({ "runtime": "process", "command": ["sh", "-c", script], "resources": small });
+    if victim == Victim::Leader {
+        // More than comes with a result.
+        works["command"][2] = format!("seq {LINES}; echo $ORLOP_JOB_ID | tee left >> {}", ran.display()).into();
+        works["artifacts_out"] = json!([{ "name": "left", "path": "left", "required": true }]);
+    }
     let nothing = json!({ "runtime": "noop", "resources": small });
     let (rests, stop) = (fleet.rests(), AtomicBool::new(false));
     let began = Instant::now();

@@ -4,10 +4,13 @@
 //! One task owns the writing connection; the statements of a commit travel together, many rows each. Reads have connections
 //! of their own. A broken connection is opened again by the next call.
 
+mod artifacts;
 mod columns;
 mod connection;
 mod error;
 mod lists;
+mod logs;
+mod places;
 mod read;
 mod restore;
 mod schema;
@@ -29,7 +32,10 @@ use orlop_core::ports::fleet_store::{FleetStore, Holder, Page, RestorePage, Reta
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+pub use self::artifacts::PostgresArtifacts;
 use self::connection::{Connection, Session, schema_name};
+pub use self::logs::PostgresLogs;
+pub use self::places::Contents;
 use crate::store::fleet::request::{Commit, QUEUE, Request};
 
 #[cfg(doc)]
@@ -95,11 +101,33 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
+/// What connections are opened to.
+#[derive(Clone, Debug)]
+struct Target {
+    config: tokio_postgres::Config,
+    tls: Option<tls::Tls>,
+    schema: String,
+    term: Duration,
+    patience: Duration,
+}
+
+impl Target {
+    /// A place for a connection that writes.
+    fn writer(&self) -> Connection {
+        Connection::new((self.config.clone(), self.tls.clone()), self.schema.clone(), self.term)
+    }
+
+    /// The same for one that reads.
+    fn reader(&self) -> Connection {
+        self.writer().bounded(self.patience)
+    }
+}
+
 /// The fleet's store in PostgreSQL.
 ///
 /// A call whose future is dropped may still be carried out.
 pub struct PostgresFleet {
-    schema: String,
+    target: Target,
     requests: mpsc::Sender<Request>,
     readers: Vec<Connection>,
     turn: AtomicUsize,
@@ -108,7 +136,7 @@ pub struct PostgresFleet {
 
 impl fmt::Debug for PostgresFleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresFleet").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("PostgresFleet").field("schema", &self.target.schema).finish_non_exhaustive()
     }
 }
 
@@ -125,13 +153,13 @@ impl PostgresFleet {
         }
         config.connect_timeout(Duration::from_secs(5)).keepalives_idle(Duration::from_secs(5));
         let schema = schema_name(&options.schema)?;
-        let connection = || Connection::new((config.clone(), tls.clone()), schema.clone(), options.term);
-        let writer = connection();
+        let target = Target { config, tls, schema, term: options.term, patience: options.patience };
+        let writer = target.writer();
         writer.session().await?;
         let (requests, inbox) = mpsc::channel(QUEUE);
         let worker = tokio::spawn(worker::run(writer, inbox, options.term));
-        let readers = (0..READERS).map(|_| connection().bounded(options.patience)).collect();
-        Ok(Self { schema, requests, readers, turn: AtomicUsize::new(0), worker })
+        let readers = (0..READERS).map(|_| target.reader()).collect();
+        Ok(Self { target, requests, readers, turn: AtomicUsize::new(0), worker })
     }
 
     /// A connection that reads, each in its turn.

@@ -88,6 +88,28 @@ const MIGRATIONS: &[&str] = &[
     );
 "#,
     "ALTER TABLE attempts ADD COLUMN gpu TEXT",
+    r#"
+    CREATE TABLE logs (
+        job_id BIGINT NOT NULL, idx BIGINT NOT NULL, member BIGINT NOT NULL, attempt BIGINT NOT NULL,
+        bytes BIGINT NOT NULL, chunks BIGINT NOT NULL, dropped BIGINT NOT NULL, last_seq BIGINT NOT NULL,
+        newest BIGINT NOT NULL,
+        PRIMARY KEY (job_id, idx, member, attempt)
+    );
+    CREATE INDEX logs_by_age ON logs (newest);
+    CREATE TABLE log_chunks (
+        job_id BIGINT NOT NULL, idx BIGINT NOT NULL, member BIGINT NOT NULL, attempt BIGINT NOT NULL, seq BIGINT NOT NULL,
+        stream TEXT NOT NULL, time BIGINT NOT NULL, gap_chunks BIGINT NOT NULL, gap_bytes BIGINT NOT NULL,
+        data BYTEA NOT NULL,
+        PRIMARY KEY (job_id, idx, member, attempt, seq)
+    );
+    CREATE TABLE artifact_contents (
+        upload TEXT COLLATE "C" PRIMARY KEY, bytes BIGINT NOT NULL, sha256 TEXT COLLATE "C" UNIQUE
+    );
+    CREATE TABLE artifact_pieces (
+        upload TEXT COLLATE "C" NOT NULL, at BIGINT NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (upload, at)
+    );
+    ALTER TABLE artifact_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
+"#,
 ];
 
 fn documents() -> String {

@@ -162,7 +162,7 @@ async fn a_newer_schema_is_refused() {
     client.batch_execute(&format!("UPDATE {}.meta SET value = '99'", options.schema)).await.unwrap();
     let error = PostgresFleet::open(options).await.unwrap_err();
     assert_eq!(error.class, Class::Fatal);
-    assert!(error.message.ends_with("it knows 1 to 3; use a newer Orlop"), "{error}");
+    assert!(error.message.ends_with("it knows 1 to 4; use a newer Orlop"), "{error}");
 }
 
 #[tokio::test]
@@ -178,4 +178,77 @@ async fn a_place_without_a_database_is_transient_and_keeps_the_password() {
     assert_eq!(error.class, Class::Invalid);
     let options = PostgresOptions::new("postgres://h/db").schema("a; DROP TABLE jobs");
     assert_eq!(PostgresFleet::open(options).await.unwrap_err().class, Class::Invalid);
+}
+
+/// Runs blocking work as a server does.
+async fn blocking(work: impl FnOnce() + Send + 'static) {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_in_the_database_pass_the_suite() {
+    let Some(url) = url() else { return };
+    let options = PostgresOptions::new(&url).schema(schema("logs")).term(Duration::from_millis(200));
+    let store = PostgresFleet::open(options).await.unwrap();
+    let runtime = tokio::runtime::Handle::current();
+    blocking(move || {
+        let mut before: Option<(Epoch, crate::logs::LogStore)> = None;
+        crate::logs::suite::check(&mut || {
+            runtime.block_on(async {
+                if let Some((epoch, logs)) = before.take() {
+                    store.release(epoch).await.unwrap();
+                    logs.resign();
+                }
+                let logs = crate::logs::LogStore::new(store.logs());
+                let epoch = store.acquire(&holder("a")).await.unwrap();
+                logs.lead(epoch).unwrap();
+                before = Some((epoch, logs.clone()));
+                logs
+            })
+        });
+        // Another server has taken over, and this one has not seen it: the database refuses what it writes.
+        let (epoch, logs) = before.unwrap();
+        let next = runtime.block_on(async {
+            store.release(epoch).await.unwrap();
+            store.acquire(&holder("b")).await.unwrap()
+        });
+        let late = [crate::logs::suite::chunk(60, 1, "late")];
+        assert_eq!(logs.append(&late).unwrap_err().class, Class::Transient);
+        let other = crate::logs::LogStore::new(runtime.block_on(async { store.logs() }));
+        other.lead(next).unwrap();
+        assert_eq!(other.append(&late).unwrap(), 4);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn artifacts_in_the_database_pass_the_suite() {
+    let Some(url) = url() else { return };
+    let store = PostgresFleet::open(PostgresOptions::new(&url).schema(schema("artifacts"))).await.unwrap();
+    let runtime = tokio::runtime::Handle::current();
+    blocking(move || {
+        crate::artifact::suite::check(&mut || Box::new(runtime.block_on(async { store.artifacts() })));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn servers_that_would_keep_logs_in_different_places_are_refused() {
+    let Some(url) = url() else { return };
+    let store = PostgresFleet::open(PostgresOptions::new(&url).schema(schema("places"))).await.unwrap();
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, other] = [0, 1].map(|number| Some(folders[number].path()));
+    store.settle(Contents::Logs, one, false).await.unwrap();
+    store.settle(Contents::Logs, one, false).await.unwrap();
+    let refused = store.settle(Contents::Logs, other, false).await.unwrap_err();
+    assert!(refused.class == Class::Conflict && refused.message.contains("one folder that they share"), "{refused}");
+    let refused = store.settle(Contents::Logs, None, false).await.unwrap_err();
+    assert!(refused.message.contains("name it in `store.logs`"), "{refused}");
+    // Each kind has a place of its own.
+    store.settle(Contents::Artifacts, None, false).await.unwrap();
+    let refused = store.settle(Contents::Artifacts, one, false).await.unwrap_err();
+    assert!(refused.message.contains("leave `store.artifacts` out"), "{refused}");
+    // The advice works.
+    store.settle(Contents::Logs, other, true).await.unwrap();
+    assert!(store.settle(Contents::Logs, one, false).await.is_err());
 }

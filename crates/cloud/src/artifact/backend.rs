@@ -1,0 +1,139 @@
+//! Where a server keeps the fleet's artifacts: a folder, or a database that servers share. Owns what holds for both.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use orlop_core::error::PortError;
+
+use super::shelf::{Shelf, ShelfError};
+
+/// The place of the fleet's artifacts: uploads that grow piece by piece until they are whole, and what is whole by its SHA-256.
+/// All calls block: asynchronous code makes them on a thread that may.
+pub trait ArtifactBackend: fmt::Debug + Send + Sync {
+    /// Begins an upload under a name of letters and digits that is not used yet.
+    ///
+    /// # Errors
+    /// The disk or the database.
+    fn begin(&self, upload: &str) -> Result<(), ShelfError>;
+
+    /// How many bytes of an upload are stored.
+    ///
+    /// # Errors
+    /// Unknown; the disk or the database.
+    fn received(&self, upload: &str) -> Result<u64, ShelfError>;
+
+    /// Adds a piece to an upload, which ends at its offset. Gives how many bytes are stored then.
+    ///
+    /// # Errors
+    /// Offset, when it does not begin where the stored bytes end; Unknown; the disk or the database.
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError>;
+
+    /// Ends an upload: from then on its content is there by its digest. Gives its length.
+    ///
+    /// # Errors
+    /// Checksum, after which the upload is gone; Unknown; the disk or the database.
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError>;
+
+    /// Gives an upload up. One that is not there is fine.
+    ///
+    /// # Errors
+    /// The disk or the database.
+    fn discard(&self, upload: &str) -> Result<(), ShelfError>;
+
+    /// The content of an artifact; none when it is not here.
+    ///
+    /// # Errors
+    /// The disk or the database.
+    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, PortError>;
+
+    /// Names of the uploads that are here.
+    ///
+    /// # Errors
+    /// The disk or the database.
+    fn uploads(&self) -> Result<Vec<String>, PortError>;
+
+    /// Digests of the artifacts that are here and begin with a byte.
+    ///
+    /// # Errors
+    /// The disk or the database.
+    fn shard(&self, first: u8) -> Result<Vec<String>, PortError>;
+
+    /// Removes an artifact. One that is not there is fine.
+    ///
+    /// # Errors
+    /// The disk or the database.
+    fn remove(&self, sha256: &str) -> Result<(), PortError>;
+}
+
+/// The content of an artifact. Reading blocks.
+pub trait ArtifactContent: fmt::Debug + Send + Sync {
+    /// Its length.
+    fn bytes(&self) -> u64;
+
+    /// The bytes from an offset on: `most` of them, fewer at the end only.
+    ///
+    /// # Errors
+    /// The disk or the database; or it was removed meanwhile.
+    fn read_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>>;
+}
+
+impl ArtifactBackend for Shelf {
+    fn begin(&self, upload: &str) -> Result<(), ShelfError> {
+        Self::begin(self, upload)
+    }
+
+    fn received(&self, upload: &str) -> Result<u64, ShelfError> {
+        Self::received(self, upload)
+    }
+
+    fn append(&self, upload: &str, offset: u64, bytes: &[u8]) -> Result<u64, ShelfError> {
+        Self::append(self, upload, offset, bytes)
+    }
+
+    fn finish(&self, upload: &str, sha256: &str) -> Result<u64, ShelfError> {
+        Self::finish(self, upload, sha256)
+    }
+
+    fn discard(&self, upload: &str) -> Result<(), ShelfError> {
+        Self::discard(self, upload)
+    }
+
+    fn content(&self, sha256: &str) -> Result<Option<Box<dyn ArtifactContent>>, PortError> {
+        let content = |(file, bytes)| Box::new(StoredFile { file, bytes }) as Box<dyn ArtifactContent>;
+        Ok(self.read(sha256)?.map(content))
+    }
+
+    fn uploads(&self) -> Result<Vec<String>, PortError> {
+        Self::uploads(self)
+    }
+
+    fn shard(&self, first: u8) -> Result<Vec<String>, PortError> {
+        Self::shard(self, first)
+    }
+
+    fn remove(&self, sha256: &str) -> Result<(), PortError> {
+        Self::remove(self, sha256)
+    }
+}
+
+/// A file of a folder. Who reads it reads on when it is removed.
+#[derive(Debug)]
+struct StoredFile {
+    file: File,
+    bytes: u64,
+}
+
+impl ArtifactContent for StoredFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+        let left = usize::try_from(self.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut data = vec![0; most.min(left)];
+        self.file.read_exact_at(&mut data, offset)?;
+        Ok(data)
+    }
+}
