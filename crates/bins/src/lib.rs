@@ -40,7 +40,7 @@ pub mod host;
 mod listen;
 #[cfg(feature = "cli")]
 pub mod program;
-#[cfg(any(feature = "fleet", feature = "kube"))]
+#[cfg(any(feature = "cli", feature = "fleet", feature = "kube"))]
 pub mod telemetry;
 #[cfg(feature = "run")]
 pub mod view;

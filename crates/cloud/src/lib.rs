@@ -25,7 +25,7 @@ pub mod llm;
 pub mod logs;
 #[cfg(feature = "provision")]
 pub mod openstack;
-#[cfg(any(feature = "local", feature = "artifact"))]
+#[cfg(any(feature = "local", all(feature = "artifact", feature = "s3")))]
 mod output;
 #[cfg(all(feature = "artifact", feature = "s3"))]
 pub mod porter;

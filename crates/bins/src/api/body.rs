@@ -1,7 +1,8 @@
 //! Bodies of requests: how large, how soon and of what type they are, and how much memory those under way may take together. Owns
 //! these bounds; a body that is refused was not read into anything.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::BoxError;
@@ -23,6 +24,8 @@ const SENDING: Duration = Duration::from_secs(10);
 const SMALL: usize = 64 << 10;
 /// Memory for the bytes of larger bodies, and for the values of larger JSON, in KiB.
 const FOR_BYTES: u32 = 64 << 10;
+/// As much of the former as one caller may take, so that nobody keeps others out with bodies that come slowly.
+const FOR_BYTES_OF_ONE: u32 = FOR_BYTES / 2;
 const FOR_VALUES: u32 = 96 << 10;
 /// Bytes of memory that a value takes once it is read, and that a list or an object takes beside.
 const VALUE: usize = 100;
@@ -32,13 +35,15 @@ const COLLECTION: usize = 250;
 #[derive(Debug)]
 pub(super) struct Bodies {
     bytes: Arc<Semaphore>,
+    /// What each caller may take of it, of those who have a body under way.
+    shares: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     values: Arc<Semaphore>,
 }
 
 impl Default for Bodies {
     fn default() -> Self {
         let of = |kib| Arc::new(Semaphore::new(kib as usize));
-        Self { bytes: of(FOR_BYTES), values: of(FOR_VALUES) }
+        Self { bytes: of(FOR_BYTES), shares: Mutex::default(), values: of(FOR_VALUES) }
     }
 }
 
@@ -46,7 +51,9 @@ impl Default for Bodies {
 #[derive(Debug, Default)]
 pub(super) struct RequestBody {
     pub(super) bytes: Bytes,
-    _memory: [Option<OwnedSemaphorePermit>; 2],
+    _memory: Vec<OwnedSemaphorePermit>,
+    /// Kept as long as something is taken of it.
+    _share: Option<Arc<Semaphore>>,
 }
 
 /// Takes memory; what is small takes none. More than there is waits for all of it.
@@ -82,18 +89,41 @@ fn values(json: &[u8]) -> (usize, usize) {
 }
 
 impl Bodies {
-    /// The body of a request, if it is small enough, comes in time and has the right type.
-    pub(super) async fn read(&self, route: &Route, headers: &HeaderMap, body: Body) -> Result<RequestBody, Error> {
+    /// What a caller may take.
+    fn share(&self, caller: &str) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get(caller).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(FOR_BYTES_OF_ONE as usize));
+        shares.insert(caller.to_owned(), Arc::downgrade(&share));
+        share
+    }
+
+    /// The body of a caller's request, if it is small enough, comes in time and has the right type.
+    pub(super) async fn read(
+        &self,
+        caller: &str,
+        route: &Route,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<RequestBody, Error> {
         let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         let most = announced.unwrap_or(route.body).min(route.body);
-        let bytes = take(&self.bytes, FOR_BYTES, most).await?;
+        let share = (most > SMALL).then(|| self.share(caller));
+        let mut memory = Vec::new();
+        if let Some(share) = &share {
+            memory.extend(take(share, FOR_BYTES_OF_ONE, most).await?);
+        }
+        memory.extend(take(&self.bytes, FOR_BYTES, most).await?);
         let collected = collect(route, announced.unwrap_or(0), body).await?;
         if collected.is_empty() {
             return Ok(RequestBody::default());
         }
         check_type(route, headers)?;
         if route.raw {
-            return Ok(RequestBody { bytes: collected, _memory: [bytes, None] });
+            return Ok(RequestBody { bytes: collected, _memory: memory, _share: share });
         }
         let (count, collections) = values(&collected);
         let needed = count * VALUE + collections * COLLECTION;
@@ -101,8 +131,8 @@ impl Bodies {
             let text = format!("the body holds too many values ({count}, names counted too); send less in one request");
             return Err(Box::new(Problem::new(Code::TooLarge, text)));
         }
-        let read = take(&self.values, FOR_VALUES, needed).await?;
-        Ok(RequestBody { bytes: collected, _memory: [bytes, read] })
+        memory.extend(take(&self.values, FOR_VALUES, needed).await?);
+        Ok(RequestBody { bytes: collected, _memory: memory, _share: share })
     }
 }
 
@@ -151,6 +181,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
+    use super::super::table::ROUTES;
     use super::*;
 
     fn held(value: &Value) -> usize {
@@ -177,6 +208,30 @@ mod tests {
         fn no_text_holds_more_values_than_are_counted(value in json()) {
             prop_assert!(values(value.to_string().as_bytes()).0 >= held(&value));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_do_not_come_keep_only_bodies_of_their_sender_out() {
+        let bodies = Arc::new(Bodies::default());
+        let route = ROUTES.iter().find(|route| route.name == "jobs.submit").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, (16 << 20).to_string().parse().unwrap());
+        headers.insert(CONTENT_TYPE, "application/json".parse().unwrap());
+        for _ in 0..4 {
+            let (bodies, headers) = (Arc::clone(&bodies), headers.clone());
+            let nothing = Body::from_stream(futures::stream::pending::<Result<Bytes, BoxError>>());
+            tokio::spawn(async move { drop(bodies.read("slow", route, &headers, nothing).await) });
+        }
+        tokio::task::yield_now().await;
+        let whole = Body::from("{}");
+        let read = tokio::time::timeout(Duration::from_secs(1), bodies.read("other", route, &headers, whole)).await;
+        assert_eq!(read.expect("at once").unwrap().bytes, "{}");
+        assert_eq!(bodies.shares.lock().unwrap().len(), 2);
+        let own = bodies.read("slow", route, &headers, Body::from("{}")).await.unwrap_err();
+        assert_eq!(own.code, Code::StoreUnavailable);
+        tokio::time::sleep(SENDING * 3).await;
+        assert!(bodies.read("slow", route, &headers, Body::from("{}")).await.is_ok());
+        assert_eq!(bodies.shares.lock().unwrap().len(), 1, "who has nothing under way is forgotten");
     }
 
     #[test]

@@ -50,6 +50,11 @@ pub(super) fn forbidden(detail: impl std::fmt::Display) -> Error {
     Box::new(Problem::new(Code::Forbidden, detail.to_string()))
 }
 
+/// A fault of the server.
+pub(super) fn internal(error: impl std::fmt::Display) -> Error {
+    Box::new(Problem::new(Code::Internal, error.to_string()))
+}
+
 /// The problem of something that is not there, or that the caller may not see.
 pub(super) fn not_found(what: impl std::fmt::Display) -> Error {
     Box::new(Problem::new(Code::NotFound, format!("{what} is not known")))
@@ -179,6 +184,10 @@ impl Call {
 
     /// The body as a value of a type that refuses unknown fields.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        // All bodies are objects; whoever reads them would take the members of a list for the fields, in their order.
+        if self.body.bytes.trim_ascii_start().first() == Some(&b'[') {
+            return Err(wrong("", "the body is a list; send an object"));
+        }
         serde_json::from_slice(&self.body.bytes).map_err(|error| wrong("", error.to_string()))
     }
 

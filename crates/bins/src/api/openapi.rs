@@ -4,7 +4,7 @@ use utoipa::openapi::content::Content;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ComponentsBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{ComponentsBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Required};
 
@@ -67,7 +67,9 @@ fn operation(
     if let Some(shape) = route.request {
         let (with, schema) = shape(components);
         components = with;
+        let required = if route.optional { Required::False } else { Required::True };
         let body = RequestBodyBuilder::new().content("application/json", Content::new(Some(schema)));
+        let body = body.required(Some(required));
         operation = operation.request_body(Some(body.build()));
     }
     if route.raw {
@@ -101,8 +103,31 @@ fn tag(route: &Route) -> &'static str {
     route.name.split('.').next().unwrap_or_default()
 }
 
+/// What a parameter may be, by its name, which means the same on every route.
+fn values(name: &str, place: &ParameterIn) -> Schema {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let number = |least: u32, most: Option<u32>| {
+        ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(least)).maximum(most)
+    };
+    let found = match (name, place) {
+        ("limit", _) => number(1, Some(1000)),
+        ("index" | "attempt", ParameterIn::Query) => number(0, Some(u32::MAX)),
+        ("since_seq" | "offset", _) => number(0, None),
+        ("follow" | "failed" | "object" | "force", _) => ObjectBuilder::new().schema_type(Type::Boolean),
+        ("stream", _) => text().enum_values(Some(["stdout", "stderr", "system"])),
+        ("order", _) => text().enum_values(Some(["newest", "oldest"])),
+        ("since", _) => text().format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime))),
+        ("tenant", _) => text().pattern(Some("^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$")),
+        ("label", _) => text().pattern(Some("^[^=]+=")),
+        ("Idempotency-Key", _) => text().min_length(Some(1)).max_length(Some(128)).pattern(Some("^[!-~]+$")),
+        _ => text(),
+    };
+    found.build().into()
+}
+
 fn parameter(name: &str, place: ParameterIn, help: &str) -> ParameterBuilder {
-    let parameter = ParameterBuilder::new().name(name).parameter_in(place).schema(Some(text()));
+    let schema = values(name, &place);
+    let parameter = ParameterBuilder::new().name(name).parameter_in(place).schema(Some(schema));
     if help.is_empty() { parameter } else { parameter.description(Some(help)) }
 }
 

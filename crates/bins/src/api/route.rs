@@ -123,6 +123,8 @@ pub(super) struct Route {
     /// The most bytes of its body; 0 = it takes none.
     pub(super) body: usize,
     pub(super) request: Option<Shape>,
+    /// No body is as good as an empty object.
+    pub(super) optional: bool,
     /// The body is bytes, not JSON.
     pub(super) raw: bool,
     pub(super) success: (u16, Option<Shape>),
@@ -144,6 +146,7 @@ impl Route {
             query: &[],
             body: 0,
             request: None,
+            optional: false,
             raw: false,
             success: (200, None),
             also: &[],
@@ -163,6 +166,11 @@ impl Route {
 
     pub(super) const fn takes(self, body: usize, request: Shape) -> Self {
         Self { body, request: Some(request), ..self }
+    }
+
+    /// The same where no body is as good as an empty object.
+    pub(super) const fn may_take(self, body: usize, request: Shape) -> Self {
+        Self { body, request: Some(request), optional: true, ..self }
     }
 
     /// Takes bytes as they are.

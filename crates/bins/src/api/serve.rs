@@ -43,7 +43,12 @@ pub fn router(api: &Arc<Api>) -> Router {
         let id = request_id(request.headers());
         reply::problem(Problem::new(Code::NotFound, "there is no such route"), &id)
     };
-    let router = router.method_not_allowed_fallback(nothing).fallback(nothing);
+    let other = async |request: Request| {
+        let (id, method) = (request_id(request.headers()), request.method());
+        let text = format!("this route has no method {method}; `Allow` says which it has");
+        reply::problem(Problem::new(Code::MethodNotAllowed, text), &id)
+    };
+    let router = router.method_not_allowed_fallback(other).fallback(nothing);
     match api.options.origins.is_empty() {
         true => router,
         false => router.layer(from_fn_with_state(Arc::clone(api), cors::pass)),
@@ -169,7 +174,7 @@ async fn pass(
     let ended = || api.guard.stranger(origin, "this token was revoked or has expired meanwhile");
     let seen = changes.clone();
     let answer = async {
-        let body = api.bodies.read(route, &parts.headers, body).await?;
+        let body = api.bodies.read(caller.name(), route, &parts.headers, body).await?;
         let late = caller.expires_at.is_some_and(|at| at <= api.now());
         if route.needs != Needs::Nothing && (late || seen.has_changed().unwrap_or(true)) && !api.holds(&holder).await? {
             return Err(ended());

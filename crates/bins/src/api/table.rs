@@ -136,7 +136,7 @@ pub(super) const ROUTES: &[Route] = &[
         .repeats(Repeat::Loop),
     Route::new(Method::Post, "/jobs/{id}/cancel", SUBMITTER, by!(cancel::one))
         .named("jobs.cancel", "Cancels a job, or elements of it; one that has ended stays as it is (200)")
-        .takes(BODY, shape::<CancelOrder>)
+        .may_take(BODY, shape::<CancelOrder>)
         .gives(202, shape::<CancelAnswer>)
         .also(&[200]),
     Route::new(Method::Post, "/pipelines", SUBMITTER, by!(pipelines::create))
@@ -162,7 +162,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<DagView>),
     Route::new(Method::Post, "/pipelines/{id}/flows", SUBMITTER, by!(pipelines::run))
         .named("pipelines.run", "Begins a flow of a pipeline")
-        .takes(BODY, shape::<PipelineRun>)
+        .may_take(BODY, shape::<PipelineRun>)
         .gives(202, shape::<FlowAccepted>),
     Route::new(Method::Post, "/flows", SUBMITTER, by!(flows::submit))
         .named("flows.submit", "Begins a flow of a definition in either form")
@@ -206,28 +206,28 @@ pub(super) const ROUTES: &[Route] = &[
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Post, "/flows/{id}/cancel", SUBMITTER, by!(flows::cancel))
         .named("flows.cancel", "Ends a flow; one that has ended stays as it is (200)")
-        .takes(BODY, shape::<CancelFlow>)
+        .may_take(BODY, shape::<CancelFlow>)
         .gives(202, shape::<FlowOrdered>)
         .also(&[200]),
     Route::new(Method::Post, "/flows/{id}/suspend", SUBMITTER, by!(flows::suspend))
         .named("flows.suspend", "Has a flow start nothing more")
-        .takes(BODY, shape::<NoOrder>)
+        .may_take(BODY, shape::<NoOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/resume", SUBMITTER, by!(flows::resume))
         .named("flows.resume", "Lets a suspended flow go on")
-        .takes(BODY, shape::<NoOrder>)
+        .may_take(BODY, shape::<NoOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/retry", SUBMITTER, by!(flows::retry))
         .named("flows.retry", "Runs again in a new flow what failed")
-        .takes(BODY, shape::<RetryFlow>)
+        .may_take(BODY, shape::<RetryFlow>)
         .gives(202, shape::<FlowAccepted>),
     Route::new(Method::Post, "/flows/{id}/steps/{step}/approve", SUBMITTER, by!(flows::approve))
         .named("flows.approve", "Lets a Manual step go on: for operators and who the step names")
-        .takes(BODY, shape::<DecisionOrder>)
+        .may_take(BODY, shape::<DecisionOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Post, "/flows/{id}/steps/{step}/reject", SUBMITTER, by!(flows::reject))
         .named("flows.reject", "Lets a Manual step fail: for operators and who the step names")
-        .takes(BODY, shape::<DecisionOrder>)
+        .may_take(BODY, shape::<DecisionOrder>)
         .gives(202, shape::<FlowOrdered>),
     Route::new(Method::Get, "/workers", VIEWER, by!(workers::list))
         .named("workers.list", "Lists workers")
@@ -238,7 +238,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<WorkerView>),
     Route::new(Method::Post, "/workers/{id}/drain", OPERATOR, by!(workers::drain))
         .named("workers.drain", "Has a worker finish what it has and leave")
-        .takes(BODY, shape::<DrainRequest>)
+        .may_take(BODY, shape::<DrainRequest>)
         .gives(202, shape::<WorkerOrdered>),
     Route::new(Method::Post, "/workers/{id}/undrain", OPERATOR, by!(workers::undrain))
         .named("workers.undrain", "Withdraws a drain")
@@ -319,7 +319,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives(200, shape::<JoinTokenList>),
     Route::new(Method::Post, "/join-tokens", OPERATOR, by!(join_tokens::create))
         .named("join_tokens.create", "Makes a token with which workers join; it is shown in this answer only")
-        .takes(BODY, shape::<NewJoinToken>)
+        .may_take(BODY, shape::<NewJoinToken>)
         .gives(201, shape::<JoinTokenView>)
         .repeats(Repeat::Secret),
     Route::new(Method::Delete, "/join-tokens/{id}", OPERATOR, by!(join_tokens::revoke))

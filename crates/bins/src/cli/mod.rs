@@ -191,7 +191,7 @@ fn telemetry() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ORLOP_LOG")
         // What a client of Kubernetes could not do is told by the verb.
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,kube_client=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
+    crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
 /// Runs a command.

@@ -16,6 +16,8 @@ use tokio::time::{Sleep, sleep};
 
 /// How long a connection may take to its first request.
 const FIRST: Duration = Duration::from_secs(10);
+/// How long the other side may take nothing of what is written to it.
+const WRITING: Duration = Duration::from_secs(60);
 
 /// The connections of a listener. A stranger is one on which nobody has shown so far who it is.
 #[derive(Debug)]
@@ -206,17 +208,30 @@ pub(crate) struct Watched<T> {
     inner: T,
     place: Place,
     first: Option<Pin<Box<Sleep>>>,
+    /// While something that is written is not taken.
+    stuck: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Watched<T> {
     /// The bytes of a connection that has this place.
     pub(crate) fn new(inner: T, place: Place) -> Self {
-        Self { inner, place, first: Some(Box::pin(sleep(FIRST))) }
+        Self { inner, place, first: Some(Box::pin(sleep(FIRST))), stuck: None }
     }
 
     /// The connection, as its requests know it.
     pub(crate) fn connection(&self) -> &Connection {
         &self.place.0
+    }
+
+    /// The outcome of writing, which may not wait for ever.
+    fn written<R>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if outcome.is_ready() {
+            self.stuck = None;
+            return outcome;
+        }
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(WRITING)));
+        ready!(stuck.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other side takes nothing")))
     }
 
     /// What it is around.
@@ -249,11 +264,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
+        let outcome = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.written(cx, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        let outcome = Pin::new(&mut self.inner).poll_flush(cx);
+        self.written(cx, outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -265,7 +282,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.written(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -322,6 +340,24 @@ mod tests {
         drop(places);
         let open = all.open();
         assert_eq!((open.count, open.known.len()), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_of_what_is_written_to_it_is_given_up() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+        let all = Connections::new(16);
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut written = Watched::new(ours, all.enter(peer("10.0.0.1")).unwrap());
+        let writing = tokio::spawn(async move { written.write_all(&[0; 64]).await });
+        // Slowly is fine.
+        for _ in 0..3 {
+            tokio::time::sleep(WRITING / 2).await;
+            theirs.read_exact(&mut [0; 8]).await.unwrap();
+        }
+        let began = tokio::time::Instant::now();
+        assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), WRITING);
     }
 
     #[test]

@@ -66,6 +66,8 @@ codes! {
     Forbidden = "forbidden", 403, PermissionDenied, "This is not allowed";
     /// It is not there, or the caller may not see it.
     NotFound = "not-found", 404, NotFound, "There is no such thing";
+    /// The route is there, and has no such method.
+    MethodNotAllowed = "method-not-allowed", 405, Unimplemented, "There is no such method";
     /// The state of the object forbids it.
     Conflict = "conflict", 409, AlreadyExists, "This conflicts with what is";
     /// A condition that the caller named, or that the call needs, does not hold.
@@ -116,7 +118,7 @@ impl Code {
         match self {
             Self::InvalidSpec | Self::TooLarge | Self::MediaType | Self::NeverFits | Self::Checksum => Class::Invalid,
             Self::Unauthenticated | Self::Forbidden => Class::Denied,
-            Self::NotFound => Class::NotFound,
+            Self::NotFound | Self::MethodNotAllowed => Class::NotFound,
             Self::Conflict | Self::Precondition | Self::IdempotencyMismatch => Class::Conflict,
             Self::QuotaExceeded | Self::RateLimited => Class::Capacity,
             Self::NotLeader | Self::StoreUnavailable | Self::Deadline => Class::Transient,

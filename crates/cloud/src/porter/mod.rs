@@ -28,6 +28,9 @@ use self::command::{Command, Ended};
 pub use self::keys::Keys;
 use self::keys::Secrets;
 
+const HELP: &str =
+    "Moves the files of a step inside its pod: an operator puts it there and says by variables what to do.";
+
 /// Exit code where the program cannot do its own part.
 const BROKEN: u8 = 70;
 
@@ -106,6 +109,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>, environment: &Environment
 
 async fn dispatch(arguments: Vec<OsString>, environment: &Environment) -> Result<ExitCode, Failure> {
     match arguments.as_slice() {
+        [flag] if flag == "--help" || flag == "-h" => Ok(tell(&format!("{HELP}\n\n{}", Failure::Usage))),
+        [flag] if flag == "--version" || flag == "-V" => Ok(tell(concat!("orlop-helper ", env!("CARGO_PKG_VERSION")))),
         [verb] if verb == "fetch" => {
             let order = environment.order(|order: &FetchOrder| order.v)?;
             // The first process of a container has to say itself that a signal ends it.
@@ -127,6 +132,12 @@ async fn dispatch(arguments: Vec<OsString>, environment: &Environment) -> Result
         }
         _ => Err(Failure::Usage),
     }
+}
+
+/// Answers a question about the program; whoever does not read the answer misses it.
+fn tell(text: &str) -> ExitCode {
+    drop(writeln!(io::stdout(), "{text}"));
+    ExitCode::SUCCESS
 }
 
 /// Runs the command, then keeps what it gave.

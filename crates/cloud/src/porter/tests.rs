@@ -15,6 +15,14 @@ struct Pod {
     dir: TempDir,
 }
 
+#[test]
+fn the_helper_answers_questions_about_itself() {
+    for flag in ["--help", "-h", "--version", "-V"] {
+        assert_eq!(main([OsString::from(flag)].into_iter(), &Environment::default()), ExitCode::SUCCESS, "{flag}");
+    }
+    assert_eq!(main(["nonsense".into()].into_iter(), &Environment::default()), ExitCode::from(BROKEN));
+}
+
 /// Nothing is handed in, and no store asks for keys.
 fn secrets() -> Secrets<'static> {
     static NONE: std::sync::LazyLock<Keys> = std::sync::LazyLock::new(Keys::default);

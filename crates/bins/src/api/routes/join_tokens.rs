@@ -10,7 +10,7 @@ use ring::rand::SecureRandom as _;
 
 use super::super::BASE;
 use super::super::auth::{Access, Scope};
-use super::super::call::{Call, forbidden, wrong};
+use super::super::call::{Call, forbidden, internal, wrong};
 use super::super::guard::JOIN;
 use super::super::reply::{Answer, Reply};
 use super::super::state::Api;
@@ -27,10 +27,6 @@ const USES: u32 = 100_000;
 const LIST: usize = 64;
 /// Letters of an id.
 const ID: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-
-fn internal(error: impl std::fmt::Display) -> Error {
-    Box::new(Problem::new(Code::Internal, error.to_string()))
-}
 
 fn checked(new: &NewJoinToken) -> Result<Duration, Error> {
     if new.uses.is_some_and(|uses| uses == 0 || uses > USES) {

@@ -8,7 +8,7 @@ use orlop_core::time::GoDuration;
 
 use super::super::BASE;
 use super::super::auth::{Access, Bearer, Role, Scope};
-use super::super::call::{Call, forbidden, not_found, wrong};
+use super::super::call::{Call, forbidden, internal, not_found, wrong};
 use super::super::cursor;
 use super::super::guard::ACCESS;
 #[cfg(all(unix, feature = "cli"))]
@@ -17,7 +17,6 @@ use super::super::reply::{Answer, Reply};
 use super::super::state::{Api, store};
 use super::super::view::token::{NewToken, TokenList, TokenView};
 use crate::host::scheduler::Error;
-use crate::wire::problem::{Code, Problem};
 
 /// The most tenants of a token, and the most bytes of its note.
 const TENANTS: usize = 1000;
@@ -37,10 +36,6 @@ fn checked(new: &NewToken) -> Result<Role, Error> {
         return Err(wrong("note", format!("use at most {NOTE} bytes")));
     }
     Ok(role)
-}
-
-fn internal(error: impl std::fmt::Display) -> Error {
-    Box::new(Problem::new(Code::Internal, error.to_string()))
 }
 
 #[cfg(all(unix, feature = "cli"))]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use orlop_core::id::WorkerId;
+use orlop_core::id::{TenantName, WorkerId};
 use orlop_core::machine::worker::WorkerState;
 use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{Kind, Record, Token};
@@ -10,7 +10,7 @@ use orlop_core::time::{GoDuration, Time};
 use orlop_scheduler::event::DrainOrder;
 
 use super::super::auth::{Access, Role, Scope};
-use super::super::call::{Call, forbidden, not_found, wrong};
+use super::super::call::{Call, forbidden, internal, not_found, wrong};
 use super::super::cursor;
 use super::super::known::{WORKER, worker_record};
 use super::super::reply::{Answer, Reply};
@@ -41,7 +41,7 @@ pub(in super::super) async fn list(api: Arc<Api>, call: Call) -> Answer {
     };
     let later = snapshot.workers.iter().filter(|(id, _)| after.as_ref().is_none_or(|after| *id > after));
     let mut found = later.filter(|(_, picture)| passes(picture));
-    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, picture)| WorkerView::from(picture)).collect();
+    let items: Vec<WorkerView> = found.by_ref().take(limit).map(|(_, picture)| shown(&call, picture)).collect();
     let more = found.next().is_some();
     let next_cursor = items.last().filter(|_| more).map(|last| cursor::write("workers", &last.id));
     Reply::json(200, &WorkerList { items, next_cursor })
@@ -75,7 +75,19 @@ pub(in super::super) async fn get(api: Arc<Api>, call: Call) -> Answer {
     let snapshot = api.handle.picture()?;
     let seen = snapshot.workers.get(&id).filter(|picture| call.may(Access::See, &picture.whose()));
     let picture = seen.ok_or_else(|| not_found(format_args!("worker `{id}`")))?;
-    Reply::json(200, &WorkerView::from(picture))
+    Reply::json(200, &shown(&call, picture))
+}
+
+/// A worker as a caller sees it: of the tenants whose jobs it takes, those that the caller sees.
+fn shown(call: &Call, picture: &WorkerPicture) -> WorkerView {
+    let mut view = WorkerView::from(picture);
+    if let Some(tenants) = view.capabilities["tenants"].as_array_mut() {
+        tenants.retain(|tenant| {
+            let name = tenant.as_str().and_then(|name| name.parse().ok());
+            name.is_none_or(|name: TenantName| call.sees(&name))
+        });
+    }
+    view
 }
 
 async fn order(api: &Api, call: &Call, order: WorkerOrder, word: &'static str) -> Answer {
@@ -124,7 +136,9 @@ pub(in super::super) async fn uncordon(api: Arc<Api>, call: Call) -> Answer {
 /// What is kept of a worker that joined.
 async fn record(api: &Api, id: &WorkerId) -> Result<Option<Token>, Error> {
     let entry = api.handle.store().entry(Kind::Token, &worker_record(id)).await.map_err(|error| store(&error))?;
-    Ok(entry.and_then(|entry| serde_json::from_str(&entry.body).ok()))
+    // One that cannot be read is one all the same: its certificate would be good for ever.
+    let read = entry.map(|entry| serde_json::from_str(&entry.body)).transpose();
+    read.map_err(|error| internal(format_args!("what is kept of worker `{id}` cannot be read: {error}")))
 }
 
 /// Shuts a worker out: its certificate is good for nothing from now on, its streams end, what it runs is given up.

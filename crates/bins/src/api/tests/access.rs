@@ -92,13 +92,27 @@ fn s5_5_writes_need_more_than_a_viewer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s5_5_what_is_not_in_the_table_is_not_there() {
     let bed = Bed::new().await;
-    for ask in [Ask::get("/nothing"), Ask::new("PUT", "/jobs"), Ask::get("/").at_root(), Ask::get("/health").at_root()]
-    {
+    for ask in [Ask::get("/nothing"), Ask::get("/").at_root(), Ask::get("/health").at_root()] {
         let answer = bed.ask(ask).await;
         assert_eq!((answer.status, answer.header("content-type")), (404, "application/problem+json"));
         assert_eq!(answer.body()["type"], "urn:orlop:error:not-found");
     }
+    for method in ["PUT", "TRACE"] {
+        let answer = bed.ask(Ask::new(method, "/jobs")).await;
+        assert_eq!((answer.status, answer.header("content-type")), (405, "application/problem+json"));
+        let allowed = answer.header("allow");
+        assert!(["GET", "POST"].iter().all(|method| allowed.contains(method)), "{allowed}");
+    }
     assert_eq!(bed.ask(Ask::get("/metrics").at_root()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_is_not_read_as_the_fields_of_an_object() {
+    let bed = Bed::new().await;
+    for (method, path) in [("POST", "/join-tokens"), ("POST", "/tokens"), ("POST", "/jobs"), ("POST", "/tenants")] {
+        let answer = bed.ask(Ask::new(method, path).json(&json!([]))).await;
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -284,7 +298,7 @@ async fn s9_pages_from_elsewhere_read_answers_only_where_they_are_listed() {
     assert_eq!((before.status, before.header("access-control-allow-origin")), (204, console));
     assert!(before.header("access-control-allow-headers").contains("authorization"));
     assert!(before.header("access-control-allow-methods").contains("DELETE"));
-    assert_eq!(bed.ask(Ask::new("OPTIONS", "/jobs").with("origin", "https://other.example")).await.status, 404);
+    assert_eq!(bed.ask(Ask::new("OPTIONS", "/jobs").with("origin", "https://other.example")).await.status, 405);
     assert_eq!(answer.header("access-control-allow-credentials"), "", "there are no cookies");
 }
 

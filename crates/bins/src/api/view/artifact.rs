@@ -39,6 +39,7 @@ pub(crate) struct ArtifactList {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewUpload {
     /// What the tenant calls it
+    #[schema(min_length = 1, max_length = 128)]
     pub(crate) name: String,
     /// Its length
     pub(crate) bytes: u64,
@@ -68,5 +69,6 @@ pub(crate) struct UploadView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FinishUpload {
     /// SHA-256 of all its bytes
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     pub(crate) sha256: String,
 }

@@ -170,12 +170,19 @@ pub(crate) type TenantList = Listed<TenantView>;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTenant {
+    #[schema(pattern = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$")]
     pub(crate) name: String,
+    /// In fair division
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
     pub(crate) weight: Option<u32>,
+    /// active or paused
     #[serde(default)]
+    #[schema(pattern = "^(active|paused)$")]
     pub(crate) state: Option<String>,
+    /// The lowest priority number it may use
     #[serde(default)]
+    #[schema(maximum = 9)]
     pub(crate) priority_best: Option<u8>,
     #[serde(default)]
     pub(crate) quota: Option<QuotaView>,
@@ -185,12 +192,17 @@ pub(crate) struct NewTenant {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TenantPatch {
+    /// In fair division
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
     pub(crate) weight: Option<u32>,
     /// active or paused
     #[serde(default)]
+    #[schema(pattern = "^(active|paused)$")]
     pub(crate) state: Option<String>,
+    /// The lowest priority number it may use
     #[serde(default)]
+    #[schema(maximum = 9)]
     pub(crate) priority_best: Option<u8>,
 }
 

@@ -51,8 +51,10 @@ pub(crate) type TokenList = Listed<TokenView>;
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
     /// viewer, submitter, operator or admin
+    #[schema(pattern = "^(viewer|submitter|operator|admin)$")]
     pub(crate) role: String,
     /// Whose objects it is good for; `*` = everybody's
+    #[schema(min_items = 1, max_items = 1000)]
     pub(crate) tenants: Vec<String>,
     /// A duration such as `720h`; absent = it does not expire
     #[serde(default)]

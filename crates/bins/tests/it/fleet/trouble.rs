@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::bench::Bench;
+use super::programs::{Programs, Running, until};
 
 #[test]
 fn exit_codes_of_usage_refusals_missing_jobs_and_no_server() {
@@ -187,4 +188,27 @@ fn a_server_whose_store_is_removed_takes_nothing_more() {
     assert_eq!(refused.code, 7, "{refused:?}");
     let ready = bench.orlop(&["health"]);
     assert_ne!(ready.code, 0, "{ready:?}");
+}
+
+#[test]
+fn programs_whose_log_nobody_reads_any_more_go_on() {
+    let programs = Programs::new();
+    let address = programs.path("address");
+    let mut command = programs.scheduler_command();
+    command.args(["--server-listen", "127.0.0.1:0", "--server-grpc-listen", "127.0.0.1:0", "--store-reserve=0"]);
+    command.arg("--auth-client-token-file").arg(programs.client_token()).arg("--server-address-file").arg(&address);
+    command.env("XDG_RUNTIME_DIR", programs.path("run")).stderr(std::process::Stdio::piped());
+    std::fs::create_dir(programs.path("run")).expect("a folder");
+    let mut child = command.spawn().expect("it starts");
+    let log = child.stderr.take();
+    let server = Running::of(child);
+    until("its address", || std::fs::read_to_string(&address).ok());
+    drop(log);
+    // Each says what it has loaded.
+    for _ in 0..2 {
+        server.signal(Signal::SIGHUP);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.end(), Some(0), "it panics where it cannot write a line");
 }

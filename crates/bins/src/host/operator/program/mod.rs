@@ -173,7 +173,7 @@ fn filter(level: &str) -> Result<EnvFilter, String> {
 
 fn start_log(config: &Config) -> Result<(), String> {
     let filter = filter(&config.log_level)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = crate::telemetry::lines().with_env_filter(filter).with_writer(std::io::stderr);
     // A program that embeds this may have a log of its own already.
     drop(match config.log_format {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),

@@ -28,7 +28,7 @@ pub(super) fn start(output: &OutputArgs) -> Result<(), Failure> {
         }
     };
     let lines =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Redactor(Mutex::new(to)));
+        crate::telemetry::lines().with_env_filter(filter).with_ansi(false).with_writer(Redactor(Mutex::new(to)));
     // A program that embeds this may have a log of its own already.
     drop(lines.try_init());
     Ok(())

@@ -42,7 +42,7 @@ impl Log {
     /// # Errors
     /// The filter cannot be read, or there is a log already.
     pub(super) fn start(config: &LogConfig) -> Result<Self, String> {
-        let lines = tracing_subscriber::fmt().with_env_filter(filter(config)?).with_writer(std::io::stderr);
+        let lines = crate::telemetry::lines().with_env_filter(filter(config)?).with_writer(std::io::stderr);
         let json = match config.format {
             LogFormat::Auto => !std::io::stderr().is_terminal(),
             LogFormat::Json => true,

@@ -62,7 +62,7 @@ fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     }
     let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = crate::telemetry::lines().with_env_filter(filter).with_writer(std::io::stderr);
     // A program that embeds this may have a log of its own already.
     drop(if config.json_log { log.json().try_init() } else { log.try_init() });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
