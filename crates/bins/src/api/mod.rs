@@ -36,6 +36,7 @@ pub use openapi::document;
 pub use serve::router;
 pub(crate) use serve::whose;
 pub use state::{Api, Options};
+pub(crate) use streams::StreamPermit;
 pub(crate) use until::{Ending, Holder, until};
 #[cfg(feature = "cli")]
 pub(crate) use view::join_token::NewJoinToken;

@@ -112,7 +112,7 @@ async fn serve(
     let response = match answer {
         Ok(reply) => match who.clone() {
             Some(caller) => {
-                let through = |body| until(&api, Holder::Caller(caller), Ending::Break, body);
+                let through = |body| until(&api, Holder::Caller(caller), Ending::Break, None, body);
                 reply.streams_through(through).response(&id)
             }
             None => reply.response(&id),

@@ -30,7 +30,7 @@ pub(super) struct Streams {
 
 /// A stream that may go on until this is dropped.
 #[derive(Debug)]
-pub(super) struct StreamPermit {
+pub(crate) struct StreamPermit {
     open: Arc<Mutex<BTreeMap<String, usize>>>,
     whose: String,
 }

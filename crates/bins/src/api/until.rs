@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use super::auth::Caller;
 use super::state::Api;
+use super::streams::StreamPermit;
 use crate::host::scheduler::{Error, Status};
 use crate::wire::identity::PeerCertificate;
 
@@ -46,10 +47,17 @@ struct Until {
     over: BoxFuture<'static, ()>,
     ending: Ending,
     done: bool,
+    _permit: Option<Arc<StreamPermit>>,
 }
 
-/// A body for as long as its holder may have it.
-pub(crate) fn until(api: &Arc<Api>, holder: Holder, ending: Ending, body: Body) -> Body {
+/// A body for as long as its holder may have it; it is counted among its streams where it has a permit.
+pub(crate) fn until(
+    api: &Arc<Api>,
+    holder: Holder,
+    ending: Ending,
+    permit: Option<Arc<StreamPermit>>,
+    body: Body,
+) -> Body {
     let api = Arc::clone(api);
     let changes = api.guard.changes();
     let over = async move {
@@ -59,7 +67,7 @@ pub(crate) fn until(api: &Arc<Api>, holder: Holder, ending: Ending, body: Body) 
         }
     };
     let over = over.boxed();
-    Body::new(Until { body, over, ending, done: false })
+    Body::new(Until { body, over, ending, done: false, _permit: permit })
 }
 
 impl HttpBody for Until {
@@ -89,6 +97,14 @@ impl HttpBody for Until {
 }
 
 impl Api {
+    /// A place for a stream of a caller, for as long as it lives.
+    ///
+    /// # Errors
+    /// RateLimited: there are as many as there may be, in all or of its token.
+    pub(crate) fn stream(&self, caller: &Caller) -> Result<StreamPermit, Error> {
+        self.streams.permit(caller)
+    }
+
     /// Whether a right holds.
     pub(super) async fn holds(&self, holder: &Holder) -> Result<bool, Error> {
         self.guard.holds(holder, self.authority().is_some()).await

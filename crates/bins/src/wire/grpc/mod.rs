@@ -19,6 +19,7 @@ mod worker_server;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_core::id::{SessionId, TenantName};
@@ -27,6 +28,7 @@ use tonic::Request;
 use self::accept::Peer;
 use super::identity::PeerCertificate;
 use super::problem::{Code, Problem};
+use crate::api::StreamPermit;
 use crate::api::auth::{Caller as Admitted, Concern};
 
 pub use artifact_client::ArtifactClient;
@@ -77,6 +79,8 @@ pub struct Caller {
     pub hasty: bool,
     /// Whose objects the call turns out to be about.
     pub concern: Concern,
+    /// Its place among the streams of its token, where its answer is one.
+    pub(crate) stream: Option<Arc<StreamPermit>>,
 }
 
 impl fmt::Debug for Caller {
@@ -107,6 +111,7 @@ impl Caller {
             who: request.extensions().get::<gate::Found>().map(|found| found.0.clone()),
             hasty: false,
             concern: request.extensions().get::<Concern>().cloned().unwrap_or_default(),
+            stream: None,
         }
     }
 

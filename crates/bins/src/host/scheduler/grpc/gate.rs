@@ -133,7 +133,11 @@ impl Gate for Keeper {
             Needs::Role(role) | Needs::WorkerOr(role) => {
                 let who = caller.who.insert(guard.identify(caller.token.as_deref(), origin).await?);
                 guard.check_pace(who).inspect_err(|_| caller.hasty = true)?;
-                who.check(role)
+                who.check(role)?;
+                if STREAMS.contains(&path) {
+                    caller.stream = Some(Arc::new(self.api.stream(who)?));
+                }
+                Ok(())
             }
         }
     }
@@ -154,7 +158,7 @@ impl Gate for Keeper {
             // A worker of this machine, whose session ends its streams.
             (None, None) => return body,
         };
-        until(&self.api, holder, Ending::Status, body)
+        until(&self.api, holder, Ending::Status, caller.stream.clone(), body)
     }
 
     async fn answered(&self, path: &str, caller: &Caller, code: tonic::Code) {

@@ -263,3 +263,23 @@ async fn s9_the_audit_trail_names_the_tenant_a_call_was_about() {
     assert!(viewer.contains(&entries[4].actor), "who was refused is known: {}", entries[4].actor);
     guarded.stop.stop();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_token_takes_all_streams_of_the_protocol_either() {
+    let guarded = Guarded::new().await;
+    let [greedy, other] = [guarded.token(Role::Viewer, &["a"]).await, guarded.token(Role::Viewer, &["a"]).await];
+    let watch = async |token: &str| {
+        let watching = Watching { jobs: Vec::new(), filter: JobFilter::default(), after: 0, until_ended: false };
+        guarded.client(token).watch(watching).await
+    };
+    let mut open = Vec::new();
+    for _ in 0..100 {
+        open.push(watch(&greedy).await.unwrap());
+    }
+    assert_eq!(watch(&greedy).await.map(drop).unwrap_err().code, Code::RateLimited);
+    open.push(watch(&other).await.unwrap());
+    open.clear();
+    while watch(&greedy).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
