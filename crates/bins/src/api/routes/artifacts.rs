@@ -6,7 +6,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use bytes::Bytes;
-use orlop_core::ports::fleet_store::{AttemptFilter, MAX_PAGE, Page};
+use orlop_core::id::{Epoch, JobId};
+use orlop_core::ports::fleet_store::{AttemptFilter, AttemptId, MAX_PAGE, Page};
+use orlop_core::spec::job::Indices;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 
 use super::super::BASE;
@@ -51,16 +53,27 @@ fn part(range: Option<&str>, total: u64) -> Part {
 /// GET /jobs/{id}/artifacts
 pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
     let row = api.job(&call).await?;
-    let filter = AttemptFilter { index: call.read("index")? };
-    let (mut items, mut page) = (Vec::new(), Page::first(MAX_PAGE));
+    let indices: Option<Indices> = call.read("index")?;
+    let ranges = indices.as_ref().map_or(&[(0, u32::MAX)][..], Indices::ranges);
+    let mut items = Vec::new();
+    for &(first, last) in ranges {
+        left(&api, row.job.id, (first, last), &mut items).await?;
+    }
+    Reply::json(200, &ArtifactList { items })
+}
+
+/// Adds what a range of elements left.
+async fn left(api: &Api, job: JobId, (first, last): (u32, u32), items: &mut Vec<ArtifactView>) -> Result<(), Error> {
+    let reads = api.handle.store();
+    let filter = AttemptFilter { index: (first == last).then_some(first) };
+    // Attempts begin with 1: this comes before all of the first element.
+    let mut after = AttemptId { job, index: first, member: 0, attempt: 0, epoch: Epoch(0) };
     loop {
-        let reads = api.handle.store();
-        let found = reads.attempts(row.job.id, &filter, &page).await.map_err(|error| store(&error))?;
-        for attempt in found.items {
-            // Others are not what the job left.
-            if !attempt.end.as_ref().is_some_and(|end| end.accepted_final) {
-                continue;
-            }
+        let page = Page::after(after, MAX_PAGE.min((last - first).saturating_add(16)));
+        let found = reads.attempts(job, &filter, &page).await.map_err(|error| store(&error))?;
+        let within = found.items.iter().take_while(|attempt| attempt.attempt.id.index <= last);
+        // Others are not what the job left.
+        for attempt in within.filter(|attempt| attempt.end.as_ref().is_some_and(|end| end.accepted_final)) {
             let id = attempt.attempt.id;
             let detail = reads.detail(&id).await.map_err(|error| store(&error))?;
             let body: serde_json::Value =
@@ -68,9 +81,9 @@ pub(in super::super) async fn of_job(api: Arc<Api>, call: Call) -> Answer {
             let left = body["artifacts"].as_array().into_iter().flatten();
             items.extend(left.map(|artifact| ArtifactView::of(id.index, artifact)));
         }
-        match found.next {
-            Some(next) => page = Page::after(next, MAX_PAGE),
-            None => return Reply::json(200, &ArtifactList { items }),
+        match found.next.filter(|next| next.index <= last) {
+            Some(next) => after = next,
+            None => return Ok(()),
         }
     }
 }

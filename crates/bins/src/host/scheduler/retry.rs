@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
+use orlop_core::named::Named as _;
 use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobKind, JobRow, Page, SpecHash};
+use orlop_core::spec::job::Indices;
 use orlop_scheduler::event::ArraySpec;
 
 use super::command::{Batch, Once, Submission};
 use super::error::{self, Error};
 use super::handle::Handle;
 use super::live::ClientFields;
+use super::logs::first_missing;
 use super::prepare::Prepared;
 use crate::wire::problem::Code;
 
@@ -37,21 +40,34 @@ impl Handle {
         self.store().some_jobs(jobs).await.map_err(|error| error::port(&error))
     }
 
-    /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements. With a key it is done once.
+    /// Submits a job that has ended again, under a new id; of an array its unsuccessful elements, or those that are named.
+    /// With a key it is done once.
     ///
     /// # Errors
-    /// Conflict while it is live, or when nothing of it was unsuccessful; and as of [`Handle::submit`].
-    pub async fn retry(&self, job: JobId, key: Option<String>) -> Result<JobId, Error> {
+    /// Conflict while it or one of the named elements is live, or when nothing of it was unsuccessful; NotFound for elements
+    /// that it does not have; and as of [`Handle::submit`].
+    pub async fn retry(&self, job: JobId, elements: Option<Indices>, key: Option<String>) -> Result<JobId, Error> {
         let row = self.job(job).await?;
-        if !row.unit.state.is_terminal() {
+        if let Some(missing) = elements.as_ref().and_then(|elements| first_missing(elements, &row.job)) {
+            return Err(error::not_found(format_args!("element {missing} of job {job}")));
+        }
+        if elements.is_none() && !row.unit.state.is_terminal() {
             let text = format!("job {job} is {}; it can be retried once it has ended", row.unit.state);
             return Err(error::problem(Code::Conflict, text));
         }
         let spec = self.store().spec(&row.job.spec).await.map_err(|error| error::port(&error))?;
         let spec = spec.ok_or_else(|| error::not_found(format_args!("the specification of job {job}")))?;
         let spec = Prepared::stored(&spec).map_err(|problem| error::problem(Code::Internal, problem.to_string()))?;
+        let asked = elements.as_ref().map(|elements| format!(" {elements}")).unwrap_or_default();
         let array = match row.job.kind {
-            JobKind::Array => Some(self.unsuccessful(job, &spec).await?),
+            JobKind::Array => {
+                let indices = match elements {
+                    Some(elements) => self.ended_elements(job, elements).await?,
+                    None => self.unsuccessful(job).await?,
+                };
+                let (max_parallel, max_failures) = spec.array_limits();
+                Some(ArraySpec { indices, max_parallel, max_failures })
+            }
             JobKind::Single | JobKind::Gang => None,
         };
         let client = ClientFields { correlation_id: row.job.correlation_id, traceparent: row.job.traceparent };
@@ -68,15 +84,28 @@ impl Handle {
         };
         let once = key.map(|key| Once {
             key: IdempotencyKey { tenant: row.job.tenant, key },
-            body_hash: SpecHash::of(&format!("retry {job}")).0,
+            body_hash: SpecHash::of(&format!("retry {job}{asked}")).0,
         });
         let taken = self.submit(Batch { jobs: vec![submission], once }).await?;
         taken.jobs.first().copied().ok_or_else(|| error::problem(Code::Internal, "a submit of one job made none"))
     }
 
+    /// The elements that are named, all of which must have ended.
+    async fn ended_elements(&self, job: JobId, elements: Indices) -> Result<Vec<(u32, u32)>, Error> {
+        let ranges = elements.ranges().to_vec();
+        let live = JobState::ALL.iter().copied().filter(|state| !state.is_terminal()).collect();
+        let filter = ElementFilter { states: live, indices: Some(elements), ..ElementFilter::default() };
+        let found = self.store().elements(job, &filter, &Page::first(1)).await.map_err(|error| error::port(&error))?;
+        let Some(element) = found.items.first() else { return Ok(ranges) };
+        let (index, state) = (element.index, element.unit.state);
+        let text = format!("element {index} of job {job} is {state}; it can be retried once it has ended");
+        Err(error::problem(Code::Conflict, text))
+    }
+
     /// The elements of an array that did not succeed.
-    async fn unsuccessful(&self, job: JobId, spec: &Prepared) -> Result<ArraySpec, Error> {
-        let filter = ElementFilter { states: vec![JobState::Failed, JobState::TimedOut, JobState::Cancelled] };
+    async fn unsuccessful(&self, job: JobId) -> Result<Vec<(u32, u32)>, Error> {
+        let states = vec![JobState::Failed, JobState::TimedOut, JobState::Cancelled];
+        let filter = ElementFilter { states, ..ElementFilter::default() };
         let (mut indices, mut page): (Vec<(u32, u32)>, _) = (Vec::new(), Page::first(PAGE));
         loop {
             let found = self.store().elements(job, &filter, &page).await.map_err(|error| error::port(&error))?;
@@ -92,7 +121,6 @@ impl Handle {
         if indices.is_empty() {
             return Err(error::problem(Code::Conflict, format!("every element of job {job} has succeeded")));
         }
-        let (max_parallel, max_failures) = spec.array_limits();
-        Ok(ArraySpec { indices, max_parallel, max_failures })
+        Ok(indices)
     }
 }
