@@ -111,7 +111,7 @@ pub(super) const ROUTES: &[Route] = &[
         .gives_text("text/plain; charset=utf-8"),
     Route::new(Method::Get, "/jobs/{id}/artifacts", VIEWER, by!(artifacts::of_job))
         .named("jobs.artifacts", "Lists what a job left")
-        .query(&[INDICES])
+        .query(&[INDICES, param("limit", "What at most as many attempts left: 1 to 1000, else 100"), CURSOR])
         .gives(200, shape::<ArtifactList>),
     Route::new(Method::Get, "/artifacts/{sha256}", VIEWER, by!(artifacts::content))
         .named("artifacts.get", "Gives the content of an artifact, or the `Range` of it that is asked for (206)")

@@ -23,6 +23,11 @@ pub(in super::super) async fn one(api: Arc<Api>, call: Call) -> Answer {
     let order: CancelOrder = call.json_or_default()?;
     let row = api.job(&call).await?;
     let elements = indices(&row, "elements", order.elements.as_deref())?;
+    if let Some(elements) = &elements
+        && !api.handle.is_any_live(&row, elements).await?
+    {
+        return Reply::json(200, &CancelAnswer { cancelled: 0, ended: 1 });
+    }
     let elements = elements.map(|indices| indices.ranges().to_vec()).unwrap_or_default();
     match api.handle.cancel(row.job.id, elements).await? {
         Cancelled::Taken => Reply::json(202, &CancelAnswer { cancelled: 1, ended: 0 }),

@@ -118,8 +118,20 @@ pub(super) async fn run(verb: Verb) -> Result<Exit, Failure> {
 
 /// What a job left, or elements of it.
 pub(super) async fn left(client: &Client, address: &Address) -> Result<Value, Failure> {
-    let path = format!("{}/artifacts{}", address.path(), query(&address.members()));
-    Ok(client.ask(Asked::get(path)).await?.body)
+    let mut all = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut members = address.members();
+        members.push(("limit", "1000".to_owned()));
+        members.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let path = format!("{}/artifacts{}", address.path(), query(&members));
+        let found = client.ask(Asked::get(path)).await?.body;
+        all.extend_from_slice(items(&found));
+        match found["next_cursor"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => return Ok(json!({ "items": all })),
+        }
+    }
 }
 
 /// The only artifact of a name or a path that a job left.

@@ -275,4 +275,25 @@ mod tests {
         0      0       3        Assigned  w3
         ");
     }
+
+    #[test]
+    fn a_job_shows_its_command_its_tasks_the_signal_and_that_there_are_more_attempts() {
+        let spec = json!({"command": ["sh", "-c", "echo 'a b' {{index}}", "--x=1", ""]});
+        let attempts = json!({"items": [{"index": 0, "member": 0, "attempt": 1, "state": "Failed", "signal": 9,
+            "final": true}], "next_cursor": "more"});
+        let job = json!({"id": "7", "count": 1, "retries": 0, "infra": 0, "spec": spec});
+        insta::assert_snapshot!(page(&job, &attempts), @r"
+        id         7
+        signal     9 (SIGKILL)
+        command    sh -c 'echo '\''a b'\'' {{index}}' --x=1 ''
+
+        the first 100 attempts; `orlop elements JOB` lists elements, `orlop job get JOB.INDEX` the attempts of one
+
+        INDEX  MEMBER  ATTEMPT  STATE   WORKER  CPU  MEMORY  CODE      REASON  AGE
+        0      0       1        Failed                       signal 9
+        ");
+        let elements = json!({"completed": 3, "failed": 1, "timed_out": 1, "cancelled": 0});
+        let array = json!({"id": "7", "count": 9, "retries": 0, "infra": 0, "elements": elements});
+        assert!(page(&array, &json!({})).contains("tasks      3/9, 2 failed"));
+    }
 }

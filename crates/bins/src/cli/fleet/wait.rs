@@ -13,7 +13,7 @@ use super::address::Address;
 use super::again::patiently;
 use super::client::{Asked, Client};
 use super::elements;
-use super::read::{items, text};
+use super::read::{items, number, text};
 use super::target::{Patience, Target};
 use super::tasks::Progress;
 
@@ -23,6 +23,8 @@ const AWAY: Duration = Duration::from_secs(60);
 const WAIT: Duration = Duration::from_secs(30);
 /// The same where somebody is shown how far an array is.
 const LOOK: Duration = Duration::from_secs(1);
+/// For so many elements of an array one more.
+const COUNTED: u64 = 100_000;
 /// Between two tries to reach it.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -92,7 +94,12 @@ pub(super) async fn ended(
                 }
                 away = None;
                 match progress.as_mut().filter(|_| text(&answer.body, "kind") == "array") {
-                    Some(progress) => progress.show(&answer.body),
+                    Some(progress) => {
+                        progress.show(&answer.body);
+                        // To count the elements of a large array takes the server a while.
+                        let more = u32::try_from(number(&answer.body, "count") / COUNTED).unwrap_or(u32::MAX);
+                        wait = LOOK.saturating_mul(more.saturating_add(1)).min(WAIT);
+                    }
                     None => wait = WAIT,
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use orlop_core::id::JobId;
 use orlop_core::machine::job::JobState;
 use orlop_core::named::Named as _;
-use orlop_core::ports::fleet_store::{ElementFilter, IdempotencyKey, JobKind, JobRow, Page, SpecHash};
+use orlop_core::ports::fleet_store::{ElementFilter, ElementRow, IdempotencyKey, JobKind, JobRow, Page, SpecHash};
 use orlop_core::spec::job::Indices;
 use orlop_scheduler::event::ArraySpec;
 
@@ -48,9 +48,6 @@ impl Handle {
     /// that it does not have; and as of [`Handle::submit`].
     pub async fn retry(&self, job: JobId, elements: Option<Indices>, key: Option<String>) -> Result<JobId, Error> {
         let row = self.job(job).await?;
-        if let Some(missing) = elements.as_ref().and_then(|elements| first_missing(elements, &row.job)) {
-            return Err(error::not_found(format_args!("element {missing} of job {job}")));
-        }
         if elements.is_none() && !row.unit.state.is_terminal() {
             let text = format!("job {job} is {}; it can be retried once it has ended", row.unit.state);
             return Err(error::problem(Code::Conflict, text));
@@ -62,7 +59,15 @@ impl Handle {
         let array = match row.job.kind {
             JobKind::Array => {
                 let indices = match elements {
-                    Some(elements) => self.ended_elements(job, elements).await?,
+                    Some(elements) => match self.first_live(&row, &elements).await? {
+                        None => elements.ranges().to_vec(),
+                        Some(ElementRow { index, unit }) => {
+                            let state = unit.state;
+                            let text =
+                                format!("element {index} of job {job} is {state}; it can be retried once it has ended");
+                            return Err(error::problem(Code::Conflict, text));
+                        }
+                    },
                     None => self.unsuccessful(job).await?,
                 };
                 let (max_parallel, max_failures) = spec.array_limits();
@@ -90,16 +95,24 @@ impl Handle {
         taken.jobs.first().copied().ok_or_else(|| error::problem(Code::Internal, "a submit of one job made none"))
     }
 
-    /// The elements that are named, all of which must have ended.
-    async fn ended_elements(&self, job: JobId, elements: Indices) -> Result<Vec<(u32, u32)>, Error> {
-        let ranges = elements.ranges().to_vec();
-        let live = JobState::ALL.iter().copied().filter(|state| !state.is_terminal()).collect();
-        let filter = ElementFilter { states: live, indices: Some(elements), ..ElementFilter::default() };
-        let found = self.store().elements(job, &filter, &Page::first(1)).await.map_err(|error| error::port(&error))?;
-        let Some(element) = found.items.first() else { return Ok(ranges) };
-        let (index, state) = (element.index, element.unit.state);
-        let text = format!("element {index} of job {job} is {state}; it can be retried once it has ended");
-        Err(error::problem(Code::Conflict, text))
+    /// The first of some elements of an array that has not ended.
+    async fn first_live(&self, row: &JobRow, elements: &Indices) -> Result<Option<ElementRow>, Error> {
+        let job = row.job.id;
+        if let Some(missing) = first_missing(elements, &row.job) {
+            return Err(error::not_found(format_args!("element {missing} of job {job}")));
+        }
+        let states = JobState::ALL.iter().copied().filter(|state| !state.is_terminal()).collect();
+        let filter = ElementFilter { states, indices: Some(elements.clone()), ..ElementFilter::default() };
+        let found = self.store().elements(job, &filter, &Page::first(1)).await;
+        Ok(found.map_err(|error| error::port(&error))?.items.into_iter().next())
+    }
+
+    /// Whether any of some elements of an array has not ended.
+    ///
+    /// # Errors
+    /// NotFound for elements that it does not have; StoreUnavailable.
+    pub async fn is_any_live(&self, row: &JobRow, elements: &Indices) -> Result<bool, Error> {
+        Ok(self.first_live(row, elements).await?.is_some())
     }
 
     /// The elements of an array that did not succeed.

@@ -69,6 +69,8 @@ fn elements_that_wait_are_cancelled_explained_and_retried_by_their_index() {
     let cancelled = bench.orlop(&["cancel", &some, "--wait"]);
     assert_eq!((cancelled.code, cancelled.out.as_str()), (0, format!("{some} Failed\n").as_str()), "{cancelled:?}");
     assert_eq!(bench.good(&["cancel", &format!("{id}.16"), "--wait"]), format!("{id}.16 Cancelled\n"));
+    assert!(bench.orlop(&["cancel", &format!("{id}.10,12")]).err.contains("had ended before"));
+    assert_eq!(bench.orlop(&["cancel", &format!("{id}.11")]).code, 4, "there is no such element");
     let names = bench.good(&["elements", &id, "--state", "Cancelled", "-o", "name"]);
     assert_eq!(names, [10, 12, 14, 16].map(|index| format!("{id}.{index}\n")).concat());
     let jobs = bench.good(&["jobs"]);
@@ -129,7 +131,8 @@ fn a_followed_array_shows_what_runs_and_what_begins_later() {
     seen.extend(lines);
     assert!(follow.wait().expect("it ends").success());
     let mut wanted: Vec<String> = (0..5).flat_map(|n| [format!("[{n}] begin {n}"), format!("[{n}] end {n}")]).collect();
-    (wanted.sort(), seen.sort());
+    wanted.sort();
+    seen.sort();
     assert_eq!(seen, wanted, "each line once");
 }
 
@@ -173,6 +176,11 @@ fn what_an_array_left_is_fetched_at_once_and_named_by_job_and_element() {
     fetched(3, 1);
     assert_eq!(std::fs::read_to_string(dir.join("1/who")).expect("a file"), "1\n");
     fetched(3, 0);
+    let page = bench.get(&format!("/jobs/{id}/artifacts?limit=2"), "");
+    let page: Value = serde_json::from_str(page.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let next = page["next_cursor"].as_str().expect("there is more");
+    let rest = bench.get(&format!("/jobs/{id}/artifacts?limit=2&cursor={next}"), "");
+    assert!(page["items"].as_array().is_some_and(|items| items.len() == 2) && rest.contains("\"index\":2"), "{rest}");
     let some = bench.orlop(&["artifacts", "list", &format!("{id}.1-2"), "-o", "json"]).json();
     assert_eq!(some["items"].as_array().map(Vec::len), Some(2), "{some}");
     assert_eq!(bench.good(&["artifacts", "get", &format!("{id}.2"), "who"]), "2\n");
