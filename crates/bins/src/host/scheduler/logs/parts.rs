@@ -28,7 +28,7 @@ const WAITING: usize = 16;
 /// News of one log that are read ahead.
 const NEWS: usize = 4;
 /// The least time between two looks for parts that have begun; a look may take a fifth of the time at most.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What a reading of several logs brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,13 +215,18 @@ impl Parts {
         let state = loop {
             // Before anything is read: what changes after that is not missed.
             let mut change = self.handle.watch(self.order.job, ANY).await?;
-            let looked = Instant::now();
+            let mut looking = Duration::ZERO;
             let state = self.handle.job(self.order.job).await?.unit.state;
             let mut after = seen.all_to();
             loop {
+                let looked = Instant::now();
                 let begun = self.begun(after).await?;
-                for (index, part) in begun.parts.into_iter().filter(|(index, _)| !seen.has(*index)).collect::<Vec<_>>()
-                {
+                looking += looked.elapsed();
+                for (index, part) in begun.parts {
+                    // What is only assigned has written nothing yet: a worker may have many of those.
+                    if seen.has(index) || part.unit.state == JobState::Assigned {
+                        continue;
+                    }
                     seen.add(index);
                     let place = tokio::select! {
                         place = Arc::clone(&places).acquire_owned() => place,
@@ -250,7 +255,7 @@ impl Parts {
             if state.is_terminal() {
                 break state;
             }
-            let rest = LOOK.max(looked.elapsed() * 4);
+            let rest = LOOK.max(looking * 4);
             loop {
                 tokio::select! {
                     changed = &mut change => match changed {

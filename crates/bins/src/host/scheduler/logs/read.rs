@@ -20,7 +20,9 @@ use crate::wire::result::{LogChunk, LogGap, LogStream};
 
 /// About the bytes of one reading.
 const BYTES: usize = 1 << 20;
-/// The same where many logs are read beside each other.
+/// Between two looks whether something came, where many logs are read beside each other.
+const OTHERS: Duration = Duration::from_millis(20);
+/// About the bytes of one reading there.
 const PIECE: usize = 64 << 10;
 /// How long the rest of a log may take that comes behind its result, without any of it coming.
 const REST: Duration = Duration::from_secs(5);
@@ -97,8 +99,8 @@ pub struct LogReader {
     store: Option<(LogStore, watch::Receiver<u64>)>,
     change: Option<oneshot::Receiver<()>>,
     current: Option<Current>,
-    /// About the bytes of one reading.
-    bytes: usize,
+    /// Many logs are read beside this one.
+    beside: bool,
     /// What is read where nothing is followed: as it was when reading began.
     part: Option<Part>,
 }
@@ -133,7 +135,7 @@ impl LogReader {
     /// # Errors
     /// There is no such attempt.
     pub(super) fn of_part(handle: Handle, stop: Stop, order: LogOrder, part: Part) -> Result<Self, Error> {
-        let mut reader = Self { bytes: PIECE, ..Self::new(handle, stop, order) };
+        let mut reader = Self { beside: true, ..Self::new(handle, stop, order) };
         reader.begin_with(part)?;
         Ok(reader)
     }
@@ -143,7 +145,7 @@ impl LogReader {
             let changes = store.changes();
             (store, changes)
         });
-        Self { handle, stop, order, store, change: None, current: None, bytes: BYTES, part: None }
+        Self { handle, stop, order, store, change: None, current: None, beside: false, part: None }
     }
 
     fn begin_with(&mut self, part: Part) -> Result<(), Error> {
@@ -292,6 +294,10 @@ impl LogReader {
                 if store.summary(&key).last_seq > seen {
                     return;
                 }
+                // Others write all the time: not each of many readers looks each time.
+                if self.beside {
+                    tokio::time::sleep(OTHERS).await;
+                }
             }
         };
         let changed = async {
@@ -357,7 +363,7 @@ impl LogReader {
     async fn kept(&mut self) -> Result<Vec<LogChunk>, Error> {
         let (Some((store, _)), Some(current)) = (&self.store, &mut self.current) else { return Ok(Vec::new()) };
         let (store, key, after) = (store.clone(), key(&current.id), current.after);
-        let (stream, bytes) = (self.order.stream, self.bytes);
+        let (stream, bytes) = (self.order.stream, if self.beside { PIECE } else { BYTES });
         let read = tokio::task::spawn_blocking(move || {
             let seen = store.summary(&key).last_seq;
             Ok((seen, store.read(&key, stream.map(stored_stream), after, bytes)?))
